@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.words import counted
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import (
+    show_about_usd,
     show_between,
     show_count,
     show_duration,
     show_number,
+    show_price,
     show_share,
-    show_usd,
 )
 
 if TYPE_CHECKING:
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 SAME = 0.005
 """Costs that differ by less are shown as equal."""
 
+MOST_CURVES = 2
+"""GPU types whose curves the headline has room for."""
+
 
 def show_dollars(value: float) -> str:
-    """Return whole dollars from 100 on."""
-    return f"${value:,.0f}" if abs(value) >= 100 else show_usd(value)
+    """Return dollars with three significant digits: prices of sizes are mostly assumptions."""
+    return f"${value:,.0f}" if 100 <= abs(value) < 1000 else show_about_usd(value)
 
 
 def curve_table(results: SizeResults) -> Table:
@@ -136,7 +140,9 @@ def price_note(study: SizeStudy) -> tuple[str, ...]:
     if study.price_source:
         return ()
     usd = study.results.pools[0].usd_per_gpu_h
-    return (f"GPUs cost ${usd:,.4g} an hour, an assumption: --price USD, or --prices builtin",)
+    return (
+        f"GPUs cost {show_price(usd)} an hour, an assumption: --price USD, or --prices builtin",
+    )
 
 
 def headline(results: SizeResults) -> str:
@@ -145,7 +151,7 @@ def headline(results: SizeResults) -> str:
     if results.gpus is not None:
         parts += [_answer(results), _sure(results)]
     elif results.points:
-        parts.append(_curve(results))
+        parts.append(_curves(results))
     if results.commitment is not None:
         parts.append(_commitment(results))
     if len(parts) < 3 or not parts[1]:
@@ -158,7 +164,8 @@ def _answer(results: SizeResults) -> str:
     nodes = "" if results.nodes is None else f" ({counted(results.nodes, 'node')})"
     names = " and ".join(one.name for one in results.targets)
     grown = f" after {results.growth:.0%} growth" if results.growth else ""
-    text = f"You need {results.gpus:,} GPUs{nodes} for {names}{grown} under {results.policy}"
+    gpus = counted(results.gpus, "GPU")
+    text = f"You need {gpus}{nodes} for {names}{grown} under {results.policy}"
     cost = f"{show_dollars(results.usd_per_month)} a month"
     if len(results.pools) > 1:
         each = ", ".join(f"{pool.gpus:,} {pool.name}" for pool in results.pools)
@@ -200,13 +207,25 @@ def _sure(results: SizeResults) -> str:
     return f"{text}."
 
 
-def _curve(results: SizeResults) -> str:
-    one = [point for point in results.points if point.gpu_type == results.points[0].gpu_type]
+def _curves(results: SizeResults) -> str:
+    """Return the curve of each GPU type in words, of the first one where there are many."""
+    kinds = list(dict.fromkeys(point.gpu_type for point in results.points))
+    shown = kinds if len(kinds) <= MOST_CURVES else kinds[:1]
+    parts = [
+        _curve(results, [point for point in results.points if point.gpu_type == kind])
+        for kind in shown
+    ]
+    if len(shown) < len(kinds):
+        parts.append(f"The table has the other {len(kinds) - len(shown)} GPU types.")
+    return " ".join(parts)
+
+
+def _curve(results: SizeResults, one: list[SizePoint]) -> str:
     first, last = one[0], one[-1]
     of = "" if first.gpu_type is None else f"{first.gpu_type} "
     if first is last:
         return (
-            f"{first.gpus:,} {of}GPUs under {results.policy}: a P95 wait of "
+            f"{counted(first.gpus, f'{of}GPU')} under {results.policy}: a P95 wait of "
             f"{show_duration(first.p95_wait_s)} for {show_dollars(first.usd_per_month)} a month."
         )
     waits = show_duration(first.p95_wait_s), show_duration(last.p95_wait_s)
@@ -239,27 +258,22 @@ def _commitment(results: SizeResults) -> str:
         low, high = plan.interval.low_gpus, plan.interval.high_gpus
         ends = f" ({plan.interval.level_percent:g}% interval {low:,} to {high:,})"
     return (
-        f"If no job may wait, commit to {plan.committed_gpus:,} GPUs{ends} and rent up to "
+        f"If no job may wait, commit to {counted(plan.committed_gpus, 'GPU')}{ends} and rent up to "
         f"{plan.on_demand_peak_gpus:,} on demand: {show_dollars(usd)} a month, {less}."
     )
 
 
 def _today(results: SizeResults) -> str:
     today = results.today
-    held = (
-        f"{show_number(today.mean_gpus)} GPUs held on average, {show_count(today.peak_gpus)} at "
-        "the peak"
-    )
-    wait = (
-        ""
-        if today.p95_wait_s is None
-        else f", a recorded P95 wait of {show_duration(today.p95_wait_s)}"
-    )
+    mean, peak = show_number(today.mean_gpus), show_count(today.peak_gpus)
+    wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
     if today.cluster_gpus is None or today.usd_per_month is None:
-        return f"Today: {held}{wait}."
+        gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
+        return f"Today: {gpus} on average (peak {peak}){wait}."
+    gpus = counted(today.cluster_gpus, "GPU")
     return (
-        f"Today: {today.cluster_gpus:,} GPUs for {show_dollars(today.usd_per_month)} a month, "
-        f"{held}{wait}."
+        f"Today: {gpus} for {show_dollars(today.usd_per_month)} a month, {mean} held on average "
+        f"(peak {peak}){wait}."
     )
 
 
