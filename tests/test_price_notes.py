@@ -40,6 +40,12 @@ def notes(gpuplan, trace):
             "A100 prices: conventional $1.29 per GPU-hour (--price USD for others)",
         ),
         (
+            "simulate",
+            "--policy fft --cluster V100=8x8,T4=8x8 --gpu-speed V100=1,T4=0.5",
+            "A100 prices: conventional $1.29 per GPU-hour for all of V100, T4 (--price TYPE=USD "
+            "for each)",
+        ),
+        (
             "compare",
             "--policy fifo:marketplace_offers=50",
             "prices as set, else of an A100: marketplace 50 offers of $0.38 to $1.66 (",

@@ -31,13 +31,16 @@ def price_notes(
     """
     texts: dict[str, dict[str, None]] = {tier: {} for tier in TIERS}
     were_set = set()
-    owns = False
+    owns, types = False, ()
     for one in specs:
         values = one.effective()
         is_cluster = "usd_per_gpu_h" in values
         if is_cluster and (has_price or values["usd_per_gpu_h"] is not None):
             continue
         owns |= is_cluster
+        shape = values.get("cluster")
+        if is_cluster and shape is not None and len(shape.gpu_types) > 1:
+            types = shape.gpu_types
         rents = not is_cluster or bool(priced_values(values, one.settings)["marketplace_offers"])
         for tier, names in TIERS.items():
             if names[0] in values and (rents or tier != "marketplace"):
@@ -51,6 +54,8 @@ def price_notes(
         whose = "prices as set" + (f", else of an {USUAL_GPU}" if False in were_set else "")
     scaled = ", before --price-ratio" if are_scaled else ""
     others = "(--price USD for others)" if owns else "(--prices FILE or builtin for others)"
+    if types:
+        others = f"for all of {', '.join(types)} (--price TYPE=USD for each)"
     return (f"{whose}: {', '.join(parts)} per GPU-hour{scaled} {others}",)
 
 
