@@ -12,6 +12,9 @@ from gpuplan.cli.formats.units import (
     significant,
 )
 
+FAR_ABOVE = 1.5
+"""A mean that is this many times the peak needs to say over which hours it is."""
+
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize.today import Today
     from gpuplan.cli.formats.precision import Precision
@@ -26,8 +29,11 @@ def today_text(today: Today | None, precision: Precision | None = None) -> str:
         return ""
     usage, digits = today.usage, 3 if precision is None else precision.digits
     mean = show_number(significant(usage.mean_gpus, digits))
+    hours = ""
+    if usage.mean_gpus > FAR_ABOVE * usage.peak_gpus:
+        hours = f" over the {show_duration(today.span_s, digits)} in which jobs arrive"
     text = (
-        f"Today: {mean} GPU{'' if mean == '1' else 's'} on average (peak "
+        f"Today: {mean} GPU{'' if mean == '1' else 's'} on average{hours} (peak "
         f"{show_count(usage.peak_gpus)}), "
     )
     if today.mean_jct_s is None or today.mean_wait_s is None:
