@@ -262,9 +262,10 @@ def _commitment(results: SizeResults) -> str:
 
 def _today(results: SizeResults) -> str:
     today = results.today
+    peak = "peak" if len(results.pools) == 1 else "peaks of the GPU types, added up"
     held = (
         f"{show_number(today.mean_gpus)} GPU{'' if today.mean_gpus == 1 else 's'} held on average, "
-        f"{show_count(today.peak_gpus)} at the peak"
+        f"{show_count(today.peak_gpus)} at the {peak}"
     )
     wait = (
         ""
