@@ -289,7 +289,7 @@ def test_philly_reads_well(gpuplan, shared, tmp_path):
     ).write_parquet(path)
     out = gpuplan("characterize", path)[1]
     assert " ".join(out.split()).startswith(
-        "Today: 193 GPUs on average (peak 817), 3.37 h of run time per job; the log has no waits. "
+        "Today: 193 GPUs on average (peak 817), 3.37 h of run time per job (the log has no waits). "
         "55,009 jobs over 106 d: half finish within 30 min, the longest 10% take 93% of the GPU "
         "time. "
     )

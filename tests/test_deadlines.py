@@ -67,7 +67,7 @@ def test_given_takes_a_factor_where_the_trace_has_none(tmp_path):
     assert slack_s(path, deadline_factor=(3.0, 3.0))[0] == [30, 60, 90, 300, 150]
     drawn, notes = slack_s(path, deadlines="drawn")
     assert (np.array(drawn) >= DURATIONS).all()
-    assert notes == ("5 jobs get a soft deadline of 1 to 10 times their duration, drawn at random",)
+    assert notes == ("5 jobs get an assumed deadline sampled from 1 to 10 times their duration",)
 
 
 def test_what_cannot_be_inferred_is_refused(tmp_path):

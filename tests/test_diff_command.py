@@ -117,8 +117,8 @@ def test_the_sentence_names_the_largest_change_of_each_subject(gpuplan, files):
     code, out, err = gpuplan("diff", *files(output("pareto", PARETO), output("pareto", new)))
     assert (code, err) == (0, "")
     assert " ".join(out.split()).startswith(
-        "Workload as before; GPUs at the knee fell 12.5% from 8 to 7 GPUs; mean JCT at the knee "
-        "rose 100.0% from 60 min to 2 h; 2 of 11 numbers changed by more than 0.1%."
+        "GPUs at the knee fell 12.5% from 8 to 7 GPUs; mean JCT at the knee rose 100.0% from 60 "
+        "min to 2 h. Workload is unchanged. 2 of 11 numbers changed by more than 0.1%."
     )
 
 
@@ -149,7 +149,8 @@ def test_every_form_has_the_changes(gpuplan, files, tmp_path):
         **{"change": "0", "change_share": "0.0", "unit": ""},
     }
     code, out, _ = gpuplan("diff", *paths, "--output-format", "md", "--top", "0")
-    assert "And 1 more row; JSON has all." in out and out.startswith("**Workload as before; ")
+    assert "And 1 more row; JSON has all." in out
+    assert out.startswith("**Workload, cost and completion time are unchanged. ")
 
 
 def test_several_studies_are_compared_by_name(gpuplan, files):
@@ -167,7 +168,7 @@ def test_several_studies_are_compared_by_name(gpuplan, files):
         "error: gate tripped: fifo.cost > +$50"
         " (fifo.cost_usd went from $100.00 to $160.00, +60.0%)\n"
     )
-    assert "Workload as before; cost (fifo) rose 60.0% from $100.00 to $160.00" in out
+    assert "Cost (fifo) rose 60.0% from $100.00 to $160.00" in out
     assert "new       pareto  all of it" in out
 
 
@@ -202,7 +203,9 @@ def test_gates_are_test_cases_and_annotations(gpuplan, files, tmp_path, monkeypa
         "::error title=gpuplan gate failed::jobs < -5%25 (jobs went from 100 to 90, -10.0%25)",
     ]
     text = summary.read_text(encoding="utf-8")
-    assert text.startswith("**Jobs fell 10.0% from 100 to 90; cost as before; ")
+    assert text.startswith(
+        "**Jobs fell 10.0% from 100 to 90. Cost and completion time are unchanged. "
+    )
     assert "| jobs &lt; -5% | failed |" in text
     cases = ET.fromstring(junit.read_bytes()).iter("testcase")
     assert [[part.tag for part in case] for case in cases] == [["failure"], ["system-out"]]

@@ -152,3 +152,9 @@ def test_a_bad_cell_of_a_table_is_named(tmp_path, text, told):
     with pytest.raises(InputError) as error:
         read_series(path)
     assert told in str(error.value)
+
+
+def test_a_job_log_that_begins_with_a_time_is_no_table_of_demand(tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text("timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 06:13:03,9,1,9,a\n")
+    assert not is_series(path)

@@ -107,6 +107,12 @@ def test_a_log_of_several_types_has_a_pool_each(gpuplan, two_types):
     assert pools["A100"]["today"]["cluster_gpus"] == 20
     assert results["today"]["cluster_gpus"] == 40
     assert results["today"]["usd_per_month"] == pytest.approx(730.5 * (2 * 20 + 0.5 * 20))
+    described = json.loads(gpuplan("characterize", two_types, "--output-format", "json")[1])
+    for field in ("mean_gpus", "peak_gpus", "p95_wait_s"):
+        assert results["today"][field] == described["results"]["today"][field]
+    assert results["today"]["mean_gpus"] == pytest.approx(
+        sum(pool["today"]["mean_gpus"] for pool in pools.values())
+    )
     for name, nodes in (("A100", 4), ("T4", 2)):
         alone = answer(
             gpuplan, two_types, *words[:2], "--where", f"gpu_type = '{name}'",
@@ -116,7 +122,7 @@ def test_a_log_of_several_types_has_a_pool_each(gpuplan, two_types):
         assert alone["interval"] == pools[name]["interval"]
     code, out, err = gpuplan("size", two_types, *words)
     assert code == 0 and "A100" in out and "T4" in out
-    assert "each with a pool of its own" in err
+    assert "By GPU type: a pool each" in out and "GPU types" not in err
     assert len(out.splitlines()) <= 40
 
 
@@ -174,7 +180,7 @@ def test_each_gpu_type_has_its_curve_in_words(gpuplan, two_types):
     text = " ".join(out.split())
     assert code == 0, err
     assert "8 A100 GPUs under first-fit: a P95 wait of" in text and "8 T4 GPUs under" in text
-    assert "at the peaks of the GPU types, added up" in text
+    assert ", the sum over GPU types)" in text
 
 
 def test_one_gpu_is_singular(gpuplan, tmp_path):
@@ -182,7 +188,7 @@ def test_one_gpu_is_singular(gpuplan, tmp_path):
     code, out, _ = gpuplan("size", str(trace), "--target", "p95_wait <= 1h", "--price", "1")
     text = " ".join(out.split())
     assert code == 0 and "You need 1 GPU for p95_wait" in text
-    assert "Today: 1 GPU held on average, 1 at the peak" in text
+    assert "Today: 1 GPU on average (peak 1)" in text
 
 
 def test_a_policy_that_lets_jobs_wait_on_any_cluster_may_have_no_size(gpuplan, lab):
@@ -205,7 +211,7 @@ def test_gates_name_the_size_in_size_diff_and_report(gpuplan, lab, tmp_path):
     code, _, err = gpuplan("report", lab, *study, *folder, "--fail-if", "size.gpus > 3")
     assert code == 1 and "gate tripped: size.gpus > 3" in err
     text = (tmp_path / "made" / "report.md").read_text()
-    assert "meet mean" in text and "a month" in text
+    assert "9 GPUs" in text and "a month" in text
 
 
 def test_the_answer_is_short_and_the_picture_marks_today(gpuplan, two_types, tmp_path):

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.formats.units import (
     parse_duration,
+    show_about_usd,
     show_count,
     show_duration,
     show_ends,
     show_number,
+    show_price,
     show_share,
     show_usd,
     tick_usd,
@@ -98,3 +100,12 @@ def test_intervals_with_both_ends_with_one_and_with_none():
 def test_a_shown_duration_reads_back_within_its_three_digits(seconds):
     text = show_duration(seconds).replace(",", "")
     assert parse_duration(text, "x") == pytest.approx(seconds, rel=6e-3)
+
+
+def test_prices_have_cents_and_large_amounts_a_unit():
+    assert [show_price(usd) for usd in (2, 2.4, 1.29, 0.5, 0.00125)] == [
+        "$2", "$2.40", "$1.29", "$0.50", "$0.00125"
+    ]  # fmt: skip
+    assert [show_about_usd(usd) for usd in (452_326, 999_600, 1_025_398, 3.53e9)] == [
+        "$452,000", "$1M", "$1.03M", "$3.53B"
+    ]  # fmt: skip

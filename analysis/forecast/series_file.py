@@ -18,6 +18,8 @@ from gpuplan.analysis.words import listed
 
 HOUR = "hour"
 TIMES = ("time", "timestamp", "datetime", "date")
+OF_JOBS = frozenset({"duration", "duration_s", "job_id", "num_gpus"})
+"""Columns of a job log, which may begin with a time too."""
 MOST_GPUS = 1e7
 MOST_HOURS = 200_000
 ROUNDING = 1e-6
@@ -36,7 +38,8 @@ def is_series(path: Path) -> bool:
     if not any(part in (".csv", ".tsv", ".txt") for part in map(str.lower, path.suffixes)):
         return False
     head = _header(read_unpacked(path))
-    return len(head) > 1 and head[0].casefold() in (HOUR, *TIMES)
+    names = [name.casefold() for name in head]
+    return len(names) > 1 and names[0] in (HOUR, *TIMES) and OF_JOBS.isdisjoint(names)
 
 
 def _header(data: bytes) -> list[str]:

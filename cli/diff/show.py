@@ -34,7 +34,7 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
         "knee.budget_gpus": (COST, "GPUs at the knee"),
         "knee.usd_per_month": (COST, "cost per month at the knee"),
         "knee.mean_jct_s": (JCT, "mean JCT at the knee"),
-        "knee.replay.p95_jct_s": (JCT, "p95 JCT at the knee"),
+        "knee.replay.p95_jct_s": (JCT, "P95 JCT at the knee"),
     },
     "sweep": {
         "jobs": (WORKLOAD, "jobs"),
@@ -65,7 +65,7 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
         "gpu_h": (WORKLOAD, "GPU-hours"),
         "cost_usd": (COST, "cost"),
         "mean_jct_s": (JCT, "mean JCT"),
-        "p95_jct_s": (JCT, "p95 JCT"),
+        "p95_jct_s": (JCT, "P95 JCT"),
     },
 }
 """What matters of each command: path -> its subject, and what the headline calls it."""
@@ -144,16 +144,21 @@ def headline_of(
     if not changed and not comparison.answers and not comparison.only:
         same = "are the same" if not tolerance else f"are the same within {_percent(tolerance)}"
         return f"Nothing changed: all {count:,} numbers {same}."
-    parts = []
+    moves, same_as = [], []
     for subject in (WORKLOAD, COST, JCT):
         of_it = [one for one in matter if _subject(comparison, one)[0] == subject]
         moved = [one for one in of_it if one.is_above(tolerance)]
         if moved:
-            parts.append(_moved(comparison, max(moved, key=_size)))
+            moves.append(_moved(comparison, max(moved, key=_size)))
         elif of_it:
-            parts.append(f"{subject} as before")
-    text = "; ".join([*parts, f"{changed:,} of {count:,} numbers changed by {within}"])
-    return f"{text[0].upper()}{text[1:]}."
+            same_as.append(subject)
+    sentences = ["; ".join(moves)] if moves else []
+    if same_as:
+        *first, last = same_as
+        names = f"{', '.join(first)} and {last} are" if first else f"{last} is"
+        sentences.append(f"{names} unchanged")
+    sentences.append(f"{changed:,} of {count:,} numbers changed by {within}")
+    return " ".join(f"{text[0].upper()}{text[1:]}." for text in sentences)
 
 
 def _moved(comparison: DocumentDiff, one: Change) -> str:

@@ -115,7 +115,17 @@ def show_about_usd(value: float) -> str:
         return show_usd(value)
     sign = "-" if value < 0 else ""
     whole = float(f"{size:.3g}")
-    return f"{sign}${whole / 1e6:.3g}M" if whole >= 1e6 else f"{sign}${whole:,.0f}"
+    for limit, unit in ((1e9, "B"), (1e6, "M")):
+        if limit <= whole < 1000 * limit:
+            return f"{sign}${whole / limit:.3g}{unit}"
+    return f"{sign}${whole:,.0f}"
+
+
+def show_price(usd: float) -> str:
+    """Return the price of a GPU-hour: cents, more digits where it has them, none if they are 0."""
+    if usd == round(usd):
+        return f"${usd:,.0f}"
+    return f"${usd:,.2f}" if math.isclose(usd, round(usd, 2)) else f"${usd:,.4g}"
 
 
 def show_between(low: float, high: float, show: Callable[[float], str]) -> str:

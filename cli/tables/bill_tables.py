@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.formats.report import Column, Table
-from gpuplan.cli.formats.units import show_count, show_number, show_share, show_usd
+from gpuplan.cli.formats.units import (
+    show_count,
+    show_duration,
+    show_number,
+    show_price,
+    show_share,
+    show_usd,
+)
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.bill import BillResults, BillStudy, MonthPart
@@ -142,19 +149,25 @@ def headline(results: BillResults, named: str = "") -> str:
     """Return the bill of a month, who pays most, and how much of it is idle."""
     each = results.gpu_types
     price = (
-        f" at ${each[0].usd_per_gpu_h:,.4g} per GPU-hour"
-        if len(each) == 1
+        f" at {show_price(each[0].usd_per_gpu_h)} per GPU-hour"
+        if len({one.usd_per_gpu_h for one in each}) == 1
         else f" at the prices of {len(each)} GPU types"
     )
-    gpus = f"{show_number(results.mean_gpus)} GPUs held on average"
+    held_h, span = show_number(results.gpu_h), show_duration(results.window_s)
     if results.cluster_gpus is None:
-        text = f"${results.usd_per_month:,.0f} a month{price}: {gpus}, idle GPUs not counted."
+        text = (
+            f"${results.usd_per_month:,.0f} a month{price}: {held_h} GPU-hours in {span}, idle "
+            "GPUs not counted."
+        )
     else:
         text = f"${results.usd_per_month:,.0f} a month for {results.cluster_gpus:,} GPUs{price}."
         if results.idle_usd_per_month is not None:
             usd = results.usd_per_month
             share = show_share(results.idle_usd_per_month / usd if usd else 0.0)
-            text += f" {share} of it is idle (${results.idle_usd_per_month:,.0f}): {gpus}."
+            text += (
+                f" {share} of it is idle (${results.idle_usd_per_month:,.0f}): jobs held {held_h} "
+                f"GPU-hours in {span}."
+            )
     held = [one for one in results.groups if not _is_idle(results, one.name)]
     if len(held) > 1 and results.used_usd_per_month:
         total = sum(one.usd_per_month for one in held)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.words import counted
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import (
+    show_about_usd,
     show_between,
     show_count,
     show_duration,
     show_number,
+    show_price,
     show_share,
-    show_usd,
 )
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ MOST_CURVES = 2
 
 
 def show_dollars(value: float) -> str:
-    """Return whole dollars from 100 on."""
-    return f"${value:,.0f}" if abs(value) >= 100 else show_usd(value)
+    """Return dollars with three significant digits: prices of sizes are mostly assumptions."""
+    return f"${value:,.0f}" if 100 <= abs(value) < 1000 else show_about_usd(value)
 
 
 def curve_table(results: SizeResults) -> Table:
@@ -139,7 +140,9 @@ def price_note(study: SizeStudy) -> tuple[str, ...]:
     if study.price_source:
         return ()
     usd = study.results.pools[0].usd_per_gpu_h
-    return (f"GPUs cost ${usd:,.4g} an hour, an assumption: --price USD, or --prices builtin",)
+    return (
+        f"GPUs cost {show_price(usd)} an hour, an assumption: --price USD, or --prices builtin",
+    )
 
 
 def headline(results: SizeResults) -> str:
@@ -262,20 +265,18 @@ def _commitment(results: SizeResults) -> str:
 
 def _today(results: SizeResults) -> str:
     today = results.today
-    peak = "peak" if len(results.pools) == 1 else "peaks of the GPU types, added up"
-    held = (
-        f"{show_number(today.mean_gpus)} GPU{'' if today.mean_gpus == 1 else 's'} held on average, "
-        f"{show_count(today.peak_gpus)} at the {peak}"
-    )
-    wait = (
-        ""
-        if today.p95_wait_s is None
-        else f", a recorded P95 wait of {show_duration(today.p95_wait_s)}"
-    )
+    mean, peak = show_number(today.mean_gpus), show_count(today.peak_gpus)
+    if len(results.pools) > 1:
+        peak += ", the sum over GPU types"
+    wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
     if today.cluster_gpus is None or today.usd_per_month is None:
-        return f"Today: {held}{wait}."
+        gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
+        return f"Today: {gpus} on average (peak {peak}){wait}."
     gpus = counted(today.cluster_gpus, "GPU")
-    return f"Today: {gpus} for {show_dollars(today.usd_per_month)} a month, {held}{wait}."
+    return (
+        f"Today: {gpus} for {show_dollars(today.usd_per_month)} a month, {mean} held on average "
+        f"(peak {peak}){wait}."
+    )
 
 
 def _point(results: SizeResults, gpus: int) -> SizePoint | None:

@@ -70,12 +70,9 @@ def soft_deadlines(
     count = jobs.height
     if rule == "given":
         found, count = pl.coalesce("deadline_s", found), jobs["deadline_s"].null_count()
-    times = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    drawn = "" if low == high else ", drawn at random"
+    times = f"of {low:g}" if low == high else f"sampled from {low:g} to {high:g}"
     gets, their = ("gets", "its") if count == 1 else ("get", "their")
-    note = (
-        f"{counted(count, 'job')} {gets} a soft deadline of {times} times {their} duration{drawn}"
-    )
+    note = f"{counted(count, 'job')} {gets} an assumed deadline {times} times {their} duration"
     return jobs.select(deadline_s=found)["deadline_s"], (note,) if count else ()
 
 

@@ -83,11 +83,16 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[JobPool, ...]:
     if len(kinds) < 2:
         kind = kinds[0] if kinds else None
         return (_pool(trace, kind, terms, _shape_of(kind, terms.shape, len(kinds))),)
+    every = today(trace)
+    usage = {one.gpu_type: one for one in every.types} if every and None not in kinds else {}
     found = []
     for kind in kinds:
         mine = pl.col("gpu_type").is_null() if kind is None else pl.col("gpu_type") == kind
         shape = _shape_of(kind, terms.shape, len(kinds))
-        found.append(_pool(_with_jobs(trace, trace.jobs.filter(mine)), kind, terms, shape))
+        pool = _pool(_with_jobs(trace, trace.jobs.filter(mine)), kind, terms, shape)
+        if kind in usage:  # over the hours of the whole log, so that the types add up
+            pool = replace(pool, seen=replace(pool.seen, usage=usage[kind]))
+        found.append(pool)
     return tuple(sorted(found, key=lambda pool: -pool.seen.usage.gpu_h))
 
 

@@ -102,7 +102,11 @@ class CompareStudy:
     def warnings(self) -> tuple[str, ...]:
         """What would change the reader's decision."""
         outcomes = self.found.outcomes
-        own = (f"{one.label}: {warning}" for one in outcomes for warning in one.warnings)
+        labels_of: dict[str, list[str]] = {}
+        for one in outcomes:
+            for warning in one.warnings:
+                labels_of.setdefault(warning, []).append(one.label)
+        own = (f"{', '.join(labels)}: {warning}" for warning, labels in labels_of.items())
         return (
             *self.priced.mixed,
             *self.replayed.notes,

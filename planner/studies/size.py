@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.plain import plain
@@ -98,7 +99,8 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         one.run()
         if progress is not None and len(answers) > 1:
             progress((done + 1) / len(answers))
-    results = _together(request, answers)
+    seen = today(trace) if len(pools) > 1 else None
+    results = _together(request, answers, seen or pools[0].seen)
     return SizeStudy(
         request=request,
         trace=replace(trace, jobs=trace.jobs.clear()),
@@ -123,7 +125,7 @@ def _prices(
     return {kind: TypePrice(usual, "assumed") for kind in kinds}, (), ""
 
 
-def _together(request: SizeRequest, answers: Sequence[PoolAnswer]) -> SizeResults:
+def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) -> SizeResults:
     """Return the results of all pools in one."""
     pools = tuple(one.result() for one in answers)
     first = pools[0]
@@ -149,22 +151,22 @@ def _together(request: SizeRequest, answers: Sequence[PoolAnswer]) -> SizeResult
         ),
         points=tuple(point for one in answers for point in one.points),
         pools=pools,
-        today=first.today if is_one else _today(pools),
+        today=first.today if is_one else _today(pools, seen),
         commitment=first.commitment if is_one else _commitment(pools),
     )
 
 
-def _today(pools: Sequence[SizePool]) -> SizeToday:
-    """Return what the log shows of all pools; waits are by pool."""
+def _today(pools: Sequence[SizePool], seen: Today) -> SizeToday:
+    """Return what the log shows of all pools."""
     each = [pool.today for pool in pools]
     gpus = [one.cluster_gpus for one in each if one.cluster_gpus is not None]
     usd = [one.usd_per_month for one in each if one.usd_per_month is not None]
     return SizeToday(
         cluster_gpus=sum(gpus) if len(gpus) == len(each) else None,
-        mean_gpus=sum(one.mean_gpus for one in each),
-        peak_gpus=sum(one.peak_gpus for one in each),
-        mean_wait_s=None,
-        p95_wait_s=None,
+        mean_gpus=seen.usage.mean_gpus,
+        peak_gpus=seen.usage.peak_gpus,
+        mean_wait_s=seen.mean_wait_s,
+        p95_wait_s=seen.p95_wait_s,
         usd_per_month=sum(usd) if len(usd) == len(each) else None,
     )
 
@@ -194,12 +196,10 @@ def _warnings(
     request: SizeRequest, trace: Trace, pools: Sequence[JobPool], answers: Sequence[PoolAnswer]
 ) -> list[str]:
     notes = list(trace.notes)
-    if len(pools) > 1:
-        kinds = ", ".join(one.name for one in answers)
-        notes.append(f"the log has several GPU types, each with a pool of its own: {kinds}")
     by_deadlines = find_policy(request.policy.policy).decides_by_deadlines
-    for pool in pools:
-        notes += pool.jobs.notes
+    for pool, answer in zip(pools, answers, strict=True):
+        name = f"{answer.name}: " if len(pools) > 1 else ""
+        notes += [f"{name}{note}" for note in pool.jobs.notes]
         if by_deadlines and pool.jobs.deadline_note:
             notes.append(f"the log has no deadlines: {pool.jobs.deadline_note}")
     for one in answers:
