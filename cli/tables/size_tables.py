@@ -252,7 +252,7 @@ def _today(results: SizeResults) -> str:
     mean, peak = show_number(today.mean_gpus), show_count(today.peak_gpus)
     wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
     if today.cluster_gpus is None or today.usd_per_month is None:
-        return f"Today: {mean} GPUs on average (peak {peak}){wait}."
+        return f"Today: {mean} GPUs held on average (peak {peak}){wait}."
     return (
         f"Today: {today.cluster_gpus:,} GPUs for {show_dollars(today.usd_per_month)} a month, "
         f"{mean} held on average (peak {peak}){wait}."
