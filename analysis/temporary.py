@@ -90,7 +90,7 @@ def remove_stale(folder: Path) -> None:
             _remove_if_stale(path)
 
 
-def _new(folder: Path, suffix: str, make: Callable[[Path], int]) -> Held:
+def _new(folder: Path, suffix: str, make: Callable[[Path], int | None]) -> Held:
     whole = Path(os.path.abspath(folder))
     if whole not in _tidied:
         _tidied.add(whole)
@@ -100,6 +100,8 @@ def _new(folder: Path, suffix: str, make: Callable[[Path], int]) -> Held:
         try:
             handle = make(path)
         except FileExistsError:
+            continue
+        if handle is None:
             continue
         held = Held(path, whole / path.name, handle)
         _held.add(held)
@@ -114,9 +116,13 @@ def _make_file(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
-def _make_folder(path: Path) -> int:
+def _make_folder(path: Path) -> int | None:
+    """Make and open a folder; return None if another run has removed it before it was open."""
     path.mkdir(mode=0o700)
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:  # taken for stale: nobody had locked it yet
+        return None
 
 
 def _lock(handle: int) -> bool | None:

@@ -28,6 +28,8 @@ NAMES = (
     "allpass",
     "cluster",
     "size",
+    "lending",
+    "twin",
     "report",
 )
 

@@ -92,7 +92,7 @@ def compared_policies(scale_out: str | None) -> dict[str, tuple[str, dict[str, A
     None Allpass has its defaults.
     """
     ours: dict[str, Any] = {"scale_out": scale_out} if scale_out else {}
-    cluster = {"gpus": WORKERS}
+    cluster = {"gpus": WORKERS, "marketplace_offers": 50}
     few = ours | {"serverless_limit": CONTAINERS}
     return {
         "Allpass": ("allpass", ours),

@@ -319,7 +319,18 @@ def replayed(tmp_path, gpuplan):
 
     def run(*more):
         out = tmp_path / "r.json"
-        plain = ("simulate", trace, "--deadline-factor", "1", "-o", out, *sets)
+        plain = (
+            "simulate",
+            trace,
+            "--deadline-factor",
+            "1",
+            "--window",
+            "run",
+            "--full",
+            "-o",
+            out,
+            *sets,
+        )
         code, _, told = gpuplan(*plain, *more)
         assert code == 0, told
         return json.loads(out.read_text()), told

@@ -116,7 +116,7 @@ def test_a_command_with_gates_tells_the_service(gpuplan, trace, tmp_path, monkey
     assert code == 1 and out == plain
     assert "::error title=gpuplan gate failed::jobs > 1 (jobs is 40, limit 1)\n" in err
     text = summary.read_text(encoding="utf-8")
-    assert text.startswith("**40 jobs") and "| jobs &gt; 1 | failed | jobs is 40, limit 1 |" in text
+    assert text.startswith("**Today: ") and "| jobs &gt; 1 | failed | jobs is 40, limit 1 |" in text
 
 
 def test_a_report_tells_the_service_once(gpuplan, trace, tmp_path, monkeypatch):

@@ -74,6 +74,16 @@ def test_idle_gpus_have_a_row_of_their_own_or_are_spread_by_gpu_hours(gpuplan, t
     adds_up(spread)
 
 
+def test_the_idle_share_of_the_bill_is_one_of_dollars(gpuplan, tmp_path):
+    trace = write_trace(
+        tmp_path / "t.parquet", [0, 0], [10 * HOUR, 10 * HOUR],
+        num_gpus=[1.0, 1.0], gpu_type=["A100", "T4"],
+    )  # fmt: skip
+    prices = ("--price", "A100=3", "--price", "T4=1", "--cluster", "A100=1,T4=5")
+    code, out, _ = gpuplan("bill", str(trace), *prices)
+    assert code == 0 and "50.0% of it is idle ($2,922)" in " ".join(out.split())  # $4 of $8
+
+
 def test_the_peak_is_a_cluster_too(gpuplan, two_groups):
     results = answer(gpuplan, two_groups, "--price", "1", "--cluster", "peak")["results"]
     assert results["cluster_gpus"] == 4 and results["idle_share"] == 0

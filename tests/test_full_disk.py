@@ -60,7 +60,7 @@ def test_a_scenario_runs_where_its_cache_is_full(gpuplan, tmp_path, monkeypatch)
 
     def without_room(workload, cache):
         if cache.folder == tmp_path / "cache":
-            with workload.places.told():
+            with workload.places.located():
                 raise OutputError("t.parquet: cannot be written: No space left on device")
         return made(workload, cache)
 

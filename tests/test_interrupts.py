@@ -173,7 +173,7 @@ def test_an_interrupt_that_a_kernel_met_is_an_interrupt(gpuplan, trace, monkeypa
 
 def test_a_closed_standard_output_is_not_an_error(trace):
     done = subprocess.run(
-        f"{sys.executable} -m gpuplan.cli characterize {trace} >&-",
+        f"{sys.executable} -m gpuplan.cli characterize {trace} --full >&-",
         shell=True,
         capture_output=True,
         text=True,

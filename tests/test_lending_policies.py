@@ -175,6 +175,8 @@ def test_without_spot_jobs_nothing_is_lent_and_that_is_said(gpuplan, busy):
     ("words", "told"),
     [
         (("--policy", "fifo", "--spot-price", "1"), "lends no GPUs"),
+        (("--policy", "fifo", "--spot", "num_gpus = 1"), "--spot: fifo lends no GPUs"),
+        (("--policy", "gfs", "--gpu-speed", "A100=1,T4=0.4"), "leave --gpu-speed out"),
         (("--policy", "gfs", "--set", "p=0.2"), "p must be from 0.5"),
         (("--policy", "gfs", "--set", "eta_min=3"), "eta_min must be"),
         (("--policy", "gfs", "--set", "forecast=arima"), "forecast"),

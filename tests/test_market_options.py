@@ -104,7 +104,9 @@ def test_a_point_of_a_sweep_is_a_replay_at_these_prices(gpuplan, files):
             *("--set", f"controller={point['policy']}", "--set", f"capacity={point['capacity']}"),
             *("--set", f"threshold_s={point['threshold_s']:g}"),
         )["results"]
+        both = {name: pytest.approx(point.pop(name)) for name in ("usd_per_month",)}  # summed apart
         assert {**alone, **point, "policy": "allpass"} == {**point, **alone}
+        assert both == {name: alone[name] for name in both}
     # 4 offers at 0.5, 8 of 9 at 1.5 and 2 at 0.7: the second step alone is more than half.
     form = swept["results"]["closed_form"]
     assert (form["serverless_usd_per_gpu_h"], form["serverful_usd_per_gpu_h"]) == (2.5, 1.5)
@@ -301,7 +303,7 @@ def test_no_command_pays_a100_prices_for_another_gpu(gpuplan, tmp_path, monkeypa
     assert "next: --set serverless_usd_per_gpu_h=N" in told
     (tmp_path / "s.toml").write_text(text.replace("SET", 'set = ["serverless_usd_per_gpu_h=4"]'))
     setting = f"{'' if given else 'sweep.set='}serverless_usd_per_gpu_h=4"
-    full = ("--full",) if words[0] in ("simulate", "compare") else ()
+    full = ("--full",) if given else ()
     code, _, told = gpuplan(*words, *full, *(() if words[0] == "run" else ("--set", setting)))
     assert code == 0, told
     said = (tmp_path / "r" / "report.md").read_text() if words[0] == "report" else told

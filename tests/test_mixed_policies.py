@@ -220,3 +220,31 @@ def test_averages_of_the_published_simulator(shared, tmp_path, name, each, polic
         & (pl.col("cluster_v100_p100_k80") == f"{each}_{each}_{each}")
     )["avg_jct_s"].item()
     assert run.results["mean_jct_s"] == pytest.approx(golden, rel=0.025)
+
+
+def test_a_time_line_shows_each_type_and_nothing_where_no_job_is():
+    # Two jobs far apart: nothing is held between them and after the last one.
+    jobs = jobs_of([0, 20_000], [1000, 400], [2, 4], [[1.0, 0.5], [1.0, 0.5]])
+    run = POLICIES["fft"].run(jobs, {"cluster": SHAPE}, np.random.default_rng(0))
+    time = run.timeline()
+    held = time["used_V100"] + time["used_T4"]
+    assert ((held == 0) == (time["used_gpus"] == 0)).all()
+    bars = run.lines().bars
+    assert bars.job_id == ("j0", "j1") and bars.kinds == ("V100", "T4")
+    spans = zip(bars.row, bars.kind, bars.begin_us / 1e6, bars.end_us / 1e6, strict=True)
+    assert [tuple(map(float, one)) for one in spans] == [
+        (0, 0, 0, 1000), (1, 0, 20_100, 20_500),
+    ]  # fmt: skip
+
+
+def test_a_picture_of_a_small_run_shows_where_each_job_ran(gpuplan, tmp_path):
+    write_trace(tmp_path / "t.parquet")
+    words = ("--cluster", "V100=4x4,T4=4x4", "--gpu-speed", "V100=1,T4=0.4", "--policy", "fft")
+    for jobs, is_small in ((30, True), (61, False)):
+        picture = tmp_path / f"{jobs}.svg"
+        more = ("--sample", jobs, "--plot", picture)
+        code, _, err = gpuplan("simulate", tmp_path / "t.parquet", *words, *more)
+        assert code == 0, err
+        text = picture.read_text()
+        assert "V100" in text and "T4" in text  # GPUs held by type have a legend
+        assert ("Where each of 30 jobs ran" in text) == is_small

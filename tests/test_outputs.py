@@ -31,12 +31,12 @@ READS = {
     "profile": {"tables"},
     "report": {"baseline", "source", "cache"},
     "run": {"source", "cache"},
-    "share": {"functions", "instances"},
+    "share": {"functions", "trace"},
     "simulate": {"trace", "checkpoints", "throughputs"},
     "size": {"trace"},
     "sweep": {"trace", "checkpoints"},
     "synth": {"like", "model"},
-    "whatif": {"after", "before", "log", "slurm_conf", "twin"},
+    "whatif": {"after", "before", "slurm_conf", "trace", "twin"},
 }
 WRITES = {
     "bill": {"out", "plot"},

@@ -47,7 +47,7 @@ def test_a_replay_shows_its_time_lines(gpuplan, tmp_path):
     trace = tmp_path / "t.parquet"
     assert gpuplan("ingest", path, "-o", trace, "--source-format", "csv", "-q")[0] == 0
     for policy in ("fifo", "allpass"):
-        code, out, err = gpuplan("simulate", trace, "--policy", policy)
+        code, out, err = gpuplan("simulate", trace, "--policy", policy, "--full")
         assert code == 0, err
         assert "Over time, means of each" in out and set(BARS) & set(out)
 

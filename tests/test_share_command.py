@@ -270,7 +270,7 @@ def test_a_scenario_places_the_jobs_of_its_workload(gpuplan, lab, tmp_path):
     scenario.write_text(
         f'workload.trace = "{lab}"\nstudy.share = {{ policy = "dilu", cluster = "100x8" }}'
     )
-    code, shown, err = gpuplan("run", scenario, "--no-cache")
+    code, shown, err = gpuplan("run", scenario, "--no-cache", "--full")
     assert code == 0 and "GPUs in use, by placement policy" in shown, err
     scenario.write_text('study.share = { policy = "dilu" }')
     code, _, err = gpuplan("run", scenario, "--no-cache")

@@ -142,6 +142,75 @@ def test_laws_hold_for_every_scheduler():
             assert size[found.run_task[runs]].sum() <= 1000 * sum(cards), name
 
 
+def placed_runs(found):
+    """Yield task, start, stop (2^60 of one that goes on) and nodes of the pods of every run."""
+    pods, at = found.workload.pods, 0
+    ended = (found.run_task, found.run_start_s, found.run_stop_s)
+    for task, begin, end in zip(*(one.tolist() for one in ended), strict=True):
+        yield task, begin, end, found.run_nodes[at : at + pods[task]].tolist()
+        at += pods[task]
+    assert at == found.run_nodes.size
+    at = 0
+    for task, begin in zip(found.running.tolist(), found.running_since_s.tolist(), strict=True):
+        yield task, begin, 1 << 60, found.running_nodes[at : at + pods[task]].tolist()
+        at += pods[task]
+
+
+@SLOW_TO_COMPILE
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_gangs_are_whole_on_nodes_that_have_the_cards(name):
+    for seed in (7, 8):
+        cards, tasks, forecast = drawn(seed, blocking=False)
+        found = run(cards, tasks, SCHEDULERS[name], forecast)
+        g = found.workload.pod_milli
+        runs = list(placed_runs(found))
+        assert all(0 <= node < len(cards) for *_, nodes in runs for node in nodes)
+        for time in {begin for _, begin, *_ in runs}:
+            held = [
+                (node, int(g[task]))
+                for task, begin, end, nodes in runs
+                if begin <= time < end
+                for node in nodes
+            ]
+            for node, most in enumerate(cards):
+                here = sorted((milli for at, milli in held if at == node), reverse=True)
+                free = [1000] * most  # whole cards first, then shares on the fullest card that fits
+                for milli in here:
+                    if milli >= 1000:
+                        assert free.count(1000) >= milli // 1000
+                        for _ in range(milli // 1000):
+                            free.remove(1000)
+                    else:
+                        fits = [one for one in free if one >= milli]
+                        assert fits, (name, seed, time, node, here)
+                        free[free.index(min(fits))] -= milli
+
+
+@SLOW_TO_COMPILE
+@pytest.mark.parametrize("name", ["gfs", "gfs-e", "gfs-d", "gfs-s", "gfs-p", "static-quota"])
+def test_spot_is_under_its_quota_at_every_start(name):
+    checked = 0
+    for seed in range(4):
+        cards, tasks, forecast = drawn(seed, blocking=False)
+        found = run(cards, tasks, SCHEDULERS[name], forecast)
+        size, hp = found.workload.size_milli, found.workload.hp
+        # Who works on in the grace period of an eviction holds blocked cards, not spot ones.
+        ends = np.where(
+            found.run_end == RUN_ENDS.index("evict"), found.run_stop_s - 30, found.run_stop_s
+        )
+        every = placed_runs(replace(found, run_stop_s=ends))
+        spot = [one for one in every if not hp[one[0]]]
+        limit = int(SCHEDULERS[name].quota_share * 1000 * sum(cards))
+        for time in {begin for _, begin, *_ in spot}:
+            used = sum(int(size[task]) for task, begin, end, _ in spot if begin <= time < end)
+            tick = np.searchsorted(found.tick_s, time, side="right") - 1
+            assert found.tick_s[tick] <= time
+            quota = limit if name == "static-quota" else int(found.quota_milli[tick])
+            assert used <= quota, (name, seed, time)
+            checked += quota < 1000 * sum(cards)
+    assert checked
+
+
 @SLOW_TO_COMPILE
 def test_two_equal_runs_are_equal():
     cards, tasks, forecast = drawn(3, blocking=False)

@@ -113,6 +113,22 @@ def test_a_file_taken_for_stale_before_its_lock_is_made_again(tmp_path, monkeypa
     assert names(tmp_path) == []
 
 
+def test_a_folder_taken_for_stale_before_it_is_open_is_made_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(temporary, "tempfile_folder", lambda: str(tmp_path))
+    make, removed = os.open, []
+
+    def removed_before(path, *how):
+        if not removed:
+            removed.append(path)
+            path.rmdir()
+        return make(path, *how)
+
+    monkeypatch.setattr(os, "open", removed_before)
+    held = temporary_folder()
+    assert removed and names(tmp_path) == [held.path.name] != [removed[0].name]
+    held.release()
+
+
 def test_all_that_is_held_is_removed_from_whatever_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     temporary_file(Path())

@@ -117,7 +117,7 @@ def test_pareto_leads_with_today_and_takes_budgets_relative_to_it(gpuplan, tmp_p
     assert code == 0, err
     text = " ".join(out.split())
     assert text.startswith(
-        "Today: 4.1 GPUs on average (peak 4), 2 h per job (60 min waiting, 60 min running), "
+        "Today: 4 GPUs on average (peak 4), 2 h per job (60 min waiting, 60 min running), "
         "$6,000 a month. In replay (only 41 jobs, so these figures are rough) with free restarts, "
     )
     code, out, _ = gpuplan(

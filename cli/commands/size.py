@@ -154,8 +154,10 @@ def size(
         step=cluster_step,
         growth=parse_growth(growth),
         prices=priced.request(),
-        commit=PriceRequest(parse_usd(commit or [], "--commit"), gpu=priced.gpu),
-        on_demand=PriceRequest(parse_usd(on_demand or [], "--on-demand"), gpu=priced.gpu),
+        commit=PriceRequest(parse_usd(commit or [], "--commit"), gpu=priced.gpu, option="--commit"),
+        on_demand=PriceRequest(
+            parse_usd(on_demand or [], "--on-demand"), gpu=priced.gpu, option="--on-demand"
+        ),
         level=ci or None,
         resamples=resamples,
         deadline=plain_replay.deadline,

@@ -12,12 +12,13 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpuplan.cli.figures.calendar_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.cli.figures.palette import CLASSES, KINDS, look_of
-from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure
-from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, Panel, TimeLines
+from gpuplan.cli.figures.style import CYCLE, INK, SETTINGS, SOFT, new_figure
+from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, JobBars, Panel, TimeLines
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import MICROS
 
 SECONDS_PER_MINUTE = 60.0
+HOUR_S = 3600.0
 TALL = 3  # fewer panels than this have more room each
 STEPS = 800  # as many as a picture has columns to show
 DAYS_FROM_S = 172_800.0
@@ -79,12 +80,40 @@ def draw_time_lines(lines: TimeLines, policy: str, first_submit: datetime | None
     colour, panels = look_of(policy).colour, lines.panels
     is_tall = len(panels) < TALL
     height_in = 0.5 + 2.0 * len(panels) if is_tall else 1.8 * len(panels)
-    figure = new_figure(rows=(1.0,) * len(panels), height_in=height_in, share_x=True)
+    rows, bars = (1.0,) * len(panels), lines.bars
+    if bars is not None:
+        more_in = 0.7 + 0.13 * len(bars.job_id)
+        rows = (*rows, more_in / (height_in / len(panels)))
+        height_in += more_in
+    figure = new_figure(rows=rows, height_in=height_in, share_x=True)
     with matplotlib.rc_context(SETTINGS):
-        for axes, panel in zip(figure.axes, panels, strict=True):
+        for axes, panel in zip(figure.axes, panels, strict=False):
             _draw(axes, panel, time, colour, ticks=5 if is_tall else 4)
         finish_timelines(figure, time[-1], unit, first_submit)
+        if bars is not None:
+            unit_s = DAY_S if first_submit is not None or unit == "days" else HOUR_S
+            begin = 0.0 if first_submit is None else date_number(first_submit)
+            _draw_bars(figure.axes[-1], bars, begin, unit_s * MICROS)
     return figure
+
+
+def _draw_bars(axes: Axes, bars: JobBars, begin: float, unit_us: float) -> None:
+    """Draw a row per job, colored by the GPU type that it ran on."""
+    axes.set_title(f"Where each of {len(bars.job_id)} jobs ran", fontsize=10)
+    axes.set_ylabel("jobs by first start")
+    for place, name in enumerate(bars.kinds):
+        own = bars.kind == place
+        axes.barh(
+            bars.row[own],
+            (bars.end_us - bars.begin_us)[own] / unit_us,
+            left=begin + bars.begin_us[own] / unit_us,
+            height=0.8,
+            color=CYCLE[place % len(CYCLE)],
+            label=name,
+        )
+    axes.set_ylim(len(bars.job_id) - 0.4, -0.6)
+    axes.set_yticks(range(len(bars.job_id)), bars.job_id, fontsize=5)
+    axes.grid(visible=False, axis="y")
 
 
 def _draw(axes: Axes, panel: Panel, time: FloatArray, colour: str, *, ticks: int) -> None:
@@ -93,15 +122,18 @@ def _draw(axes: Axes, panel: Panel, time: FloatArray, colour: str, *, ticks: int
     kinds = [name for name in panel.series if name in KINDS and np.any(panel.series[name])]
     for name in kinds:
         draw_steps(axes, time, panel.series[name], KINDS[name].colour, name)
+    others = [name for name in panel.series if name not in CLASSES and name not in KINDS]
+    colours = CYCLE if len(others) > 1 else (colour,)
     for name, values in panel.series.items():
         if name in CLASSES:
             look = CLASSES[name]
             draw_steps(axes, time, values, look.colour, name)
             axes.lines[-1].set_linestyle(look.dash)
-        elif name not in KINDS:
+        elif name in others:
             scaled = values / SECONDS_PER_MINUTE if panel.unit == SECONDS else values
-            draw_steps(axes, time, scaled, colour)
-    if kinds or any(name in CLASSES for name in panel.series):
+            own = colours[others.index(name) % len(colours)]
+            draw_steps(axes, time, scaled, own, name if len(others) > 1 else "")
+    if kinds or len(others) > 1 or any(name in CLASSES for name in panel.series):
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3)
     if panel.limit is not None:
         axes.axhline(panel.limit, color=INK if panel.unit == GPUS else SOFT, linewidth=0.8)

@@ -37,13 +37,15 @@ class LendingChoice:
         return replace(request, jobs=replace(request.jobs, spot=self.spot))
 
     def settings(self, policies: Sequence[str], given: Sequence[str] | None) -> list[str]:
-        """Return the texts of ``--set`` with the price. Raises `UsageError` where no policy lends.
+        """Return the texts of ``--set`` with the price.
+
+        Raises `UsageError` where ``--spot`` or the price is given and no policy lends.
 
         Args:
             policies: as typed.
             given: texts of ``--set``.
         """
-        if self.spot_price is None:
+        if self.spot_price is None and self.spot is None:
             return list(given or [])
         from gpuplan.analysis.errors import UsageError
         from gpuplan.planner.policies.spot.settings import lends
@@ -51,7 +53,9 @@ class LendingChoice:
 
         named = [find_policy(text.partition(":")[0].strip()) for text in policies]
         if not any(lends(one.settings) for one in named):
-            raise UsageError(
-                f"--spot-price: {', '.join(policies)} lends no GPUs\n  next: --policy gfs"
-            )
+            option = "--spot" if self.spot_price is None else "--spot-price"
+            who = f"{policies[0]} lends" if len(policies) == 1 else f"{', '.join(policies)} lend"
+            raise UsageError(f"{option}: {who} no GPUs\n  next: --policy gfs")
+        if self.spot_price is None:
+            return list(given or [])
         return [*(given or []), f"spot_usd_per_gpu_h={self.spot_price!r}"]

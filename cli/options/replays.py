@@ -15,7 +15,7 @@ from gpuplan.cli.options.shared_options import TraceChoice
 if TYPE_CHECKING:
     from gpuplan.planner.studies.replay import ReplayRequest
 
-COMPILING = "compiling the simulator, a few seconds (first run only)"
+COMPILING = "compiling the simulator, up to a minute (first run only)"
 
 
 class DeadlineRule(StrEnum):

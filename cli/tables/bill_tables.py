@@ -161,10 +161,12 @@ def headline(results: BillResults, named: str = "") -> str:
         )
     else:
         text = f"${results.usd_per_month:,.0f} a month for {results.cluster_gpus:,} GPUs{price}."
-        if results.idle_share is not None:
+        if results.idle_usd_per_month is not None:
+            usd = results.usd_per_month
+            share = show_share(results.idle_usd_per_month / usd if usd else 0.0)
             text += (
-                f" {show_share(results.idle_share)} of it is idle "
-                f"(${results.idle_usd_per_month:,.0f}): jobs held {held_h} GPU-hours in {span}."
+                f" {share} of it is idle (${results.idle_usd_per_month:,.0f}): jobs held {held_h} "
+                f"GPU-hours in {span}."
             )
     held = [one for one in results.groups if not _is_idle(results, one.name)]
     if len(held) > 1 and results.used_usd_per_month:

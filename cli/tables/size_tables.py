@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SAME = 0.005
 """Costs that differ by less are shown as equal."""
 
+MOST_CURVES = 2
+"""GPU types whose curves the headline has room for."""
+
 
 def show_dollars(value: float) -> str:
     """Return dollars with three significant digits: prices of sizes are mostly assumptions."""
@@ -148,7 +151,7 @@ def headline(results: SizeResults) -> str:
     if results.gpus is not None:
         parts += [_answer(results), _sure(results)]
     elif results.points:
-        parts.append(_curve(results))
+        parts.append(_curves(results))
     if results.commitment is not None:
         parts.append(_commitment(results))
     if len(parts) < 3 or not parts[1]:
@@ -161,7 +164,8 @@ def _answer(results: SizeResults) -> str:
     nodes = "" if results.nodes is None else f" ({counted(results.nodes, 'node')})"
     names = " and ".join(one.name for one in results.targets)
     grown = f" after {results.growth:.0%} growth" if results.growth else ""
-    text = f"You need {results.gpus:,} GPUs{nodes} for {names}{grown} under {results.policy}"
+    gpus = counted(results.gpus, "GPU")
+    text = f"You need {gpus}{nodes} for {names}{grown} under {results.policy}"
     cost = f"{show_dollars(results.usd_per_month)} a month"
     if len(results.pools) > 1:
         each = ", ".join(f"{pool.gpus:,} {pool.name}" for pool in results.pools)
@@ -203,13 +207,25 @@ def _sure(results: SizeResults) -> str:
     return f"{text}."
 
 
-def _curve(results: SizeResults) -> str:
-    one = [point for point in results.points if point.gpu_type == results.points[0].gpu_type]
+def _curves(results: SizeResults) -> str:
+    """Return the curve of each GPU type in words, of the first one where there are many."""
+    kinds = list(dict.fromkeys(point.gpu_type for point in results.points))
+    shown = kinds if len(kinds) <= MOST_CURVES else kinds[:1]
+    parts = [
+        _curve(results, [point for point in results.points if point.gpu_type == kind])
+        for kind in shown
+    ]
+    if len(shown) < len(kinds):
+        parts.append(f"The table has the other {len(kinds) - len(shown)} GPU types.")
+    return " ".join(parts)
+
+
+def _curve(results: SizeResults, one: list[SizePoint]) -> str:
     first, last = one[0], one[-1]
     of = "" if first.gpu_type is None else f"{first.gpu_type} "
     if first is last:
         return (
-            f"{first.gpus:,} {of}GPUs under {results.policy}: a P95 wait of "
+            f"{counted(first.gpus, f'{of}GPU')} under {results.policy}: a P95 wait of "
             f"{show_duration(first.p95_wait_s)} for {show_dollars(first.usd_per_month)} a month."
         )
     waits = show_duration(first.p95_wait_s), show_duration(last.p95_wait_s)
@@ -242,7 +258,7 @@ def _commitment(results: SizeResults) -> str:
         low, high = plan.interval.low_gpus, plan.interval.high_gpus
         ends = f" ({plan.interval.level_percent:g}% interval {low:,} to {high:,})"
     return (
-        f"If no job may wait, commit to {plan.committed_gpus:,} GPUs{ends} and rent up to "
+        f"If no job may wait, commit to {counted(plan.committed_gpus, 'GPU')}{ends} and rent up to "
         f"{plan.on_demand_peak_gpus:,} on demand: {show_dollars(usd)} a month, {less}."
     )
 
@@ -252,10 +268,12 @@ def _today(results: SizeResults) -> str:
     mean, peak = show_number(today.mean_gpus), show_count(today.peak_gpus)
     wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
     if today.cluster_gpus is None or today.usd_per_month is None:
-        return f"Today: {mean} GPUs held on average (peak {peak}){wait}."
+        gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
+        return f"Today: {gpus} held on average (peak {peak}){wait}."
+    gpus = counted(today.cluster_gpus, "GPU")
     return (
-        f"Today: {today.cluster_gpus:,} GPUs for {show_dollars(today.usd_per_month)} a month, "
-        f"{mean} held on average (peak {peak}){wait}."
+        f"Today: {gpus} for {show_dollars(today.usd_per_month)} a month, {mean} held on average "
+        f"(peak {peak}){wait}."
     )
 
 

@@ -21,12 +21,14 @@ class PriceRequest:
         provider: the provider in that table, such as ``aws`` or ``aws:spot``; None for the median
             over all, on demand.
         gpu: the type of jobs that name none, to look its price up.
+        option: the option that gave the prices, for messages.
     """
 
     usd_per_gpu_h: Mapping[str, float] = field(default_factory=dict)
     prices: str | None = None
     provider: str | None = None
     gpu: str | None = None
+    option: str = "--price"
 
     def __post_init__(self) -> None:
         if self.provider is not None and self.prices is None:
@@ -102,6 +104,6 @@ def _missing(name: str | None, request: PriceRequest) -> str:
         )
     of = "jobs that name no GPU type" if name is None else name
     return (
-        f"--price: {of} has no price, only {known}\n"
-        f"  next: --price {name or 'USD'}{'=USD' if name else ''} as well"
+        f"{request.option}: {of} has no price, only {known}\n"
+        f"  next: {request.option} {name or 'USD'}{'=USD' if name else ''} as well"
     )

@@ -33,6 +33,25 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
+class JobBars:
+    """When each of a few jobs ran, and on which GPU type; arrays of shape (k,), one per bar.
+
+    Attributes:
+        job_id: of each row, from the top.
+        kinds: the GPU types.
+        row, kind: of each bar, places among the two.
+        begin_us, end_us: of each bar.
+    """
+
+    job_id: tuple[str, ...]
+    kinds: tuple[str, ...]
+    row: IntArray
+    kind: IntArray
+    begin_us: IntArray
+    end_us: IntArray
+
+
+@dataclass(frozen=True, slots=True)
 class TimeLines:
     """What happened over time in one run.
 
@@ -41,12 +60,14 @@ class TimeLines:
         end_us: end of the run.
         panels: for pictures.
         rows: for tables: what it is, its unit and its values, of shape (k,).
+        bars: the jobs of a small run on several GPU types, for pictures; None for others.
     """
 
     time_us: IntArray
     end_us: int
     panels: tuple[Panel, ...]
     rows: tuple[tuple[str, str, Any], ...]
+    bars: JobBars | None = None
 
 
 def usage_lines(run: Run) -> TimeLines:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.words import counted
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.sharing.coscaling import ServiceRun, SharingRun, run_sharing
 from gpuplan.simkit.sharing.horizontal import EAGER, HorizontalRules
@@ -298,7 +299,8 @@ def run_policy(policy: str, cold_start_s: float, request: SharingRequest) -> Sha
         gpus = request.nodes * request.node_gpus
         raise InfeasibleError(
             f"{policy}: {run.misfit} does not fit at {run.misfit_s:,.0f} s in a cluster of "
-            f"{request.nodes} nodes of {request.node_gpus} GPUs ({gpus:,} GPUs)\n"
+            f"{counted(request.nodes, 'node')} of {counted(request.node_gpus, 'GPU')} "
+            f"({counted(gpus, 'GPU')})\n"
             "  next: a larger --cluster"
         )
     elapsed = [

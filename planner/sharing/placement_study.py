@@ -252,7 +252,7 @@ def _misfit(request: PlacementRequest, policy: str, at: int, time_s: float) -> I
     one = request.instances[at]
     gpus = request.nodes * request.node_gpus
     what = f"{one.gpus} GPUs in one node" if one.gpus > 1 else "1 GPU"
-    shape = f"{request.nodes} nodes of {request.node_gpus} GPUs"
+    shape = f"{counted(request.nodes, 'node')} of {counted(request.node_gpus, 'GPU')}"
     memory = request.settings.memory_gb
     if one.memory_gb > memory and one.kind != "llm-inference":
         return InfeasibleError(
@@ -262,7 +262,7 @@ def _misfit(request: PlacementRequest, policy: str, at: int, time_s: float) -> I
     return InfeasibleError(
         f"{policy}: {one.name} does not fit at {time_s:,.0f} s; it needs {what} with "
         f"{one.request:g} of the SMs and {one.memory_gb:g} GB free in a cluster of {shape} "
-        f"({gpus:,} GPUs)\n"
+        f"({counted(gpus, 'GPU')})\n"
         "  next: a larger --cluster"
     )
 

@@ -164,12 +164,13 @@ class ReplayRequest:
         """Return where rates on GPU types come from; None where no policy needs them.
 
         Args:
-            settings: the value of every setting, of each policy.
+            settings: the value of every setting, of each policy that can use rates.
 
         Raises:
-            UsageError: rates are given, and no cluster has GPU types; or the clusters have
-                different ones.
+            UsageError: rates are given, and no policy uses them or no cluster has GPU types; or
+                the clusters have different ones.
         """
+        settings = list(settings)
         shapes = [shape for one in settings if (shape := one.get("cluster")) is not None]
         types = dict.fromkeys(shape.gpu_types for shape in shapes)
         given = self.throughputs is not None or bool(self.gpu_speed)
@@ -177,6 +178,11 @@ class ReplayRequest:
             return None
         option = "--throughputs" if self.throughputs is not None else "--gpu-speed"
         named = [names for names in types if names]
+        if not settings:
+            raise UsageError(
+                f"{option}: policies that lend GPUs as spot run each job on its own GPU type and "
+                f"use no speeds\n  next: leave {option} out, or choose a policy such as gavel"
+            )
         if not named:
             raise UsageError(
                 f"{option}: needs the GPU types of the cluster\n  next: --cluster V100=8x4,T4=8x4"

@@ -130,7 +130,7 @@ def simulate(request: SimulateRequest) -> SimulateStudy:
         by_class=needs_classes(values),
         by_tenant=lends(values),
         window=request.window,
-        rates=None if lends(values) else replay.rates([values]),
+        rates=replay.rates([] if lends(values) else [values]),
     )
     read = placeable(read, [policy])
     priced = price_policies((policy,), request.price, replay, read)

@@ -69,8 +69,9 @@ def complete(
     has_nodes = bool(document.tables.get("node"))
     if not has_nodes and not infer:
         raise UsageError(
-            "no nodes are known; give --slurm-conf FILE, --scontrol FILE, or --infer with "
-            "--cluster, for example --cluster 16x8"
+            "no nodes are known: no file of the site has a NodeName line\n"
+            "  next: --slurm-conf FILE, --scontrol FILE, or --infer with --cluster, for example "
+            "--cluster 16x8"
         )
     if has_nodes and cluster is not None:
         raise UsageError("--cluster: the settings already describe the nodes; leave it out")

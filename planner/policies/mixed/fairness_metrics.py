@@ -9,8 +9,12 @@ import polars as pl
 
 from gpuplan.planner.policies.mixed.fair_share import ideal_rounds
 from gpuplan.planner.policies.mixed.mixed_rounds import MixedRun
+from gpuplan.planner.runs.panels import JobBars
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S, MICROS
+
+MOST_BARS = 60
+"""Jobs of a picture that shows each of them."""
 
 
 def finish_time_fairness(found: MixedRun) -> FloatArray:
@@ -87,14 +91,38 @@ def fairness_columns(found: MixedRun, gpu_types: tuple[str, ...]) -> dict[str, p
     }
 
 
-def types_frame(found: MixedRun, gpu_types: tuple[str, ...]) -> pl.DataFrame:
-    """Return GPUs in use of each type as each round begins, where that changes."""
-    first = int(found.run.submit_us[0]) / MICROS
-    frame = pl.DataFrame(
-        {
-            "time_s": found.number * found.cluster.round_s - first,
-            **{f"used_{name}": found.busy[:, i] for i, name in enumerate(gpu_types)},
-        }
+def job_bars(found: MixedRun, job_id: pl.Series, gpu_types: tuple[str, ...]) -> JobBars | None:
+    """Return when each job ran on which type, by first start; None above `MOST_BARS` jobs."""
+    if len(job_id) > MOST_BARS or len(gpu_types) < 2:
+        return None
+    run, round_us = found.run, round(found.cluster.round_s * MICROS)
+    job, kind, begin, end = found.stretches[np.lexsort(found.stretches.T[[2, 0]])].T
+    order = np.argsort(run.start_us, kind="stable")
+    first = int(run.submit_us[0])
+    return JobBars(
+        job_id=tuple(str(job_id[int(one)]) for one in order),
+        kinds=gpu_types,
+        row=np.argsort(order)[job],
+        kind=kind,
+        begin_us=begin * round_us - first,
+        end_us=np.minimum(end * round_us, run.finish_us[job]) - first,
     )
+
+
+def types_frame(found: MixedRun, gpu_types: tuple[str, ...]) -> pl.DataFrame:
+    """Return GPUs in use of each type as each round begins, and 0 from where no job is left."""
+    first, number, round_s = (
+        int(found.run.submit_us[0]) / MICROS,
+        found.number,
+        found.cluster.round_s,
+    )
+    last = np.append(np.diff(number) > 1, True)  # of the rounds in a row
+    finish_s = np.sort(found.run.finish_us) / MICROS
+    ends_s = finish_s[np.searchsorted(finish_s, (number[last] + 1) * round_s + 1e-6) - 1]
+    time_s = np.concatenate((number * round_s, ends_s)) - first
+    busy = np.concatenate((found.busy, np.zeros((ends_s.size, len(gpu_types)), np.int64)))
+    frame = pl.DataFrame(
+        {"time_s": time_s, **{f"used_{name}": busy[:, i] for i, name in enumerate(gpu_types)}}
+    ).sort("time_s", maintain_order=True)
     used = [f"used_{name}" for name in gpu_types]
     return frame.filter(pl.any_horizontal(pl.col(used).diff().fill_null(1) != 0))

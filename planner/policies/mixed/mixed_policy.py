@@ -190,7 +190,7 @@ def _simulation(
         ),
         timeline=partial(_timeline, found, gpu_types),
         run=run,
-        lines=partial(_lines, found, gpu_types),
+        lines=partial(_lines, found, gpu_types, jobs.job_id),
     )
 
 
@@ -317,9 +317,9 @@ def _timeline(found: MixedRun, gpu_types: tuple[str, ...]) -> pl.DataFrame:
     return whole.sort("time_s").join_asof(each.sort("time_s"), on="time_s").fill_null(0)
 
 
-def _lines(found: MixedRun, gpu_types: tuple[str, ...]) -> TimeLines:
-    """Return GPUs in use by type, and jobs waiting."""
-    from gpuplan.planner.policies.mixed.fairness_metrics import types_frame
+def _lines(found: MixedRun, gpu_types: tuple[str, ...], job_id: pl.Series) -> TimeLines:
+    """Return GPUs in use by type, jobs waiting, and where each job of a small run ran."""
+    from gpuplan.planner.policies.mixed.fairness_metrics import job_bars, types_frame
 
     lines = usage_lines(found.run)
     if len(gpu_types) == 1:
@@ -331,4 +331,10 @@ def _lines(found: MixedRun, gpu_types: tuple[str, ...]) -> TimeLines:
     title = f"GPUs held by type, of {sum(found.cluster.gpus):,}"
     panel = Panel(title, GPUS, series, first.limit)
     rows = tuple((f"GPUs held, {name}", GPUS, values) for name, values in series.items())
-    return TimeLines(lines.time_us, lines.end_us, (panel, *others), (*rows, *lines.rows))
+    return TimeLines(
+        time_us=lines.time_us,
+        end_us=lines.end_us,
+        panels=(panel, *others),
+        rows=(*rows, *lines.rows),
+        bars=job_bars(found, job_id, gpu_types),
+    )
