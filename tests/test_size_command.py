@@ -186,7 +186,7 @@ def test_one_gpu_is_singular(gpuplan, tmp_path):
     code, out, _ = gpuplan("size", str(trace), "--target", "p95_wait <= 1h", "--price", "1")
     text = " ".join(out.split())
     assert code == 0 and "You need 1 GPU for p95_wait" in text
-    assert "Today: 1 GPU on average (peak 1)" in text
+    assert "Today: 1 GPU held on average (peak 1)" in text
 
 
 def test_a_policy_that_lets_jobs_wait_on_any_cluster_may_have_no_size(gpuplan, lab):
