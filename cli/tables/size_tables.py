@@ -271,7 +271,7 @@ def _today(results: SizeResults) -> str:
     wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
     if today.cluster_gpus is None or today.usd_per_month is None:
         gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
-        return f"Today: {gpus} on average (peak {peak}){wait}."
+        return f"Today: {gpus} held on average (peak {peak}){wait}."
     gpus = counted(today.cluster_gpus, "GPU")
     return (
         f"Today: {gpus} for {show_dollars(today.usd_per_month)} a month, {mean} held on average "
