@@ -8,12 +8,12 @@ import numpy as np
 from gpuplan.analysis.forecast.demand import DemandSeries
 from gpuplan.analysis.forecast.forecast import forecast
 from gpuplan.simkit.spot.parameters import SCHEDULERS
-from gpuplan.simkit.spot.simulator import SpotWorkload, simulate_spot
+from gpuplan.simkit.spot.simulator import SpotRun, SpotWorkload, simulate_spot
 
 DAYS, NODES, CARDS = 91, 287, 8
-TASKS, SPOT_SHARE, HP_LOAD = 165_000, 0.28, 0.55
+TASKS, SPOT_SHARE, HP_LOAD = 165_000, 0.28, 0.75
 SHAPES = {500: 0.02, 1000: 0.6, 2000: 0.08, 4000: 0.12, 8000: 0.18}
-GANGS = {1: 0.85, 2: 0.08, 4: 0.04, 8: 0.03}
+GANGS = {1: 0.8, 2: 0.08, 4: 0.05, 8: 0.04, 16: 0.03}
 SERIES, HOURS, STEPS = 84, 4_380, 4
 
 
@@ -57,17 +57,20 @@ def run() -> list[dict]:
     cards = np.full(NODES, CARDS, np.int64)
     rows = []
     for name in ("gfs", "yarn-cs"):
+        found: SpotRun | None = None
 
         def replay(name: str = name) -> None:
-            simulate_spot(
+            nonlocal found
+            found = simulate_spot(
                 cards, tasks, SCHEDULERS[name], lendable_gpus=lendable, horizon_s=2 * DAYS * 86_400
             )
 
         replay()
+        assert found is not None and found.evictions.sum() > 1000  # there is something to decide
         rows.append(
             {
                 "work": f"lending: {TASKS:,} tasks on {NODES} nodes over {DAYS} days, {name}, CPU",
-                "ours_s": elapsed_s(replay, time.process_time),
+                "ours_s": min(elapsed_s(replay, time.process_time) for _ in range(2)),
                 "bar": "<= 1 s" if name == "gfs" else "-",
             }
         )

@@ -15,7 +15,7 @@ from gpuplan.simkit.twin.site import (
     SiteQos,
 )
 
-JOBS, NODES, GPUS, LOAD = 100_000, 128, 8, 0.9
+JOBS, NODES, GPUS, LOAD = 100_000, 128, 8, 0.97
 ACCOUNTS, USERS = 12, 120
 FULL = SchedulerConfig(
     order="multifactor", tiers=True, backfill="slurm", limits=True, events=True, w_age=1000,

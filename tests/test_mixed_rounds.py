@@ -119,6 +119,44 @@ def test_hosts_are_kept_and_spread_gangs_come_together():
     assert new.tolist() == [[2, 2, 0], [2, 0, 0]]  # the first host that it fits best
 
 
+@given(
+    st.integers(1, 4),
+    st.lists(
+        st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=6), min_size=1, max_size=5
+    ),
+    st.booleans(),
+)
+def test_gangs_are_placed_whole_and_no_host_is_over_its_gpus(hosts, rounds, consolidates):
+    each = 4
+    known = np.zeros((0, hosts), np.int64)  # hosts of the gangs that ran in the last round
+    for drawn in rounds:
+        known = known[: len(drawn)]
+        width = [*known.sum(axis=1).tolist(), *(w for w, _ in drawn[len(known) :])]
+        while sum(width) > each * hosts:
+            width.pop()
+        m = len(width)
+        before = np.zeros((m, hosts), np.int64)
+        before[: len(known)] = known[:m]
+        stays = np.arange(m) < len(known)
+        for j in range(m):  # some paused, and want their old hosts
+            stays[j] &= drawn[j][1]
+        found = place(
+            np.array(width, np.int64),
+            before,
+            stays,
+            before.any(axis=1),
+            each=each,
+            is_pipeline=np.array([wide for _, wide in drawn[:m]], bool),
+            state_gb=np.arange(m, dtype=float)[::-1],
+            consolidates=consolidates,
+        )
+        assert found.sum(axis=1).tolist() == width
+        assert (found >= 0).all() and (found.sum(axis=0) <= each).all()
+        if not consolidates:
+            assert (found[stays] == before[stays]).all()
+        known = found
+
+
 def test_a_share_takes_the_fastest_types_first():
     # 1/2 of 2 + 4 GPUs for gangs of 2: half the time on the fast type, half on the slow one.
     rates = share_rates(np.array([[1.0, 0.5], [0.0, 0.5]]), np.array([2, 2]), np.array([2, 4]), 2)

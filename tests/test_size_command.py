@@ -247,3 +247,22 @@ def test_sizes_and_growth_as_they_are_written():
     assert parse_growth("0.5") == 0.5 and parse_growth("-10%") == pytest.approx(-0.1)
     with pytest.raises(UsageError, match="--growth 'x'"):
         parse_growth("x")
+
+
+def test_a_scenario_has_sizes_and_bills_as_studies_with_gates(gpuplan, lab, tmp_path):
+    scenario = tmp_path / "s.toml"
+    scenario.write_text(
+        f'workload.trace = "{lab}"\n[study.size]\ntarget = ["mean_wait <= 5m"]\nprice = ["1"]\n'
+        '[study.bill]\nprice = ["1"]\nby = "user"\n'
+        '[gates]\nfail_if = ["size.gpus > 3", "bill.usd_per_month > $1e9"]\n'
+    )
+    out = tmp_path / "out"
+    code, _, err = gpuplan("run", scenario, "-o", out, "--cache", tmp_path / "cache")
+    assert code == 1 and "gate tripped: size.gpus > 3" in err and "bill.usd" not in err
+    studies = json.loads((out / "report.json").read_text())["studies"]
+    found = {one["name"]: one["results"] for one in studies}
+    alone = answer(gpuplan, lab, "--target", "mean_wait <= 5m", "--price", "1")
+    assert found["size"]["gpus"] == alone["gpus"] > 3
+    billed = answer(gpuplan, lab, "--price", "1", "--by", "user", command="bill")
+    assert found["bill"]["usd_per_month"] == billed["usd_per_month"]
+    assert {"size.svg", "bill.svg"} <= {one.name for one in (out / "figures").iterdir()}

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from support_spot_twin import SpotTwin, Task
 
-from gpuplan.simkit.spot.parameters import SCHEDULERS, SpotScheduler
-from gpuplan.simkit.spot.quota import demand_bound
+from gpuplan.simkit.spot.parameters import SCHEDULERS, Rules, SpotScheduler
+from gpuplan.simkit.spot.quota import demand_bound, next_eta
 from gpuplan.simkit.spot.simulator import RUN_ENDS, SpotWorkload, never_fits, simulate_spot
 
 pytestmark = pytest.mark.kernels
@@ -239,6 +239,18 @@ def test_tasks_that_never_fit_are_found():
 def test_rules_out_of_range_are_refused(field, value, said):
     with pytest.raises(ValueError, match=said):
         SpotScheduler(**{field: value})
+
+
+def test_eta_steers_towards_the_target_that_is_set():
+    usual, own = SpotScheduler(), SpotScheduler(eviction_target=0.3)
+    for scheduler, target in ((usual, 0.1), (replace(usual, eta_rule="literal"), 0.9), (own, 0.3)):
+        rules = Rules.of(scheduler, 8000, 0)
+        assert rules.target == pytest.approx(target)
+        assert getattr(next_eta, "py_func", next_eta)(1.0, 0.6, 0, rules) == pytest.approx(
+            target / 0.6 if target < 0.4 else 1.0
+        )
+    with pytest.raises(ValueError, match="eviction_target must be above 0"):
+        SpotScheduler(eviction_target=0.0)
 
 
 @pytest.mark.parametrize(

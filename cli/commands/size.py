@@ -78,7 +78,7 @@ def size(
         COMMON,
         typer.Option(
             help="Today's cluster: 64, 8x4 (8 nodes of 4 GPUs), A100=8x4,T4=16, or x8 for nodes of "
-            "8 alone. Gangs must fit into its nodes.",
+            "8 alone. A gang that fits into a node runs on one; a wider one takes whole nodes.",
             metavar="SHAPE",
             show_default=False,
         ),

@@ -34,6 +34,8 @@ class SpotScheduler:
         leases: decide at every tick only; an evicted task then loses nothing.
         eta_rule: how the quota follows evictions: towards the rate 1 - p, towards p, or not.
         p: probability that HP demand stays below its forecast bound.
+        eviction_target: share of spot runs evicted that eta steers towards; None for that of
+            ``eta_rule``.
         guarantee_h: hours for which a spot run is guaranteed.
         aggregate: whether the bound is that of the pool's demand, or the sum of all
             organizations' bounds.
@@ -56,6 +58,7 @@ class SpotScheduler:
     leases: bool = False
     eta_rule: str = "target"
     p: float = 0.9
+    eviction_target: float | None = None
     guarantee_h: int = 1
     aggregate: str = "pool"
     eta_min: float = 0.05
@@ -97,6 +100,10 @@ class SpotScheduler:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise ValueError(f"{name} must be from {low:g} to {high:g}, got {value!r}")
+        if self.eviction_target is not None and not 0 < self.eviction_target <= 1:
+            raise ValueError(
+                f"eviction_target must be above 0 and at most 1, got {self.eviction_target!r}"
+            )
 
 
 GFS = SpotScheduler()
@@ -153,7 +160,9 @@ class Rules(NamedTuple):
     @classmethod
     def of(cls, scheduler: SpotScheduler, capacity_milli: int, seed: int) -> Rules:
         """Return the rules on a pool of this size."""
-        literal = scheduler.eta_rule == "literal"
+        target = scheduler.p if scheduler.eta_rule == "literal" else 1.0 - scheduler.p
+        if scheduler.eviction_target is not None:
+            target = scheduler.eviction_target
         return cls(
             largest_first=scheduler.largest_first,
             placement=PLACEMENTS.index(scheduler.placement),
@@ -163,7 +172,7 @@ class Rules(NamedTuple):
             blocking=scheduler.blocking,
             leases=scheduler.leases,
             steers=scheduler.eta_rule != "fixed",
-            target=scheduler.p if literal else 1.0 - scheduler.p,
+            target=target,
             guarantee_s=3600 * scheduler.guarantee_h,
             eta_min=scheduler.eta_min,
             eta_max=scheduler.eta_max,

@@ -65,6 +65,12 @@ OF_QUOTA: dict[str, Setting] = {
         "or not (fixed)",
         ETA_RULES,
     ),
+    "eviction_target": Setting(
+        "number",
+        "share of spot runs evicted that the quota is steered to; none: 1 - p, or p",
+        at_most=1,
+        unlimited=True,
+    ),
     "eta_min": Setting("number", "least factor of the quota", at_most=100),
     "eta_max": Setting("number", "greatest factor of the quota", at_most=100),
     "longest_wait_s": Setting("duration", "spot waits above this raise the quota"),
@@ -104,7 +110,7 @@ def settings_of(policy: str) -> dict[str, Setting]:
     if usual.quota == "forecast":
         own = {**OF_QUOTA, **own}
         if policy == "gfs-d":
-            del own["eta_rule"]
+            del own["eta_rule"], own["eviction_target"]
     elif usual.quota == "share":
         own = {"quota_share": Setting("number", "share of the GPUs", at_most=1), **own}
     if usual.victims == "gfs":
