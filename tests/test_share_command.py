@@ -123,7 +123,7 @@ def test_a_table_with_a_header_and_one_that_ignores_the_share(gpuplan, tmp_path)
         (
             ("share", "--functions", "FUNCTIONS", "--load", "poisson:1", "--cluster", "1x1"),
             4,
-            "job does not fit at 0 s",
+            "job does not fit at 0 s in a cluster of 1 node of 1 GPU (1 GPU)",
         ),
     ],
 )

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support_traces import write_trace
 
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.formats.precision import Precision
@@ -124,3 +125,9 @@ def test_thresholds_that_cost_the_same_are_one_range_without_a_winner(jobs):
     assert "a threshold of 60 s is the cheapest whose mean JCT is within 10%" in headline(
         alone
     ).replace("A threshold", "a threshold")
+
+
+def test_one_job_is_singular(gpuplan, tmp_path):
+    trace = write_trace(tmp_path / "t.parquet", [0], [3600.0])
+    code, out, _ = gpuplan("sweep", str(trace), "--threshold", "60")
+    assert code == 0 and "for this 1 job" in " ".join(out.split())

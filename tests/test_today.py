@@ -12,6 +12,7 @@ from support_traces import write_trace
 from gpuplan.analysis.characterize.today import COLUMNS, today
 from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.analysis.trace import read_trace
+from gpuplan.planner.studies.policy_prices import backlog_note
 
 
 def shown(path, **how):
@@ -160,3 +161,9 @@ def test_now_needs_run_times(gpuplan, tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0, 3600], [None, None], job_class=["bert", "bert"])
     code, _, err = gpuplan("pareto", path, "--speedup", "profile:t4", "--budget", "now")
     assert code in (2, 3) and "Traceback" not in err
+
+
+def test_a_backlog_of_one_gpu_hour_is_singular():
+    found = {"backlog_gpu_h": 1.0, "backlog_jobs": 1, "gpu_h": 4.0}
+    (note,) = backlog_note([("gfs", found), ("fifo", found | {"backlog_gpu_h": 105.0})])
+    assert note.endswith("gfs 1 GPU-hour (1 job), fifo 105 GPU-hours (1 job)")

@@ -298,7 +298,9 @@ def test_what_a_log_tells_of_its_site(tmp_path):
     site = site_of(document)
     assert [(node.name, node.gpus) for node in site.nodes] == [("n1", 2)]  # NodeList tells
     assert {one.source for one in inferred} == {"inferred", "default"}
-    with pytest.raises(UsageError, match="no nodes are known"):
+    with pytest.raises(
+        UsageError, match="no nodes are known: no file of the site has a NodeName line"
+    ):
         complete(SiteDocument(), log, cluster=None, infer=False)
     with_shape = SiteDocument()
     complete(with_shape, log, cluster=ClusterShape.parse("A100=2x4,H100=1x8"), infer=True)

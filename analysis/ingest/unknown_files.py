@@ -102,7 +102,7 @@ def _unknown_log(head: Head) -> InputError:
     """Return the error for a file that may be a log, by its columns if it is a table."""
     names = head.table_columns
     problem = f"unrecognized log format; it starts with {head.shown()}"
-    hint = "gpuplan list formats tells the known ones; force one with --source-format NAME"
+    hint = "gpuplan list formats shows the known ones; force one with --source-format NAME"
     if len(names) >= MIN_CELLS and head.line is not None:
         separator = likely_separator(head.line)
         if separator != ",":

@@ -20,9 +20,9 @@ def headline(results: ForecastResults, model: str) -> str:
     who = series[0].name if len(series) == 1 else f"{len(series)} series together"
     return " ".join(
         (
-            f"In the {over} from {begin.removesuffix(':00')} on, {who} will ask for about "
-            f"{show_number(round(expected, 1))} GPUs at the peak.",
             _lending(results),
+            f"In the {over} from {begin.removesuffix(':00')} on, {who} will need about "
+            f"{show_number(round(expected, 1))} GPUs at the peak.",
             _choice(results, model),
         )
     )
@@ -32,23 +32,23 @@ def _lending(results: ForecastResults) -> str:
     first = [one for one in results.lendable if one.p == 0.9 and one.guarantee_h == 1]
     total, capacity = sum(one.gpus for one in first), sum(one.capacity_gpus for one in first)
     of = (
-        f"the {show_count(capacity)} asked for at the peak so far"
+        f"{show_count(capacity)} GPUs (the peak so far; --cluster for another number)"
         if any(one.capacity_from == PEAK for one in first)
-        else show_count(capacity)
+        else f"{show_count(capacity)} GPUs"
     )
-    return f"Of {of}, {show_count(total)} can be lent for 1 h with 90% probability."
+    return f"You can lend {show_count(total)} of {of} for 1 h with 90% probability."
 
 
 def _choice(results: ForecastResults, model: str) -> str:
     wins, count = results.last_value_wins, len(results.series)
     if model != AUTO:
-        return f"Every series is forecast by {model}, as asked."
+        return f"Every series is forecast by {model}, as requested."
     if wins == count:
-        return "Nothing forecasts better than the last value here, so that is what is used."
+        return "No model beats the last value here, so the last value is used."
     if wins:
         return (
-            f"For {wins} of {count} series nothing forecasts better than the last value, which is "
-            "used there."
+            f"For {wins} of {count} series no model beats the last value, so the last value is "
+            "used."
         )
     return "The models do better than the last value on every series."
 

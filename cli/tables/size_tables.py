@@ -266,10 +266,12 @@ def _commitment(results: SizeResults) -> str:
 def _today(results: SizeResults) -> str:
     today = results.today
     mean, peak = show_number(today.mean_gpus), show_count(today.peak_gpus)
+    if len(results.pools) > 1:
+        peak += ", the sum over GPU types"
     wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
     if today.cluster_gpus is None or today.usd_per_month is None:
         gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
-        return f"Today: {gpus} on average (peak {peak}){wait}."
+        return f"Today: {gpus} held on average (peak {peak}){wait}."
     gpus = counted(today.cluster_gpus, "GPU")
     return (
         f"Today: {gpus} for {show_dollars(today.usd_per_month)} a month, {mean} held on average "

@@ -49,7 +49,7 @@ def _pays(case: Case, found: Sweep) -> str:
     precision, rented, verdict = precision_of(found), found.rented, found.verdict
     jobs = f"{case.closed_form.jobs:,} job{'' if case.closed_form.jobs == 1 else 's'}"
     rough = " (few, so these figures are rough)" if precision.is_rough else ""
-    these = f"these {jobs}{rough}"
+    these = f"{'this' if case.closed_form.jobs == 1 else 'these'} {jobs}{rough}"
     ours = f"{_called(case.recommended, found)} costs {_bill(found.chosen(case), found)}"
     if rented is None or verdict is None:
         return f"For {these}, {ours}."

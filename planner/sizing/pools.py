@@ -90,8 +90,9 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[JobPool, ...]:
         mine = pl.col("gpu_type").is_null() if kind is None else pl.col("gpu_type") == kind
         shape = _shape_of(kind, terms.shape, len(kinds))
         pool = _pool(_with_jobs(trace, trace.jobs.filter(mine)), kind, terms, shape)
-        if kind in usage:  # over the hours of the whole log, so that the types add up
-            pool = replace(pool, seen=replace(pool.seen, usage=usage[kind]))
+        if every and kind in usage:  # over the window of the whole log, so that the types add up
+            seen = replace(pool.seen, usage=usage[kind], window_s=every.window_s)
+            pool = replace(pool, seen=seen)
         found.append(pool)
     return tuple(sorted(found, key=lambda pool: -pool.seen.usage.gpu_h))
 

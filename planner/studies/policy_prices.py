@@ -99,8 +99,7 @@ def _cloud_usd(spec: PolicySpec) -> float | None:
 def backlog_note(results: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, ...]:
     """Return what is not done at the end of the window, where it matters beside all work."""
     left = [
-        f"{label} {_about(found['backlog_gpu_h'])} GPU-hours "
-        f"({counted(found['backlog_jobs'], 'job')})"
+        f"{label} {_about(found['backlog_gpu_h'])} ({counted(found['backlog_jobs'], 'job')})"
         for label, found in results
         if found["backlog_gpu_h"] > WORTH_SAYING * found["gpu_h"]
     ]
@@ -110,4 +109,5 @@ def backlog_note(results: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str,
 
 
 def _about(gpu_h: float) -> str:
-    return f"{gpu_h:,.0f}" if gpu_h >= 100 else f"{gpu_h:.2g}"
+    text = f"{gpu_h:,.0f}" if gpu_h >= 100 else f"{gpu_h:.2g}"
+    return f"{text} GPU-hour{'' if text == '1' else 's'}"

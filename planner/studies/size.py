@@ -163,7 +163,7 @@ def _today(pools: Sequence[SizePool], seen: Today) -> SizeToday:
     usd = [one.usd_per_month for one in each if one.usd_per_month is not None]
     return SizeToday(
         cluster_gpus=sum(gpus) if len(gpus) == len(each) else None,
-        mean_gpus=seen.usage.mean_gpus,
+        mean_gpus=sum(one.mean_gpus for one in each),
         peak_gpus=seen.usage.peak_gpus,
         mean_wait_s=seen.mean_wait_s,
         p95_wait_s=seen.p95_wait_s,

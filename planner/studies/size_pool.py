@@ -158,9 +158,10 @@ class PoolAnswer:
         """Return what the log shows of this pool."""
         seen, shape = self.pool.seen, self.pool.shape
         gpus = None if shape is None else shape.gpus
+        window_h = seen.window_s / HOUR_S
         return SizeToday(
             cluster_gpus=gpus,
-            mean_gpus=seen.usage.mean_gpus,
+            mean_gpus=seen.usage.gpu_h / window_h if window_h else seen.usage.mean_gpus,
             peak_gpus=seen.usage.peak_gpus,
             mean_wait_s=seen.mean_wait_s,
             p95_wait_s=seen.p95_wait_s,
