@@ -125,7 +125,7 @@ def test_the_headline_says_what_the_workload_is():
 
 
 def test_each_gpu_type_has_a_row_and_its_own_price(gpuplan, tmp_path):
-    # 1 GPU-hour on the A100 and 3 on the H100 within the hour in which jobs come.
+    # 1 GPU-hour on the A100 and 3 on the H100 in the 2.5 hours to the last end.
     jobs = frame([0, 3600], duration_s=[3600.0, 5400.0], num_gpus=[1.0, 2.0],
                  gpu_type=["A100", "H100"])  # fmt: skip
     path = write(tmp_path / "t.parquet", jobs)
@@ -139,9 +139,9 @@ def test_each_gpu_type_has_a_row_and_its_own_price(gpuplan, tmp_path):
     ]["today"]
     assert [one["gpu_type"] for one in today["gpu_types"]] == ["H100", "A100"]
     assert [one["usd_per_month"] for one in today["gpu_types"]] == pytest.approx(
-        [3 * 4 * 730.5, 730.5]
+        [3 * 4 * 730.5 / 2.5, 730.5 / 2.5]
     )
-    assert today["usd_per_month"] == pytest.approx(13 * 730.5)
+    assert today["usd_per_month"] == pytest.approx(13 * 730.5 / 2.5)
     assert today["mean_wait_s"] is None and "the log has no waits" in out
     code, out, err = gpuplan("characterize", path, "--prices", "builtin", "--output-format", "json")
     assert code == 0, err

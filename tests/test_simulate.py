@@ -27,8 +27,8 @@ def test_jobs_and_summary_agree(gpuplan, lab, tmp_path):
     assert results["mean_jct_s"] == pytest.approx(frame["jct_s"].mean(), rel=1e-9)
     assert results["p95_jct_s"] == pytest.approx(frame["jct_s"].quantile(0.95, "linear"))
     assert results["cost_usd"] == pytest.approx(frame["cost_usd"].sum(), rel=1e-9)
-    assert "400 jobs get a soft deadline" in err
-    assert any("400 jobs get a soft deadline" in text for text in document["warnings"])
+    assert "400 jobs get an assumed deadline" in err
+    assert any("400 jobs get an assumed deadline" in text for text in document["warnings"])
     assert "notes" not in results
 
 

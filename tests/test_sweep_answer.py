@@ -74,14 +74,14 @@ def test_todays_cluster_costs_its_size_times_price_times_window(gpuplan, tmp_pat
 def test_the_answer_is_short_and_its_rows_say_what_they_are(gpuplan, lab):
     code, out, err = gpuplan("sweep", lab)
     assert code == 0 and len(out.splitlines()) <= 45
-    assert err.count("warning:") <= 3 and "soft deadline" not in err
+    assert err.count("warning:") <= 3 and "assumed deadline" not in err
     assert max(map(len, out.splitlines())) <= 100
     for row in ("around the clock", "all on rented workers", "adaptive", "all serverless"):
         assert row in out
     assert " late " not in out  # the log has no deadlines
     assert "Where the money goes" not in out
     full = gpuplan("sweep", lab, "--full")
-    assert "Where the money goes" in full[1] and "soft deadline" in full[2]
+    assert "Where the money goes" in full[1] and "assumed deadline" in full[2]
     drawn = gpuplan("sweep", lab, "--deadline-factor", "2:3")[1]
     assert " late " in drawn
 

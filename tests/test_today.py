@@ -90,9 +90,10 @@ def test_it_agrees_with_a_count_second_by_second(tmp_path_factory, jobs):
         seconds[s + w - first : s + w + r - first] += g
     span = max(submit) - first or seconds.size
     assert (found.window_s, found.span_s) == (seconds.size, span)
-    assert found.usage.mean_gpus == pytest.approx(seconds.sum() / span)
+    assert found.usage.mean_gpus == pytest.approx(seconds.sum() / seconds.size)
+    assert found.at_arrival_rate().usage.mean_gpus == pytest.approx(seconds.sum() / span)
     assert found.usage.peak_gpus == seconds.max()
-    held = np.sort(seconds[:span])
+    held = np.sort(seconds)
     assert found.usage.p95_gpus == held[int(np.ceil(0.95 * held.size)) - 1]
     assert sum(each.gpu_h for each in found.types) == pytest.approx(found.usage.gpu_h)
 

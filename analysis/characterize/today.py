@@ -1,7 +1,7 @@
 """What a log shows today: GPUs held, waits, run times and the bill, in all and by GPU type.
 
-Every plan is compared with these numbers. Means are GPU-hours over the hours in which jobs arrive,
-as the load of `gpuplan characterize`; a month has 730.5 hours.
+Every plan is compared with these numbers. Means are GPU-hours over the hours from the first
+submission to the last recorded end, as a bill counts them; a month has 730.5 hours.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class GpuUsage:
         gpu_type: the type; None for all together.
         jobs: jobs with a run time that hold GPUs.
         gpu_h: GPU-hours they held.
-        mean_gpus: GPU-hours over the hours from the first submission to the last.
+        mean_gpus: GPU-hours over the hours from the first submission to the last recorded end.
         p95_gpus: GPUs held at most for 95% of that time.
         peak_gpus: most GPUs held at once.
         usd_per_gpu_h, usd_per_month: the price, and GPU-hours at that price scaled to a month;
@@ -55,6 +55,11 @@ class GpuUsage:
         """Return the same usage at a price."""
         usd = None if usd_per_gpu_h is None else month_usd(self.mean_gpus, usd_per_gpu_h)
         return replace(self, usd_per_gpu_h=usd_per_gpu_h, usd_per_month=usd)
+
+    def times(self, factor: float) -> GpuUsage:
+        """Return the same jobs with means over another time."""
+        usd = None if self.usd_per_month is None else self.usd_per_month * factor
+        return replace(self, mean_gpus=self.mean_gpus * factor, usd_per_month=usd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,16 @@ class Today:
     def gpu_h_by_type(self) -> dict[str | None, float]:
         """Return the GPU-hours of each type, most first; None where the log names none."""
         return {None if one.gpu_type == UNNAMED else one.gpu_type: one.gpu_h for one in self.types}
+
+    def at_arrival_rate(self) -> Today:
+        """Return the same jobs with means over the time in which they arrive.
+
+        This is the base of a load and of the plans for it. The mean is above the peak where jobs
+        outlast the time in which they arrive.
+        """
+        factor = self.window_s / self.span_s if self.span_s else 1.0
+        types = tuple(each.times(factor) for each in self.types)
+        return replace(self, usage=self.usage.times(factor), types=types)
 
     def at_prices(self, prices: GpuPrices) -> Today:
         """Return the same usage with every type at its price.
@@ -135,8 +150,9 @@ class TodayResults:
     Attributes:
         jobs: jobs with a run time that hold GPUs.
         gpu_h: GPU-hours they held.
-        mean_gpus: GPU-hours over the hours from the first submission to the last.
-        p95_gpus: GPUs held at most for 95% of that time.
+        mean_gpus: GPU-hours over the hours from the first submission to the last recorded end; in
+            `pareto` over the hours in which jobs arrive, the base of its load and its plans.
+        p95_gpus: GPUs held at most for 95% of the time to the last recorded end.
         peak_gpus: most GPUs held at once.
         usd_per_gpu_h: price of a GPU-hour, the mean over the types; null without one.
         usd_per_month: dollars per month for these GPU-hours; null without a price.
@@ -195,12 +211,12 @@ def today(
     span_s = jobs.span_s or window_s
     names = frame["gpu_type"].cast(pl.String).fill_null(UNNAMED)
     types = [
-        _usage(jobs, counted & (names == name).to_numpy(), name, span_s)
+        _usage(jobs, counted & (names == name).to_numpy(), name, window_s)
         for name in names.filter(pl.Series(counted)).unique(maintain_order=True)
     ]
     types.sort(key=lambda each: (-each.gpu_h, each.gpu_type or ""))
     one_type = len(types) == 1
-    whole = replace(types[0], gpu_type=None) if one_type else _usage(jobs, counted, None, span_s)
+    whole = replace(types[0], gpu_type=None) if one_type else _usage(jobs, counted, None, window_s)
     known = ~np.isnan(wait_s)
     jct_s = (wait_s + run_s)[known]
     found = Today(
@@ -224,14 +240,14 @@ def today(
     return found.at_prices(usd_per_gpu_h)
 
 
-def _usage(jobs: JobArrays, chosen: Any, name: str | None, span_s: float) -> GpuUsage:
+def _usage(jobs: JobArrays, chosen: Any, name: str | None, window_s: float) -> GpuUsage:
     gpu_h = float(jobs.gpu_s[chosen].sum()) / HOUR_S
     mine = replace(jobs, duration_s=np.where(chosen, jobs.duration_s, np.nan))
     times, held, _ = held_over_time(mine)
-    until = round(span_s * MICROS)
+    until = round(window_s * MICROS)
     lasting = np.diff(np.append(np.minimum(times, until), until))
     (p95,) = time_weighted_quantiles(held, lasting, (0.95,))
-    hours = span_s / HOUR_S
+    hours = window_s / HOUR_S
     mean = gpu_h / hours if hours else 0.0
     return GpuUsage(
         gpu_type=name,
