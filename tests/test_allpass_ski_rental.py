@@ -147,6 +147,16 @@ def test_below_the_break_even_threshold_nothing_is_saved(drawn, value_of_time):
     assert (form.objective_usd(below) >= never * (1 - 1e-9)).all()
 
 
+def test_shares_of_a_gpu_that_leave_for_whole_workers_pay_from_between_two_durations_on():
+    # Two jobs of 11 s on a quarter GPU cost more on workers than in their containers.
+    form = ski_rental(build([(11, (1, 0.25)), (11, (1, 0.25)), (376, (1, 1.0))]), ONE_PRICE, 0.0)
+    from_s = form.break_even_s()
+    assert from_s == pytest.approx(9.875, abs=1e-3)  # 0.224517 $ less 0.72 $ an hour is 0.222542 $
+    assert (
+        form.objective_usd(from_s) < form.objective_usd(np.inf) < form.objective_usd(from_s - 0.1)
+    )
+
+
 def test_the_break_even_threshold_worked_by_hand():
     # Without a checkpoint moving at once saves; with one of 42 s, jobs of 60 s alone never do.
     short = Workload.from_seconds([0], [60], [1], [0])

@@ -135,7 +135,10 @@ def test_jobs_without_length_are_shown_too(gpuplan, tmp_path):
         (["--policy", "sjf", "--cluster", "3"], "allow at least 4, or leave wide jobs out"),
         (["--policy", "sjf", "--cluster", "1x3"], "--cluster 1x3: the widest job takes 4 GPUs"),
         (["--policy", "hpa", "--cluster", "x4"], "--cluster x4: hpa rents workers one by one"),
-        (["--policy", "fifo", "--cluster", "A100=4x8,T4=12x4"], "how fast do jobs run on A100, T4?"),
+        (
+            ["--policy", "fifo", "--cluster", "A100=4x8,T4=12x4"],
+            "how fast do jobs run on A100, T4?",
+        ),
         (["--policy", "hpa", "--cluster", "A100=4,T4=4"], "next: --cluster A100=4 for one of"),
         (["--policy", "sjf", "--set", "gpus_per_node=4"], "next: --cluster 4x4 (4 nodes of 4"),
         (["--policy", "fifo", "--set", "reference=yes", "--cluster", "2x4"], "set cluster=8, or"),

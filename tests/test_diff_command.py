@@ -182,12 +182,12 @@ def test_what_came_or_went_is_told(gpuplan, files):
     code, out, err = gpuplan("diff", *paths, "--full")
     assert (code, err) == (0, "")
     shown = [line.split() for line in out.splitlines()]
-    assert "cost (a) has no value now ($100.00 before);" in out
+    assert "Cost (a) has no value now ($100.00 before)." in out
     assert ["cost", "a", "cost_usd", "$100.00", "-", "-", "-"] in shown
     assert ["a", "input", "t.parquet", "u.parquet"] in shown
     assert ["old", "b", "all", "of", "it"] in shown
     _, out, _ = gpuplan("diff", *reversed(paths))
-    assert "cost (a) is $100.00 (no value before);" in out
+    assert "Cost (a) is $100.00 (no value before)." in out
 
 
 def test_gates_are_test_cases_and_annotations(gpuplan, files, tmp_path, monkeypatch):

@@ -116,5 +116,5 @@ def test_every_command_says_the_load_that_its_sample_has(gpuplan, uneven, comman
     code, out, err = gpuplan(*asked, "--output-format", "json")
     assert code == 0, err
     share = measured(uneven, Selection(sample=20, seed=1))
-    (note,) = [text for text in json.loads(out)["warnings"] if "sampled" in text]
+    (note,) = [text for text in json.loads(out)["warnings"] if "restores it" in text]
     assert f"--scale-interarrival {share:.3g} restores it" in note

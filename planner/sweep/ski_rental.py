@@ -28,7 +28,7 @@ from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
 
-ROUNDING = 1e-12
+ROUNDING = 1e-10
 """A smaller saving, as a share of the cost, counts as none."""
 
 
@@ -129,12 +129,21 @@ class SkiRental:
     def break_even_s(self) -> float | None:
         """Return the least fixed threshold with an objective below that of never leaving.
 
-        None if leaving never pays. The candidates are the same: with c1 > c2 the objective rises
-        between two of them, and otherwise no threshold saves.
+        None if leaving never pays. Between two durations the objective is linear in F. It falls
+        there where shares of a GPU leave for whole workers, and may then cross that of never
+        leaving.
         """
-        never = float(self.objective_usd(np.inf))
-        pays = self.objective_usd(self._candidates) < never * (1 - ROUNDING)
-        return float(self._candidates[np.argmax(pays)]) if pays.any() else None
+        enough = float(self.objective_usd(np.inf)) * (1 - ROUNDING)
+        at_s, found = self._candidates, self.objective_usd(self._candidates)
+        slope = self.serverless_usd * self.left_gpus - self.serverful_usd * self.left_workers
+        slope /= HOUR_S
+        longer_s = np.diff(at_s, append=at_s[-1])
+        pays = np.minimum(found, found + slope * longer_s) < enough
+        if not pays.any():
+            return None
+        first = int(np.argmax(pays))
+        over = max(float(found[first]) - enough, 0.0)
+        return float(at_s[first] - over / slope[first]) if over else float(at_s[first])
 
     @property
     def _candidates(self) -> FloatArray:
