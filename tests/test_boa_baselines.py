@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support_traces import write_trace
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.frontier.model.arrivals import ClassArrivals
@@ -200,3 +201,11 @@ def test_no_cluster_is_larger_than_what_can_be_rented():
     small = RentedCluster(node_gpus=4, max_gpus=21)
     assert BASELINES["pollux"].run(jobs, small, 1000.0).peak_gpus == 20
     assert BASELINES["pollux-autoscaling"].run(jobs, small, 0.3).peak_gpus <= 20
+
+
+def test_pauses_of_days_are_refused_where_the_cluster_scales_each_minute(gpuplan, tmp_path):
+    trace = write_trace(tmp_path / "t.parquet", [0, 600], [3600.0, 600.0])
+    words = ("pareto", trace, "--speedup", "power:1", "--rescale", "2d", "--baseline")
+    code, _, err = gpuplan(*words, "pollux-autoscaling")
+    assert code == 2 and "a start or resize takes 172800 s; at most 21600 s" in err
+    assert "pollux-autoscaling decides" not in gpuplan(*words, "pollux")[2]

@@ -31,6 +31,8 @@ from gpuplan.simkit.time import (
 
 INTERVAL_S = 60.0
 BAND = 0.05
+MOST_PAUSE_S = 6 * HOUR_S
+"""Longest start or resize under a policy that scales its cluster every minute."""
 NO_LIMIT = 1 << 30
 
 
@@ -136,6 +138,8 @@ def play(
     jobs = rounds_jobs(workload, believed=believed)
     _check_room(jobs, policy.max_gpus, policy.whole_gpus)
     _check_range(jobs)
+    if policy.target is not None:
+        _check_pauses(jobs)
     return run_rounds(jobs, policy)
 
 
@@ -145,6 +149,17 @@ def play_decisions(workload: ClassWorkload, gpus: int, decide: Decide) -> Rounds
     _check_room(jobs, gpus, gpus)
     _check_range(jobs)
     return run_decisions(jobs, RoundsCluster((gpus,), interval_s=INTERVAL_S), decide)
+
+
+def _check_pauses(jobs: RoundsJobs) -> None:
+    """Refuse pauses in which a policy that scales would decide hundreds of times for nothing."""
+    longest_s = int(jobs.rescale_us.max()) / MICROS
+    if longest_s > MOST_PAUSE_S:
+        raise UsageError(
+            f"pollux-autoscaling decides every {INTERVAL_S:g} s, and a start or resize takes "
+            f"{longest_s:g} s; at most {MOST_PAUSE_S:g} s can be replayed\n"
+            "  next: a shorter --rescale, or another policy"
+        )
 
 
 def _check_room(jobs: RoundsJobs, gpus: float, whole: int) -> None:
