@@ -133,7 +133,7 @@ def test_a_job_of_a_million_workers_is_refused_at_once(gpuplan, tmp_path, policy
     assert "--where 'num_gpus <= 100000'" in text
     if policy == "allpass":  # where such jobs cannot move, they stay serverless
         code, out, _ = gpuplan("simulate", path, "--policy", policy, "--set", "capacity=100000")
-        assert code == 0 and "$3.53B a month" in out
+        assert code == 0 and "$1.57B a month" in out
 
 
 def test_a_pool_of_more_than_a_million_workers_is_refused(tmp_path):
