@@ -149,7 +149,8 @@ def _output(arguments: list[str]) -> str | None:
 def _below(name: str, written: set[str]) -> bool:
     """Return whether a name may be written, is in such a folder, or is a folder of one."""
     return any(
-        name == one or name.startswith(f"{one}/") or one.startswith(f"{name}/") for one in written
+        one in (".", name) or name.startswith(f"{one}/") or one.startswith(f"{name}/")
+        for one in written
     )
 
 

@@ -239,3 +239,15 @@ def test_the_scenario_of_the_docs_is_right_and_its_keys_are_all(folder):
         row = next(line for line in text.splitlines() if line.startswith(f"| `[{section}]` |"))
         told = set(re.findall(r"`(\w+)`", row.split("|")[2]))
         assert told - {"trace", "log", "synth", "characterize", "pareto"} == set(keys)
+
+
+def test_a_command_that_is_not_a_text_is_named(gpuplan, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    for command in ("[]", "{ a = 1 }", "3"):
+        study = f"study.pareto = {{ command = {command} }}\n"
+        Path("s.toml").write_text(f'workload.trace = "trace.parquet"\n{study}')
+        code, _, err = gpuplan("run", "s.toml", "--list")
+        assert code == 2 and "[study.pareto] no command" in err, err
+        Path("s.toml").write_text(study)
+        code, _, err = gpuplan("run", "s.toml", "--list")
+        assert code == 2 and "workload" in err, err

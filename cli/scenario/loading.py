@@ -137,7 +137,7 @@ class _Loader:
 
     def needs_no_trace(self) -> bool:
         """Return whether there are studies, and every one names all that it reads."""
-        commands = [(table.get("command", name), table) for name, table in self.study_tables()]
+        commands = [(str(table.get("command", name)), table) for name, table in self.study_tables()]
         return bool(commands) and all(
             command in STUDIES and not takes_trace(command, table) for command, table in commands
         )
@@ -183,7 +183,7 @@ class _Loader:
             command = options.pop("command", name)
             if not NAME.fullmatch(name):
                 self.problem(keys, f"[study.{name}] expected a name of letters, digits and _")
-            if command not in STUDIES:
+            if not isinstance(command, str) or command not in STUDIES:
                 near = did_you_mean(str(command), dict.fromkeys(STUDIES))
                 if "command" not in table:
                     near = f'{near}\n  next: command = "...", where the name is another'
