@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support_program import started, write_minutely
 
 from gpuplan import sample_traces
 from gpuplan.cli.app.lazy import COMMANDS
@@ -14,26 +15,7 @@ from gpuplan.cli.app.lazy import COMMANDS
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
-    """A small canonical trace of another tool: 400 jobs, one a minute."""
-    import polars as pl
-
-    path = tmp_path_factory.mktemp("trace") / "trace.parquet"
-    jobs = range(400)
-    pl.DataFrame(
-        {
-            "submit_time": [60_000_000 * job for job in jobs],
-            "duration_s": [float(10 + 37 * job % 900) for job in jobs],
-            "num_gpus": [float(1 + job % 4) for job in jobs],
-        },
-        schema_overrides={"submit_time": pl.Datetime("us", "UTC")},
-    ).write_parquet(path)
-    return path
-
-
-def started(*arguments: object, **options) -> subprocess.Popen:
-    command = [sys.executable, "-m", "gpuplan.cli", *map(str, arguments)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, **{**pipes, **options})
+    return write_minutely(tmp_path_factory.mktemp("trace") / "trace.parquet")
 
 
 WHOLE = {  # every command as it is used, with a result on standard output

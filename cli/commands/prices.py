@@ -246,13 +246,15 @@ def _headline(found: PriceView, kept: str, output: str) -> str:
         known = least.get(offer.gpu_type)
         if known is None or known.median is None or offer.median < known.median:
             least[offer.gpu_type] = offer
-    told = [
+    shown = [
         f"{gpu} at ${one.median:.3g} per GPU-hour ({one.provider} {one.kind.replace('_', '-')})"
         for gpu, one in list(least.items())[:GPUS_NAMED]
     ]
-    more = len(least) - len(told)
-    lead = f"Cheapest by median price: {', '.join(told)}{f', {more} more GPUs' if more > 0 else ''}"
-    return f"{lead}. {kept} in {output}." if told else f"{kept} in {output}."
+    more = len(least) - len(shown)
+    lead = (
+        f"Cheapest by median price: {', '.join(shown)}{f', {more} more GPUs' if more > 0 else ''}"
+    )
+    return f"{lead}. {kept} in {output}." if shown else f"{kept} in {output}."
 
 
 def _figure(book: PriceBook, found: PriceView) -> Figure:

@@ -57,8 +57,8 @@ def verdict_of(study: StudyResult) -> str:
 
 def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
     """Return each study with its sentence, those without one left out."""
-    told = [(study, verdict_of(study)) for study in document.studies]
-    return [(study, text) for study, text in told if text]
+    verdicts = [(study, verdict_of(study)) for study in document.studies]
+    return [(study, text) for study, text in verdicts if text]
 
 
 def _today_of(document: Document) -> Results:

@@ -55,7 +55,7 @@ def placement_headline(study: PlacementStudy) -> str:
     best = min(study.asked, key=lambda one: one.max_gpus)
     exclusive = study.exclusive_gpus
     if best.max_gpus >= exclusive:
-        return f"Sharing saves no GPUs: {exclusive:,} with or without."
+        return f"Sharing saves no GPUs: the instances need {exclusive:,} either way."
     share = 1 - best.max_gpus / exclusive
     gamma = f" at gamma {best.gamma:g}" if len(study.request.gammas) > 1 else ""
     month = ""
@@ -65,8 +65,8 @@ def placement_headline(study: PlacementStudy) -> str:
         saved = next(row for row in rows if row["max_gpus"] == best.max_gpus)
         month = f", {show_usd(saved['saved_usd_per_month'])} a month"
     return (
-        f"{counted(best.max_gpus, 'GPU')} instead of {exclusive:,} under {best.policy}{gamma} "
-        f"({100 * share:.1f}% fewer{month})."
+        f"With shared GPUs ({best.policy}{gamma}) you need {best.max_gpus:,} instead of "
+        f"{exclusive:,} ({100 * share:.1f}% fewer{month})."
     )
 
 
@@ -149,14 +149,17 @@ def coscaling_headline(study: CoscalingStudy) -> str:
     if one.policy == whole.policy:
         parts = [f"{counted(one.max_gpus, 'GPU')}, each for one instance"]
     elif one.max_gpus >= whole.max_gpus:
-        parts = [f"{one.policy} saves no GPUs: {one.max_gpus:,} against {whole.max_gpus:,}"]
+        parts = [
+            f"Sharing under {one.policy} saves no GPUs: {one.max_gpus:,}, and {whole.max_gpus:,} "
+            "on whole GPUs"
+        ]
     else:
         parts = [f"{counted(one.max_gpus, 'GPU')} under {one.policy} instead of {whole.max_gpus:,}"]
     if one.functions:
         worst = max(one.functions, key=lambda service: service.violation_rate)
         alone = show_rate(whole.worst_violation_rate)
         text = f"worst service {worst.name}: {show_rate(worst.violation_rate)} over its SLO"
-        parts.append(text if one is whole else f"{text} against {alone} on whole GPUs")
+        parts.append(text if one is whole else f"{text}, {alone} on whole GPUs")
     if one.training_kept:
         low, high = min(one.training_kept), max(one.training_kept)
         kept = show_share(low) if high - low < 0.005 else f"{100 * low:.0f}-{100 * high:.0f}%"

@@ -66,10 +66,10 @@ class RateSource:
             InputError: the table cannot be used, or no job can run.
         """
         if self.throughputs is not None:
-            rate, ran, told = self._measured(jobs)
+            rate, ran, own = self._measured(jobs)
         else:
-            rate, ran, told = self._assumed(jobs)
-        notes = list(told)
+            rate, ran, own = self._assumed(jobs)
+        notes = list(own)
         fastest = rate.max(axis=1, initial=0.0)
         duration = jobs["duration_s"].to_numpy().astype(np.float64)
         steps = jobs[STEPS].to_numpy().astype(np.float64)
@@ -153,11 +153,11 @@ class RateSource:
                 for one in jobs["gpu_type"]
             ]
         )
-        told = (
+        notes = (
             "relative GPU speeds are assumed the same for every job: "
             + ", ".join(f"{name} {self.speeds[name]:g}" for name in known),
         )
-        return np.tile(each, (jobs.height, 1)), ran, told
+        return np.tile(each, (jobs.height, 1)), ran, notes
 
 
 @dataclass(frozen=True, slots=True)

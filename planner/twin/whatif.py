@@ -184,7 +184,7 @@ def _changed(
     if change.document is not None:
         change.document(changed)
         for name in document.tables.get("partition", {}):
-            if changed.get("partition", name) is None:  # its jobs are refused, and so told
+            if changed.get("partition", name) is None:  # its jobs are refused, with a note
                 changed.put("ALL", "partition", name, "Nodes")
                 changed.put(0, "partition", name, "MaxNodes")
     site, full, work = prepared(log, changed, warmup_s, limit_factor)

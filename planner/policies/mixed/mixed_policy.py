@@ -139,7 +139,7 @@ def simulate(
 
     refuse_choice(given)
     terms = terms_of(values)
-    shape, told = _shape(jobs, values)
+    shape, notes = _shape(jobs, values)
     gpu_types = shape.gpu_types or (ANY,)
     errors, draws = rng.spawn(2)
     cluster = _cluster(shape, values)
@@ -150,7 +150,7 @@ def simulate(
         found = play(rated, cluster, decided.choose)
     except TimeOverflow as error:
         raise UsageError(f"this replay cannot be made: {error}\n  next: {FEWER_JOBS}") from error
-    return _simulation(jobs, found, decided, name, values, given, shape, told, terms)
+    return _simulation(jobs, found, decided, name, values, given, shape, notes, terms)
 
 
 def _simulation(
@@ -161,7 +161,7 @@ def _simulation(
     values: Mapping[str, Any],
     given: Mapping[str, Any],
     shape: ClusterShape,
-    told: tuple[str, ...],
+    notes: tuple[str, ...],
     terms: Any,
 ) -> Simulation:
     from gpuplan.planner.policies.mixed.fairness_metrics import fairness_results
@@ -183,7 +183,7 @@ def _simulation(
         | decided.results(),
         rows=partial(_rows, jobs, found, run, bill, gpu_types),
         warnings=(
-            *told,
+            *notes,
             *decided.warnings(),
             *state,
             *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
@@ -218,12 +218,12 @@ def _shape(jobs: TraceJobs, values: Mapping[str, Any]) -> tuple[ClusterShape, tu
     pool = None if shape is None else shape.pools[0]
     each = (None if pool is None else pool.gpus_per_node) or 1
     gpus = -(-enough_gpus(jobs.workload, Cluster(order="arrival", gpus=1)) // each) * each
-    told = (
+    notes = (
         f"the cluster has {counted(gpus, 'GPU')}, as many as the jobs use at once if none "
         "waits; set cluster for another size",
     )
     per_node = None if pool is None else pool.gpus_per_node
-    return ClusterShape((GpuPool(gpus, per_node, pool.gpu_type if pool else None),)), told
+    return ClusterShape((GpuPool(gpus, per_node, pool.gpu_type if pool else None),)), notes
 
 
 def _cluster(shape: ClusterShape, values: Mapping[str, Any]) -> MixedCluster:
