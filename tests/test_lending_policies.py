@@ -60,6 +60,16 @@ def test_an_eviction_worked_by_hand(gpuplan, small):
     assert "jobs ask for" in err
 
 
+@pytest.mark.parametrize(
+    ("setting", "kept_s"), [("milestones=0.25/0.5", 4500), ("milestones_s=30m/80m/3h", 4800)]
+)
+def test_milestones_take_the_place_of_regular_checkpoints(gpuplan, small, setting, kept_s):
+    found, _ = compared(gpuplan, small, "--policy", "yarn-cs", "--set", setting)
+    (row,) = found["results"]["policies"]
+    assert row["spot"]["mean_jct_s"] == 6030 + 40 + 9000 - kept_s
+    assert row["wasted_gpu_h"] == pytest.approx(8 * (5030 - kept_s + 40) / 3600)
+
+
 def test_a_short_run_that_is_evicted_earns_nothing(gpuplan, tmp_path):
     trace = write_trace(
         tmp_path / "t.parquet", [0, 600], [9000, 9000], [8.0, 8.0],
@@ -182,6 +192,9 @@ def test_without_spot_jobs_nothing_is_lent_and_that_is_said(gpuplan, busy):
         (("--policy", "gfs", "--set", "forecast=arima"), "forecast"),
         (("--policy", "gfs", "--spot", "gpus > 1"), "--spot"),
         (("--policy", "gfs", "--set", "checkpoint_every_s=0"), "checkpoint_every_s must be"),
+        (("--policy", "gfs", "--set", "milestones=0.5/0.25"), "milestones must ascend"),
+        (("--policy", "gfs", "--set", "eta_rises_below=-1"), "eta_rises_below must be from 0"),
+        (("--policy", "gfs-d", "--set", "eta_max=3"), "eta_max"),
     ],
 )
 def test_mistakes_are_named(gpuplan, busy, words, told):
