@@ -6,7 +6,8 @@ from gpuplan.analysis.forecast.forecast import AUTO
 from gpuplan.analysis.forecast.models import LAST_VALUE
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_count, show_number, show_share
-from gpuplan.planner.studies.forecast import PEAK, ForecastResults, Lendable
+from gpuplan.planner.studies.forecast_lending import PEAK
+from gpuplan.planner.studies.forecast_results import ForecastResults, Lendable
 
 MOST_ROWS = 12
 
@@ -73,8 +74,8 @@ def _next_hours(results: ForecastResults) -> Table:
         Column("series", "series"),
         Column("last_gpus", "last hour", _gpus),
         *(Column(f"step_{step}_gpus", f"+{step} h", _gpus) for step in _shown(steps)),
-        Column("p90_gpus", "90% below", _gpus),
-        Column("p95_gpus", "95% below", _gpus),
+        Column("p90_gpus", "90% bound", _gpus),
+        Column("p95_gpus", "95% bound", _gpus),
         Column("peak_gpus", "peak so far", _gpus),
         Column("chosen", "model"),
     )
@@ -103,9 +104,9 @@ def _every_hour(results: ForecastResults) -> Table:
         Column("hour", "hour" if results.issued_at is None else ""),
         Column("begin", "" if results.issued_at is None else "from (UTC)"),
         Column("mean_gpus", "expected", _gpus),
-        Column("p50_gpus", "50% below", _gpus),
-        Column("p90_gpus", "90% below", _gpus),
-        Column("p95_gpus", "95% below", _gpus),
+        Column("p50_gpus", "50% bound", _gpus),
+        Column("p90_gpus", "90% bound", _gpus),
+        Column("p95_gpus", "95% bound", _gpus),
         Column("model", "model"),
     )
     rows = [
