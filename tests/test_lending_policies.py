@@ -144,6 +144,28 @@ def test_the_answer_is_short(gpuplan, busy):
     assert "GPUs" in out and "/month" in out and "High-priority jobs wait" in out
 
 
+def test_a_comparison_shows_both_kinds_of_jobs_the_quota_and_eta_over_time(gpuplan, busy, tmp_path):
+    names = ("gfs", "gfs-d", "static-quota", "yarn-cs", "lyra")
+    picture, line = tmp_path / "picture.svg", tmp_path / "line.parquet"
+    code, _, err = gpuplan(
+        "compare", str(busy), "--cluster", "4x8", *SPOT,
+        *(word for name in (*names, "fifo") for word in ("--policy", name)),
+        "-o", str(picture), "--timeline", str(line),
+    )  # fmt: skip
+    assert code == 0, err
+    drawn = picture.read_text()
+    for name in names[:3]:
+        assert f"{name}: GPUs in use, of 32<" in drawn
+    assert "yarn-cs: GPUs in use, of 32 (1 more: --timeline)" in drawn and "lyra: GPUs" not in drawn
+    assert drawn.count(">spot quota<") == 3 and "Factor of the quota (eta)" in drawn
+    rows = pl.read_parquet(line)
+    assert rows["time_s"].min() == 0
+    known = rows.drop_nulls("hp_gpus").group_by("label").len()
+    assert sorted(known["label"]) == sorted(names)
+    columns = {"hp_gpus", "spot_gpus", "quota_gpus", "eta", "spot_waiting"}
+    assert columns <= set(rows.columns)
+
+
 def test_jobs_that_never_fit_are_named_and_left_out(gpuplan, busy):
     found, err = compared(
         gpuplan, busy, "--policy", "gfs", "--policy", "fifo", *SPOT, cluster="7x1"
