@@ -74,6 +74,15 @@ def test_a_cluster_smaller_than_the_past_peak_is_named(gpuplan, demand):
     assert code == 0 and "there are" not in out + err
 
 
+def test_a_log_that_may_have_been_cut_is_named(gpuplan, demand):
+    with demand.open("a") as file:
+        file.write("504,0,1\n505,0,0\n")
+    code, out, err = gpuplan("forecast", str(demand))
+    assert code == 0 and "in the last 2 hours" in out + err and "--at 504" in out + err
+    code, out, err = gpuplan("forecast", str(demand), "--at", "504")
+    assert code == 0 and "below 5%" not in out + err
+
+
 def test_holidays_change_the_forecast_and_are_among_the_inputs(gpuplan, tmp_path):
     rng = np.random.default_rng(2)
     at = np.arange(24 * 30)
@@ -142,6 +151,8 @@ def test_spot_jobs_are_no_demand(gpuplan, trace):
         (("--cluster", "A100=4x8"), 2, "none of the series"),
         (("--cluster", "x8"), 2, "number of GPUs"),
         (("--at", "100", "--model", "seasonal-168h"), 2, "longer history"),
+        (("--by", "user"), 2, "its columns are the series"),
+        (("--holidays", "2026/12/25"), 2, "expected a date such as 2026-12-25"),
         (("--holidays", "2026-12-25"), 2, "are of no calendar"),
         (("--holidays", "2026-12-25", "--model", "dlinear"), 2, "knows no holidays"),
         (("--holidays", "2026-12-45"), 2, "expected a date such as 2026-12-25"),

@@ -8,6 +8,7 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.forecast.demand import DemandSeries
+from gpuplan.cli.tables.lending_tables import _earning
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour
 from gpuplan.planner.policies.spot.settings import ABOUT, defaults_of, scheduler_of, scheduler_with
 from gpuplan.simkit.spot.parameters import SCHEDULERS
@@ -201,6 +202,13 @@ def test_without_spot_jobs_nothing_is_lent_and_that_is_said(gpuplan, busy):
     (row,) = found["results"]["policies"]
     assert row["spot"]["jobs"] == 0 and row["eviction_rate"] is None
     assert any("--spot CONDITION" in one for one in found["warnings"])
+
+
+def test_spot_jobs_that_never_start_are_not_called_absent():
+    waiting = {"spot_runs": 0, "spot": {"jobs": 3}}
+    absent = {"spot_runs": 0, "spot": {"jobs": 0}}
+    assert _earning([waiting]) == "No spot job starts."
+    assert _earning([absent]) == "No job is spot."
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from gpuplan.analysis.reading.source import read_unpacked
 EXPECTED = "a date such as 2026-12-25"
 HEADERS = ("date", "day", "holiday")
 MOST_DATES = 20_000
-DATES = re.compile(r"[\d\s,-]*")
+DATES = re.compile(r"[\d\s,./-]*")
 
 
 def holidays_file(text: str) -> Path | None:

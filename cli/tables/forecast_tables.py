@@ -32,11 +32,11 @@ def headline(results: ForecastResults, model: str) -> str:
 def _lending(results: ForecastResults) -> str:
     first = [one for one in results.lendable if one.p == 0.9 and one.guarantee_h == 1]
     total, capacity = sum(one.gpus for one in first), sum(one.capacity_gpus for one in first)
-    of = (
-        f"{show_count(capacity)} GPUs (the peak so far; --cluster for another number)"
-        if any(one.capacity_from == PEAK for one in first)
-        else f"{show_count(capacity)} GPUs"
-    )
+    of, peaks = f"{show_count(capacity)} GPUs", [one.capacity_from == PEAK for one in first]
+    if all(peaks):
+        of += " (the peak so far; --cluster for another number)"
+    elif any(peaks):
+        of += " (the peak so far of types that --cluster leaves out)"
     return f"You can lend {show_count(total)} of {of} for 1 h with 90% probability."
 
 

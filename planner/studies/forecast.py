@@ -17,7 +17,7 @@ from gpuplan.analysis.forecast.models import LAST_VALUE, Split
 from gpuplan.analysis.input_files import InputFile
 from gpuplan.analysis.user_tables.holidays import holidays_file
 from gpuplan.analysis.words import counted
-from gpuplan.planner.studies.forecast_lending import lendable_of
+from gpuplan.planner.studies.forecast_lending import lendable_of, pools_of_demand, too_small
 from gpuplan.planner.studies.forecast_request import ForecastRequest
 from gpuplan.planner.studies.forecast_results import (
     ForecastResults,
@@ -26,6 +26,9 @@ from gpuplan.planner.studies.forecast_results import (
     series_of,
 )
 from gpuplan.planner.studies.forecast_source import demand_source
+
+LOW = 0.05
+"""Demand below this share of the median, at the end alone, is the mark of a log that was cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +64,18 @@ def forecast(request: ForecastRequest) -> ForecastStudy:
             expected=f"at least {needed} for a horizon of {request.horizon_h} h",
             hint="give a longer log, or a shorter --horizon",
         )
-    holidays, notes = request.days(), []
+    pools, holidays, notes = pools_of_demand(request, source), request.days(), list[str]()
     if holidays:
         if not demand.has_calendar:
             raise UsageError(f"--holidays: the hours of {request.source} are of no calendar")
-        notes = _unused(holidays, demand)
+        notes += _unused(holidays, demand)
+    if request.at is None:
+        notes += _cut_short(demand)
     try:
         found = run_models(demand, request.horizon_h, request.model, holidays)
     except ValueError as error:
         raise UsageError(f"--model {request.model}: {error}") from error
     scores = found.scores
-    lendable, small = lendable_of(request, source, found)
     pooled = tuple(mean_score([own[at] for own in scores]) for at in range(len(scores[0])))
     chosen = [
         next(one for one in own if one.name == name)
@@ -87,7 +91,7 @@ def forecast(request: ForecastRequest) -> ForecastStudy:
         test_hours=demand.hours - found.split.valid,
         window_h=found.split.window_h,
         series=tuple(series_of(found, at) for at in range(len(demand.names))),
-        lendable=tuple(lendable),
+        lendable=tuple(lendable_of(pools, found)),
         models=pooled,
         maqe_90=float(np.mean([abs(one.coverage_90 - 0.9) for one in chosen])),
         maqe_95=float(np.mean([abs(one.coverage_95 - 0.95) for one in chosen])),
@@ -103,7 +107,24 @@ def forecast(request: ForecastRequest) -> ForecastStudy:
         else ()
     )
     inputs = (source.input, *_holiday_input(request, len(holidays)))
-    return ForecastStudy(results, found, inputs, (*source.notes, *small, *left_out, *notes))
+    return ForecastStudy(
+        results, found, inputs, (*source.notes, *too_small(pools), *left_out, *notes)
+    )
+
+
+def _cut_short(demand: DemandSeries) -> list[str]:
+    """Return a note where demand ends far below all that it was: the log may have been cut."""
+    total = demand.gpus.sum(axis=0)
+    is_low = total < LOW * float(np.median(total))
+    count = int(np.argmin(is_low[::-1])) if is_low[-1] else 0
+    if not 0 < count == is_low.sum():
+        return []
+    hour = demand.first_hour + demand.hours - count
+    begin = begin_of(demand, hour)
+    return [
+        f"demand ends below {LOW:.0%} of its median in the last {counted(count, 'hour')}, as "
+        f"never before; if the log was cut there, forecast from --at {begin or hour}"
+    ]
 
 
 def _unused(holidays: Sequence[date], demand: DemandSeries) -> list[str]:

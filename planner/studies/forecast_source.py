@@ -21,6 +21,7 @@ from gpuplan.planner.studies.forecast_request import ALL, ForecastRequest
 from gpuplan.simkit.time import to_micros
 
 MOST_SERIES = 100
+OF_JOBS = ("user", "job_class")
 COLUMNS = ("submit_time", "duration_s", "num_gpus", "state", "priority")
 
 
@@ -47,6 +48,10 @@ def demand_source(request: ForecastRequest) -> DemandSource:
 
 def _from_series(request: ForecastRequest) -> DemandSource:
     demand = read_series(request.source)
+    if request.by in OF_JOBS:
+        raise UsageError(
+            f"--by {request.by}: {request.source} is a table of demand; its columns are the series"
+        )
     wrong = [name for name, value in request.jobs.parameters().items() if value not in (None, 1, 0)]
     if wrong:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
@@ -76,7 +81,7 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
     kept = ~is_spot & ~timeless & (jobs["num_gpus"] > 0)
     if is_spot.any():
         notes.append(
-            f"{counted(int(is_spot.sum()), 'spot job')} left out: only others have a claim"
+            f"{counted(int(is_spot.sum()), 'spot job')} left out: the forecast is of the others"
         )
     if (timeless & ~is_spot).any():
         count = int((timeless & ~is_spot).sum())
@@ -84,8 +89,8 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
     if not kept.any():
         raise InputError(
             request.source,
-            "no job has GPUs, a duration and a claim to its GPUs",
-            expected="jobs that are not spot",
+            "every job is spot, or has no GPUs or no duration",
+            expected="jobs of high priority",
             hint="check --where and --spot",
         )
     last = jobs["submit_time"].dt.epoch("us").max()
