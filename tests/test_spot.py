@@ -298,10 +298,10 @@ def test_eta_falls_and_rises_at_the_thresholds_that_are_set():
 )
 def test_milestones_keep_what_was_done_before_them(useful, saved, kept):
     # Of 1,000 s: at 250 s and 600 s, and after 300 s of work.
-    rules = Rules.of(SpotScheduler(milestones=(0.25, 0.6), milestones_s=(300,)), 8000, 0)
+    rules, milestones = Rules.of(SpotScheduler(), 8000, 0), np.array([0.25, 0.6, 300.0])
     tasks = np.zeros((STATE + 1, 1), np.int64)
     tasks[DURATION], tasks[SAVED] = 1000, saved
-    assert getattr(kept_of, "py_func", kept_of)(tasks, 0, useful, rules) == kept
+    assert getattr(kept_of, "py_func", kept_of)(tasks, 0, useful, rules, milestones) == kept
 
 
 @pytest.mark.parametrize(

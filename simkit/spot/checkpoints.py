@@ -9,7 +9,7 @@ from gpuplan.simkit.spot.tasks import DURATION, SAVED
 
 
 @kernel
-def kept_of(tasks: Any, task: int, useful: int, rules: Any) -> int:
+def kept_of(tasks: Any, task: int, useful: int, rules: Any, milestones: Any) -> int:
     """Return how many of the useful seconds of a run its last checkpoint keeps.
 
     Checkpoints come at regular intervals of each run, or at milestones of the whole task.
@@ -19,17 +19,15 @@ def kept_of(tasks: Any, task: int, useful: int, rules: Any) -> int:
         task: which of them.
         useful: seconds of work since the run began, >= 0.
         rules: `gpuplan.simkit.spot.parameters.Rules`.
+        milestones: of `gpuplan.simkit.spot.tasks.Scratch`.
     """
-    if rules.milestones.size + rules.milestones_s.size == 0:
-        return useful // rules.checkpoint_s * rules.checkpoint_s
-    saved: int = tasks[SAVED, task]
-    best = saved
-    for at in range(rules.milestones.size):
-        reached = int(rules.milestones[at] * tasks[DURATION, task])
-        if best < reached <= saved + useful:
-            best = reached
-    for at in range(rules.milestones_s.size):
-        reached = rules.milestones_s[at]
-        if best < reached <= saved + useful:
-            best = reached
-    return best - saved
+    kept: int = useful // rules.checkpoint_s * rules.checkpoint_s
+    if milestones.size:
+        saved = best = tasks[SAVED, task]
+        for at in range(milestones.size):
+            own = milestones[at]
+            reached = int(own * tasks[DURATION, task] if own < 1.0 else own)
+            if best < reached <= saved + useful:
+                best = reached
+        kept = best - saved
+    return kept

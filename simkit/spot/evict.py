@@ -25,10 +25,10 @@ def gang_fits_with_evictions(pool: Any, g: int, size: int, pods: int) -> bool:
 
 
 @kernel
-def waste_of(tasks: Any, task: int, now: int, rules: Any) -> int:
+def waste_of(tasks: Any, task: int, now: int, rules: Any, milestones: Any) -> int:
     """Return milli-GPU seconds since the last checkpoint of a run, or since its start."""
     useful = now - tasks[START, task] - tasks[RESTART, task]
-    kept = kept_of(tasks, task, useful, rules) if useful > 0 else 0
+    kept = kept_of(tasks, task, useful, rules, milestones) if useful > 0 else 0
     since = useful - kept if kept else now - tasks[START, task]
     lost: int = tasks[SIZE, task] * since
     return lost
@@ -123,7 +123,7 @@ def choose_victims(
                     keys[known] += _bits(tasks, pool.pods[node, at], scratch) * _share(tasks, task)
             for at in range(here):
                 if rules.victims == BY_GFS:
-                    keys[at] = -waste_of(tasks, owner[at], now, rules)
+                    keys[at] = -waste_of(tasks, owner[at], now, rules, scratch.milestones)
                 elif rules.victims in (LATEST, LOWEST):
                     keys[at] = tasks[START, owner[at]]
                 elif rules.victims == RANDOM:
@@ -164,7 +164,7 @@ def choose_victims(
                 waste = 0
                 for at in range(here):
                     if not spared[at]:
-                        waste += waste_of(tasks, owner[at], now, rules)
+                        waste += waste_of(tasks, owner[at], now, rules, scratch.milestones)
                 first = (evicted + count) / (finished + evicted + count)
                 first += rules.beta * waste / (capacity * lasted)
         elif rules.victims == LATEST:

@@ -6,10 +6,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-
-from gpuplan.simkit.arrays import FloatArray, IntArray
-
 PLACEMENTS = ("gfs", "packing", "apart", "fragmentation", "lowest")
 """How a pod chooses its node: fullest node with its own kind and few evictions; fullest node; HP
 and spot on nodes of their own; least growth of fragmentation; the lowest number."""
@@ -180,8 +176,6 @@ class Rules(NamedTuple):
     longest_wait_s: int
     beta: float
     checkpoint_s: int
-    milestones: FloatArray
-    milestones_s: IntArray
     grace_s: int
     restart_s: int
     restart_gang_s: int
@@ -214,8 +208,6 @@ class Rules(NamedTuple):
             longest_wait_s=scheduler.longest_wait_s,
             beta=scheduler.beta,
             checkpoint_s=scheduler.checkpoint_s,
-            milestones=np.array(scheduler.milestones, np.float64),
-            milestones_s=np.array(scheduler.milestones_s, np.float64).astype(np.int64),
             grace_s=scheduler.grace_s,
             restart_s=scheduler.restart_s,
             restart_gang_s=scheduler.restart_gang_s,

@@ -147,7 +147,7 @@ def end_run(
         return
     lasted = now - tasks[START, task]
     done = max(0, lasted - tasks[RESTART, task])
-    kept = done if why == LEASE_ENDED else kept_of(tasks, task, done, rules)
+    kept = done if why == LEASE_ENDED else kept_of(tasks, task, done, rules, scratch.milestones)
     tasks[WASTED, task] += tasks[SIZE, task] * (done - kept + min(tasks[RESTART, task], lasted))
     tasks[SAVED, task] += kept
     wait(tasks, task, now, queue, records, count)
