@@ -15,8 +15,10 @@ from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.engine import THREADS, Engine, run_all
+from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.dominance import non_dominated
+from gpuplan.planner.runs.panels import TimeLines
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.ties import same_cost, same_times
@@ -89,6 +91,7 @@ class PolicyOutcome:
         jct_s: job completion times, ascending; shape (n,).
         warnings: what a reader must know, of the simulation.
         timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where nobody asked.
+        lines: what its picture shows over time, of a policy that lends GPUs; None of others.
     """
 
     label: str
@@ -99,6 +102,7 @@ class PolicyOutcome:
     warnings: tuple[str, ...]
     timeline: pl.DataFrame | None = field(default=None, compare=False)
     name: str = ""
+    lines: TimeLines | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +299,7 @@ def _replayed(
         warnings=run.warnings,
         timeline=run.timeline() if timelines else None,
         name=spec.name or spec.label,
+        lines=run.lines() if lends(run.settings) else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -143,7 +144,9 @@ def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
 
-        return draw_policies(found)
+        first_us = study.replayed.jobs.first_submit_us
+        first = None if first_us is None else datetime.fromtimestamp(first_us / 1e6, UTC)
+        return draw_policies(found, first)
 
     return Report(
         command="compare",

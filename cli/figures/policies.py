@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import matplotlib
@@ -17,6 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
+from gpuplan.cli.figures.lending import draw_lending, lending_outcomes, lending_rows
 from gpuplan.cli.figures.palette import KINDS, Look, look_of
 from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, lay_out, new_figure, on_paper
 from gpuplan.cli.formats.units import show_duration, show_usd, tick_usd
@@ -32,21 +34,24 @@ SEEN = 0.05  # curves must differ at this share of the levels to be distinct
 LINES = 4  # of the names of curves that look the same
 
 
-def draw_policies(found: PolicyComparison) -> Figure:
-    """Return two panels: share of jobs done up to each completion time, and cost, by policy.
+def draw_policies(found: PolicyComparison, first_submit: datetime | None = None) -> Figure:
+    """Return panels: share of jobs done up to each completion time, and cost, by policy.
 
-    The bars of cost are stacked by the kind of GPUs paid.
+    The bars of cost are stacked by the kind of GPUs paid. Of policies that lend GPUs there are GPUs
+    of both kinds of jobs, the quota and eta over time in between, from ``first_submit`` on.
     """
     seen: Counter[str] = Counter()
     looks = []
     for one in found.outcomes:
         looks.append(look_of(one.policy, seen[one.policy]))
         seen[one.policy] += 1
-    rows = len(found.outcomes)
-    bars_in = 1.5 + 0.3 * rows
-    figure = new_figure(height_in=4.2 + bars_in, rows=(4.2, bars_in))
+    lending = lending_outcomes(found.outcomes, looks)
+    rows = (4.2, *lending_rows(lending), 1.5 + 0.3 * len(found.outcomes))
+    figure = new_figure(height_in=sum(rows), rows=rows)
     with matplotlib.rc_context(SETTINGS):
-        _costs(figure.axes[1], found, looks)
+        if lending:
+            draw_lending(figure.axes[1:-1], lending, first_submit)
+        _costs(figure.axes[-1], found, looks)
         _completion(figure.axes[0], found, looks)
     return figure
 
