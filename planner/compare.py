@@ -89,6 +89,7 @@ class PolicyOutcome:
         jct_s: job completion times, ascending; shape (n,).
         warnings: what a reader must know, of the simulation.
         timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where nobody asked.
+        ftf: finish-time fairness of the jobs, ascending; None where the policy does not measure it.
     """
 
     label: str
@@ -99,6 +100,7 @@ class PolicyOutcome:
     warnings: tuple[str, ...]
     timeline: pl.DataFrame | None = field(default=None, compare=False)
     name: str = ""
+    ftf: FloatArray | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +297,7 @@ def _replayed(
         warnings=run.warnings,
         timeline=run.timeline() if timelines else None,
         name=spec.name or spec.label,
+        ftf=np.sort(frame["ftf"].to_numpy()) if "ftf" in frame.columns else None,
     )
 
 
