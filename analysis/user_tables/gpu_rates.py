@@ -72,10 +72,11 @@ def read_gpu_rates(path: Path) -> pl.DataFrame:
     if "parallelism" in table.columns:
         known = pl.col("parallelism").is_in(PARALLEL)
         cells.refuse(table, "parallelism", f"one of {', '.join(PARALLEL)}", known)
-    keys, per = RATE_COLUMNS[:3], "class, GPU type and number of GPUs"
+    per, once = "class, GPU type and number of GPUs", pl.struct(RATE_COLUMNS[:3])
     if "batch_size" in table.columns:
-        keys, per = (*keys, "batch_size"), "class, GPU type, number of GPUs and batch size"
-    cells.refuse(table, "gpus", f"one row per {per}", pl.struct(keys).is_first_distinct())
+        per = "class, GPU type, number of GPUs and batch size"
+        once = pl.struct(*RATE_COLUMNS[:3], "batch_size")
+    cells.refuse(table, "gpus", f"one row per {per}", once.is_first_distinct())
     _check_classes(cells, table)
     best = table.sort("rate", descending=True, maintain_order=True).unique(
         RATE_COLUMNS[:3], keep="first", maintain_order=True

@@ -58,18 +58,22 @@ def rated_jobs(
     error = values["estimate_error"]
     details = None if rates is None else rates.details
 
-    def of_job(name: str, known: FloatArray | None) -> FloatArray:
-        if known is None or name in given:
-            return np.full(n, float(values[name]))
-        return np.where(np.isnan(known), values[name], known)
+    measured_gb = (
+        {} if details is None else {"state_gb": details.state_gb, "dataset_gb": details.dataset_gb}
+    )
 
-    dataset_gb = of_job("dataset_gb", details and details.dataset_gb)
+    def gb(name: str) -> FloatArray:
+        usual = np.full(n, float(values[name]))
+        known = None if name in given else measured_gb.get(name)
+        return usual if known is None else np.where(np.isnan(known), usual, known)
+
+    dataset_gb = gb("dataset_gb")
     return RatedJobs(
         submit_s=work.submit_us / MICROS,
         gpus=work.gpus,
         work=rounds,
         rate=rate,
-        state_gb=of_job("state_gb", details and details.state_gb),
+        state_gb=gb("state_gb"),
         is_pipeline=np.zeros(n, bool) if details is None else details.is_pipeline,
         estimate=1 + rng.uniform(-error, error, n) if error else None,
         dataset_gb=dataset_gb if dataset_gb.any() else None,
