@@ -1,10 +1,12 @@
 """Rates of jobs on several GPU types: profiles, and what a table says of moves."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
+from support_document import write_trace
 from support_mixed import jobs_of, rows
 
 from gpuplan.analysis.errors import InputError, UsageError
@@ -17,6 +19,7 @@ from gpuplan.planner.runs.throughputs import load_throughputs
 from gpuplan.planner.speedup.registry import load_speedup
 from gpuplan.simkit.cluster_shape import ClusterShape
 
+APPLICATIONS = ("cifar10", "bert", "deepspeech2", "yolov3", "ncf", "cifar10", "bert", "ncf")
 DETAILED = """job_class,gpu_type,gpus,rate,batch_size,cross_host,state_gb,dataset_gb,parallelism
 A,V100,2,3,32,0.8,10,40,pipeline
 A,V100,2,4,64,0.7,10,40,pipeline
@@ -142,3 +145,61 @@ def test_a_first_start_waits_for_its_data_and_a_spread_gang_runs_at_the_measured
     run = play(jobs, MixedCluster((8,), (4,)), lambda state: np.zeros(state.running.size, np.int64))
     assert run.run.finish_us.tolist() == [300e6, 332e6, 480e6]
     assert run.lost_s.tolist() == [0, 32, 30]
+
+
+SCENARIO = """
+[workload]
+trace = "jobs.parquet"
+{speeds}
+
+[clouds]
+cluster = "T4=4x4,A100=2x8"
+
+[study.compare]
+policy = ["fft", "gavel:objective=finish-time", "allox:rule=tail", "srtf"]
+
+[study.alone]
+command = "simulate"
+policy = "sia"
+
+[output]
+dir = "out"
+formats = ["json", "html", "md"]
+"""
+
+
+@pytest.mark.parametrize(
+    "speeds", ['throughputs = "profile:sia"', 'gpu_speed = "T4=0.4,A100=1"\nround = "10m"']
+)
+def test_scenarios_and_reports_take_several_types(gpuplan, tmp_path, speeds):
+    rows = [f"{name}-{i},{60 * i},{name},{1 + i % 4},64" for i, name in enumerate(APPLICATIONS)]
+    log = tmp_path / "sia.csv"
+    log.write_text("\n".join(["name,time,application,num_replicas,batch_size", *rows]) + "\n")
+    assert gpuplan("ingest", log, "-o", tmp_path / "jobs.parquet")[0] == 0
+    if "gpu_speed" in speeds:  # which needs durations
+        jobs = pl.read_parquet(tmp_path / "jobs.parquet")
+        jobs = jobs.with_columns(duration_s=pl.lit(900.0))
+        jobs.write_parquet(tmp_path / "jobs.parquet")
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text(SCENARIO.format(speeds=speeds))
+    code, _, err = gpuplan("run", scenario, "--no-cache", "-o", tmp_path / "out")
+    assert code == 0, err
+    found = json.loads((tmp_path / "out" / "report.json").read_text())
+    studies = {one["name"]: one["results"] for one in found["studies"]}
+    policies = {one["name"]: one for one in studies["compare"]["policies"]}
+    assert policies["allox:rule=tail"]["jobs"] == len(APPLICATIONS)
+    assert studies["alone"]["ftf_max"] > 0
+    assert "Finish-time fairness" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_size_says_that_no_job_changes_its_type(gpuplan, tmp_path):
+    write_trace(tmp_path / "t.parquet", 40)
+    jobs = pl.read_parquet(tmp_path / "t.parquet")
+    types = pl.Series("gpu_type", ["T4", "A100"] * 20)
+    jobs.with_columns(types).write_parquet(tmp_path / "t.parquet")
+    args = ("size", tmp_path / "t.parquet", "--gpus", "8", "--ci", "0", "--policy")
+    for policy, is_said in (("gavel", True), ("srtf", False)):
+        code, out, err = gpuplan(*args, policy, "--output-format", "json")
+        assert code == 0, err
+        warnings = " ".join(json.loads(out)["warnings"])
+        assert (f"{policy} moves none to another type" in warnings) == is_said
