@@ -51,6 +51,9 @@ def test_a_built_in_profile_gives_rates_and_sizes(tmp_path):
     assert load_throughputs("profile:sia").inputs() == ()
     with pytest.raises(UsageError, match="does not tell GPU types apart"):
         load_throughputs("profile:t4")
+    for text, expected in (("profile:x", "profile:sia"), ("pollux:", "pollux:FILE.csv")):
+        with pytest.raises(UsageError, match=f"--throughputs {text}: expected {expected}"):
+            load_throughputs(text)
     with pytest.raises(UsageError, match=r"has no rates on H100.*A100, RTX2080Ti, T4"):
         RateSource("profile:sia", {}, ("T4", "H100")).apply(tmp_path, rows(["bert"], [2]))
 

@@ -13,10 +13,10 @@ from gpuplan.analysis.files import sha256_of
 from gpuplan.analysis.input_files import InputFile
 from gpuplan.analysis.user_tables.gpu_rates import SCHEMA, read_gpu_rates
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
-from gpuplan.planner.speedup.registry import load_speedup
+from gpuplan.planner.speedup.registry import PROFILES, load_speedup
 from gpuplan.simkit.time import HOUR_S
 
-PROFILES = ("profile", "table", "pollux")
+KINDS = ("profile", "table", "pollux")
 """Kinds of ``--speedup`` that may know GPU types, and so give rates."""
 
 
@@ -79,7 +79,7 @@ class Throughputs:
     def path(self) -> Path | None:
         """The file; None for a built-in profile."""
         kind, _, rest = self.text.partition(":")
-        if kind not in PROFILES:
+        if kind not in KINDS:
             return Path(self.text)
         return None if kind == "profile" else Path(rest)
 
@@ -98,8 +98,12 @@ def load_throughputs(text: str) -> Throughputs:
         InputError: a table that cannot be used.
         UsageError: no such profile, or one that does not tell GPU types apart.
     """
-    if text.partition(":")[0] not in PROFILES:
+    kind, _, rest = text.partition(":")
+    if kind not in KINDS:
         return Throughputs(text, read_gpu_rates(Path(text)), None)
+    if not rest or (kind == "profile" and rest not in PROFILES):
+        known = "profile:sia" if kind == "profile" else f"{kind}:FILE.csv"
+        raise UsageError(f"--throughputs {text}: expected {known}")
     model = load_speedup(text)
     if not model.types:
         raise UsageError(
