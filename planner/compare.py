@@ -92,6 +92,7 @@ class PolicyOutcome:
         warnings: what a reader must know, of the simulation.
         timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where nobody asked.
         lines: what its picture shows over time, of a policy that lends GPUs; None of others.
+        ftf: finish-time fairness of the jobs, ascending; None where the policy does not measure it.
     """
 
     label: str
@@ -103,6 +104,7 @@ class PolicyOutcome:
     timeline: pl.DataFrame | None = field(default=None, compare=False)
     name: str = ""
     lines: TimeLines | None = field(default=None, compare=False)
+    ftf: FloatArray | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +302,7 @@ def _replayed(
         timeline=run.timeline() if timelines else None,
         name=spec.name or spec.label,
         lines=run.lines() if lends(run.settings) else None,
+        ftf=np.sort(frame["ftf"].to_numpy()) if "ftf" in frame.columns else None,
     )
 
 

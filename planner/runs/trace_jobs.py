@@ -137,7 +137,8 @@ def jobs_of(
             expected="seconds of run time on the recorded GPUs",
             hint="a replay needs run times: gpuplan ingest LOG -o trace.parquet --map "
             "duration_s=COLUMN (or start_time and end_time); gpuplan pareto can take job sizes "
-            "from a --speedup profile instead",
+            "from a --speedup profile instead, and a replay on several GPU types from "
+            "--throughputs profile:sia",
         )
     timed = ~timeless & ~gpuless
     running = timed & (jobs["state"] == "running").fill_null(False)
