@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.cli.options.size_options import parse_target
+from gpuplan.cli.commands.size import parse_target
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.runs.trace_jobs import TraceJobs

@@ -15,13 +15,19 @@ from polars.io.plugins import register_io_source
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.plain import plain
-from gpuplan.analysis.schema import CANONICAL, FIRST_SUBMIT, METADATA_KEY, Provenance, SourceFile
+from gpuplan.analysis.schema import (
+    CANONICAL,
+    FIRST_SUBMIT,
+    LAST_INSTANT_US,
+    METADATA_KEY,
+    Provenance,
+    SourceFile,
+)
 from gpuplan.analysis.synth.compare import ComparedStatistic, StatisticRow, Verdict, compare
 from gpuplan.analysis.synth.draw import Drawn, draw, to_frame
 from gpuplan.analysis.synth.model import Reference, WorkloadModel
 from gpuplan.analysis.synth.week import local_midnight_s
 from gpuplan.analysis.time_units import DAY_S, MICROS
-from gpuplan.analysis.trace import LAST_INSTANT_US
 from gpuplan.analysis.version import gpuplan_version
 
 CHUNK_ROWS = 250_000
