@@ -10,8 +10,7 @@ from gpuplan.planner.frontier.model.job_classes import COLUMNS
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.study import study_frontier
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import bootstrap_frontier
-from gpuplan.planner.frontier.uncertainty.confidence import confidence_of
-from gpuplan.planner.frontier.uncertainty.sensitivity import sensitivity_of
+from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
 from gpuplan.planner.speedup.registry import load_speedup
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import UNNAMED, Today
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
-from gpuplan.analysis.words import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +59,4 @@ def gpu_mix(today: Today | None, planned: str | None = None) -> GpuMix | None:
         return None
     return GpuMix(
         kept, tuple(str(usage.gpu_type) for usage in others), other_gpu_h, today.usage.gpu_h
-    )
-
-
-MOST_NAMED = 3
-
-
-def mixed_types_note(
-    today: Today | None, planned: str | None = None, prices: GpuPrices | None = None
-) -> tuple[str, ...]:
-    """Return one sentence on the GPU-hours of other types than the planned one, if there are any.
-
-    Args:
-        today: usage of the log by type; jobs that name no type count for none.
-        planned: the type of the cluster; None for the one of the most GPU-hours.
-        prices: where given, the mean price that a GPU then has is named.
-    """
-    mix = gpu_mix(today, planned)
-    if today is None or mix is None:
-        return ()
-    share = f"{mix.other_share:.0%}" if mix.other_share >= 0.01 else "under 1%"
-    mean = None if prices is None or planned is not None else prices.mean(today.gpu_h_by_type())
-    priced = "" if mean is None else f" at ${mean:.3g} per GPU-hour, the mean of their prices"
-    return (
-        f"{share} of the GPU-hours ran on {listed(mix.others, MOST_NAMED)}, not on {mix.planned}; "
-        f"the replay treats all GPUs as one type{priced}",
     )

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from gpuplan.planner.frontier.baseline_comparison import BaselineComparison, BaselinePoint
     from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.frontier.uncertainty.bootstrap_bands import FrontierBand
-    from gpuplan.planner.frontier.uncertainty.confidence import FrontierConfidence
+    from gpuplan.planner.frontier.uncertainty.confidence import FrontierConfidence, Sensitivity
     from gpuplan.planner.frontier.uncertainty.laws import Laws
-    from gpuplan.planner.frontier.uncertainty.sensitivity import Sensitivity
 
 
 def laws_tables(laws: Laws) -> Iterator[Table]:

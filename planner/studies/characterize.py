@@ -21,13 +21,13 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.prices.view import PriceView, read_market
 from gpuplan.analysis.trace import Selection, Trace, written_utc
+from gpuplan.planner.pricing.on_demand import on_demand_prices
 from gpuplan.planner.pricing.trace_bill import (
     TraceCost,
     TracePriceResults,
     trace_cost,
     trace_price_results,
 )
-from gpuplan.planner.pricing.type_prices import on_demand_prices
 
 MOST_TRACES = 6  # the picture has as many colors
 

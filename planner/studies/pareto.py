@@ -210,8 +210,7 @@ def _sections(
 
         found.append(compare_baselines(study, request.baselines, progress))
     if request.ci is not None or request.sensitivity:
-        from gpuplan.planner.frontier.uncertainty.confidence import confidence_of
-        from gpuplan.planner.frontier.uncertainty.sensitivity import sensitivity_of
+        from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
 
         if request.ci is not None:
             found.append(confidence_of(study, request.ci, request.jobs.seed, progress))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.analysis.characterize.gpu_mix import mixed_types_note
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted, listed
 from gpuplan.planner.compare import PolicySpec, has_own_price, own_price, price
+from gpuplan.planner.pricing.mixed_types import mixed_types_note
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest
 
 WORTH_SAYING = 0.01

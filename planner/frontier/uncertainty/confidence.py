@@ -1,4 +1,4 @@
-"""The confidence of a study: bands of its frontier over resamples of the jobs."""
+"""Sections of a study about its confidence: bands, and the effects of errors and bursts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from gpuplan.planner.frontier.uncertainty.bootstrap_bands import (
     FrontierBand,
     bootstrap_frontier,
 )
+from gpuplan.planner.frontier.uncertainty.bursts import BurstSensitivity, burst_sensitivity
+from gpuplan.planner.frontier.uncertainty.sensitivity import SpeedupSensitivity, speedup_sensitivity
 from gpuplan.simkit.arrays import FloatArray
 
 GRID = 60  # budgets of the ribbon
@@ -59,6 +61,33 @@ class FrontierConfidence:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What wrong speedups and burstier arrivals do to the plan shown.
+
+    Attributes:
+        speedup: errors of the speedups.
+        bursts: arrivals of growing C^2 at the same mean.
+    """
+
+    speedup: SpeedupSensitivity
+    bursts: BurstSensitivity
+
+    @property
+    def key(self) -> str:
+        """Its name among the results."""
+        return "sensitivity"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Caveats for the reader: none."""
+        return ()
+
+    def summary(self) -> dict[str, Any]:
+        """Return its results; keys are stable and carry their unit."""
+        return {"speedup": self.speedup.summary(), "bursts": self.bursts.summary()}
+
+
 def confidence_of(
     study: FrontierStudy, level: float, seed: int, progress: Progress | None = None
 ) -> FrontierConfidence:
@@ -78,9 +107,18 @@ def confidence_of(
         rng=np.random.default_rng(seed),
         progress=progress,
     )
-    count = len(budgets)
+    asked = len(budgets)
     bands = replace(
-        every, budget_gpus=every.budget_gpus[:count], mean_jct_s=every.mean_jct_s[:count]
+        every, budget_gpus=every.budget_gpus[:asked], mean_jct_s=every.mean_jct_s[:asked]
     )
     requested = tuple(point.requested for point in by_budget)
-    return FrontierConfidence(bands, grid, every.mean_jct_s[count:], requested)
+    return FrontierConfidence(bands, grid, every.mean_jct_s[asked:], requested)
+
+
+def sensitivity_of(
+    study: FrontierStudy, seed: int, progress: Progress | None = None
+) -> Sensitivity:
+    """Return what errors and bursts do to the plan that a study shows first."""
+    plan, rng = study.shown.plan, np.random.default_rng(seed)
+    bursts = burst_sensitivity(study.workload, plan, study.cluster, rng=rng, progress=progress)
+    return Sensitivity(speedup_sensitivity(study.workload, plan), bursts)

@@ -1,4 +1,4 @@
-"""What wrong speedups and burstier arrivals do to a plan.
+"""How the budgets of a plan depend on speedups that nobody measured.
 
 With wrong speedups: the true gain of a job from further GPUs, s(k) - 1, is assumed to be larger or
 smaller by a share x in every epoch, s'(k) = 1 + (s(k) - 1)(1 +- x). Measurements stay as they are:
@@ -8,7 +8,7 @@ that comes from a profile does not change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -20,13 +20,10 @@ from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.paths import time_per_work
 from gpuplan.planner.frontier.model.plan import Assignment, Plan
-from gpuplan.planner.frontier.study import FrontierStudy
-from gpuplan.planner.frontier.uncertainty.bursts import BurstSensitivity, burst_sensitivity
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S
 
 ERROR = 0.2
-Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,39 +184,3 @@ def _best_s(classes: Sequence[JobClass], gpus: float) -> float:
     """Return the least mean completion time on some GPUs, whatever the caps."""
     frontier = solve_frontier([replace(c, cap_h=float("inf")) for c in classes])
     return float(np.interp(gpus, frontier.budget_gpus, frontier.mean_jct_s))
-
-
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
-    """What wrong speedups and burstier arrivals do to the plan shown.
-
-    Attributes:
-        speedup: errors of the speedups.
-        bursts: arrivals of growing C^2 at the same mean.
-    """
-
-    speedup: SpeedupSensitivity
-    bursts: BurstSensitivity
-
-    @property
-    def key(self) -> str:
-        """Its name among the results."""
-        return "sensitivity"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Caveats for the reader: none."""
-        return ()
-
-    def summary(self) -> dict[str, Any]:
-        """Return its results; keys are stable and carry their unit."""
-        return {"speedup": self.speedup.summary(), "bursts": self.bursts.summary()}
-
-
-def sensitivity_of(
-    study: FrontierStudy, seed: int, progress: Progress | None = None
-) -> Sensitivity:
-    """Return what errors and bursts do to the plan that a study shows first."""
-    plan, rng = study.shown.plan, np.random.default_rng(seed)
-    bursts = burst_sensitivity(study.workload, plan, study.cluster, rng=rng, progress=progress)
-    return Sensitivity(speedup_sensitivity(study.workload, plan), bursts)
