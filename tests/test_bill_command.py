@@ -208,9 +208,8 @@ def test_what_cannot_be_billed_is_said(gpuplan, tmp_path, two_groups):
     assert "--idle spread: needs --cluster" in answer(
         gpuplan, two_groups, "--price", "1", "--idle", "spread", code=2
     )
-    assert "more than the 3 given" in answer(
-        gpuplan, two_groups, "--price", "1", "--cluster", "3", code=2
-    )
+    over = answer(gpuplan, two_groups, "--price", "1", "--cluster", "3", code=2)
+    assert "jobs hold 4.0 GPUs on average" in over and "more than the 3 given" in over
     assert "a bill needs a number" in answer(
         gpuplan, two_groups, "--price", "1", "--cluster", "x8", code=2
     )

@@ -50,7 +50,7 @@ class PoolTerms:
 
     Attributes:
         gpu: the type of jobs that name none.
-        shape: today's cluster; None where nobody gave it.
+        shape: today's cluster; None where it is not given.
         growth: of arrivals; 0.2 divides the times between them by 1.2.
         deadlines, deadline_factor: as `jobs_of` takes them.
         include_running: replay jobs that still run as if they had ended.
