@@ -1,4 +1,4 @@
-"""What installed packages add: found, checked, and told where it cannot be used."""
+"""What installed packages add: found, checked, and reported where it cannot be used."""
 
 import json
 import os

@@ -237,8 +237,8 @@ def test_the_scenario_of_the_docs_is_right_and_its_keys_are_all(folder):
     assert not scenario.warnings and len(scenario.gates) == 2
     for section, keys in SECTIONS.items():
         row = next(line for line in text.splitlines() if line.startswith(f"| `[{section}]` |"))
-        told = set(re.findall(r"`(\w+)`", row.split("|")[2]))
-        assert told - {"trace", "log", "synth", "characterize", "pareto"} == set(keys)
+        documented = set(re.findall(r"`(\w+)`", row.split("|")[2]))
+        assert documented - {"trace", "log", "synth", "characterize", "pareto"} == set(keys)
 
 
 def test_a_command_that_is_not_a_text_is_named(gpuplan, folder, monkeypatch):

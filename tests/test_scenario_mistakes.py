@@ -218,5 +218,5 @@ def test_tables_of_any_depth_are_refused_with_a_message(gpuplan, tmp_path):
     for depth in (400, 2000):
         for rest in ("", "x = 2\n"):  # given twice, which is looked for below the deep table
             path.write_text(f"[{'.'.join('a' * depth)}]\nx = 1\n{rest}")
-            code, _, told = gpuplan("report", path, "-o", tmp_path / "made")
-            assert code == 3 and "TOML" in told, told
+            code, _, err = gpuplan("report", path, "-o", tmp_path / "made")
+            assert code == 3 and "TOML" in err, err
