@@ -88,7 +88,7 @@ def replay(jobs: TraceJobs, parameters: Allpass, draws: Draws | np.random.Genera
 
 
 def _impossible(error: ValueError, parameters: Allpass) -> UsageError:
-    """Return what to tell of a replay that cannot be made: by which settings, and what next."""
+    """Return the error of a replay that cannot be made: by which settings, and what next."""
     suspects: tuple[str, ...] = ()
     advice = FEWER_JOBS
     if isinstance(error, TimeOverflow):

@@ -53,7 +53,7 @@ def bill_of_allpass(run: AllpassRun, window_us: int | None = None) -> AllpassBil
     serverless = run.serverless_usd * in_container
     rented = run.rental_usd * on_worker
     shares = run.worker_us.astype(np.float64)
-    if not shares.any():  # nobody ever used a worker
+    if not shares.any():  # no job ever used a worker
         shares = np.ones(shares.size)
     return AllpassBill(
         serverless_usd=serverless,
