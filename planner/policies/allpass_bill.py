@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.planner.runs.window import end_of_window
-from gpuplan.simkit.allpass.simulator import AllpassRun
+from gpuplan.simkit.allpass.allpass_run import AllpassRun
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 
