@@ -27,7 +27,7 @@ from gpuplan.planner.sharing.coscaling_study import (
 )
 from gpuplan.planner.sharing.loads import RequestProcess, even_arrivals
 from gpuplan.planner.sharing.placement_study import PlacementRequest, study_placement
-from gpuplan.planner.sharing.profiling import search_service
+from gpuplan.planner.sharing.profile_search import search_service
 from gpuplan.simkit.sharing.horizontal import HorizontalRules, decide
 from gpuplan.simkit.sharing.policies import PlacementSettings
 from gpuplan.simkit.sharing.services import DILU_HORIZONTAL, Profile, Service, TrainingJob

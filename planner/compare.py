@@ -88,7 +88,7 @@ class PolicyOutcome:
         results: the headline numbers of its `Simulation`, and those that all policies have.
         jct_s: job completion times, ascending; shape (n,).
         warnings: what a reader must know, of the simulation.
-        timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where it was not requested.
+        timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where nobody asked.
     """
 
     label: str

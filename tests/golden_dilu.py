@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.user_tables.sharing_profiles import ProfileTable, read_profile
-from gpuplan.planner.sharing.profiling import search_service, search_training, traverse
+from gpuplan.planner.sharing.profile_search import search_service, search_training, traverse
 from gpuplan.simkit.sharing.coscaling import SharingRun, run_sharing
 from gpuplan.simkit.sharing.horizontal import EAGER, HorizontalRules, decide
 from gpuplan.simkit.sharing.services import (

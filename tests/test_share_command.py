@@ -9,7 +9,7 @@ import pytest
 
 from gpuplan.analysis.user_tables.sharing_profiles import read_profile
 from gpuplan.planner.sharing.loads import RequestProcess, even_arrivals
-from gpuplan.planner.sharing.profiling import search_service, search_training, traverse
+from gpuplan.planner.sharing.profile_search import search_service, search_training, traverse
 
 SHARES = range(10, 101, 10)
 

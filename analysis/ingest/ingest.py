@@ -16,7 +16,7 @@ from gpuplan.analysis.ingest.trace_reading import Reading, job_plan, repeated_id
 from gpuplan.analysis.ingest.unknown_files import unknown_log
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
-from gpuplan.analysis.log_formats.mapped_columns import CSV
+from gpuplan.analysis.log_formats.mapped import CSV
 from gpuplan.analysis.log_formats.registry import format_named, formats
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.reading.detect import Guess, guesses, left_out_notes, look_early

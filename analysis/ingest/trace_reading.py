@@ -20,7 +20,7 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.parallel_read import Hashed, Hashes, in_order, work
 from gpuplan.analysis.ingest.side_tables import pieces
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
-from gpuplan.analysis.log_formats.mapped_columns import with_columns
+from gpuplan.analysis.log_formats.mapped import with_columns
 from gpuplan.analysis.reading.batch import Batch, Refused
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.offsets import Offsets, mixed_note, zone_of

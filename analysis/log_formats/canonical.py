@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
-from gpuplan.analysis.log_formats.mapped_columns import mapped_plan, table_plan
+from gpuplan.analysis.log_formats.mapped import mapped_plan, table_plan
 from gpuplan.analysis.reading.plan import ReadingPlan, text
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.tabular import open_rows

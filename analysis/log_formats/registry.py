@@ -15,7 +15,7 @@ from gpuplan.analysis.log_formats.format import LogFormat, SideTable
 from gpuplan.analysis.log_formats.gavel import GAVEL
 from gpuplan.analysis.log_formats.genai import GENAI
 from gpuplan.analysis.log_formats.helios import HELIOS
-from gpuplan.analysis.log_formats.mapped_columns import CSV
+from gpuplan.analysis.log_formats.mapped import CSV
 from gpuplan.analysis.log_formats.openb import OPENB
 from gpuplan.analysis.log_formats.pai import PAI
 from gpuplan.analysis.log_formats.philly import PHILLY_FORMAT

@@ -12,7 +12,7 @@ from gpuplan.analysis.user_tables.sharing_profiles import ProfileTable
 from gpuplan.cli.figures.style import COLOURS, CYCLE, INK, PAPER, SOFT, new_figure
 from gpuplan.planner.sharing.coscaling_study import MARKED, CoscalingStudy
 from gpuplan.planner.sharing.placement_study import PlacementStudy
-from gpuplan.planner.sharing.profiling import ServiceChoice
+from gpuplan.planner.sharing.profile_search import ServiceChoice
 
 MOST_PROFILES = 6
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0

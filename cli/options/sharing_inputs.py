@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     pass
 
 MILLISECONDS = re.compile(r"^\s*((?:\d+(?:\.\d*)?|\.\d+))\s*ms\s*$")
-SYNTHETIC_S = 600  # length of a sampled load where nothing else says
+SYNTHETIC_S = 600  # length of a drawn load where nothing else tells
 MOST_GAMMAS = 50
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 SETTINGS = ("gamma", "omega", "alpha", "beta", "memory_gb", "tie_break", "split", "affinity")
