@@ -62,7 +62,7 @@ class PolicySpec:
     def run(
         self, jobs: TraceJobs, rng: np.random.Generator, *, is_alone: bool = False
     ) -> Simulation:
-        """Replay jobs; what is random is drawn from ``rng``.
+        """Replay jobs; random values come from ``rng``.
 
         Raises:
             UsageError: settings that no run can have, or a job that the policy cannot run; see
@@ -73,7 +73,7 @@ class PolicySpec:
 
     @contextmanager
     def blamed(self, *, is_alone: bool) -> Iterator[None]:
-        """Tell errors of settings by the options that gave them, and by the label if not alone."""
+        """Name the options behind errors of settings, and the label if there are several."""
         try:
             yield
         except SettingError as error:
@@ -270,7 +270,7 @@ def compare(
     Args:
         jobs: the jobs.
         specs: the policies; at least one, with labels of their own.
-        rng: what is random is drawn from a copy for each, so that equal draws are equal, and each
+        rng: random values come from a copy for each, so that equal draws are equal, and each
             outcome is that of the policy alone with the same generator.
         timelines: whether to keep the time line of each.
         engine: where the replays run; the result does not depend on it.

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gpuplan.cli.figures.calendar_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.cli.figures.palette import CLASSES, KINDS, look_of
 from gpuplan.cli.figures.style import CYCLE, INK, SETTINGS, SOFT, new_figure
+from gpuplan.cli.figures.time_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, JobBars, Panel, TimeLines
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import MICROS

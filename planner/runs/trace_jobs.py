@@ -55,7 +55,7 @@ class TraceJobs:
     Attributes:
         workload: the jobs, times after the first submission among them.
         job_id: their names, in the same order.
-        notes: what was left out or drawn, one sentence each.
+        notes: what was left out or assumed, one sentence each.
         first_submit_us: the first submission, microseconds of the Unix epoch; None where the trace
             has no calendar.
         job_class: the class of each, in the same order; None where it was not read.

@@ -83,7 +83,7 @@ def pollux_shares(
     """
     fair = (gpus + active.size - 1) // active.size
     epochs = belief.shape[0]
-    # Jobs in one epoch have one row of costs, where no penalty tells them apart: the first rows.
+    # Jobs in one epoch share one row of costs, of the first rows, unless a penalty differs.
     cost = np.empty((epochs + active.size, belief.shape[1]))
     known = np.zeros(epochs, np.bool_)
     kind, kinds = np.empty(active.size, np.int64), epochs
