@@ -20,6 +20,7 @@ from gpuplan.cli.tables.sweep_tables import (
     ratios_of,
     row_name,
 )
+from gpuplan.planner.pricing.mixed_types import todays_prices
 from gpuplan.planner.sweep.pareto_front import NEARLY
 from gpuplan.planner.sweep.recommendation import Case
 from gpuplan.planner.sweep.reference_policy import Against, ReferenceRun
@@ -159,9 +160,10 @@ def sweep_warnings(found: Sweep) -> Iterator[str]:
     if found.mix is not None:
         mix = found.mix
         others = listed(mix.others, 3)
+        own = todays_prices(found.today, mix.planned)
         yield (
-            f"{mix.other_share:.0%} of the GPU-hours ran on {others}, priced here as "
-            f"{mix.planned}; --where \"gpu_type = '{mix.others[0]}'\" --prices builtin "
+            f"{mix.other_share:.0%} of the GPU-hours ran on {others}; the replays rent "
+            f"{mix.planned} for all{own}; --where \"gpu_type = '{mix.others[0]}'\" --prices builtin "
             f"--set gpu={mix.others[0]} sweeps one type at its own price"
         )
     case = found.cases[0]
