@@ -36,7 +36,9 @@ def test_the_replayed_time_at_the_knee_is_the_one_that_a_plan_is_compared_by():
     plan = {"knee": {"mean_jct_s": 100.0, "replay": {"mean_jct_s": 200.0}}}
     replay = {"knee": {"mean_jct_s": 100.0, "replay": {"mean_jct_s": 240.0}}}
     report = report_of(compared(plan, replay), tolerance=0.001, top=5, gates=())
-    assert report.headline.startswith("Mean JCT at the knee rose 20.0% from 3.33 to 4 min.")
+    assert report.headline.startswith(
+        "Mean JCT at the best trade-off rose 20.0% from 3.33 to 4 min."
+    )
 
 
 def test_changes_are_told_with_their_size():

@@ -113,7 +113,7 @@ def test_promise_and_replay_stand_side_by_side(gpuplan, newtrace):
     asked = ("pareto", "--full", newtrace, "--speedup", "profile:t4", "--budget", "1.2x,2x")
     _, out, err = gpuplan(*asked)
     text = " ".join(out.split())
-    assert "Replayed on the trace's own arrivals" in text and "at the peak" in text
+    assert "Replayed at recorded arrivals" in text and "at the peak" in text
     assert "in the replay, so the cloud" in err
     heads = next(i for i, line in enumerate(out.splitlines()) if "rented" in line)
     assert "replayed" in out.splitlines()[heads]

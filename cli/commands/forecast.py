@@ -85,7 +85,7 @@ def forecast(
         COMMON,
         typer.Option(
             help="GPUs that there are: 512, 64x8, or by GPU type A100=432x8,A10=2494. Default: the "
-            "most asked for so far.",
+            "most requested so far.",
             metavar="SHAPE",
             show_default=False,
         ),

@@ -31,11 +31,11 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
     "pareto": {
         "jobs": (WORKLOAD, "jobs"),
         "load_gpus": (WORKLOAD, "load"),
-        "knee.budget_gpus": (COST, "GPUs at the knee"),
-        "knee.usd_per_month": (COST, "cost per month at the knee"),
-        "knee.mean_jct_s": (JCT, "planned mean JCT at the knee"),
-        "knee.replay.mean_jct_s": (JCT, "mean JCT at the knee"),
-        "knee.replay.p95_jct_s": (JCT, "P95 JCT at the knee"),
+        "knee.budget_gpus": (COST, "GPUs at the best trade-off"),
+        "knee.usd_per_month": (COST, "cost per month at the best trade-off"),
+        "knee.mean_jct_s": (JCT, "planned mean JCT at the best trade-off"),
+        "knee.replay.mean_jct_s": (JCT, "mean JCT at the best trade-off"),
+        "knee.replay.p95_jct_s": (JCT, "P95 JCT at the best trade-off"),
     },
     "sweep": {
         "jobs": (WORKLOAD, "jobs"),
@@ -46,15 +46,15 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
     "bill": {
         "jobs": (WORKLOAD, "jobs"),
         "gpu_h": (WORKLOAD, "GPU-hours"),
-        "usd_per_month": (COST, "bill of a month"),
-        "idle_usd_per_month": (COST, "of it idle"),
+        "usd_per_month": (COST, "monthly bill"),
+        "idle_usd_per_month": (COST, "idle part of the bill"),
     },
     "size": {
         "jobs": (WORKLOAD, "jobs"),
         "gpus": (COST, "GPUs needed"),
-        "usd_per_month": (COST, "cost of a month"),
+        "usd_per_month": (COST, "monthly cost"),
         "commitment.committed_gpus": (COST, "GPUs to commit to"),
-        "commitment.usd_per_month": (COST, "cost of a month with a commitment"),
+        "commitment.usd_per_month": (COST, "monthly cost with a commitment"),
     },
     "compare": {
         "jobs": (WORKLOAD, "jobs"),

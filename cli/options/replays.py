@@ -29,7 +29,7 @@ class DeadlineRule(StrEnum):
 Deadline = Annotated[
     DeadlineRule | None,
     typer.Option(
-        help="Source of soft deadlines. given: the trace, or drawn where it has none. "
+        help="Source of soft deadlines. given: the trace, or sampled where it has none. "
         "inferred: the time in which 9 in 10 recorded jobs of the class finished. "
         "drawn: sampled, see --deadline-factor. Default: given, or drawn with "
         "--deadline-factor.",

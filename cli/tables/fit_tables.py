@@ -98,7 +98,7 @@ def _tail(what: str, fits: Fits) -> Table:
     tail = fits.tail
     assert tail is not None
     rows = [
-        ("starts at", show_duration(tail.threshold_s), "least KS distance of all thresholds tried"),
+        ("starts at", show_duration(tail.threshold_s), "smallest KS distance of all thresholds"),
         ("holds", show_share(tail.share), f"{tail.values:,} values"),
         ("Pareto index", show_number(tail.index), f"give or take {tail.index_se:.2g}"),
         ("KS distance", f"{tail.ks:.3f}", "within the tail"),
