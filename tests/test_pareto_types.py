@@ -85,7 +85,7 @@ def test_speeds_that_were_not_measured_are_told(gpuplan, newtrace):
         "pareto", "--full", newtrace, *T4_LIKE, "--budget", "$100/h", "--no-replay"
     )
     text = " ".join(err.split())
-    assert code == 0 and "every job is taken as 2.5 times as fast on A100 as on T4" in text
+    assert code == 0 and "every job is assumed to be 2.5 times as fast on A100 as on T4" in text
     measured = gpuplan(
         "pareto", "--full", newtrace, "--speedup", "profile:sia", *SIA, *USD, "--no-replay"
     )
