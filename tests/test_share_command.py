@@ -202,7 +202,11 @@ def test_a_log_with_fractions_of_gpus(gpuplan, tmp_path):
     assert code == 0
     assert results(shown)["policies"][0]["max_gpus"] == 3  # 0.5 + 0.4, and two whole GPUs
     assert results(shown)["exclusive_gpus"] == 4
-    assert "request = limit" in said and "its share of 40 GB" in said and "1 job" in said
+    assert (
+        "request and limit are the share of a GPU" in said
+        and "its share of 40 GB" in said
+        and "1 job" in said
+    )
 
 
 def test_the_answer_and_the_frontier(gpuplan, functions, tmp_path):
