@@ -70,8 +70,8 @@ Spot = Annotated[
     str | None,
     typer.Option(
         "--spot",
-        help="Which jobs are spot: a condition as for --where, such as 'duration_s < 3600'; all others "
-        "have high priority. Default: the priorities of the trace.",
+        help="Which jobs are spot: a condition as for --where, such as 'duration_s < 3600'. All "
+        "others have high priority. Default: the priorities of the trace.",
         metavar="CONDITION",
         show_default=False,
     ),
