@@ -1,4 +1,4 @@
-"""A comparison as a report: one sentence, the changes that matter first, then what was asked."""
+"""A comparison as a report: one sentence, the changes that matter first, then the options."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff
 from gpuplan.cli.diff.gates import signed_share
 from gpuplan.cli.documents.view import STATES
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
-from gpuplan.cli.formats.units import show_between, show_in
+from gpuplan.cli.formats.units import show_between, show_duration, show_in
 from gpuplan.cli.gates.gates import GateResult
 
 WORKLOAD, COST, JCT = "workload", "cost", "completion time"
+WINDOWS = ("window_s", "today.window_s")
+"""Fields that say how long a log covers."""
+OTHER_WINDOW = 0.02
+"""Share by which two logs must differ in length for their totals not to be comparable."""
 MOST_SHOWN = 20
 """Rows without ``--full``."""
 
@@ -102,6 +106,7 @@ def report_of(
         f"{path}: nothing tells its rows apart, so it is not compared"
         for path in comparison.unmatched
     ]
+    warnings += _other_windows(comparison)
     tables = _tables(comparison, matter, others, tolerance, top, gates)
     return Report(
         command="diff",
@@ -134,6 +139,19 @@ def report_of(
         headline=headline_of(comparison, matter, len(changed), tolerance),
         warnings=tuple(warnings),
     )
+
+
+def _other_windows(comparison: DocumentDiff) -> list[str]:
+    """Return a warning where the two logs cover times of different length."""
+    for one in comparison.numbers:
+        is_window = one.path in WINDOWS and one.old and one.new
+        if is_window and abs(one.share or 0.0) > OTHER_WINDOW:
+            old, new = (show_duration(value or 0.0) for value in (one.old, one.new))
+            return [
+                f"the old log covers {old}, the new one {new}: compare what is per month or per "
+                "job; jobs and GPU-hours are totals"
+            ]
+    return []
 
 
 def headline_of(
