@@ -88,7 +88,7 @@ def test_a_limit_bounds_widths_and_rents_and_tells_the_demand_beyond(gpuplan, ne
         assert 0.9 < replay["above_max_gpus_share_replayed"] <= 1
     _, out, err = gpuplan("pareto", "--full", *asked, "--max-gpus", "42")
     assert "plans use more on average: there the queue grows" in err
-    assert "wants" in out and "42: law" in " ".join(out.split())
+    assert "time above" in out and "planned," in out
     assert max(map(len, out.splitlines())) <= 100
     found = results(gpuplan, *asked, "--max-gpus", "4000")
     assert found["points"][0]["replay"]["above_max_gpus_share_law"] < 1e-9
@@ -113,7 +113,7 @@ def test_promise_and_replay_stand_side_by_side(gpuplan, newtrace):
     asked = ("pareto", "--full", newtrace, "--speedup", "profile:t4", "--budget", "1.2x,2x")
     _, out, err = gpuplan(*asked)
     text = " ".join(out.split())
-    assert "Replayed on the trace's own arrivals" in text and "at the peak" in text
+    assert "Replayed at recorded arrivals" in text and "at the peak" in text
     assert "in the replay, so the cloud" in err
     heads = next(i for i, line in enumerate(out.splitlines()) if "rented" in line)
     assert "replayed" in out.splitlines()[heads]
@@ -198,7 +198,7 @@ def test_other_methods_are_never_ahead(gpuplan, newtrace, method):
         assert point["used_gpus"] <= point["budget_gpus"] * (1 + 1e-9)
         assert point["replay"]["mean_jct_s"] > point["mean_jct_s"]
     _, out, err = gpuplan("pareto", "--full", *asked)
-    assert f"by --method {method}, beside the optimum" in out
+    assert f"by --method {method}, vs. the optimum" in out
     assert ("glue configurations" in err) == (method == "paper")
 
 

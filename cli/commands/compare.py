@@ -140,6 +140,7 @@ def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
     found, today = study.found, study.priced.today
     rows = found.summary()["policies"]
     has_deadlines = study.replayed.jobs.has_deadlines
+    speedups = {one.label: one.settings.get("speedup") for one in found.outcomes}
 
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
@@ -160,7 +161,7 @@ def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
             "window": request.window,
             **study.replayed.parameters,
         },
-        headline=answer_text(today, rows),
+        headline=answer_text(today, rows, speedups),
         warnings=study.warnings,
         caveats=study.caveats,
         notes=price_notes(request.policies, has_price=request.price is not None)

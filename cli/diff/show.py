@@ -1,4 +1,4 @@
-"""A comparison as a report: one sentence, the changes that matter first, then what was asked."""
+"""A comparison as a report: one sentence, the changes that matter first, then the options."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff
 from gpuplan.cli.diff.gates import signed_share
 from gpuplan.cli.documents.view import STATES
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
-from gpuplan.cli.formats.units import show_between, show_in
+from gpuplan.cli.formats.units import show_between, show_duration, show_in
 from gpuplan.cli.gates.gates import GateResult
 
 WORKLOAD, COST, JCT = "workload", "cost", "completion time"
+WINDOWS = ("window_s", "today.window_s")
+"""Fields that say how long a log covers."""
+OTHER_WINDOW = 0.02
+"""Share by which two logs must differ in length for their totals not to be comparable."""
 MOST_SHOWN = 20
 """Rows without ``--full``."""
 
@@ -31,10 +35,11 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
     "pareto": {
         "jobs": (WORKLOAD, "jobs"),
         "load_gpus": (WORKLOAD, "load"),
-        "knee.budget_gpus": (COST, "GPUs at the knee"),
-        "knee.usd_per_month": (COST, "cost per month at the knee"),
-        "knee.mean_jct_s": (JCT, "mean JCT at the knee"),
-        "knee.replay.p95_jct_s": (JCT, "P95 JCT at the knee"),
+        "knee.budget_gpus": (COST, "GPUs at the best trade-off"),
+        "knee.usd_per_month": (COST, "cost per month at the best trade-off"),
+        "knee.mean_jct_s": (JCT, "planned mean JCT at the best trade-off"),
+        "knee.replay.mean_jct_s": (JCT, "mean JCT at the best trade-off"),
+        "knee.replay.p95_jct_s": (JCT, "P95 JCT at the best trade-off"),
     },
     "sweep": {
         "jobs": (WORKLOAD, "jobs"),
@@ -45,15 +50,15 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
     "bill": {
         "jobs": (WORKLOAD, "jobs"),
         "gpu_h": (WORKLOAD, "GPU-hours"),
-        "usd_per_month": (COST, "bill of a month"),
-        "idle_usd_per_month": (COST, "of it idle"),
+        "usd_per_month": (COST, "monthly bill"),
+        "idle_usd_per_month": (COST, "idle part of the bill"),
     },
     "size": {
         "jobs": (WORKLOAD, "jobs"),
         "gpus": (COST, "GPUs needed"),
-        "usd_per_month": (COST, "cost of a month"),
+        "usd_per_month": (COST, "monthly cost"),
         "commitment.committed_gpus": (COST, "GPUs to commit to"),
-        "commitment.usd_per_month": (COST, "cost of a month with a commitment"),
+        "commitment.usd_per_month": (COST, "monthly cost with a commitment"),
     },
     "compare": {
         "jobs": (WORKLOAD, "jobs"),
@@ -98,9 +103,9 @@ def report_of(
         (one for one in changed if not _subject(comparison, one)[0]), key=_size, reverse=True
     )
     warnings = [
-        f"{path}: nothing tells its rows apart, so it is not compared"
-        for path in comparison.unmatched
+        f"{path}: its rows have no names, so it is not compared" for path in comparison.unmatched
     ]
+    warnings += _other_windows(comparison)
     tables = _tables(comparison, matter, others, tolerance, top, gates)
     return Report(
         command="diff",
@@ -121,7 +126,7 @@ def report_of(
         },
         tables=tables,
         answer=(
-            _answer(comparison, matter, others, tolerance, top),
+            *_answer(comparison, matter, others, tolerance, top),
             *_studies_of_one(comparison),
             *tables[len(tables) - bool(gates) :],
         ),
@@ -135,11 +140,24 @@ def report_of(
     )
 
 
+def _other_windows(comparison: DocumentDiff) -> list[str]:
+    """Return a warning where the two logs cover times of different length."""
+    for one in comparison.numbers:
+        is_window = one.path in WINDOWS and one.old and one.new
+        if is_window and abs(one.share or 0.0) > OTHER_WINDOW:
+            old, new = (show_duration(value or 0.0) for value in (one.old, one.new))
+            return [
+                f"the old log covers {old}, the new one {new}: compare what is per month or per "
+                "job; jobs and GPU-hours are totals"
+            ]
+    return []
+
+
 def headline_of(
     comparison: DocumentDiff, matter: Sequence[Change], changed: int, tolerance: float
 ) -> str:
     """Return the answer in a sentence: the largest change of each subject that has one."""
-    within = f"more than {_percent(tolerance)}" if tolerance else "anything"
+    within = f"more than {_percent(tolerance)}" if tolerance else "any amount"
     count = len(comparison.numbers)
     if not changed and not comparison.answers and not comparison.only:
         same = "are the same" if not tolerance else f"are the same within {_percent(tolerance)}"
@@ -152,12 +170,16 @@ def headline_of(
             moves.append(_moved(comparison, max(moved, key=_size)))
         elif of_it:
             same_as.append(subject)
+    if not changed:
+        counted = f"No number changed by {within}"
+    else:
+        counted = f"{changed:,} of {count:,} numbers changed by {within}"
     sentences = ["; ".join(moves)] if moves else []
-    if same_as:
+    if same_as and changed:
         *first, last = same_as
         names = f"{', '.join(first)} and {last} are" if first else f"{last} is"
         sentences.append(f"{names} unchanged")
-    sentences.append(f"{changed:,} of {count:,} numbers changed by {within}")
+    sentences.append(counted)
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in sentences)
 
 
@@ -218,8 +240,11 @@ def _answer(
     others: Sequence[Change],
     tolerance: float,
     top: int,
-) -> Table:
-    """Return what changed beyond the tolerance: what matters, or else the largest of the rest."""
+) -> tuple[Table, ...]:
+    """Return what changed beyond the tolerance: what matters, or else the largest of the rest.
+
+    Where no number changed, it is what differs in words, if anything does.
+    """
     changed = [one for one in matter if one.is_above(tolerance)]
     several = "" if "" in comparison.old.studies else "study"
     columns = (
@@ -234,10 +259,22 @@ def _answer(
         )
         for one in (sorted(changed, key=_size, reverse=True) or others)
     ]  # fmt: skip
+    if not rows:
+        return (_answers(comparison, top),) if comparison.answers else ()
     title = f"What changed by more than {_percent(tolerance)}, the largest first"
-    return Table(
-        title if tolerance else "What changed", columns, rows, most=MOST_SHOWN if changed else top
-    )
+    most = MOST_SHOWN if changed else top
+    return (Table(title if tolerance else "What changed", columns, rows, most=most),)
+
+
+def _answers(comparison: DocumentDiff, top: int) -> Table:
+    return _words(comparison, "Other answers", comparison.answers, top)
+
+
+def _words(comparison: DocumentDiff, title: str, differing: Sequence[Differs], top: int) -> Table:
+    """Return what differs in words, or in yes and no."""
+    several = "" if "" in comparison.old.studies else "study"
+    columns = (Column("study", several), *(Column(name, name) for name in ("name", "old", "new")))
+    return Table(title, columns, _merged(comparison, differing), most=top)
 
 
 def _studies_of_one(comparison: DocumentDiff) -> list[Table]:
@@ -292,17 +329,10 @@ def _tables(
     if tolerance:
         title += f" (above {_percent(tolerance)})"
     tables = [Table(title, columns, rows, most=len(matter) + top)]
-    for heading, differing in (
-        ("Other answers", comparison.answers),
-        ("What was asked", comparison.asked),
-    ):
-        if differing:
-            cells = _merged(comparison, differing)
-            words = (
-                Column("study", several),
-                *(Column(name, name) for name in ("name", "old", "new")),
-            )
-            tables.append(Table(heading, words, cells, most=top))
+    if comparison.answers:
+        tables.append(_answers(comparison, top))
+    if comparison.asked:
+        tables.append(_words(comparison, "Options and inputs", comparison.asked, top))
     if comparison.only:
         where = (Column("side", "document"), Column("study", several), Column("name", "row"))
         only = [(one.side, one.study, one.name or "all of it") for one in comparison.only]

@@ -14,6 +14,7 @@ from gpuplan.cli.formats.units import (
     show_threshold,
     show_usd,
 )
+from gpuplan.planner.sweep.recommendation import Case
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import Sweep
 
@@ -37,6 +38,8 @@ TODAY = "today"
 NOTE = 16  # characters that fit in a note
 NEVER = "never"
 MARKED = "marked"
+BEST_WORDS = {"recommended": "recommended", "knee": "best trade-off"}
+"""Mark -> what people read."""
 MARKS = ("recommended", "knee", "non_dominated")
 
 
@@ -75,7 +78,7 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
     rows: list[list[Any]] = []
     for index, point in enumerate(found.points):
         values, marks = found.described(point), found.marks(index)
-        words = [mark for mark in ("recommended", "knee") if marks[mark]]
+        words = [BEST_WORDS[mark] for mark in BEST_WORDS if marks[mark]]
         words += [MARKED] if point.is_fixed_at(marked_s) else []
         words += [] if marks["non_dominated"] else ["dominated"]
         rows.append(
@@ -93,11 +96,15 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
             [
                 *(None, None, "all rented", "serverful_only", None),
                 *(values[column.key] for column in measured),
-                *(*(None for _ in MARKS), "for comparison"),
+                *(
+                    *(None for _ in MARKS),
+                    "recommended" if found.cases[0].rented else "for comparison",
+                ),
             ]
         )
     values = found.described(found.reference)
-    note = "recommended" if found.cases[0].recommended is None else "for comparison"
+    is_best = found.cases[0].recommended is None and found.cases[0].rented is None
+    note = "recommended" if is_best else "for comparison"
     rows.append(
         [
             *(None, None, "all serverless", "serverless_only", found.reference.threshold_s),
@@ -141,15 +148,16 @@ def cases_table(found: Sweep) -> Table:
         Column("cost_usd", "cost", show_usd),
         Column("mean_jct_s", "mean JCT", show_duration),
         Column("saving_share", "saving"),
-        Column("best_share", "best in", show_share),
+        Column("best_share", "best in resamples", show_share),
         Column("break_even_price_ratio", "break-even", show_number),
     )
     rows: list[list[Any]] = []
     for case in found.cases:
-        point, sure = found.chosen(case), case.confidence
-        share, between = case.saving_share, None if sure is None else sure.saving_share
-        if case.against is not None:
-            share, between = case.against.saving_share, case.against.share
+        point, taken = found.taken(case), case.taken
+        sure = taken.confidence
+        share, between = taken.saving_share, None if sure is None else sure.saving_share
+        if taken.against is not None:
+            share, between = taken.against.saving_share, taken.against.share
         saving: Shown | None = None
         if share is not None:
             text = show_share(share)
@@ -159,22 +167,24 @@ def cases_table(found: Sweep) -> Table:
         rows.append(
             [
                 *(case.price_ratio, limit_of(point), case.value_of_time),
-                "all serverless" if case.recommended is None else row_name(point),
+                _taken(case, point),
                 *(point.cost_usd, point.mean_jct_s, saving),
                 sure and sure.best_share,
                 _break_even(point),
             ]
         )
     sure = found.cases[0].confidence
-    how = (
-        ""
-        if sure is None
-        else f" ({sure.level:g}% interval; best in: of {sure.resamples:,} resamples)"
-    )
+    how = "" if sure is None else f" ({sure.level:g}% interval from {sure.resamples:,} resamples)"
     title = f"Savings vs. everything serverless{how}; break-even: price ratio that saves nothing"
     if found.against is not None:
         title = f"Savings vs. {TODAY}{how}; break-even: where all serverless costs the same"
     return Table(title, columns, rows)
+
+
+def _taken(case: Case, point: SweepPoint) -> str:
+    if case.rented is not None:
+        return "all rented"
+    return "all serverless" if case.recommended is None else row_name(point)
 
 
 def _money(found: Sweep) -> Table:
@@ -188,7 +198,7 @@ def _money(found: Sweep) -> Table:
         Column("worker_busy_share", "busy", show_share),
         Column("workers_peak", "" if len(capacities_of(found)) > 1 else "peak", show_count),
         Column("closed_form_cost_usd", "closed form", show_usd),
-        Column("break_even_price_ratio", "break even", show_number),
+        Column("break_even_price_ratio", "break-even", show_number),
     )
     keys = [column.key for column in columns[3:-2]]
     rows = [
@@ -201,8 +211,8 @@ def _money(found: Sweep) -> Table:
         for point in found.points
     ]
     return Table(
-        "Where the money goes; busy: workers; closed form: median price, none idle or starting; "
-        "break even: as above, never where moving jobs pays at no price",
+        "Where the money goes; busy: share of rented time; closed form: at the median price, "
+        "without idle or starting workers; break-even: price ratio that saves nothing",
         columns,
         rows,
     )
@@ -211,22 +221,22 @@ def _money(found: Sweep) -> Table:
 def _closed_form(found: Sweep) -> Table:
     form = found.cases[0].closed_form
     columns = (
-        Column("rule", "fixed threshold without a simulation"),
+        Column("rule", "fixed threshold, without a replay"),
         Column("threshold_s", "threshold", show_threshold),
         Column("cost_usd", "cost", show_usd),
         Column("delay_s", "mean checkpoint and restore", show_duration),
     )
     rows: list[list[Any]] = []
     for name, at in (
-        ("best for these durations", form.best_s()),
-        ("least that saves on these durations", form.break_even_s()),
-        ("at most twice the best for any durations", form.competitive_s),
+        ("cheapest for these durations", form.best_s()),
+        ("smallest that saves for these durations", form.break_even_s()),
+        ("at most twice the cheapest for any durations", form.competitive_s),
     ):
         found_at = None if at is None else (float(form.cost_usd(at)), float(form.delay_s(at)))
         rows.append([name, at, *(found_at or (None, None))])
     title = (
         f"Closed form at {show_usd(form.serverless_usd)} serverless and "
-        f"{show_usd(form.serverful_usd)} serverful per GPU-hour"
+        f"{show_usd(form.serverful_usd)} rented per GPU-hour"
     )
     return Table(title, columns, rows)
 
