@@ -51,6 +51,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     )
     from gpuplan.planner.studies.forecast import ForecastParameters, ForecastResults
     from gpuplan.planner.studies.ingest import IngestParameters
+    from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
     from gpuplan.planner.studies.prices import PricesParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.synth import SynthParameters
@@ -61,6 +62,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "synth": (SynthParameters, (SynthResults,)),
         "bill": (BillParameters, (BillResults,)),
         "size": (SizeParameters, (SizeResults,)),
+        "pareto": (ParetoParameters, (ParetoResults, MixResults)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }
@@ -131,20 +133,26 @@ def _inlined(schema: Any, known: dict[str, Any], types: dict[str, type]) -> Any:
 
 def _any_of(schemas: list[Schema]) -> Schema:
     """Return the schema of a value that may be of several types, in one where that can be."""
-    if len(schemas) == 1:
+    if all(schema == schemas[0] for schema in schemas[1:]):
         return schemas[0]
     merged: Schema = {}
     kinds: set[str] = set()
     for schema in schemas:
         own = schema.get("type", [])
         kinds |= {own} if isinstance(own, str) else set(own)
-    objects = [one["properties"] for one in schemas if "properties" in one]
     for schema in schemas:
         merged |= {key: value for key, value in schema.items() if key != "type"}
+    for key in ("items", "additionalProperties"):
+        if key in merged:
+            merged[key] = _any_of([one[key] for one in schemas if key in one])
+    objects = [one for one in schemas if "properties" in one]
     if len(objects) > 1:
-        merged["properties"] = {key: value for each in objects for key, value in each.items()}
-        required = [set(one["required"]) for one in schemas if "properties" in one]
-        merged["required"] = sorted(set.intersection(*required))
+        known = dict.fromkeys(name for one in objects for name in one["properties"])
+        merged["properties"] = {
+            name: _any_of([one["properties"][name] for one in objects if name in one["properties"]])
+            for name in known
+        }
+        merged["required"] = sorted(set.intersection(*(set(one["required"]) for one in objects)))
     if "enum" in merged and "null" in kinds:
         merged["enum"] = [*merged["enum"], None]
     return {"type": sorted(kinds), **merged}
