@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.documents.study import Document
 from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION, written_json
 
@@ -14,7 +15,7 @@ def as_json(document: Document) -> str:
         "title": document.title,
         "time": document.time,
         "inputs": document.inputs,
-        "gates": [gate.summary() for gate in document.gates],
+        "gates": [plain(gate.outcome()) for gate in document.gates],
         "studies": [
             {
                 "name": study.name,

@@ -43,6 +43,8 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.analysis.ingest.ingest import IngestAccount
     from gpuplan.analysis.prices.results import PricesResults
     from gpuplan.analysis.synth.write import SynthResults
+    from gpuplan.cli.results.diff import DiffParameters, DiffResults
+    from gpuplan.cli.results.listing import ListParameters, ListResults
     from gpuplan.planner.studies.bill import BillParameters, BillResults
     from gpuplan.planner.studies.characterize import (
         CharacterizeParameters,
@@ -62,6 +64,8 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "synth": (SynthParameters, (SynthResults,)),
         "bill": (BillParameters, (BillResults,)),
         "size": (SizeParameters, (SizeResults,)),
+        "list": (ListParameters, (ListResults,)),
+        "diff": (DiffParameters, (DiffResults,)),
         "pareto": (ParetoParameters, (ParetoResults, MixResults)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
