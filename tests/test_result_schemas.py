@@ -128,7 +128,7 @@ def test_a_field_of_two_kinds_may_be_either() -> None:
     }
 
 
-@pytest.mark.parametrize("command", sorted(typed_results()))
+@pytest.mark.parametrize("command", sorted(["report", *typed_results()]))
 def test_a_schema_is_that_of_its_types(command: str) -> None:
     written = (FOLDER / f"{command}.json").read_text(encoding="utf-8")
     assert written == written_schema(command), "run python -m gpuplan.cli.documents.result_schemas"

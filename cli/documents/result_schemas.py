@@ -18,6 +18,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from gpuplan.analysis.input_files import InputFile
+from gpuplan.cli.documents.view import TITLES
 
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
 Schema = dict[str, Any]
@@ -45,6 +46,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.analysis.synth.write import SynthResults
     from gpuplan.cli.results.diff import DiffParameters, DiffResults
     from gpuplan.cli.results.listing import ListParameters, ListResults
+    from gpuplan.cli.results.run import RunParameters, RunResults
     from gpuplan.planner.studies.bill import BillParameters, BillResults
     from gpuplan.planner.studies.characterize import (
         CharacterizeParameters,
@@ -64,6 +66,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "synth": (SynthParameters, (SynthResults,)),
         "bill": (BillParameters, (BillResults,)),
         "size": (SizeParameters, (SizeResults,)),
+        "run": (RunParameters, (RunResults,)),
         "list": (ListParameters, (ListResults,)),
         "diff": (DiffParameters, (DiffResults,)),
         "pareto": (ParetoParameters, (ParetoResults, MixResults)),
@@ -88,6 +91,29 @@ def result_schema(command: str) -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:gpuplan:schema:1:{command}",
         "title": f"What gpuplan {command} writes as JSON",
+        "type": "object",
+        "properties": described,
+        "required": sorted(described),
+    }
+
+
+def report_schema() -> Schema:
+    """Return the schema of ``report.json``, which has the JSON output of each of its studies."""
+    from gpuplan.cli.results.report import ReportedStudy, ReportResults
+
+    results, study = type_schema(ReportResults), type_schema(ReportedStudy)
+    study["required"] = sorted([*study["required"], "command"])
+    study["anyOf"] = [{"$ref": f"urn:gpuplan:schema:1:{command}"} for command in TITLES]
+    described = {
+        "schema_version": {"const": 1},
+        "command": {"const": "report"},
+        **results["properties"],
+        "studies": {"type": "array", "minItems": 1, "items": study},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:gpuplan:schema:1:report",
+        "title": "What gpuplan report and gpuplan run write as report.json",
         "type": "object",
         "properties": described,
         "required": sorted(described),
@@ -124,7 +150,7 @@ def _inlined(schema: Any, known: dict[str, Any], types: dict[str, type]) -> Any:
             found[key] = _inlined(schema[key], known, types)
     if "prefixItems" in schema:
         found["prefixItems"] = [_inlined(one, known, types) for one in schema["prefixItems"]]
-    for key in ("enum", "minItems", "maxItems", "format"):
+    for key in ("enum", "minItems", "maxItems", "format", "pattern"):
         if key in schema:
             found[key] = schema[key]
     kind = schema.get("type")
@@ -204,12 +230,13 @@ def _dataclasses(kind: Any) -> Iterator[type]:
 
 def written_schema(command: str) -> str:
     """Return the text of a schema file."""
-    return json.dumps(result_schema(command), indent=1, ensure_ascii=False) + "\n"
+    schema = report_schema() if command == "report" else result_schema(command)
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 def main() -> None:
     """Write the schemas."""
-    for command in typed_results():
+    for command in ("report", *typed_results()):
         (FOLDER / f"{command}.json").write_text(written_schema(command), encoding="utf-8")
 
 

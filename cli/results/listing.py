@@ -140,7 +140,7 @@ class ListedPrice:
         category: of the provider.
         gpu_type: the GPU.
         kind: of the price, such as on demand.
-        usd_per_gpu_h: the typical price.
+        usd_per_gpu_h: the typical price; null where not known.
         least_usd_per_gpu_h, most_usd_per_gpu_h: the range; null where not known.
         startup_s: mean time until a GPU is ready; null where not measured.
         source: where the price is from.
@@ -151,7 +151,7 @@ class ListedPrice:
     category: str
     gpu_type: str
     kind: str
-    usd_per_gpu_h: float
+    usd_per_gpu_h: float | None
     least_usd_per_gpu_h: float | None
     most_usd_per_gpu_h: float | None
     startup_s: float | None
