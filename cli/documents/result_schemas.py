@@ -52,6 +52,8 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.forecast import ForecastParameters, ForecastResults
     from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.prices import PricesParameters
+    from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
+    from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.synth import SynthParameters
 
@@ -61,6 +63,8 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "synth": (SynthParameters, (SynthResults,)),
         "bill": (BillParameters, (BillResults,)),
         "size": (SizeParameters, (SizeResults,)),
+        "simulate": (SimulateParameters, (SimulateResults,)),
+        "compare": (CompareParameters, (CompareResults,)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }
