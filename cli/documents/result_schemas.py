@@ -57,6 +57,8 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
     from gpuplan.planner.studies.prices import PricesParameters
+    from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
+    from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.synth import SynthParameters
 
@@ -70,6 +72,8 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "list": (ListParameters, (ListResults,)),
         "diff": (DiffParameters, (DiffResults,)),
         "pareto": (ParetoParameters, (ParetoResults, MixResults)),
+        "simulate": (SimulateParameters, (SimulateResults,)),
+        "compare": (CompareParameters, (CompareResults,)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }

@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.bootstrap import Blocks, interval
-from gpuplan.planner.compare import PolicySpec, common_results
+from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.runs.policy_results import common_results
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.scenario import Judged, SweepPoint
 from gpuplan.simkit.arrays import FloatArray
@@ -62,7 +63,7 @@ def replay_reference(
     """
     run = spec.run(jobs, deepcopy(rng))
     frame = run.frame
-    common, resampled = common_results(jobs, run, frame), None
+    common, resampled = vars(common_results(jobs, run, frame)), None
     if blocks is not None:
         usd, jct_s = (frame[name].to_numpy() for name in ("cost_usd", "jct_s"))
         resampled = blocks.sums(usd), blocks.sums(jct_s) / blocks.size
