@@ -210,7 +210,7 @@ def test_saving_and_confidence_by_hand():
     jobs = apart([3600.0] * 10)
     found = sweep(jobs, SIMPLE, grid, np.random.default_rng(0), level=90)
     case = found.cases[0]
-    assert found.recommended.threshold_s == 1800
+    assert found.chosen(found.cases[0]).threshold_s == 1800
     sure = case.confidence
     assert sure.best_share == 1
     # A worker is requested at the next tick at the latest and billed from then on.
@@ -229,7 +229,7 @@ def test_confidence_is_low_where_the_choice_hangs_on_one_job():
     grid = SweepGrid([300.0, 2400.0], adaptive=False, values_of_time=[0.0])
     found = sweep(jobs, SIMPLE, grid, np.random.default_rng(0), level=90, resamples=400)
     sure = found.cases[0].confidence
-    assert found.recommended.threshold_s == 300
+    assert found.chosen(found.cases[0]).threshold_s == 300
     assert sure.best_share == 1  # where the long job is missing the two tie
     assert sure.saving_share[0] == 0
     assert 0.3 < sure.saving_share[1] < 0.5
@@ -265,7 +265,11 @@ def test_the_json_of_a_grid(gpuplan, lab):
     assert parameters["value_of_time_usd_per_h"] == [0, 3]
     assert "capacity" not in parameters["settings"]
     assert len(results["points"]) == 2 * 2 * 3
-    assert sum(point["recommended"] for point in results["points"]) == 2  # one per price ratio
+    rents = {
+        c["price_ratio"] for c in results["cases"][::2] if "only" in c["recommended"]["policy"]
+    }
+    marked = [point["price_ratio"] for point in results["points"] if point["recommended"]]
+    assert sorted([*marked, *rents]) == [0.5, 1]  # one per price ratio
     assert [(c["price_ratio"], c["value_of_time_usd_per_h"]) for c in results["cases"]] == [
         (1, 0),
         (1, 3),
@@ -293,7 +297,7 @@ def test_the_text_of_a_grid(gpuplan, lab, tmp_path):
     for words in ("90% interval", "no limit", "break-even"):
         assert words in " ".join(out.split())
     svg = (tmp_path / "s.svg").read_text()
-    for words in ("price ratio 0.5", "price ratio 1", "8 workers", "recommended"):
+    for words in ("price ratio 0.5", "price ratio 1", "8 workers", "best threshold"):
         assert words in svg
 
 

@@ -14,6 +14,7 @@ from gpuplan.cli.formats.units import (
     show_threshold,
     show_usd,
 )
+from gpuplan.planner.sweep.recommendation import Case
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import Sweep
 
@@ -93,11 +94,15 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
             [
                 *(None, None, "all rented", "serverful_only", None),
                 *(values[column.key] for column in measured),
-                *(*(None for _ in MARKS), "for comparison"),
+                *(
+                    *(None for _ in MARKS),
+                    "recommended" if found.cases[0].rented else "for comparison",
+                ),
             ]
         )
     values = found.described(found.reference)
-    note = "recommended" if found.cases[0].recommended is None else "for comparison"
+    is_best = found.cases[0].recommended is None and found.cases[0].rented is None
+    note = "recommended" if is_best else "for comparison"
     rows.append(
         [
             *(None, None, "all serverless", "serverless_only", found.reference.threshold_s),
@@ -146,10 +151,11 @@ def cases_table(found: Sweep) -> Table:
     )
     rows: list[list[Any]] = []
     for case in found.cases:
-        point, sure = found.chosen(case), case.confidence
-        share, between = case.saving_share, None if sure is None else sure.saving_share
-        if case.against is not None:
-            share, between = case.against.saving_share, case.against.share
+        point, taken = found.taken(case), case.taken
+        sure = taken.confidence
+        share, between = taken.saving_share, None if sure is None else sure.saving_share
+        if taken.against is not None:
+            share, between = taken.against.saving_share, taken.against.share
         saving: Shown | None = None
         if share is not None:
             text = show_share(share)
@@ -159,7 +165,7 @@ def cases_table(found: Sweep) -> Table:
         rows.append(
             [
                 *(case.price_ratio, limit_of(point), case.value_of_time),
-                "all serverless" if case.recommended is None else row_name(point),
+                _taken(case, point),
                 *(point.cost_usd, point.mean_jct_s, saving),
                 sure and sure.best_share,
                 _break_even(point),
@@ -175,6 +181,12 @@ def cases_table(found: Sweep) -> Table:
     if found.against is not None:
         title = f"Savings vs. {TODAY}{how}; break-even: where all serverless costs the same"
     return Table(title, columns, rows)
+
+
+def _taken(case: Case, point: SweepPoint) -> str:
+    if case.rented is not None:
+        return "all rented"
+    return "all serverless" if case.recommended is None else row_name(point)
 
 
 def _money(found: Sweep) -> Table:

@@ -14,8 +14,10 @@ from gpuplan.planner.compare import PolicySpec, price
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.scaled_jobs import needs_classes
-from gpuplan.planner.pricing.price_settings import USUAL_GPU, with_prices
+from gpuplan.planner.pricing.on_demand import conventional_prices
+from gpuplan.planner.pricing.price_settings import with_prices
 from gpuplan.planner.runs.settings import OF_PRICES
+from gpuplan.planner.studies.policy_prices import usual_gpu
 from gpuplan.planner.studies.replay import LOG_WINDOW, ReplayInputs, ReplayRequest, price_choice
 from gpuplan.planner.sweep.alternatives import todays_cluster
 from gpuplan.planner.sweep.sweep import Sweep, SweepGrid
@@ -24,7 +26,6 @@ from gpuplan.simkit.allpass.parameters import Allpass
 
 DEFAULT_THRESHOLDS_S = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 ALLPASS = PolicySpec("allpass", "allpass", {})
-PRICES = ("serverless_usd_per_gpu_h", "conventional_usd_per_gpu_h", "marketplace_usd_per_gpu_h")
 NO_GPU = "no GPU"
 """Part of the note on jobs that are left out because they use none."""
 SWEPT = ("controller", "capacity")
@@ -159,7 +160,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     """
     base = request.parameters_of_policy()
     capacities = request.capacities or (base.capacity,)
-    against, notes, gpu = request.against, tuple[str, ...](), _usual_gpu(request.policy)
+    against, notes, gpu = request.against, tuple[str, ...](), usual_gpu(request.policy)
     by_class = against is not None and needs_classes(against.effective())
     read = request.replay.read(by_class=by_class, window=LOG_WINDOW)
     if request.replay.prices is not None:
@@ -183,7 +184,11 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
             engine=request.engine,
             progress=progress,
         )
-    found = _beside_today(found, request, read, base.conventional_price, gpu)
+    usd = base.conventional_price
+    types = () if read.today is None else read.today.gpu_h_by_type()
+    found = _beside_today(
+        found, request, read, conventional_prices(types, gpu, usd, read.files.book), gpu
+    )
     effective = settings_of(base.on(read.jobs.workload))
     shared = {name: value for name, value in effective.items() if name not in SWEPT}
     return SweepStudy(request, read, found, capacities, shared, notes)
@@ -207,17 +212,11 @@ def _priced(
     return base, against, notes, priced.gpu or None
 
 
-def _usual_gpu(policy: PolicySpec) -> str | None:
-    """Return the GPU of the prices in force without a table; None where some price is set."""
-    is_set = any(name in policy.settings for name in PRICES)
-    return str(policy.settings.get("gpu") or "") or (None if is_set else USUAL_GPU)
-
-
 def _beside_today(
     found: Sweep,
     request: SweepRequest,
     read: ReplayInputs,
-    usd_per_gpu_h: float,
+    prices: GpuPrices,
     gpu: str | None,
 ) -> Sweep:
     """Return a sweep with what the log shows, today's cluster, and other GPU types in the log.
@@ -226,17 +225,18 @@ def _beside_today(
         found: the replays.
         request: what was asked for.
         read: the jobs.
-        usd_per_gpu_h: price of a GPU of today's cluster.
-        gpu: the type that the prices are of; None where they are set.
+        prices: of the GPUs of today's cluster, which costs the mean over the log's GPU-hours.
+        gpu: the type that the replays rent; None where its prices are set.
     """
-    now = None if read.today is None else read.today.at_prices(GpuPrices({"": usd_per_gpu_h}))
+    now = None if read.today is None else read.today.at_prices(prices)
+    usd = None if now is None else now.usage.usd_per_gpu_h
     return replace(
         found,
         window_s=None if now is None else now.window_s,
         today=now,
         cluster=None
-        if request.against is not None
-        else todays_cluster(now, usd_per_gpu_h, request.cluster),
+        if request.against is not None or usd is None
+        else todays_cluster(now, usd, request.cluster),
         mix=gpu_mix(now, gpu),
         has_deadlines=read.jobs.has_deadlines,
     )

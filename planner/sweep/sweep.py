@@ -23,7 +23,7 @@ from gpuplan.planner.policies.allpass import check_fits, warnings_of
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.alternatives import TodaysCluster, rented_only, without_moves
-from gpuplan.planner.sweep.recommendation import Case, choose
+from gpuplan.planner.sweep.recommendation import Case, choose, choose_rented
 from gpuplan.planner.sweep.reference_policy import ReferenceRun, replay_reference
 from gpuplan.planner.sweep.scenario import SweepPoint, point_of, replay_scenario
 from gpuplan.planner.sweep.ski_rental import SkiRental, serverful_price, ski_rental
@@ -118,12 +118,16 @@ class Sweep:
 
     @property
     def recommended(self) -> SweepPoint:
-        """The point to take in the first case, or the reference."""
-        return self.chosen(self.cases[0])
+        """What to take in the first case: a point, everything rented or everything serverless."""
+        return self.taken(self.cases[0])
 
     def chosen(self, case: Case) -> SweepPoint:
-        """Return the point to take in a case, or the reference."""
+        """Return the best threshold of a case, or everything serverless."""
         return self.point(case.recommended)
+
+    def taken(self, case: Case) -> SweepPoint:
+        """Return what to take in a case: `chosen`, or everything on rented workers."""
+        return self.chosen(case) if case.rented is None else case.rented.point
 
     def point(self, index: int | None) -> SweepPoint:
         """Return a point of a case; None is the reference."""
@@ -139,7 +143,7 @@ class Sweep:
         return {
             "non_dominated": index in case.non_dominated,
             "knee": index == case.knee,
-            "recommended": index == case.recommended,
+            "recommended": index == case.recommended and case.rented is None,
         }
 
     def summary(self) -> dict[str, Any]:
@@ -147,12 +151,15 @@ class Sweep:
         cases = [
             case.summary()
             | {
-                "recommended": self._named(case, case.recommended),
+                "recommended": self._named(case, case.recommended)
+                if case.rented is None
+                else {"policy": "serverful_only"} | self._of(case, case.rented.point),
                 "cheapest": self._named(case, case.cheapest),
             }
             for case in self.cases
         ]
         first = cases[0]
+        saved = ("saving_usd", "saving_share", "net_saving_usd", "confidence", "against")
         return {
             "jobs": self.cases[0].closed_form.jobs,
             "span_s": self.span_s,
@@ -164,14 +171,7 @@ class Sweep:
             "points": [
                 self.described(point) | self.marks(index) for index, point in enumerate(self.points)
             ],
-            "recommended": first["recommended"]
-            | {
-                key: first[key]
-                for key in (
-                    *("saving_usd", "saving_share", "net_saving_usd", "confidence"),
-                    "against",
-                )
-            },
+            "recommended": first["recommended"] | {key: first[key] for key in saved},
             "serverless_only": self.described(self.reference),
             "serverful_only": self.rented and self.described(self.rented),
             "against": self.against and self.described(self.against),
@@ -218,9 +218,11 @@ class Sweep:
         return found.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
 
     def _named(self, case: Case, index: int | None) -> dict[str, Any]:
-        point = self.point(index)
+        policy = "serverless_only" if index is None else self.points[index].policy
+        return {"policy": policy} | self._of(case, self.point(index))
+
+    def _of(self, case: Case, point: SweepPoint) -> dict[str, Any]:
         return {
-            "policy": "serverless_only" if index is None else point.policy,
             "threshold_s": point.threshold_s,
             "capacity": point.capacity,
             "price_ratio": case.price_ratio,
@@ -326,19 +328,23 @@ def sweep(
         ]
     rented = verdict = None
     if on_workers is not None:
-        ratio = cases[0].price_ratio
-        factor = 1.0 if ratio == own else ratio / own
-        form = _scaled(forms[greatest], factor, ratio, own)
-        rented = point_of(on_workers, form, ratio, factor, alone_usd)
-        index = cases[0].recommended
-        verdict = judge(
-            cases[0],
-            [point for point in points if point.price_ratio == ratio],
-            reference if index is None else points[index],
-            rented,
-            level,
-            -(-jobs.workload.size // block_jobs),
-        )
+        for place, case in enumerate(cases):
+            ratio = case.price_ratio
+            factor = 1.0 if ratio == own else ratio / own
+            form = _scaled(forms[greatest], factor, ratio, own)
+            workers = point_of(on_workers, form, ratio, factor, alone_usd)
+            at_prices = [point for point in points if point.price_ratio == ratio]
+            best = reference if case.recommended is None else points[case.recommended]
+            blocks_of = -(-jobs.workload.size // block_jobs)
+            judged = judge(case, at_prices, best, workers, level, blocks_of)
+            if judged.takes_rented:
+                rented_choice = choose_rented(
+                    case, at_prices, workers, reference, level, block_jobs, reference_run
+                )
+                form = form.at(form.price_ratio, case.value_of_time or 0.0)
+                cases[place] = replace(case, rented=rented_choice, closed_form=form)
+            if verdict is None:
+                rented, verdict = workers, judged
     first = cases[0].recommended
     taken, rules = (
         (reference, everything) if first is None else (points[first], replayed[first].parameters)
