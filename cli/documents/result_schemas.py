@@ -54,6 +54,11 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.prices import PricesParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
+    from gpuplan.planner.studies.share_results import (
+        CoscalingResults,
+        PlacementResults,
+        ShareParameters,
+    )
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.synth import SynthParameters
 
@@ -65,6 +70,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "size": (SizeParameters, (SizeResults,)),
         "simulate": (SimulateParameters, (SimulateResults,)),
         "compare": (CompareParameters, (CompareResults,)),
+        "share": (ShareParameters, (PlacementResults, CoscalingResults)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }
