@@ -11,6 +11,15 @@ from typing import Any
 from msgspec import UNSET
 
 
+def fields_of(result: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, without those that are `msgspec.UNSET`."""
+    return {
+        one.name: found
+        for one in fields(result)
+        if (found := getattr(result, one.name)) is not UNSET
+    }
+
+
 def plain(value: Any) -> Any:
     """Return a result as dicts, lists, texts and numbers, in the order of its fields.
 
@@ -18,11 +27,7 @@ def plain(value: Any) -> Any:
     its text.
     """
     if is_dataclass(value):
-        return {
-            one.name: plain(found)
-            for one in fields(value)
-            if (found := getattr(value, one.name)) is not UNSET
-        }
+        return {name: plain(found) for name, found in fields_of(value).items()}
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -155,8 +155,8 @@ def test_baselines_stand_beside_the_plan_that_rents_no_more(newtrace):
             assert point.jct_saving == pytest.approx(
                 1 - point.planned.mean_jct_s / point.replay.mean_jct_s
             )
-    summary = compared.summary()
-    assert summary[-1]["knob"] is None and summary[0]["knob_is"] == "GPUs per job"
+    results = compared.results()
+    assert results[-1].knob is None and results[0].knob_is == "GPUs per job"
 
 
 def test_all_baselines_in_the_command(gpuplan, newtrace, tmp_path):

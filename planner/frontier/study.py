@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import polars as pl
@@ -33,7 +33,6 @@ from gpuplan.planner.frontier.replay.replay import PlanReplay
 from gpuplan.planner.frontier.replay.search import OVER, BudgetSearch, Candidate
 from gpuplan.planner.frontier.replay.todays_peak import TodaysPeak
 from gpuplan.planner.speedup.model import SpeedupModel
-from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.time import HOUR_S
 
 EXACT = "exact"
@@ -53,8 +52,8 @@ class Section(Protocol):
     def notes(self) -> Sequence[str]:
         """Caveats for the reader."""
 
-    def summary(self) -> Any:
-        """Return its results; keys are stable and carry their unit."""
+    def results(self) -> Any:
+        """Return its results as JSON has them: a dataclass, or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,120 +187,9 @@ class FrontierStudy:
             return None
         return self.frontier.mean_jct_at(gpus)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the results of the JSON output; keys are stable and carry their unit."""
-        frontier, workload = self.frontier, self.workload
-        classes = frontier.classes
-        ends = zip(self.speedup.ends or (), self.ends, strict=True)
-        return {
-            "jobs": workload.jobs,
-            "horizon_h": workload.horizon_h,
-            "speedup": {"name": self.speedup.name, "origin": self.speedup.origin},
-            "rescale": {
-                "origin": workload.rescale_origin,
-                "mean_s": self.mean_rescale_s,
-            },
-            "method": self.method,
-            "price_usd_per_gpu_h": None if self.price is None else self.price.usd_per_gpu_h,
-            "price": None if self.price is None else self.price.summary(),
-            "today": None if self.today is None else self.today.summary(),
-            "gpu_mix": None if self.mix is None else self.mix.summary(),
-            "recorded": self.recorded(),
-            "max_gpus_per_job": frontier.widest,
-            "load_gpus": frontier.load_gpus,
-            "min_budget_gpus": frontier.min_budget,
-            "saturation_budget_gpus": frontier.saturation_budget,
-            "max_mean_jct_s": float(frontier.mean_jct_s[0]),
-            "least_mean_jct_s": float(frontier.mean_jct_s[-1]),
-            "one_gpu_mean_jct_s": frontier.one_gpu_jct_s,
-            "speedup_ends": [
-                {
-                    "name": model.name,
-                    "load_gpus": end.load_gpus,
-                    "min_budget_gpus": end.min_budget,
-                    "saturation_budget_gpus": end.saturation_budget,
-                }
-                for model, end in ends
-            ],
-            "cluster": None if self.cluster is None else asdict(self.cluster),
-            "knee": self._row_and_widths(self.knee),
-            "points": [self._row_and_widths(point) for point in self.points],
-            "classes": [
-                {
-                    "job_class": c.name,
-                    "jobs": c.jobs,
-                    "arrivals_per_h": c.rate_per_h,
-                    "mean_work_gpu_h": float(c.work_h.sum()),
-                    "load_gpus": c.load_gpus,
-                    "weight": c.weight,
-                    "epochs": int(c.work_h.size),
-                    "rescale_s": HOUR_S * c.rescale_h,
-                }
-                for c in classes
-            ],
-            "timeline": [] if self.shown.replayed is None else self.shown.replayed.timeline(),
-            **{section.key: section.summary() for section in self.sections},
-        }
-
-    def recorded(self) -> dict[str, Any] | None:
-        """Return how the jobs ran as recorded, and the best plan for the GPUs they held."""
-        record = self.workload.record
-        if record is None:
-            return None
-        return {
-            "mean_run_s": record.mean_run_s,
-            "mean_queue_s": record.mean_queue_s,
-            "jobs_with_queue": record.queues,
-            "mean_jct_s": record.mean_jct_s,
-            "gpus": record.gpus,
-            "best_mean_jct_s_at_these_gpus": self.least_mean_jct_s(record.gpus),
-        }
-
     def to_frame(self) -> pl.DataFrame:
         """Return one row per point, class, epoch and width."""
         return pl.concat([point.plan.to_frame() for point in self.points])
-
-    def row(self, point: Point) -> dict[str, Any]:
-        """Return all facts about a point except its widths; keys are stable, with their unit."""
-        plan = point.plan
-        row = plan.summary()
-        row["budget_x_load"] = plan.budget_gpus / plan.load_gpus
-        row["mean_jct_over_one_gpu"] = plan.mean_jct_s / self.frontier.one_gpu_jct_s
-        row["optimal_mean_jct_s"] = self.least_mean_jct_s(plan.budget_gpus)
-        for step, more in self.steps(plan.budget_gpus).items():
-            row[f"next_{step}_saves_s"] = self.frontier.saved_s(plan.budget_gpus, more)
-        if self.price is not None:
-            row["usd_per_month"] = self.usd_per_month(plan.used_gpus)
-            row["marginal_jct_s_per_100_usd_month"] = (
-                plan.marginal_jct_s_per_gpu * 100 / self.usd_per_month(1.0)
-            )
-        if point.ends_jct_s:
-            row["ends_mean_jct_s"] = list(point.ends_jct_s)
-        row["target_jct_s"] = point.target_jct_s
-        row["requested"] = point.requested
-        if point.replayed is not None:
-            row["replay"] = point.replayed.summary()
-            row["replay"]["over_budget_share"] = self.over_budget(point)
-            row["replay"]["inside_budget"] = None if point.inside is None else asdict(point.inside)
-            if self.price is not None:
-                billed = self.usd_per_month(point.replayed.replay.billed_gpus)
-                row["replay"]["billed_usd_per_month"] = billed
-        within = point.within_peak
-        row["replay_within_today_peak"] = (
-            None
-            if within is None or self.today is None
-            else {
-                "today_peak_gpus": self.today.usage.peak_gpus,
-                "mean_jct_s": within.mean_jct_s,
-                "p95_jct_s": percentile(within.jct_s, 95),
-                "rented_gpus": within.rented_gpus,
-                "peak_gpus": within.peak_gpus,
-            }
-        )
-        return row
-
-    def _row_and_widths(self, point: Point) -> dict[str, Any]:
-        return self.row(point) | {"widths": [a.summary() for a in point.plan.widths]}
 
 
 def study_frontier(

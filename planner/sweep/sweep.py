@@ -15,6 +15,7 @@ from gpuplan.analysis.bootstrap import draw_blocks
 from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.time_units import HOUR_S, MONTH_H
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS, Engine, run_all
@@ -158,7 +159,7 @@ class Sweep:
             "window_s": self.window_s,
             "today": self.today and self.today.summary(),
             "today_cluster": self.cluster and self.cluster.summary(),
-            "gpu_mix": self.mix and self.mix.summary(),
+            "gpu_mix": self.mix and plain(self.mix.results()),
             "verdict": self.verdict and self.verdict.summary(),
             "points": [
                 self.described(point) | self.marks(index) for index, point in enumerate(self.points)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -36,7 +35,6 @@ from gpuplan.planner.frontier.types.heterogeneous import (
 )
 from gpuplan.planner.frontier.types.typed_replay import ReplayedTypedPlan, replay_and_measure_types
 from gpuplan.planner.speedup.model import SpeedupModel
-from gpuplan.simkit.time import HOUR_S
 
 CANDIDATES = 48  # smaller budgets to replay, in search of a bill within the requested budget
 
@@ -97,57 +95,6 @@ class TypedStudy:
     def saved_s(self, point: TypedPoint) -> float:
         """Return the reduction of the mean completion time by $100 more a month, in seconds."""
         return self.frontier.frontier.saved_s(point.plan.plan.budget_gpus, 100 / MONTH_H)
-
-    def row(self, point: TypedPoint) -> dict[str, Any]:
-        """Return all facts about a point; keys are stable and carry their unit."""
-        row = point.plan.summary()
-        row["budget_usd_per_month"] = point.plan.plan.budget_gpus * MONTH_H
-        row["next_100_usd_month_saves_s"] = self.saved_s(point)
-        row["target_jct_s"] = point.target_jct_s
-        row["requested"] = point.requested
-        if point.replayed is not None:
-            inside = point.inside
-            row["replay"] = point.replayed.summary()
-            row["replay"]["inside_budget_usd_per_h"] = (
-                None if inside is None else float(inside.plan.plan.budget_gpus)
-            )
-        return row
-
-    def summary(self) -> dict[str, Any]:
-        """Return the results of the JSON output; keys are stable and carry their unit."""
-        frontier = self.frontier
-        return {
-            "jobs": self.workload.jobs,
-            "horizon_h": self.workload.horizon_h,
-            "speedup": {"name": self.speedup.name, "origin": self.speedup.origin},
-            "rescale": {"origin": self.workload.rescale_origin},
-            "method": "exact",
-            "prices": {t: price.summary() for t, price in self.prices.items()},
-            "recorded_on": self.recorded_on,
-            "today": None if self.today is None else self.today.summary(),
-            "load_gpus": frontier.frontier.load_gpus,
-            "min_budget_usd_per_h": frontier.min_usd_per_h,
-            "saturation_budget_usd_per_h": frontier.saturation_usd_per_h,
-            "max_mean_jct_s": float(frontier.mean_jct_s[0]),
-            "least_mean_jct_s": float(frontier.mean_jct_s[-1]),
-            "cluster": None if self.cluster is None else asdict(self.cluster),
-            "knee": self.row(self.knee),
-            "points": [self.row(point) for point in self.points],
-            "classes": [
-                {
-                    "job_class": c.name,
-                    "jobs": c.jobs,
-                    "arrivals_per_h": c.rate_per_h,
-                    "load_gpus": c.load_gpus,
-                    "weight": c.weight,
-                    "epochs": int(c.work_h.size),
-                    "rescale_s": HOUR_S * c.rescale_h,
-                    "gpu_types": list(dict.fromkeys(c.gpu_types)),
-                }
-                for c in frontier.frontier.classes
-            ],
-            "timeline": [] if self.shown.replayed is None else self.shown.replayed.timeline(),
-        }
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per point, class, epoch, GPU type and width."""
