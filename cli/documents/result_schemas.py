@@ -57,6 +57,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
     from gpuplan.planner.studies.prices import PricesParameters
+    from gpuplan.planner.studies.profile import ProfileParameters, ProfileResults
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
     from gpuplan.planner.studies.share_results import (
@@ -79,6 +80,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "pareto": (ParetoParameters, (ParetoResults, MixResults)),
         "simulate": (SimulateParameters, (SimulateResults,)),
         "compare": (CompareParameters, (CompareResults,)),
+        "profile": (ProfileParameters, (ProfileResults,)),
         "share": (ShareParameters, (PlacementResults, CoscalingResults)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
