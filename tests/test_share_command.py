@@ -83,6 +83,7 @@ def test_profile_writes_what_share_reads(gpuplan, tmp_path):
     assert code == 0
     found = results(shown)
     assert [one["policy"] for one in found["policies"]] == ["dilu", "exclusive"]
+    assert [one["name"] for one in found["policies"]] == ["dilu", "exclusive"]
     assert [one["cold_start_s"] for one in found["verdicts"]] == [10, 30]
 
 

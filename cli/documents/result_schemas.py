@@ -47,6 +47,8 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.cli.results.diff import DiffParameters, DiffResults
     from gpuplan.cli.results.listing import ListParameters, ListResults
     from gpuplan.cli.results.run import RunParameters, RunResults
+    from gpuplan.planner.sharing.profile_results import ProfileResults
+    from gpuplan.planner.sharing.sharing_results import CoscalingResults, PlacementResults
     from gpuplan.planner.studies.bill import BillParameters, BillResults
     from gpuplan.planner.studies.characterize import (
         CharacterizeParameters,
@@ -57,11 +59,18 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
     from gpuplan.planner.studies.prices import PricesParameters
+    from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
+    from gpuplan.planner.studies.share_results import ShareParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.sweep import SweepParameters
     from gpuplan.planner.studies.synth import SynthParameters
+    from gpuplan.planner.studies.whatif_results import (
+        ValidationResults,
+        WhatIfParameters,
+        WhatIfResults,
+    )
     from gpuplan.planner.sweep.result_types import SweepResults
 
     return {
@@ -77,6 +86,9 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "pareto": (ParetoParameters, (ParetoResults, MixResults)),
         "simulate": (SimulateParameters, (SimulateResults,)),
         "compare": (CompareParameters, (CompareResults,)),
+        "whatif": (WhatIfParameters, (WhatIfResults, ValidationResults)),
+        "profile": (ProfileParameters, (ProfileResults,)),
+        "share": (ShareParameters, (PlacementResults, CoscalingResults)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }
