@@ -340,9 +340,9 @@ def test_of_several_budgets_the_nearest_to_the_knee_is_shown(gpuplan, newtrace):
     ratios = [max(p["budget_gpus"] / knee, knee / p["budget_gpus"]) for p in (low, high)]
     near = (low, high)[int(np.argmin(ratios))]
     assert found["sensitivity"]["bursts"]["planned_used_gpus"] == near["used_gpus"] != knee
-    assert max(row.peak_gpus for row in found["timeline"]) == near["replay"]["peak_gpus"]
+    assert max(row["peak_gpus"] for row in found["timeline"]) == near["replay"]["peak_gpus"]
     _, out, _ = gpuplan("pareto", "--full", *asked)
     assert f"Over time (the budget, {show_gpus(near['budget_gpus'])}" in out
     swept = results(gpuplan, *asked[:3])  # without budgets, the knee
-    peak = max(row.peak_gpus for row in swept["timeline"])
+    peak = max(row["peak_gpus"] for row in swept["timeline"])
     assert peak == swept["knee"]["replay"]["peak_gpus"]
