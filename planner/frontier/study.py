@@ -18,15 +18,15 @@ from gpuplan.planner.frontier.budget import (
     plan_of,
     refuse_others,
     requested_jct,
-    shown_of,
     sweep,
 )
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
+from gpuplan.planner.frontier.model.job_classes import workload_of
 from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.frontier.points import BudgetPoint, BudgetStudy
 from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan, replay_and_measure
 from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay
@@ -57,83 +57,44 @@ class Section(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """The plan for one of the requested budgets.
+class Point(BudgetPoint[Plan, ReplayedPlan, Candidate]):
+    """The plan for one of the requested budgets, on one GPU type.
+
+    `inside` is only looked for at the `MOST_INSIDE` budgets that are exceeded most.
 
     Attributes:
-        plan: the plan.
         ends_jct_s: mean completion time at the same budget, in GPUs, with the speedups at the two
             ends of the assumed range; None at an end where the budget cannot keep up.
-        target_jct_s: the mean completion time it is the least budget for; None where the budget
-            itself was requested.
-        replayed: the plan replayed; None without a replay.
-        inside: the best smaller budget with a replay within this one; None if this one was not
-            requested, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
-            are exceeded most.
-        requested: the budget or completion time as requested; None for a sweep of the frontier.
         within_peak: a replay at this budget with no more GPUs at once than the log ever held; None
             without a replay, without a log of GPUs in use, or if the budget cannot keep up so.
     """
 
-    plan: Plan
     ends_jct_s: tuple[float | None, ...] = ()
-    target_jct_s: float | None = None
-    replayed: ReplayedPlan | None = None
-    inside: Candidate | None = None
-    requested: str | None = None
     within_peak: PlanReplay | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FrontierStudy:
-    """A frontier and the requested points.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierStudy(BudgetStudy[Frontier, Point]):
+    """A frontier on one GPU type and the requested points.
 
     Attributes:
-        workload: the job classes of the trace.
-        speedup: the speedups assumed or measured.
-        frontier: the optimum at every budget.
         ends: the frontiers at the two ends of a range of speedups; empty without a range.
-        points: by budget, ascending.
-        knee: the optimal plan where the frontier bends most, and its replay.
         price: of a GPU-hour; None where not given.
-        by_request: whether the points were requested, and are not a sweep of the frontier.
         method: what made the plans of the points.
-        cluster: how GPUs were rented in the replays; None without replays.
-        notes: caveats for readers of the plans.
         sections: further parts.
-        today: what the log shows; None if no job has a run time and GPUs.
         mix: the GPU-hours on other GPU types than the one planned for; None if there are none.
     """
 
-    workload: ClassWorkload
-    speedup: SpeedupModel
-    frontier: Frontier
-    ends: tuple[Frontier, ...]
-    points: tuple[Point, ...]
-    knee: Point
+    ends: tuple[Frontier, ...] = ()
     price: Quote | None = None
-    by_request: bool = True
     method: str = EXACT
-    cluster: RentedCluster | None = None
-    notes: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
-    today: Today | None = None
     mix: GpuMix | None = None
-
-    @property
-    def now_gpus(self) -> float | None:
-        """Today's GPU-hours over the hours in which jobs arrive: the base of budgets and loads."""
-        return None if self.today is None else self.today.at_arrival_rate().usage.mean_gpus
 
     @property
     def is_exact(self) -> bool:
         """Return whether the plans are those of the frontier."""
         return self.method == EXACT
-
-    @property
-    def shown(self) -> Point:
-        """The point to show first: the requested one closest to the knee, or the knee."""
-        return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.budget_gpus)
 
     @property
     def mean_rescale_s(self) -> float:
@@ -275,7 +236,14 @@ def study_frontier(
         if replayed is not None and progress is not None:
             progress(0.5 + 0.5 * tried / (len(plans) + 1))  # the knee is one more
         within = None if peak is None or replayed is None else peak.replay(plan, replayed.replay)
-        return Point(plan, at_ends, target_s, replayed, requested=requested, within_peak=within)
+        return Point(
+            plan=plan,
+            target_jct_s=target_s,
+            replayed=replayed,
+            requested=requested,
+            ends_jct_s=at_ends,
+            within_peak=within,
+        )
 
     searched = getattr(solved, "searched", "")
     study = FrontierStudy(

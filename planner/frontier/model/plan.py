@@ -134,6 +134,11 @@ class Plan:
     classes: Sequence[ClassPlan]
 
     @property
+    def budget(self) -> float:
+        """Average GPUs allowed."""
+        return self.budget_gpus
+
+    @property
     def objective_s(self) -> float:
         """Mean completion time of the optimum, weighted by class, in seconds."""
         return self._mean_s([c.time_h for c in self.classes], weighted=True)

@@ -75,6 +75,11 @@ class TypedPlan:
     gpus: Mapping[str, float]
 
     @property
+    def budget(self) -> float:
+        """Average dollars an hour allowed."""
+        return self.plan.budget_gpus
+
+    @property
     def usd_per_h(self) -> float:
         """Dollars an hour that it spends, on average."""
         return self.plan.used_gpus

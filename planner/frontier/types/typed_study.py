@@ -19,12 +19,12 @@ from gpuplan.planner.frontier.budget import (
     SWEEP_POINTS,
     Budget,
     requested_jct,
-    shown_of,
     within,
 )
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.format_gpus import round_up
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.frontier.points import BudgetPoint, BudgetStudy
 from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
 from gpuplan.planner.frontier.replay.search import OVER
 from gpuplan.planner.frontier.types.heterogeneous import (
@@ -40,57 +40,27 @@ CANDIDATES = 48  # smaller budgets to replay, in search of a bill within the req
 
 
 @dataclass(frozen=True, slots=True)
-class TypedPoint:
-    """The plan for one of the requested budgets; see `study.Point`.
+class TypedPoint(BudgetPoint[TypedPlan, ReplayedTypedPlan, ReplayedTypedPlan]):
+    """The plan for one of the requested budgets, on several GPU types.
 
-    Attributes:
-        inside: the fastest evaluated plan with a replayed bill within this budget; None if the plan
-            itself keeps it, to within `OVER`, or if none does.
-        requested: the budget or completion time as requested; None for a sweep of the frontier.
+    `inside` is the fastest evaluated plan with a replayed bill within this budget.
     """
 
-    plan: TypedPlan
-    target_jct_s: float | None = None
-    replayed: ReplayedTypedPlan | None = None
-    inside: ReplayedTypedPlan | None = None
-    requested: str | None = None
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedStudy(BudgetStudy[TypedFrontier, TypedPoint]):
+    """A frontier over several GPU types and the requested points; budgets are in dollars an hour.
 
-@dataclass(frozen=True, slots=True)
-class TypedStudy:
-    """A frontier over several GPU types and the requested points.
+    The classes of the workload have the candidates of all types, and their loads are in GPUs of the
+    type that the jobs were recorded on.
 
     Attributes:
-        workload: the job classes with the candidates of all types; loads are in GPUs of the type
-            the jobs were recorded on.
         recorded_on: that type.
-        speedup: the speedups on each type.
-        frontier: the optimum at every budget.
-        points: by budget, ascending.
-        knee: the plan where the frontier bends most.
         prices: by type.
-        by_request: whether the points were requested, and are not a sweep of the frontier.
-        cluster: how the GPUs of each type were rented in the replays; None without replays.
-        notes: caveats for readers of the plans.
-        today: what the log shows; None if no job has a run time and GPUs.
     """
 
-    workload: ClassWorkload
     recorded_on: str
-    speedup: SpeedupModel
-    frontier: TypedFrontier
-    points: tuple[TypedPoint, ...]
-    knee: TypedPoint
     prices: Mapping[str, Quote]
-    by_request: bool = True
-    cluster: RentedCluster | None = None
-    notes: tuple[str, ...] = ()
-    today: Today | None = None
-
-    @property
-    def shown(self) -> TypedPoint:
-        """The point to show first: the requested one closest to the knee, or the knee."""
-        return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.plan.budget_gpus)
 
     def saved_s(self, point: TypedPoint) -> float:
         """Return the reduction of the mean completion time by $100 more a month, in seconds."""
