@@ -21,6 +21,22 @@ def test_nothing_changed():
     assert not found.changed(0.0) and not found.answers and not found.asked and not found.only
     report = report_of(found, tolerance=0.0, top=5, gates=())
     assert report.headline == "Nothing changed: all 11 numbers are the same."
+    assert report.answer == ()  # no table without a row
+
+
+def test_no_number_changed_by_more_than_the_tolerance():
+    new = changed_by("cheapest", to="srtf")
+    new["knee"]["mean_jct_s"] = 3600.1
+    report = report_of(compared(PARETO, new), tolerance=0.001, top=5, gates=())
+    assert report.headline == "No number changed by more than 0.1%."
+    assert [table.title for table in report.answer] == ["Other answers"]
+
+
+def test_the_replayed_time_at_the_knee_is_the_one_that_a_plan_is_compared_by():
+    plan = {"knee": {"mean_jct_s": 100.0, "replay": {"mean_jct_s": 200.0}}}
+    replay = {"knee": {"mean_jct_s": 100.0, "replay": {"mean_jct_s": 240.0}}}
+    report = report_of(compared(plan, replay), tolerance=0.001, top=5, gates=())
+    assert report.headline.startswith("Mean JCT at the knee rose 20.0% from 3.33 to 4 min.")
 
 
 def test_changes_are_told_with_their_size():
@@ -185,7 +201,7 @@ def test_what_was_asked_of_every_study_is_told_once():
     found = compare(version(document(0, "2x")), version(document(1, "3x")))
     report = report_of(found, tolerance=0.0, top=5, gates=())
     tables = {table.title: table for table in report.tables}
-    assert tables["What was asked"].rows == [
+    assert tables["Options and inputs"].rows == [
         ("all", "seed", "0", "1"),
         ("a", "budget", '"2x"', '"3x"'),
     ]

@@ -153,7 +153,7 @@ def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_
     jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
     grid = SweepGrid([30.0, 300.0, 3600.0], capacities=(2, None))
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(5))
-    for case in (found.cases[0], replace(found.cases[0], recommended=None)):
+    for case in (found.cases[0], replace(found.cases[0], recommended=None, rented=None)):
         figure = draw_sweep(replace(found, cases=(case,)))
         axes = figure.axes[0]
         joined = [line for line in axes.lines if len(line.get_xdata()) > 1]
@@ -164,7 +164,7 @@ def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_
         assert found.reference.cost_usd in [float(line.get_ydata()[0]) for line in axes.lines]
         texts = [text.get_text() for text in axes.texts]
         assert any(text.startswith("everything serverless") for text in texts)
-        (best,) = [text for text in texts if "recommended" in text]
+        (best,) = [text for text in texts if "best threshold" in text or "recommended" in text]
         expected = "everything serverless (" if case.recommended is None else "no limit, "
         assert expected in best
         named = [text.get_text() for text in figure.legends[0].get_texts()]
@@ -286,7 +286,7 @@ def test_a_grid_names_what_matters(grid_of_many, drawn_grid):
         texts = [text.get_text() for text in axes.texts if text.get_text()]
         assert len(texts) <= len(case.non_dominated) + 4
         assert {"everything serverless", "today"} <= {text.partition(" (")[0] for text in texts}
-        (best,) = [text for text in texts if "recommended" in text]
+        (best,) = [text for text in texts if "best threshold" in text or "recommended" in text]
         assert "workers" in best or "no limit" in best or "everything" in best
 
 

@@ -146,6 +146,20 @@ def test_a_condition_that_cannot_be_meant_is_refused(condition, message):
     assert message in str(caught.value)
 
 
+def test_a_gate_on_a_plan_says_so_and_names_the_replay():
+    at = {"mean_jct_s": 600.0, "replay": {"mean_jct_s": 720.0}}
+    points = [{"requested": "now", **at}, {"requested": "2x", "mean_jct_s": 660.0, "replay": None}]
+    studies = {"pareto": {"knee": at, "points": points}}
+    conditions = ["knee.mean_jct > 5m", "knee.replay.mean_jct > 5m", "points.mean_jct < 11m"]
+    planned, replayed, rows = (gate.detail for gate in check_all(studies, conditions))
+    assert planned == (
+        "pareto.knee.mean_jct_s is 10 min, limit 5 min; this is planned, "
+        "pareto.knee.replay.mean_jct_s is 12 min"
+    )
+    assert replayed == "pareto.knee.replay.mean_jct_s is 12 min, limit 5 min"
+    assert "planned, pareto.points[now].replay.mean_jct_s is 12 min" in rows
+
+
 def test_gates_over_several_studies_name_the_study():
     studies = {
         "pareto": {"knee": {"mean_jct_s": 7200.0}},

@@ -1,5 +1,7 @@
 """What gpuplan pareto answers without --full: the replay beside today, in few lines and digits."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from support_pareto import results
@@ -9,6 +11,7 @@ from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
 from gpuplan.analysis.characterize.today import today
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.formats.precision import Precision
+from gpuplan.cli.pareto.peak_text import within_peak
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.job_classes import COLUMNS, workload_of
@@ -197,3 +200,71 @@ def test_what_an_option_asks_for_is_shown(gpuplan, hours):
     out = gpuplan(*asked, "--mark", "ours=4,1h", "--baseline", "recorded")[1]
     assert "Known points" in out and "Baselines on the same jobs" in out
     assert "Known points" not in gpuplan(*asked)[1]
+
+
+def test_more_budget_that_does_not_help_within_todays_peak_is_said_outright(gpuplan, tmp_path):
+    # Two GPUs are busy all the time and nobody waits: two GPUs at once leave nothing to gain.
+    path = hourly(tmp_path / "t.parquet", 120, queue_s=[0.0] * 120)
+    asked = (path, *LAW, "--budget", "now+20%")
+    (point,) = results(gpuplan, *asked)["points"]
+    assert point["replay"]["mean_jct_s"] < 3600 < point["replay_within_today_peak"]["mean_jct_s"]
+    text = " ".join(gpuplan("pareto", *asked)[1].split())
+    assert "; +20% of GPUs does not help while the peak stays at 2 (" in text
+    assert "60 min today)" in text
+    unknown = " ".join(gpuplan("pareto", hourly(path, 120), *asked[1:])[1].split())
+    assert "does not help" not in unknown and "within today's peak of 2, " in unknown
+
+
+def within_text(within, *smaller, requested="now+20%", gpus=12.0):
+    """Return the clause on a budget whose replay within a peak of 20 has these JCTs."""
+    replays = [SimpleNamespace(jct_s=np.array(jct), mean_jct_s=np.mean(jct)) for jct in smaller]
+    points = [
+        SimpleNamespace(plan=SimpleNamespace(budget_gpus=5.0 + i), within_peak=replay)
+        for i, replay in enumerate(replays)
+    ]
+    point = SimpleNamespace(
+        plan=SimpleNamespace(budget_gpus=gpus),
+        requested=requested,
+        replayed=SimpleNamespace(replay=None),
+        within_peak=SimpleNamespace(jct_s=np.array(within), mean_jct_s=np.mean(within)),
+    )
+    now = SimpleNamespace(
+        usage=SimpleNamespace(peak_gpus=20, mean_gpus=10.0, jobs=3),
+        waits=3,
+        mean_jct_s=7200.0,
+        p95_jct_s=9000.0,
+    )
+    study = SimpleNamespace(today=now, by_request=True, points=[*points, point])
+    return within_peak(study, point, Precision(1000))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"within": [3600.0] * 3}, "; within today's peak of 20, 60 min"),
+        (
+            {"within": [60.0, 60.0, 18000.0]},
+            "; within today's peak of 20, 101 min, but P95 rises from 2.5 h to 4.5 h",
+        ),
+        (
+            {"within": [7200.0] * 3},
+            "; +20% of GPUs does not help while the peak stays at 20 (2 h per job, 2 h today)",
+        ),
+        (
+            {"within": [9000.0] * 3, "requested": None},
+            "; more budget does not help while the peak stays at 20 (2.5 h per job, 2 h today)",
+        ),
+        (
+            {"within": [9000.0] * 3, "requested": "now", "gpus": 10.0},
+            "; within today's peak of 20, 2.5 h, no faster than today's 2 h",
+        ),
+    ],
+)
+def test_a_budget_within_todays_peak_is_compared_with_today(given, expected):
+    assert within_text(given.pop("within"), **given) == expected
+
+
+def test_a_budget_within_todays_peak_is_compared_with_smaller_ones():
+    text = within_text([3600.0] * 3, [3000.0] * 3)
+    assert text.endswith("20, 60 min, no faster than 5 GPUs on average within it (50 min)")
+    assert "no faster" not in within_text([3600.0] * 3, [3700.0] * 3)

@@ -170,3 +170,32 @@ def test_a_backlog_of_one_gpu_hour_is_singular():
     fifo = SimpleNamespace(backlog_gpu_h=105.0, backlog_jobs=1, gpu_h=4.0)
     (note,) = backlog_note([("gfs", gfs), ("fifo", fifo)])
     assert note.endswith("gfs 1 GPU-hour (1 job), fifo 105 GPU-hours (1 job)")
+
+
+def test_users_and_groups_have_their_bill(gpuplan, tmp_path):
+    # 7,200 s: ann holds 2 A100 for an hour and 1 H100 for an hour, bo an A100, cy a T4.
+    path = write_trace(
+        tmp_path / "t.parquet", [0, 1800, 3600, 3600], [3600.0] * 4, num_gpus=[2, 1, 1, 1],
+        gpu_type=["A100", "H100", "A100", "T4"], user=["ann", "ann", "bo", "cy"],
+        group=["x", "y", "x", "x"],
+    )  # fmt: skip
+    asked = ("characterize", path, "--top", "1", "--output-format", "json")
+    priced = (*asked, "--price", "A100=1", "--price", "H100=4")
+    code, out, err = gpuplan(*priced, "--price", "T4=2")
+    assert code == 0, err
+    groups = json.loads(out)["results"]["groups"]
+    (ann,), rest = groups["user"]["rows"], groups["user"]["others"]
+    month = 730.5 / 2  # of the two hours of the log
+    assert ann["usd_per_month"] == pytest.approx(6 * month)
+    assert rest["usd_per_month"] == pytest.approx(3 * month)
+    (x,), y = groups["group"]["rows"], groups["group"]["others"]
+    assert (x["usd_per_month"], y["usd_per_month"]) == pytest.approx((5 * month, 4 * month))
+    code, out, err = gpuplan(*priced)
+    assert code == 0, err
+    unpriced = json.loads(out)["results"]["groups"]["user"]
+    assert unpriced["rows"][0]["usd_per_month"] == pytest.approx(6 * month)
+    assert unpriced["others"]["usd_per_month"] is None  # cy's T4 has no price
+    free = json.loads(gpuplan(*asked)[1])["results"]["groups"]["user"]
+    assert free["rows"][0]["usd_per_month"] is None
+    text = gpuplan("characterize", path, "--full", *priced[6:])[1]
+    assert "$2,190" in next(line for line in text.splitlines() if line.startswith(" ann"))

@@ -46,6 +46,14 @@ def test_today_opens_a_document_then_what_to_do():
     ]  # fmt: skip
 
 
+def test_a_recommendation_says_what_todays_peak_allows():
+    within = {"replay_within_today_peak": {"mean_jct_s": 36000.0, "peak_gpus": 55}}
+    document = made.document(study("pareto", today=TODAY, knee=KNEE | within))
+    assert key_figures(document)[-1].detail == (
+        "3.17 h per job instead of 10.3 h, 114 GPUs at peak (10 h per job within today's 55)"
+    )
+
+
 def test_a_bill_of_any_study_is_shown_and_unknown_waits_are_named():
     without = TODAY | {"mean_wait_s": None, "p95_wait_s": None, "mean_jct_s": None}
     document = made.document(

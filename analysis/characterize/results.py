@@ -64,6 +64,7 @@ class GroupTableRow:
         median_duration_s: their median run time.
         p90_duration_s: the 90th percentile of their run times.
         mean_num_gpus: mean GPUs of those that use GPUs.
+        usd_per_month: dollars per month for their GPU-hours; null without a price.
     """
 
     name: str | None
@@ -74,6 +75,7 @@ class GroupTableRow:
     median_duration_s: float | None
     p90_duration_s: float | None
     mean_num_gpus: float | None
+    usd_per_month: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class RestRow:
         share_jobs: their share of all jobs.
         gpu_hours: their GPU-hours.
         share_gpu_hours: their share of all GPU-hours.
+        usd_per_month: dollars per month for their GPU-hours; null without a price.
     """
 
     names: int
@@ -93,6 +96,7 @@ class RestRow:
     share_jobs: float
     gpu_hours: float | None
     share_gpu_hours: float | None
+    usd_per_month: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,13 +86,17 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One class, user or group; ``name`` is None for jobs that have none recorded."""
+    """One class, user or group.
+
+    ``name`` is None for jobs that have none recorded, ``usd_per_month`` where there is no price.
+    """
 
     name: str | None
     share: Share
     median_duration_s: float | None
     p90_duration_s: float | None
     mean_num_gpus: float | None
+    usd_per_month: float | None = None
 
     def results(self) -> GroupTableRow:
         """Return one flat row; ``mean_num_gpus`` is the mean width of its GPU jobs."""
@@ -106,6 +110,7 @@ class GroupRow:
             median_duration_s=self.median_duration_s,
             p90_duration_s=self.p90_duration_s,
             mean_num_gpus=self.mean_num_gpus,
+            usd_per_month=self.usd_per_month,
         )
 
 
@@ -118,12 +123,14 @@ class Groups:
         rows: those with the most GPU time (or the most jobs without any), in descending order.
         others: how many names are not in ``rows``.
         rest: the jobs of those, as one.
+        rest_usd_per_month: their bill of a month; None without a price.
     """
 
     distinct: int
     rows: tuple[GroupRow, ...]
     others: int
     rest: Share | None
+    rest_usd_per_month: float | None = None
 
     def results(self) -> GroupTable:
         """Return the table; ``others`` is None where every name has its row."""
@@ -131,7 +138,12 @@ class Groups:
         if rest is None:
             return GroupTable(self.distinct, rows, None)
         others = RestRow(
-            self.others, rest.jobs, rest.share_jobs, rest.gpu_hours, rest.share_gpu_hours
+            names=self.others,
+            jobs=rest.jobs,
+            share_jobs=rest.share_jobs,
+            gpu_hours=rest.gpu_hours,
+            share_gpu_hours=rest.share_gpu_hours,
+            usd_per_month=self.rest_usd_per_month,
         )
         return GroupTable(self.distinct, rows, others)
 

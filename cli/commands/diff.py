@@ -20,7 +20,7 @@ from gpuplan.cli.options.shared_options import (
     command,
 )
 
-EXAMPLE = "gpuplan diff main.json branch.json --fail-if 'knee.mean_jct > +10%'"
+EXAMPLE = "gpuplan diff main.json branch.json --fail-if 'knee.replay.mean_jct > +10%'"
 
 
 def register(app: typer.Typer) -> None:
@@ -73,7 +73,7 @@ def diff(
         list[str] | None,
         COMMON,
         typer.Option(
-            help="Exit with 1 if a field changed like this: 'knee.mean_jct > +10%', 'cost "
+            help="Exit with 1 if a field changed like this: 'knee.replay.mean_jct > +10%', 'cost "
             "> +$50', 'utilization < -5pp' (percentage points), 'jobs != 0'. May be "
             "repeated.",
             rich_help_panel=OUTPUT_PANEL,

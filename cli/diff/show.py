@@ -41,7 +41,8 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
         "load_gpus": (WORKLOAD, "load"),
         "knee.budget_gpus": (COST, "GPUs at the knee"),
         "knee.usd_per_month": (COST, "cost per month at the knee"),
-        "knee.mean_jct_s": (JCT, "mean JCT at the knee"),
+        "knee.mean_jct_s": (JCT, "planned mean JCT at the knee"),
+        "knee.replay.mean_jct_s": (JCT, "mean JCT at the knee"),
         "knee.replay.p95_jct_s": (JCT, "P95 JCT at the knee"),
     },
     "sweep": {
@@ -130,7 +131,7 @@ def report_of(
         ),
         tables=tables,
         answer=(
-            _answer(comparison, matter, others, tolerance, top),
+            *_answer(comparison, matter, others, tolerance, top),
             *_studies_of_one(comparison),
             *tables[len(tables) - bool(gates) :],
         ),
@@ -148,7 +149,7 @@ def headline_of(
     comparison: DocumentDiff, matter: Sequence[Change], changed: int, tolerance: float
 ) -> str:
     """Return the answer in a sentence: the largest change of each subject that has one."""
-    within = f"more than {_percent(tolerance)}" if tolerance else "anything"
+    within = f"more than {_percent(tolerance)}" if tolerance else "any amount"
     count = len(comparison.numbers)
     if not changed and not comparison.answers and not comparison.only:
         same = "are the same" if not tolerance else f"are the same within {_percent(tolerance)}"
@@ -161,12 +162,16 @@ def headline_of(
             moves.append(_moved(comparison, max(moved, key=_size)))
         elif of_it:
             same_as.append(subject)
+    if not changed:
+        counted = f"No number changed by {within}"
+    else:
+        counted = f"{changed:,} of {count:,} numbers changed by {within}"
     sentences = ["; ".join(moves)] if moves else []
-    if same_as:
+    if same_as and changed:
         *first, last = same_as
         names = f"{', '.join(first)} and {last} are" if first else f"{last} is"
         sentences.append(f"{names} unchanged")
-    sentences.append(f"{changed:,} of {count:,} numbers changed by {within}")
+    sentences.append(counted)
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in sentences)
 
 
@@ -227,8 +232,11 @@ def _answer(
     others: Sequence[Change],
     tolerance: float,
     top: int,
-) -> Table:
-    """Return what changed beyond the tolerance: what matters, or else the largest of the rest."""
+) -> tuple[Table, ...]:
+    """Return what changed beyond the tolerance: what matters, or else the largest of the rest.
+
+    Where no number changed, it is what differs in words, if anything does.
+    """
     changed = [one for one in matter if one.is_above(tolerance)]
     several = "" if "" in comparison.old.studies else "study"
     columns = (
@@ -243,10 +251,22 @@ def _answer(
         )
         for one in (sorted(changed, key=_size, reverse=True) or others)
     ]  # fmt: skip
+    if not rows:
+        return (_answers(comparison, top),) if comparison.answers else ()
     title = f"What changed by more than {_percent(tolerance)}, the largest first"
-    return Table(
-        title if tolerance else "What changed", columns, rows, most=MOST_SHOWN if changed else top
-    )
+    most = MOST_SHOWN if changed else top
+    return (Table(title if tolerance else "What changed", columns, rows, most=most),)
+
+
+def _answers(comparison: DocumentDiff, top: int) -> Table:
+    return _words(comparison, "Other answers", comparison.answers, top)
+
+
+def _words(comparison: DocumentDiff, title: str, differing: Sequence[Differs], top: int) -> Table:
+    """Return what differs in words, or in yes and no."""
+    several = "" if "" in comparison.old.studies else "study"
+    columns = (Column("study", several), *(Column(name, name) for name in ("name", "old", "new")))
+    return Table(title, columns, _merged(comparison, differing), most=top)
 
 
 def _studies_of_one(comparison: DocumentDiff) -> list[Table]:
@@ -301,17 +321,10 @@ def _tables(
     if tolerance:
         title += f" (above {_percent(tolerance)})"
     tables = [Table(title, columns, rows, most=len(matter) + top)]
-    for heading, differing in (
-        ("Other answers", comparison.answers),
-        ("What was asked", comparison.asked),
-    ):
-        if differing:
-            cells = _merged(comparison, differing)
-            words = (
-                Column("study", several),
-                *(Column(name, name) for name in ("name", "old", "new")),
-            )
-            tables.append(Table(heading, words, cells, most=top))
+    if comparison.answers:
+        tables.append(_answers(comparison, top))
+    if comparison.asked:
+        tables.append(_words(comparison, "Options and inputs", comparison.asked, top))
     if comparison.only:
         where = (Column("side", "document"), Column("study", several), Column("name", "row"))
         only = [(one.side, one.study, one.name or "all of it") for one in comparison.only]

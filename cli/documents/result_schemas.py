@@ -64,12 +64,14 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
     from gpuplan.planner.studies.share_results import ShareParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
+    from gpuplan.planner.studies.sweep import SweepParameters
     from gpuplan.planner.studies.synth import SynthParameters
     from gpuplan.planner.studies.whatif_results import (
         ValidationResults,
         WhatIfParameters,
         WhatIfResults,
     )
+    from gpuplan.planner.sweep.result_types import SweepResults
 
     return {
         "ingest": (IngestParameters, (IngestAccount,)),
@@ -77,6 +79,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "synth": (SynthParameters, (SynthResults,)),
         "bill": (BillParameters, (BillResults,)),
         "size": (SizeParameters, (SizeResults,)),
+        "sweep": (SweepParameters, (SweepResults,)),
         "run": (RunParameters, (RunResults,)),
         "list": (ListParameters, (ListResults,)),
         "diff": (DiffParameters, (DiffResults,)),

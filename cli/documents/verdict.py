@@ -106,10 +106,18 @@ def _pareto(results: Results, today: Results) -> KeyFigure | None:
     mean = replay.get("mean_jct_s", knee.get("mean_jct_s"))
     effect = [] if mean is None else [f"{show_duration(mean)} per job{_instead(today)}"]
     if (peak := replay.get("peak_gpus")) is not None:
-        effect.append(f"{show_number(peak)} GPUs at peak")
+        effect.append(f"{show_number(peak)} GPUs at peak{_within(knee, today, peak)}")
     month = knee.get("usd_per_month")
     effect += [] if month is None else [f"{_dollars(month)} a month"]
     return KeyFigure("Recommended", value, ", ".join(effect))
+
+
+def _within(knee: Results, today: Results, peak: float) -> str:
+    """Return what the budget gives within today's peak, where it needs more."""
+    within, limit = knee.get("replay_within_today_peak"), today.get("peak_gpus")
+    if not isinstance(within, dict) or limit is None or peak <= limit:
+        return ""
+    return f" ({show_duration(within['mean_jct_s'])} per job within today's {show_number(limit)})"
 
 
 def _sweep(results: Results, today: Results) -> KeyFigure | None:

@@ -238,7 +238,9 @@ def _label_points(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> 
 def _label(found: Sweep, case: Case, index: int, front: Sequence[int]) -> str:
     """Return the label of a point, with its capacity if the front has several."""
     several, replayed = len(_capacities(found)) > 1, index < len(found.points)
-    remarks = ["recommended"] if index == _recommended(found, case) else []
+    best = "recommended" if case.rented is None else "best threshold"
+    is_best = index == _recommended(found, case)
+    remarks = [best] if is_best and (case.rented is None or case.recommended is not None) else []
     remarks += ["knee"] if index == case.knee else []
     matters = remarks or not replayed or index in front
     if not matters and (several or len(found.points) > MANY):

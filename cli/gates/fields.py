@@ -194,6 +194,13 @@ class Numbers:
         path = _lookup(self.by_path, bare)
         return path, self._chosen(path, wanted)
 
+    def replayed(self, planned: ResultField) -> ResultField | None:
+        """Return the same figure in the replay beside it; None where there is none."""
+        group, _, name = planned.path.rpartition(".")
+        beside = self.by_path.get(f"{group}.replay.{name}", [])
+        same_rows = (one for one in beside if one.rows == planned.rows)
+        return next((one for one in same_rows if one.number is not None), None)
+
     def _chosen(self, path: str, wanted: dict[int, str]) -> list[ResultField]:
         chosen = self.by_path[path]
         depth = path.count(".") + 1

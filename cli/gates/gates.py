@@ -244,12 +244,12 @@ def raise_tripped(
 
 
 def _judged(numbers: Numbers, condition: Condition) -> GateResult:
-    return _judged_as("", *numbers.named(condition.field), condition)
+    return _judged_as("", *numbers.named(condition.field), condition, numbers)
 
 
 def _judged_in(studies: Mapping[str, Numbers], condition: Condition) -> GateResult:
     study, path, fields = find(studies, condition.field)
-    return _judged_as(f"{study}.", path, fields, condition)
+    return _judged_as(f"{study}.", path, fields, condition, studies[study])
 
 
 def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[ResultField]]:
@@ -306,7 +306,11 @@ def _within(study: str, error: NoRow) -> NoRow:
 
 
 def _judged_as(
-    prefix: str, path: str, fields: Sequence[ResultField], condition: Condition
+    prefix: str,
+    path: str,
+    fields: Sequence[ResultField],
+    condition: Condition,
+    numbers: Numbers,
 ) -> GateResult:
     limit = limit_of(condition, path)
     found = [(one.number, one) for one in fields if one.number is not None]
@@ -317,6 +321,10 @@ def _judged_as(
     holding = sum(condition.holds(number, limit) for number, _ in found)
     shown, limit_shown = show_apart(value, limit, show_in(unit_of(path)))
     detail = f"{prefix}{worst.address} is {shown}, limit {limit_shown}"
+    replayed = numbers.replayed(worst)
+    if replayed is not None and replayed.number is not None:
+        in_replay = show_in(unit_of(path))(replayed.number)
+        detail += f"; this is planned, {prefix}{replayed.address} is {in_replay}"
     if holding and len(found) > 1:
         detail += f" ({holding} of {len(found)} rows)"
     if empty := len(fields) - len(found):

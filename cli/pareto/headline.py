@@ -9,6 +9,7 @@ from gpuplan.analysis.words import listed
 from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import show_between, show_duration, show_usd
+from gpuplan.cli.pareto.peak_text import within_peak
 from gpuplan.planner.frontier.model.class_options import DEFAULT_RESCALE_S
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.uncertainty.laws import Laws
@@ -81,13 +82,7 @@ def _plan(study: FrontierStudy, point: Point, precision: Precision) -> str:
         f"{'gives' if gpus == '1 GPU' else 'give'} {precision.duration(replay.mean_jct_s)} per job"
         f"{assumed}, with {peak_gpus} at the peak"
     )
-    within, today = point.within_peak, study.today
-    if today is None or within is replay:
-        return f"{text}."
-    peak = f"within today's peak of {today.usage.peak_gpus:,.0f}"
-    if within is None:
-        return f"{text}; {peak}, no plan fits."
-    return f"{text}; {peak}, {precision.duration(within.mean_jct_s)}."
+    return f"{text}{within_peak(study, point, precision)}."
 
 
 def _assumption(study: FrontierStudy, point: Point, precision: Precision) -> str:

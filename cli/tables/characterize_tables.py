@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.shapes import shapes_table, sparkline, timeline_row
 from gpuplan.cli.formats.units import (
+    show_about_usd,
     show_count,
     show_duration,
     show_ends,
@@ -266,6 +267,7 @@ def _group(column: str, table: Groups) -> Table:
         (
             _short(row.name),
             *_cells(row.share),
+            row.usd_per_month,
             row.median_duration_s,
             row.p90_duration_s,
             row.mean_num_gpus,
@@ -274,10 +276,12 @@ def _group(column: str, table: Groups) -> Table:
     ]
     if table.rest is not None:
         others = "1 other" if table.others == 1 else f"{table.others:,} others"
-        rows.append((others, *_cells(table.rest), None, None, None))
+        rows.append((others, *_cells(table.rest), table.rest_usd_per_month, None, None, None))
+    is_priced = any(row.usd_per_month is not None for row in table.rows)
     columns = (
         Column(name, name),
         *SHARE_COLUMNS,
+        Column("usd_per_month", "$/month" if is_priced else "", show_about_usd),
         Column("median_duration_s", "median", show_duration),
         Column("p90_duration_s", "P90", show_duration),
         Column("mean_num_gpus", "GPUs/job", show_number),

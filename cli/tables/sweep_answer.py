@@ -20,6 +20,7 @@ from gpuplan.cli.tables.sweep_tables import (
     ratios_of,
     row_name,
 )
+from gpuplan.planner.pricing.mixed_types import todays_prices
 from gpuplan.planner.sweep.pareto_front import NEARLY
 from gpuplan.planner.sweep.recommendation import Case
 from gpuplan.planner.sweep.reference_policy import Against, ReferenceRun
@@ -54,9 +55,8 @@ def _pays(case: Case, found: Sweep) -> str:
     if rented is None or verdict is None:
         return f"For {these}, {ours}."
     workers = f"everything on rented workers ({_bill(rented, found)})"
-    is_slow = verdict.rented_later_s > NEARLY * found.chosen(case).mean_jct_s
     if verdict.serverless_pays is None:
-        if is_slow:
+        if verdict.rented_is_slow:
             return f"Serverless saves time for {these}: {ours}, as much as {workers}."
         is_noise = abs(verdict.saving_share or 0.0) > SAME
         why = "within the noise" if is_noise else f"within {100 * SAME:g}%"
@@ -65,7 +65,7 @@ def _pays(case: Case, found: Sweep) -> str:
         )
     less = "" if verdict.saving_share is None else f" {_percent(verdict.saving_share)}"
     pays, sign = ("pays", "less") if verdict.serverless_pays else ("does not pay", "more")
-    if is_slow and not verdict.serverless_pays:
+    if verdict.rented_is_slow and not verdict.serverless_pays:
         pays = "saves time, not money,"
     return f"Serverless {pays} for {these}: {ours},{less} {sign} than {workers}{_noise(found)}."
 
@@ -105,8 +105,9 @@ def _threshold(case: Case, found: Sweep) -> str:
         more = found.reference.cost_usd - ours
         share = f"{_percent(more / ours)} {'more' if more >= 0 else 'less'} " if ours else ""
         said.append(f"everything serverless costs {share}({_bill(found.reference, found)})")
-    if found.against is not None and case.against is not None:
-        said.append(_beside_reference(found, found.against, case.against))
+    against = case.taken.against
+    if found.against is not None and against is not None:
+        said.append(_beside_reference(found, found.against, against))
     text = "; ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
@@ -159,13 +160,14 @@ def sweep_warnings(found: Sweep) -> Iterator[str]:
     if found.mix is not None:
         mix = found.mix
         others = listed(mix.others, 3)
+        own = todays_prices(found.today, mix.planned)
         yield (
-            f"{mix.other_share:.0%} of the GPU-hours ran on {others}, priced here as "
-            f"{mix.planned}; --where \"gpu_type = '{mix.others[0]}'\" --prices builtin "
-            f"--set gpu={mix.others[0]} sweeps one type at its own price"
+            f"{mix.other_share:.0%} of the GPU-hours ran on {others}; the replays rent "
+            f"{mix.planned} for all{own}; --where \"gpu_type = '{mix.others[0]}'\" --prices "
+            f"builtin --set gpu={mix.others[0]} sweeps one type at its own price"
         )
     case = found.cases[0]
-    cheapest, chosen = found.point(case.cheapest), found.chosen(case)
+    cheapest, chosen = found.point(case.cheapest), found.taken(case)
     less = chosen.cost_usd - cheapest.cost_usd
     if case.value_of_time is None and less >= LEAST_LESS * chosen.cost_usd and less:
         precision = precision_of(found)
@@ -206,7 +208,6 @@ def answer_tables(found: Sweep, marked_s: float | None = None) -> tuple[Table, .
 
 def _rows(found: Sweep, marked_s: float | None) -> Iterator[dict[str, Any]]:
     """Yield today's cluster, everything on workers, the thresholds, everything serverless."""
-    pays = None if found.verdict is None else found.verdict.serverless_pays
     if (cluster := found.cluster) is not None:
         size = f"{cluster.gpus:,} GPU{'' if cluster.gpus == 1 else 's'}"
         yield {
@@ -224,23 +225,24 @@ def _rows(found: Sweep, marked_s: float | None) -> Iterator[dict[str, Any]]:
             "finished_serverless_share": 0.0,
             "price_ratio": found.rented.price_ratio,
             "capacity": limit_of(found.rented),
-            "note": "cheapest" if pays is False else "",
+            "note": "recommended" if found.cases[0].rented is not None else "",
         }
     verdict = found.verdict
-    best = "recommended" if pays in (True, None) else "best threshold"
     several = len(capacities_of(found)) > 1 or len(ratios_of(found)) > 1
     for index, point in enumerate(found.points):
         marks, row = found.marks(index), _row(found, point, row_name(point))
         if several and not (marks["non_dominated"] or point.is_fixed_at(marked_s)):
             continue
         is_tied = verdict is not None and verdict.tied
-        words = [best] if marks["recommended"] and not is_tied else []
+        is_best = index == found.case_of(point).recommended and not is_tied
+        words = ["recommended" if marks["recommended"] else "best threshold"] if is_best else []
         words += ["knee"] if marks["knee"] else []
         words += ["marked"] if point.is_fixed_at(marked_s) else []
         row["price_ratio"], row["capacity"] = point.price_ratio, limit_of(point)
         row["note"] = ", ".join(words)
         yield row
-    note = "recommended" if found.cases[0].recommended is None and pays is not False else ""
+    is_best = found.cases[0].recommended is None and found.cases[0].rented is None
+    note = "recommended" if is_best else ""
     yield _row(found, found.reference, "all serverless") | {"note": note}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuplan.analysis.plain import fields_of
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import (
     show_between,
@@ -14,6 +15,8 @@ from gpuplan.cli.formats.units import (
     show_threshold,
     show_usd,
 )
+from gpuplan.planner.sweep.recommendation import Case
+from gpuplan.planner.sweep.results import reference_results, threshold_results
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import Sweep
 
@@ -74,7 +77,7 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
     marked = (*(Column(mark, "") for mark in MARKS), Column("", "note"))
     rows: list[list[Any]] = []
     for index, point in enumerate(found.points):
-        values, marks = found.described(point), found.marks(index)
+        values, marks = threshold_results(found, point), found.marks(index)
         words = [mark for mark in ("recommended", "knee") if marks[mark]]
         words += [MARKED] if point.is_fixed_at(marked_s) else []
         words += [] if marks["non_dominated"] else ["dominated"]
@@ -82,35 +85,40 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
             [
                 *(point.price_ratio, limit_of(point)),
                 *(row_name(point), point.policy, point.threshold_s),
-                *(values[column.key] for column in measured),
+                *(getattr(values, column.key) for column in measured),
                 *(marks[mark] for mark in MARKS),
                 ", ".join(words),
             ]
         )
     if found.rented is not None:
-        values = found.described(found.rented)
+        values = threshold_results(found, found.rented)
         rows.append(
             [
                 *(None, None, "all rented", "serverful_only", None),
-                *(values[column.key] for column in measured),
-                *(*(None for _ in MARKS), "for comparison"),
+                *(getattr(values, column.key) for column in measured),
+                *(
+                    *(None for _ in MARKS),
+                    "recommended" if found.cases[0].rented else "for comparison",
+                ),
             ]
         )
-    values = found.described(found.reference)
-    note = "recommended" if found.cases[0].recommended is None else "for comparison"
+    values = threshold_results(found, found.reference)
+    is_best = found.cases[0].recommended is None and found.cases[0].rented is None
+    note = "recommended" if is_best else "for comparison"
     rows.append(
         [
             *(None, None, "all serverless", "serverless_only", found.reference.threshold_s),
-            *(values[column.key] for column in measured),
+            *(getattr(values, column.key) for column in measured),
             *(*(None for _ in MARKS), note),
         ]
     )
     if found.against is not None:
-        reference_run, values = found.against, found.described(found.against)
+        reference_run = found.against
+        measures = fields_of(reference_results(found, reference_run))
         rows.append(
             [
                 *(None, None, TODAY, reference_run.label, None),
-                *(values.get(column.key) for column in measured),
+                *(measures.get(column.key) for column in measured),
                 *(
                     *(None for _ in MARKS),
                     reference_run.label
@@ -146,10 +154,11 @@ def cases_table(found: Sweep) -> Table:
     )
     rows: list[list[Any]] = []
     for case in found.cases:
-        point, sure = found.chosen(case), case.confidence
-        share, between = case.saving_share, None if sure is None else sure.saving_share
-        if case.against is not None:
-            share, between = case.against.saving_share, case.against.share
+        point, taken = found.taken(case), case.taken
+        sure = taken.confidence
+        share, between = taken.saving_share, None if sure is None else sure.saving_share
+        if taken.against is not None:
+            share, between = taken.against.saving_share, taken.against.share
         saving: Shown | None = None
         if share is not None:
             text = show_share(share)
@@ -159,7 +168,7 @@ def cases_table(found: Sweep) -> Table:
         rows.append(
             [
                 *(case.price_ratio, limit_of(point), case.value_of_time),
-                "all serverless" if case.recommended is None else row_name(point),
+                _taken(case, point),
                 *(point.cost_usd, point.mean_jct_s, saving),
                 sure and sure.best_share,
                 _break_even(point),
@@ -175,6 +184,12 @@ def cases_table(found: Sweep) -> Table:
     if found.against is not None:
         title = f"Savings vs. {TODAY}{how}; break-even: where all serverless costs the same"
     return Table(title, columns, rows)
+
+
+def _taken(case: Case, point: SweepPoint) -> str:
+    if case.rented is not None:
+        return "all rented"
+    return "all serverless" if case.recommended is None else row_name(point)
 
 
 def _money(found: Sweep) -> Table:

@@ -30,3 +30,19 @@ def mixed_types_note(
         f"{share} of the GPU-hours ran on {listed(mix.others, MOST_NAMED)}, not on {mix.planned}; "
         f"the replay treats all GPUs as one type{priced}",
     )
+
+
+def todays_prices(today: Today | None, planned: str | None = None) -> str:
+    """Return the clause on the types that today's bill prices by their own; empty without any."""
+    mix = gpu_mix(today, planned)
+    if today is None or mix is None:
+        return ""
+    priced = [usage for usage in today.types if usage.usd_per_gpu_h is not None]
+    if len({usage.usd_per_gpu_h for usage in priced}) < 2 and planned is None:
+        return ""
+    own = [
+        f"${usage.usd_per_gpu_h:.3g} per {usage.gpu_type}-hour"
+        for usage in priced
+        if usage.gpu_type in mix.others
+    ]
+    return f"; today's bill pays {listed(own, MOST_NAMED)}" if own else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize import COLUMNS, NAMES
+from gpuplan.analysis.characterize.group_bill import priced_groups
 from gpuplan.analysis.characterize.options import CharacterizedTrace, PortraitOptions, portray
 from gpuplan.analysis.characterize.results import WorkloadResults
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
@@ -277,6 +278,8 @@ def characterize(
         bill, files = _bill(traces[0], request.prices, request.options)
         inputs += files
     shown = _today(traces[0], request, bill) if alone else None
+    if shown is not None:
+        portraits = [_priced(portraits[0], traces[0], shown, request.options)]
     return CharacterizeStudy(traces, labels, tuple(portraits), pairs, bill, inputs, shown)
 
 
@@ -290,6 +293,15 @@ def _today(trace: Trace, request: CharacterizeRequest, bill: TraceBill | None) -
         types = tuple(found.gpu_h_by_type())
         prices = on_demand_prices(types, bill.view.offers, request.prices.gpu)
     return found if prices is None else found.at_prices(prices)
+
+
+def _priced(
+    portrait: CharacterizedTrace, trace: Trace, shown: Today, options: PortraitOptions
+) -> CharacterizedTrace:
+    """Return the statistics with the monthly bill of each class, user and group."""
+    workload = portrait.workload
+    groups = priced_groups(trace, workload.groups, shown, include_running=options.include_running)
+    return replace(portrait, workload=replace(workload, groups=groups))
 
 
 def trace_names(paths: Sequence[Path]) -> tuple[str, ...]:

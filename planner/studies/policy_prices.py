@@ -10,13 +10,17 @@ from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted, listed
 from gpuplan.planner.compare import PolicySpec, has_own_price, own_price, price
-from gpuplan.planner.pricing.mixed_types import mixed_types_note
+from gpuplan.planner.pricing.mixed_types import mixed_types_note, todays_prices
+from gpuplan.planner.pricing.on_demand import conventional_prices
+from gpuplan.planner.pricing.price_settings import RENTED_PRICES, USUAL_GPU
 from gpuplan.planner.runs.policy_results import CommonResults
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest
 
 WORTH_SAYING = 0.01
 """A backlog above this share of the GPU-hours of all jobs is a warning."""
 CLOUD = "conventional_usd_per_gpu_h"
+SET_PRICES = ("serverless_usd_per_gpu_h", CLOUD, *RENTED_PRICES)
+"""Prices that, set by hand, are of a GPU that nothing names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +73,32 @@ def price_policies(
     types = {one.gpu_type for one in policies if one.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
     is_mixed = any(_has_several_types(one) for one in policies)
-    mixed = () if is_mixed else mixed_types_note(today, planned, prices)
     found, notes = list(policies), tuple[str, ...]()
     if prices is not None:
         found = own_price(found, prices, {} if today is None else today.gpu_h_by_type())
     if replay.prices is not None:
         found, notes = price(found, read.files.book, read.jobs.first_submit_us)
+    rents = not any(map(has_own_price, policies))
+    if rents and planned is None:
+        planned = next(iter(map(usual_gpu, policies)), None)
+    mixed = () if is_mixed else mixed_types_note(today, planned, prices)
     if prices is None:
         usd = next((usd for usd in map(_cloud_usd, found) if usd is not None), None)
-        prices = None if usd is None else GpuPrices({"": usd})
+        logged = () if today is None or not rents else today.gpu_h_by_type()
+        if usd is not None:
+            prices = conventional_prices(logged, planned, usd, read.files.book)
     if today is not None and prices is not None:
         today = today.at_prices(prices)
+    if rents:
+        mixed = tuple(f"{note}{todays_prices(today, planned)}" for note in mixed)
     usd = None if today is None else today.usage.usd_per_gpu_h
     return PricedPolicies(tuple(found), mixed, notes, today, usd)
+
+
+def usual_gpu(policy: PolicySpec) -> str | None:
+    """Return the GPU of the prices in force without a table; None where some price is set."""
+    is_set = any(name in policy.settings for name in SET_PRICES)
+    return str(policy.settings.get("gpu") or "") or (None if is_set else USUAL_GPU)
 
 
 def _has_several_types(spec: PolicySpec) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from gpuplan.analysis.bootstrap import interval
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.sweep.pareto_front import best_of, knee_of, objective
 from gpuplan.planner.sweep.reference_policy import Against, ReferenceRun, set_against
+from gpuplan.planner.sweep.result_types import ConfidenceResults
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.ski_rental import SkiRental
 from gpuplan.simkit.time import HOUR_S
@@ -42,16 +42,33 @@ class Confidence:
     saving_usd: tuple[float, float] | None
     saving_share: tuple[float, float] | None
 
-    def summary(self) -> dict[str, Any]:
-        """Return plain values; keys are stable and carry their unit."""
-        return {
-            "level_percent": self.level,
-            "resamples": self.resamples,
-            "block_jobs": self.block_jobs,
-            "best_share": self.best_share,
-            "saving_usd": self.saving_usd and list(self.saving_usd),
-            "saving_share": self.saving_share and list(self.saving_share),
-        }
+    def results(self) -> ConfidenceResults:
+        """Return the numbers as JSON has them."""
+        return ConfidenceResults(
+            level_percent=self.level,
+            resamples=self.resamples,
+            block_jobs=self.block_jobs,
+            best_share=self.best_share,
+            saving_usd=self.saving_usd,
+            saving_share=self.saving_share,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RentedChoice:
+    """Everything on rented workers, as the choice of a case.
+
+    Attributes:
+        point: its replay at the prices of the case.
+        saving_usd, saving_share, net_saving_usd, confidence, against: as in `Case`.
+    """
+
+    point: SweepPoint
+    saving_usd: float
+    saving_share: float | None
+    net_saving_usd: float | None
+    confidence: Confidence | None
+    against: Against | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +90,10 @@ class Case:
             time.
         confidence: None if not requested.
         closed_form: the ski-rental view at these prices and the recommended capacity, whose median
-            offer is c2; of the greatest capacity if everything serverless is recommended.
+            offer is c2; of the greatest capacity if everything serverless or everything rented is
+            recommended.
         against: the recommended point vs. the reference; None without a reference.
+        rented: everything on rented workers, where that is the choice; else None.
     """
 
     price_ratio: float
@@ -89,19 +108,12 @@ class Case:
     confidence: Confidence | None
     closed_form: SkiRental
     against: Against | None = None
+    rented: RentedChoice | None = None
 
-    def summary(self) -> dict[str, Any]:
-        """Return the case without its points; keys are stable and carry their unit."""
-        return {
-            "price_ratio": self.price_ratio,
-            "value_of_time_usd_per_h": self.value_of_time,
-            "saving_usd": self.saving_usd,
-            "saving_share": self.saving_share,
-            "net_saving_usd": self.net_saving_usd,
-            "confidence": self.confidence and self.confidence.summary(),
-            "against": self.against and self.against.summary(),
-            "closed_form": self.closed_form.summary(),
-        }
+    @property
+    def taken(self) -> Case | RentedChoice:
+        """What has the savings of the choice."""
+        return self.rented or self
 
 
 def choose(
@@ -165,6 +177,44 @@ def choose(
         else set_against(
             choices[best], reference_run, value_of_time, level, -(-jobs // block_jobs)
         ),
+    )
+
+
+def choose_rented(
+    case: Case,
+    points: Sequence[SweepPoint],
+    rented: SweepPoint,
+    everything: SweepPoint,
+    level: float | None,
+    block_jobs: int,
+    reference_run: ReferenceRun | None = None,
+) -> RentedChoice:
+    """Return the savings and the confidence of everything on rented workers in a case.
+
+    Args:
+        case: the choice without it.
+        points: those at the prices of the case.
+        rented: everything on rented workers at these prices.
+        everything: everything serverless.
+        level, block_jobs, reference_run: as in `choose`.
+    """
+    jobs, saving = case.closed_form.jobs, everything.cost_usd - rented.cost_usd
+    net, confidence = None, None
+    if case.value_of_time is not None:
+        later_h = jobs * (rented.mean_jct_s - everything.mean_jct_s) / HOUR_S
+        net = saving - case.value_of_time * later_h
+    if level is not None:
+        choices = [everything, rented, *points]
+        confidence = _confidence(choices, 1, jobs, case.value_of_time, level, block_jobs)
+    return RentedChoice(
+        point=rented,
+        saving_usd=saving,
+        saving_share=saving / everything.cost_usd if everything.cost_usd else None,
+        net_saving_usd=net,
+        confidence=confidence,
+        against=None
+        if reference_run is None
+        else set_against(rented, reference_run, case.value_of_time, level, -(-jobs // block_jobs)),
     )
 
 

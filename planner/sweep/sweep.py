@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,7 +14,6 @@ from gpuplan.analysis.bootstrap import draw_blocks
 from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.plain import plain
 from gpuplan.analysis.time_units import HOUR_S, MONTH_H
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS, Engine, run_all
@@ -23,7 +21,7 @@ from gpuplan.planner.policies.allpass import check_fits, warnings_of
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.alternatives import TodaysCluster, rented_only, without_moves
-from gpuplan.planner.sweep.recommendation import Case, choose
+from gpuplan.planner.sweep.recommendation import Case, choose, choose_rented
 from gpuplan.planner.sweep.reference_policy import ReferenceRun, replay_reference
 from gpuplan.planner.sweep.scenario import SweepPoint, point_of, replay_scenario
 from gpuplan.planner.sweep.ski_rental import SkiRental, serverful_price, ski_rental
@@ -118,12 +116,16 @@ class Sweep:
 
     @property
     def recommended(self) -> SweepPoint:
-        """The point to take in the first case, or the reference."""
-        return self.chosen(self.cases[0])
+        """What to take in the first case: a point, everything rented or everything serverless."""
+        return self.taken(self.cases[0])
 
     def chosen(self, case: Case) -> SweepPoint:
-        """Return the point to take in a case, or the reference."""
+        """Return the best threshold of a case, or everything serverless."""
         return self.point(case.recommended)
+
+    def taken(self, case: Case) -> SweepPoint:
+        """Return what to take in a case: `chosen`, or everything on rented workers."""
+        return self.chosen(case) if case.rented is None else case.rented.point
 
     def point(self, index: int | None) -> SweepPoint:
         """Return a point of a case; None is the reference."""
@@ -139,58 +141,13 @@ class Sweep:
         return {
             "non_dominated": index in case.non_dominated,
             "knee": index == case.knee,
-            "recommended": index == case.recommended,
+            "recommended": index == case.recommended and case.rented is None,
         }
-
-    def summary(self) -> dict[str, Any]:
-        """Return the sweep as plain values; keys are stable and carry their unit."""
-        cases = [
-            case.summary()
-            | {
-                "recommended": self._named(case, case.recommended),
-                "cheapest": self._named(case, case.cheapest),
-            }
-            for case in self.cases
-        ]
-        first = cases[0]
-        return {
-            "jobs": self.cases[0].closed_form.jobs,
-            "span_s": self.span_s,
-            "window_s": self.window_s,
-            "today": self.today and self.today.summary(),
-            "today_cluster": self.cluster and self.cluster.summary(),
-            "gpu_mix": self.mix and plain(self.mix.results()),
-            "verdict": self.verdict and self.verdict.summary(),
-            "points": [
-                self.described(point) | self.marks(index) for index, point in enumerate(self.points)
-            ],
-            "recommended": first["recommended"]
-            | {
-                key: first[key]
-                for key in (
-                    *("saving_usd", "saving_share", "net_saving_usd", "confidence"),
-                    "against",
-                )
-            },
-            "serverless_only": self.described(self.reference),
-            "serverful_only": self.rented and self.described(self.rented),
-            "against": self.against and self.described(self.against),
-            "closed_form": first["closed_form"],
-            "cases": cases,
-        }
-
-    def described(self, run: SweepPoint | ReferenceRun) -> dict[str, Any]:
-        """Return a run as plain values, with its bill per month."""
-        return run.summary() | {"usd_per_month": self.usd_per_month(run.cost_usd)}
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return one row per point."""
-        return pl.DataFrame(self.summary()["points"], infer_schema_length=None)
 
     def timeline(self) -> pl.DataFrame:
         """Return the time lines of all points, everything serverless and the reference, if kept.
 
-        ``point`` is the row of `to_frame`; null for the last two, named by ``policy``: for the
+        ``point`` is the row of `sweep_frame`; null for the last two, named by ``policy``: for the
         reference this is its label.
         """
         rows = [(index, point.policy, point) for index, point in enumerate(self.points)]
@@ -216,18 +173,6 @@ class Sweep:
             )
         )
         return found.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
-
-    def _named(self, case: Case, index: int | None) -> dict[str, Any]:
-        point = self.point(index)
-        return {
-            "policy": "serverless_only" if index is None else point.policy,
-            "threshold_s": point.threshold_s,
-            "capacity": point.capacity,
-            "price_ratio": case.price_ratio,
-            "cost_usd": point.cost_usd,
-            "usd_per_month": self.usd_per_month(point.cost_usd),
-            "mean_jct_s": point.mean_jct_s,
-        }
 
 
 def sweep(
@@ -326,19 +271,23 @@ def sweep(
         ]
     rented = verdict = None
     if on_workers is not None:
-        ratio = cases[0].price_ratio
-        factor = 1.0 if ratio == own else ratio / own
-        form = _scaled(forms[greatest], factor, ratio, own)
-        rented = point_of(on_workers, form, ratio, factor, alone_usd)
-        index = cases[0].recommended
-        verdict = judge(
-            cases[0],
-            [point for point in points if point.price_ratio == ratio],
-            reference if index is None else points[index],
-            rented,
-            level,
-            -(-jobs.workload.size // block_jobs),
-        )
+        for place, case in enumerate(cases):
+            ratio = case.price_ratio
+            factor = 1.0 if ratio == own else ratio / own
+            form = _scaled(forms[greatest], factor, ratio, own)
+            workers = point_of(on_workers, form, ratio, factor, alone_usd)
+            at_prices = [point for point in points if point.price_ratio == ratio]
+            best = reference if case.recommended is None else points[case.recommended]
+            blocks_of = -(-jobs.workload.size // block_jobs)
+            judged = judge(case, at_prices, best, workers, level, blocks_of)
+            if judged.takes_rented:
+                rented_choice = choose_rented(
+                    case, at_prices, workers, reference, level, block_jobs, reference_run
+                )
+                form = form.at(form.price_ratio, case.value_of_time or 0.0)
+                cases[place] = replace(case, rented=rented_choice, closed_form=form)
+            if verdict is None:
+                rented, verdict = workers, judged
     first = cases[0].recommended
     taken, rules = (
         (reference, everything) if first is None else (points[first], replayed[first].parameters)

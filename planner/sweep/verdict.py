@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gpuplan.analysis.bootstrap import interval
+from gpuplan.planner.sweep.pareto_front import NEARLY
 from gpuplan.planner.sweep.recommendation import Case
+from gpuplan.planner.sweep.result_types import VerdictResults
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.simkit.time import HOUR_S
 
@@ -31,6 +32,8 @@ class ServerlessVerdict:
             cheapest one; None without two such thresholds.
         rented_later_s: how much longer a job takes on average on rented workers alone.
         tied: whether some other evaluated threshold is within `SAME` of the recommended point.
+        rented_is_slow: whether rented workers alone take over 10% longer, and no value of time
+            says what that is worth.
     """
 
     serverless_pays: bool | None
@@ -41,19 +44,25 @@ class ServerlessVerdict:
     same_to_s: float | None
     rented_later_s: float
     tied: bool
+    rented_is_slow: bool
 
-    def summary(self) -> dict[str, Any]:
-        """Return plain values; keys are stable and carry their unit."""
-        return {
-            "serverless_pays": self.serverless_pays,
-            "saving_usd": self.saving_usd,
-            "saving_share": self.saving_share,
-            "saving_interval_usd": self.interval_usd and list(self.interval_usd),
-            "same_cost_from_s": self.same_from_s,
-            "same_cost_to_s": self.same_to_s,
-            "rented_later_s": self.rented_later_s,
-            "tied": self.tied,
-        }
+    @property
+    def takes_rented(self) -> bool:
+        """Whether everything on rented workers is the choice: cheaper, and not much slower."""
+        return self.serverless_pays is False and not self.rented_is_slow
+
+    def results(self) -> VerdictResults:
+        """Return the numbers as JSON has them."""
+        return VerdictResults(
+            serverless_pays=self.serverless_pays,
+            saving_usd=self.saving_usd,
+            saving_share=self.saving_share,
+            saving_interval_usd=self.interval_usd,
+            same_cost_from_s=self.same_from_s,
+            same_cost_to_s=self.same_to_s,
+            rented_later_s=self.rented_later_s,
+            tied=self.tied,
+        )
 
 
 def judge(
@@ -79,8 +88,8 @@ def judge(
     between = None
     if level is not None and rented.resampled is not None and chosen.resampled is not None:
         jobs = case.closed_form.jobs
-        later_s = rented.resampled.mean_jct_s - chosen.resampled.mean_jct_s
-        worth = (case.value_of_time or 0.0) * jobs * later_s / HOUR_S
+        delays_s = rented.resampled.mean_jct_s - chosen.resampled.mean_jct_s
+        worth = (case.value_of_time or 0.0) * jobs * delays_s / HOUR_S
         less = rented.resampled.cost_usd - chosen.resampled.cost_usd + worth
         between = interval(less, level, blocks)
     is_noise = between is not None and between[0] <= 0 <= between[1]
@@ -90,6 +99,7 @@ def judge(
     first, last = _same(fixed)
     others = [p for p in points if p is not chosen and p.capacity == capacity]
     tied = any(abs(p.cost_usd - chosen.cost_usd) <= SAME * chosen.cost_usd for p in others)
+    later_s = rented.mean_jct_s - chosen.mean_jct_s
     return ServerlessVerdict(
         serverless_pays=None if is_same else saving > 0,
         saving_usd=saving,
@@ -97,8 +107,9 @@ def judge(
         interval_usd=between,
         same_from_s=first,
         same_to_s=last,
-        rented_later_s=rented.mean_jct_s - chosen.mean_jct_s,
+        rented_later_s=later_s,
         tied=tied,
+        rented_is_slow=case.value_of_time is None and later_s > NEARLY * chosen.mean_jct_s,
     )
 
 

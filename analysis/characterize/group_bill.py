@@ -1,0 +1,65 @@
+"""What the GPU-hours of each class, user and group cost a month, each GPU type at its own price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import polars as pl
+
+from gpuplan.analysis.bill import gpu_hours_by, scaled_to_month
+from gpuplan.analysis.characterize.shares import Groups
+from gpuplan.analysis.characterize.today import UNNAMED, Today
+from gpuplan.analysis.trace import Trace
+
+
+def priced_groups(
+    trace: Trace, groups: Mapping[str, Groups], today: Today | None, *, include_running: bool
+) -> dict[str, Groups]:
+    """Return the tables with the monthly bill of each row, over the window of `today`.
+
+    A row with GPU-hours on a type without a price has none. Without any price nothing changes.
+
+    Args:
+        trace: with the columns of the tables, ``gpu_type`` and those of `gpu_hours_by`.
+        groups: column -> its table.
+        today: what the log shows, at prices.
+        include_running: whether the tables count jobs still running.
+    """
+    if today is None or all(usage.usd_per_gpu_h is None for usage in today.types):
+        return dict(groups)
+    usd = {usage.gpu_type: usage.usd_per_gpu_h for usage in today.types}
+    return {
+        column: _priced(table, _bills(trace, column, usd, today.window_s, include_running))
+        for column, table in groups.items()
+    }
+
+
+def _bills(
+    trace: Trace,
+    column: str,
+    usd_per_gpu_h: Mapping[str | None, float | None],
+    window_s: float,
+    include_running: bool,
+) -> dict[str | None, float | None]:
+    """Return the dollars a month of each name in a column; None where a type has no price."""
+    hours = gpu_hours_by(trace.jobs, [column, "gpu_type"], include_running=include_running)
+    parts = hours.with_columns(pl.col(column, "gpu_type").cast(pl.String))
+    found: dict[str | None, float | None] = {}
+    for name, gpu_type, gpu_h in parts.select(column, "gpu_type", "gpu_h").rows():
+        usd = usd_per_gpu_h.get(UNNAMED if gpu_type is None else gpu_type)
+        so_far = found.get(name, 0.0)
+        month = None if usd is None else scaled_to_month(gpu_h * usd, window_s)
+        found[name] = None if so_far is None or month is None else so_far + month
+    return found
+
+
+def _priced(table: Groups, bills: Mapping[str | None, float | None]) -> Groups:
+    shown = {row.name for row in table.rows}
+    others = [usd for name, usd in bills.items() if name not in shown]
+    known = [usd for usd in others if usd is not None]
+    return replace(
+        table,
+        rows=tuple(replace(row, usd_per_month=bills.get(row.name, 0.0)) for row in table.rows),
+        rest_usd_per_month=sum(known) if len(known) == len(others) else None,
+    )
