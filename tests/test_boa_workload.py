@@ -80,10 +80,10 @@ def test_what_is_left_out_is_told(trace):
     (a,) = workload.classes  # what is left out arrives neither
     assert (a.jobs, a.rate_per_h, a.load_gpus) == (2, 2 / 5, 2 / 5)
     told = "\n".join(workload.notes)
-    assert "1 jobs without a GPU" in told
-    assert "1 jobs that never started" in told
-    assert "1 jobs without a duration" in told
-    assert "1 jobs were still running" in told
+    assert "1 job is left out, without a GPU" in told
+    assert "1 job is left out, never started" in told
+    assert "1 job is left out, without a duration" in told
+    assert "1 job is still running" in told
 
 
 def test_classes_of_a_profile_take_its_sizes(trace):

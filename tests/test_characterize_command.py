@@ -202,7 +202,7 @@ def test_a_trace_without_gpus_has_no_table_of_them(gpuplan, tmp_path):
 
 def test_the_row_of_gpus_held_says_that_it_is_a_mean(gpuplan, trace):
     _, out, _ = gpuplan("characterize", trace, "--full")
-    assert "GPUs held, mean per " in out and "too many for chance" in out
+    assert "GPUs held, mean per " in out and "too many to be chance" in out
     assert "of the change in arrivals repeats daily" in out
 
 

@@ -36,7 +36,19 @@ def test_the_replayed_time_at_the_knee_is_the_one_that_a_plan_is_compared_by():
     plan = {"knee": {"mean_jct_s": 100.0, "replay": {"mean_jct_s": 200.0}}}
     replay = {"knee": {"mean_jct_s": 100.0, "replay": {"mean_jct_s": 240.0}}}
     report = report_of(compared(plan, replay), tolerance=0.001, top=5, gates=())
-    assert report.headline.startswith("Mean JCT at the knee rose 20.0% from 3.33 to 4 min.")
+    assert report.headline.startswith(
+        "Mean JCT at the best trade-off rose 20.0% from 3.33 to 4 min."
+    )
+
+
+@pytest.mark.parametrize(("days", "count"), [(9.0, 1), (7.01, 0)])
+def test_logs_of_different_lengths_are_warned_of(days, count):
+    old, new = ({"today": {"window_s": 86_400.0 * one}, "jobs": 5} for one in (7.0, days))
+    report = report_of(compared(old, new), tolerance=0.001, top=5, gates=())
+    assert len(report.warnings) == count
+    assert all(
+        "covers 7 d, the new one 9 d: compare what is per month" in w for w in report.warnings
+    )
 
 
 def test_changes_are_told_with_their_size():

@@ -57,7 +57,7 @@ def test_an_eviction_worked_by_hand(gpuplan, small):
     held = 8 * (5030 + 9000 - 6030) / 3600
     assert row["paying_spot_gpu_h"] == pytest.approx(held)
     assert row["benefit_usd_per_month"] == pytest.approx(2 * held * 730.5 / 2.5)
-    assert "jobs ask for" in err
+    assert "jobs request" in err
 
 
 def test_a_short_run_that_is_evicted_earns_nothing(gpuplan, tmp_path):
@@ -161,7 +161,7 @@ def test_pools_of_two_gpu_types_run_apart(gpuplan, tmp_path):
     assert both["demand"][1]["gpus"] == alone["demand"][0]["gpus"] == 4
     assert both["spot"]["jobs"] > alone["spot"]["jobs"]
     code, _, err = gpuplan("compare", str(trace), "--cluster", "A100=2x4,L4=1x4", "--policy", "gfs")
-    assert code == 2 and "jobs ask for T4" in err
+    assert code == 2 and "jobs request T4" in err
 
 
 def test_without_spot_jobs_nothing_is_lent_and_that_is_said(gpuplan, busy):

@@ -63,8 +63,8 @@ def test_the_answer_is_today_and_the_replays_in_a_few_lines(gpuplan, hours):
 
 def test_a_sweep_shows_its_ends_and_the_knee(gpuplan, hours):
     _, out, _ = gpuplan("pareto", hours, *LAW)
-    first = [line.split()[0] for line in out.splitlines() if line.startswith(" ")]
-    assert {"today", "least", "knee", "most"} <= set(first)
+    first = [line.split("  ")[0].strip() for line in out.splitlines() if line.startswith(" ")]
+    assert {"today", "minimum", "best trade-off", "most useful"} <= set(first)
     assert len(out.splitlines()) <= 45
 
 
@@ -234,7 +234,7 @@ def within_text(within, *smaller, requested="now+20%", gpus=12.0):
         mean_jct_s=7200.0,
         p95_jct_s=9000.0,
     )
-    study = SimpleNamespace(today=now, by_request=True, points=[*points, point])
+    study = SimpleNamespace(today=now, now_gpus=10.0, by_request=True, points=[*points, point])
     return within_peak(study, point, Precision(1000))
 
 

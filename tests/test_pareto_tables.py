@@ -129,4 +129,4 @@ def test_files(gpuplan, hours, tmp_path):
         "rounded",
         "gpu_type",
     ]
-    assert "knee" in (tmp_path / "out.svg").read_text()
+    assert "best trade-off" in (tmp_path / "out.svg").read_text()

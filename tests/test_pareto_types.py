@@ -66,7 +66,7 @@ def test_tables_and_picture_of_a_mix(gpuplan, newtrace, tmp_path):
     assert "You need at least $" in text and "more money buys nothing" in text
     assert "In replay, $40.00/h" in text
     assert "$0.4 per RTX2080Ti-hour (--price)" in text
-    assert "Replayed on the trace's own arrivals" in text
+    assert "Replayed at recorded arrivals" in text
     assert max(map(len, out.splitlines())) <= 100
     assert "dollars an hour on average" in picture.read_text()
     code, out, _ = gpuplan(*asked, "--target-jct", "20m", "--no-replay", "--weight", "bert=2")
@@ -85,7 +85,7 @@ def test_speeds_that_were_not_measured_are_told(gpuplan, newtrace):
         "pareto", "--full", newtrace, *T4_LIKE, "--budget", "$100/h", "--no-replay"
     )
     text = " ".join(err.split())
-    assert code == 0 and "every job is taken as 2.5 times as fast on A100 as on T4" in text
+    assert code == 0 and "every job is assumed to be 2.5 times as fast on A100 as on T4" in text
     measured = gpuplan(
         "pareto", "--full", newtrace, "--speedup", "profile:sia", *SIA, *USD, "--no-replay"
     )
@@ -116,7 +116,7 @@ def test_limits_nodes_and_peaks_of_a_mix(gpuplan, newtrace, tmp_path):
     code, out, err = gpuplan("pareto", "--full", *asked, "--max-gpus", "100", "--plot", picture)
     assert code == 0, err
     text, said = " ".join(out.split()), " ".join(err.split())
-    assert "The replays by GPU type" in text and "wants over 100" in text
+    assert "The replays by GPU type" in text and "time above 100" in text
     assert "whole nodes" in text and "Over time (the budget, $75.00/h)" in text
     assert "a budget is an average over time" in said
     assert "$/h rented in the replay (the budget, $75.00/h on average)" in picture.read_text()

@@ -226,7 +226,7 @@ def test_a_read_only_folder_exits_3(gpuplan, trace, tmp_path):
 def test_a_folder_that_is_a_file_exits_3(gpuplan, trace, tmp_path):
     (tmp_path / "r").write_text("mine")
     code, _, err = gpuplan("report", trace, "-o", tmp_path / "r")
-    assert code == 3 and "cannot be made" in err
+    assert code == 3 and "r: cannot be made a folder, as a file has that name\n  next: name" in err
     assert (tmp_path / "r").read_text() == "mine"
 
 

@@ -194,6 +194,27 @@ def test_a_scenario_without_studies_or_with_unknown_forms_runs_nothing(folder):
         read_source(folder / "plan.toml", ["title"])
 
 
+def test_lines_of_keys_after_long_values_and_brackets_in_strings(folder):
+    blank = "\n" * 20_000
+    text = f'''[workload] # [
+a = "]\\"["
+b = """
+[x]
+"""
+c = [1,{blank}[2]]
+[[d.'e.f']]
+g.h = '[y'
+'''
+    (folder / "plan.toml").write_text(text)
+    places = read_source(folder / "plan.toml").places
+    lines = {".".join(keys): int(place.rpartition(":")[2]) for keys, place in places.items()}
+    end = 6 + len(blank)
+    assert lines == {
+        **{"workload": 1, "workload.a": 2, "workload.b": 3, "workload.c": 6},
+        **{"d": end + 1, "d.e.f": end + 1, "d.e.f.g": end + 2, "d.e.f.g.h": end + 2},
+    }
+
+
 def paths(table: dict, before: tuple[str, ...] = ()):
     for key, value in table.items():
         yield (*before, key)

@@ -106,6 +106,7 @@ def test_a_table_with_a_header_and_one_that_ignores_the_share(gpuplan, tmp_path)
         (("profile", "TABLE", "--slo", "4ms"), 4, "the best latency of batch 1 is 5.0 ms"),
         (("profile", "TABLE"), 2, "--slo"),
         (("profile", "TABLE", "--slo", "x"), 2, "expected a duration"),
+        (("profile", "TABLE", "--slo", "100"), 2, "needs a unit\n  next: --slo 100ms, or"),
         (("profile", "TABLE", "TABLE", "--slo", "1s"), 2, "two tables have this name"),
         (("profile", "BAD", "--slo", "1s"), 3, "column 'sm_percent': found '900'"),
         (("share",), 2, "give INSTANCES to place, or --functions"),
@@ -120,6 +121,12 @@ def test_a_table_with_a_header_and_one_that_ignores_the_share(gpuplan, tmp_path)
         (("share", "--functions", "FUNCTIONS"), 2, "--load: model has none"),
         (("share", "--functions", "FUNCTIONS", "--load", "x=poisson:1"), 2, "no service x"),
         (("share", "--functions", "FUNCTIONS", "--load", "poisson:-1"), 2, "poisson:RATE"),
+        (("share", "--functions", "FUNCTIONS", "--load", "poisson:1e12"), 2, "below 1,000,000"),
+        (
+            ("share", "--functions", "FUNCTIONS", "--load", "poisson:9e5"),
+            2,
+            "540,000,000 requests; expected at most 50,000,000",
+        ),
         (("share", "--functions", "TABLE", "--load", "poisson:1"), 3, "TOML"),
         (
             ("share", "--functions", "FUNCTIONS", "--load", "poisson:1", "--cluster", "1x1"),
@@ -196,7 +203,11 @@ def test_a_log_with_fractions_of_gpus(gpuplan, tmp_path):
     assert code == 0
     assert results(shown)["policies"][0]["max_gpus"] == 3  # 0.5 + 0.4, and two whole GPUs
     assert results(shown)["exclusive_gpus"] == 4
-    assert "request = limit" in said and "its share of 40 GB" in said and "1 job" in said
+    assert (
+        "request and limit are the share of a GPU" in said
+        and "its share of 40 GB" in said
+        and "1 job" in said
+    )
 
 
 def test_the_answer_and_the_frontier(gpuplan, functions, tmp_path):

@@ -183,7 +183,7 @@ def test_the_table_fits_a_terminal_and_says_what_to_take(gpuplan, lab):
     assert code == 0
     assert out.startswith("Today: ")
     assert max(map(len, out.splitlines())) <= 100
-    for word in ("adaptive", "all serverless", "recommended", "best for these durations"):
+    for word in ("adaptive", "all serverless", "recommended", "cheapest for these durations"):
         assert word in out
 
 

@@ -120,15 +120,19 @@ def test_pareto_leads_with_today_and_takes_budgets_relative_to_it(gpuplan, tmp_p
     assert code == 0, err
     text = " ".join(out.split())
     assert text.startswith(
-        "Today: 4 GPUs on average (peak 4), 2 h per job (60 min waiting, 60 min running), "
-        "$6,000 a month. In replay (only 41 jobs, so these figures are rough) with free restarts, "
+        "Today: 3.7 GPUs on average (peak 4; 4.1 while jobs arrive, the base of all budgets), "
+        "2 h per job (60 min waiting, 60 min running), "
+        "$5,400 a month. In replay (only 41 jobs, so these figures are rough) with free restarts, "
     )
     code, out, _ = gpuplan(
         "pareto", path, *law, "--budget", "now,now+20%,now-5%", "--output-format", "json"
     )
     found = json.loads(out)["results"]
-    now = found["today"]["mean_gpus"]
-    assert now == pytest.approx(4.1)
+    # 82 GPU-hours: 20 h of arrivals, and 22 h to the last recorded end, as in every command.
+    now = 82 / 20
+    assert found["today"]["mean_gpus"] == pytest.approx(82 / 22)
+    others = ("characterize", path, "--price", "2", "--output-format", "json")
+    assert json.loads(gpuplan(*others)[1])["results"]["today"] == found["today"]
     assert (found["today"]["mean_wait_s"], found["today"]["mean_jct_s"]) == (3600, 7200)
     budgets = {point["requested"]: point["budget_gpus"] for point in found["points"]}
     assert budgets == {

@@ -150,8 +150,7 @@ class TodayResults:
     Attributes:
         jobs: jobs with a run time that hold GPUs.
         gpu_h: GPU-hours they held.
-        mean_gpus: GPU-hours over the hours from the first submission to the last recorded end; in
-            `pareto` over the hours in which jobs arrive, the base of its load and its plans.
+        mean_gpus: GPU-hours over the hours from the first submission to the last recorded end.
         p95_gpus: GPUs held at most for 95% of the time to the last recorded end.
         peak_gpus: most GPUs held at once.
         usd_per_gpu_h: price of a GPU-hour, the mean over the types; null without one.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.ingest.column_guess import guessed_map
 from gpuplan.analysis.log_formats.format import NAME_COLUMNS
 from gpuplan.analysis.log_formats.registry import formats
 from gpuplan.analysis.price_formats.registry import price_formats
@@ -109,7 +110,8 @@ def _unknown_log(head: Head) -> InputError:
             problem += f", cells between {SEPARATORS[separator]}"
         if (near := _nearest(names)) is not None:
             problem += f"; nearest: {near}"
-        hint = NAME_COLUMNS
+        options = guessed_map(names)
+        hint = f"name its columns, if these are they: {options}" if options else NAME_COLUMNS
     return InputError(head.path, problem, expected=f"one of {_names()}", hint=hint)
 
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import polars as pl
 
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
-from gpuplan.analysis.log_formats.mapped import mapped_plan, table_plan
+from gpuplan.analysis.log_formats.mapped import TARGETS, mapped_plan, table_plan
 from gpuplan.analysis.reading.plan import ReadingPlan, text
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.tabular import open_rows
-from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, REQUIRED, SOURCE, Provenance
+from gpuplan.analysis.schema import METADATA_KEY, REQUIRED, SOURCE, Provenance
+
+FROM_ENDS = ("submit_time", "start_time", "end_time", "num_gpus")
+"""Columns that are enough where run times are not recorded: each is end less start."""
 
 
 def _plan(context: SourceContext) -> ReadingPlan:
     if context.choices.columns:
         plan = mapped_plan(context)
     else:
-        need(context, REQUIRED, "canonical")
-        columns = {name: name for name in CANONICAL if name in context.columns}
+        if not _has_ends(context.columns):
+            need(context, REQUIRED, "canonical")
+        columns = {name: name for name in TARGETS if name in context.columns}
         plan = table_plan(context, columns, "job")
     if SOURCE in context.columns:
         plan = replace(plan, fields=(*plan.fields, text(SOURCE, SOURCE)))
@@ -42,7 +47,12 @@ def _provenance(head: Head) -> Provenance | None:
 def _recognizes(head: Head) -> str | None:
     if head.is_parquet:
         return "a Parquet file"
-    return has_columns(head, REQUIRED)
+    return has_columns(head, REQUIRED) or has_columns(head, FROM_ENDS)
+
+
+def _has_ends(columns: Collection[str]) -> bool:
+    """Return whether run times follow from starts and ends."""
+    return "duration_s" not in columns and set(FROM_ENDS) <= set(columns)
 
 
 CANONICAL_FORMAT = LogFormat(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from gpuplan.analysis.errors import UsageError
@@ -13,7 +13,7 @@ from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.catalogue import AS_OF, SOURCE
 from gpuplan.analysis.prices.cheapest import Cheapest, cheapest_sources
 from gpuplan.analysis.prices.hourly import HourlyPrices, common_means, hourly_prices
-from gpuplan.analysis.prices.offers import STALE_DAYS, Offer, listed_offers, offers_of
+from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
 from gpuplan.analysis.prices.supply import Supply, supplies
 
 BUILT_IN = "builtin"
@@ -137,16 +137,20 @@ def _age_notes(offers: Sequence[Offer], as_of: datetime | None) -> Iterator[str]
     if stale:
         ages = _span([offer.age_days or 0.0 for offer in stale])
         yield (
-            f"stale prices: {len(stale)} of {len(offers)} end {ages} days before "
-            f"{as_of:%Y-%m-%d}, more than {STALE_DAYS:.0f}: {_names(stale)}"
+            f"{len(stale)} of {len(offers)} prices are stale, last seen {ages} days before "
+            f"{as_of:%Y-%m-%d}: {_names(stale)}"
         )
     later = [offer for offer in offers if offer.begins_after_days]
     if later:
         days = _span([offer.begins_after_days or 0.0 for offer in later])
-        yield (
-            f"later prices: {len(later)} of {len(offers)} begin {days} days after "
-            f"{as_of:%Y-%m-%d}: {_names(later)}"
-        )
+        first = as_of + timedelta(days=min(one.begins_after_days or 0.0 for one in later))
+        if len(later) == len(offers):
+            yield f"prices are from {first:%Y-%m-%d} on, {days} days after {as_of:%Y-%m-%d}"
+        else:
+            yield (
+                f"{len(later)} of {len(offers)} prices are from {first:%Y-%m-%d} on, {days} days "
+                f"after {as_of:%Y-%m-%d}: {_names(later)}"
+            )
 
 
 def _apart_notes(offers: Sequence[Offer], references: dict[str, Offer]) -> Iterator[str]:

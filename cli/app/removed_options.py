@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 REMOVED: Mapping[str, str] = {
-    "node_gpus": "--cluster x{0} (as many nodes of {0} GPUs as it takes)",
-    "gpus_per_node": "--cluster 4x{0} (4 nodes of {0} GPUs), or x{0} for as many as it takes",
+    "node_gpus": "--cluster x{0} (as many nodes of {0} GPUs as needed)",
+    "gpus_per_node": "--cluster 4x{0} (4 nodes of {0} GPUs), or x{0} for as many as needed",
 }
 """Former options and settings, with underscores -> what is given today."""
 

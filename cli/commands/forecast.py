@@ -84,8 +84,8 @@ def forecast(
         str | None,
         COMMON,
         typer.Option(
-            help="GPUs that there are: 512, 64x8, or by GPU type A100=432x8,A10=2494. Default: the "
-            "most asked for so far.",
+            help="GPUs of the cluster: 512, 64x8, or by GPU type A100=432x8,A10=2494. Default: the "
+            "most requested so far.",
             metavar="SHAPE",
             show_default=False,
         ),

@@ -197,7 +197,7 @@ def share(
         ),
     ] = False,
     seed: Annotated[
-        int, typer.Option(help="Seed of drawn requests.", min=0, rich_help_panel=COSCALING_PANEL)
+        int, typer.Option(help="Seed of sampled requests.", min=0, rich_help_panel=COSCALING_PANEL)
     ] = 0,
 ) -> Study[ShareRequest]:
     """Show how many GPUs you need if jobs share cards."""

@@ -116,7 +116,7 @@ def size(
     on_demand: Annotated[
         list[str] | None,
         typer.Option(
-            help="Price of a GPU-hour on demand, beside --commit. TYPE=USD for one type; may be "
+            help="On-demand price of a GPU-hour, next to --commit. TYPE=USD for one type; may be "
             "repeated.",
             metavar="[TYPE=]USD",
             rich_help_panel=PRICES_PANEL,

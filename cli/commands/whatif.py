@@ -77,7 +77,7 @@ def whatif(
         COMMON,
         typer.Option(
             "--scale-load",
-            help="Let jobs come this many times as fast; may be repeated.",
+            help="Multiply the arrival rate of jobs by this; may be repeated.",
             show_default=False,
             rich_help_panel=CHANGES_PANEL,
         ),
@@ -133,8 +133,7 @@ def whatif(
         bool,
         typer.Option(
             "--strict",
-            help="Let gates on wait growth trip where it could be, not only where the effect "
-            "exceeds its error.",
+            help="Trip gates on wait growth even where the effect is within its error.",
             rich_help_panel=OUTPUT_PANEL,
         ),
     ] = False,

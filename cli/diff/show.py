@@ -1,4 +1,4 @@
-"""A comparison as a report: one sentence, the changes that matter first, then what was asked."""
+"""A comparison as a report: one sentence, the changes that matter first, then the options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff
 from gpuplan.cli.diff.gates import signed_share
 from gpuplan.cli.documents.view import STATES
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
-from gpuplan.cli.formats.units import show_between, show_in
+from gpuplan.cli.formats.units import show_between, show_duration, show_in
 from gpuplan.cli.gates.gates import GateResult
 from gpuplan.cli.results.diff import (
     ChangedNumber,
@@ -23,6 +23,10 @@ from gpuplan.cli.results.diff import (
 )
 
 WORKLOAD, COST, JCT = "workload", "cost", "completion time"
+WINDOWS = ("window_s", "today.window_s")
+"""Fields that say how long a log covers."""
+OTHER_WINDOW = 0.02
+"""Share by which two logs must differ in length for their totals not to be comparable."""
 MOST_SHOWN = 20
 """Rows without ``--full``."""
 
@@ -39,11 +43,11 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
     "pareto": {
         "jobs": (WORKLOAD, "jobs"),
         "load_gpus": (WORKLOAD, "load"),
-        "knee.budget_gpus": (COST, "GPUs at the knee"),
-        "knee.usd_per_month": (COST, "cost per month at the knee"),
-        "knee.mean_jct_s": (JCT, "planned mean JCT at the knee"),
-        "knee.replay.mean_jct_s": (JCT, "mean JCT at the knee"),
-        "knee.replay.p95_jct_s": (JCT, "P95 JCT at the knee"),
+        "knee.budget_gpus": (COST, "GPUs at the best trade-off"),
+        "knee.usd_per_month": (COST, "cost per month at the best trade-off"),
+        "knee.mean_jct_s": (JCT, "planned mean JCT at the best trade-off"),
+        "knee.replay.mean_jct_s": (JCT, "mean JCT at the best trade-off"),
+        "knee.replay.p95_jct_s": (JCT, "P95 JCT at the best trade-off"),
     },
     "sweep": {
         "jobs": (WORKLOAD, "jobs"),
@@ -54,15 +58,15 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
     "bill": {
         "jobs": (WORKLOAD, "jobs"),
         "gpu_h": (WORKLOAD, "GPU-hours"),
-        "usd_per_month": (COST, "bill of a month"),
-        "idle_usd_per_month": (COST, "of it idle"),
+        "usd_per_month": (COST, "monthly bill"),
+        "idle_usd_per_month": (COST, "idle part of the bill"),
     },
     "size": {
         "jobs": (WORKLOAD, "jobs"),
         "gpus": (COST, "GPUs needed"),
-        "usd_per_month": (COST, "cost of a month"),
+        "usd_per_month": (COST, "monthly cost"),
         "commitment.committed_gpus": (COST, "GPUs to commit to"),
-        "commitment.usd_per_month": (COST, "cost of a month with a commitment"),
+        "commitment.usd_per_month": (COST, "monthly cost with a commitment"),
     },
     "compare": {
         "jobs": (WORKLOAD, "jobs"),
@@ -110,6 +114,7 @@ def report_of(
         f"{path}: nothing tells its rows apart, so it is not compared"
         for path in comparison.unmatched
     ]
+    warnings += _other_windows(comparison)
     tables = _tables(comparison, matter, others, tolerance, top, gates)
     return Report(
         command="diff",
@@ -143,6 +148,19 @@ def report_of(
         headline=headline_of(comparison, matter, len(changed), tolerance),
         warnings=tuple(warnings),
     )
+
+
+def _other_windows(comparison: DocumentDiff) -> list[str]:
+    """Return a warning where the two logs cover times of different length."""
+    for one in comparison.numbers:
+        is_window = one.path in WINDOWS and one.old and one.new
+        if is_window and abs(one.share or 0.0) > OTHER_WINDOW:
+            old, new = (show_duration(value or 0.0) for value in (one.old, one.new))
+            return [
+                f"the old log covers {old}, the new one {new}: compare what is per month or per "
+                "job; jobs and GPU-hours are totals"
+            ]
+    return []
 
 
 def headline_of(

@@ -169,7 +169,10 @@ def _make(path: Path, made: list[Path]) -> None:
         except FileExistsError:
             if os.path.isdir(path):
                 return
-            raise OutputError(f"{path}: cannot be made: File exists") from None
+            raise OutputError(
+                f"{path}: cannot be made a folder, as a file has that name\n"
+                "  next: name another folder with -o, or remove the file"
+            ) from None
         except FileNotFoundError as error:
             if attempt == ATTEMPTS - 1:
                 raise OutputError(f"{path}: cannot be made: {error.strerror}") from error

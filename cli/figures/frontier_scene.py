@@ -88,7 +88,7 @@ def scene_of(study: FrontierStudy) -> Scene:
             references = [(mark.name, (mark.gpus, mark.jct_s)) for mark in known]
     confidence = next((one for one in study.sections if one.key == "bands"), None)
     record, shown = study.workload.record, study.shown
-    which = "the knee" if shown is study.knee else "the budget"
+    which = "the best trade-off" if shown is study.knee else "the budget"
     return Scene(
         title="What each GPU budget buys "
         f"({f'{low_high}; line: ' if low_high else ''}{study.speedup.name})",
@@ -154,7 +154,7 @@ def scene_of_types(study: TypedStudy) -> Scene:
             for one in (() if shown.replayed is None else shown.replayed.timeline())
         ],
         timeline_unit="$/h",
-        timeline_of=f"{'the knee' if shown is study.knee else 'the budget'}, "
+        timeline_of=f"{'the best trade-off' if shown is study.knee else 'the budget'}, "
         f"${round_up(shown.plan.plan.budget_gpus):,.2f}/h on average",
         usd_per_month=MONTH_H,
     )
@@ -162,7 +162,9 @@ def scene_of_types(study: TypedStudy) -> Scene:
 
 def texts_of(scene: Scene, labelled: int) -> list[tuple[At, str]]:
     """Return the labels of points, the knee's first; without those of plans in a full picture."""
-    found = [(scene.knee, f"knee: {scene.show(scene.knee[0])}, {show_duration(scene.knee[1])}")]
+    found = [
+        (scene.knee, f"best trade-off: {scene.show(scene.knee[0])}, {show_duration(scene.knee[1])}")
+    ]
     if scene.recorded is not None:
         found.append((scene.recorded, f"as recorded: {show_duration(scene.recorded[1])}"))
     found += [(at, f"{name}: {show_duration(at[1])}") for name, at in scene.references]

@@ -241,7 +241,7 @@ def _label(found: Sweep, case: Case, index: int, front: Sequence[int]) -> str:
     best = "recommended" if case.rented is None else "best threshold"
     is_best = index == _recommended(found, case)
     remarks = [best] if is_best and (case.rented is None or case.recommended is not None) else []
-    remarks += ["knee"] if index == case.knee else []
+    remarks += ["best trade-off"] if index == case.knee else []
     matters = remarks or not replayed or index in front
     if not matters and (several or len(found.points) > MANY):
         return ""
@@ -301,7 +301,7 @@ def _write_legend(figure: Figure, found: Sweep, marked_s: float | None) -> None:
 
 def _write_title(figure: Figure, shown: Sequence[Case]) -> None:
     title = "What each serverless threshold costs (lower left is better)"
-    hollow = "Hollow: another is no worse in both and better in one; the line joins the others."
+    hollow = "Hollow points are dominated; the line is the efficient frontier."
     figure.suptitle(f"{title}\n", x=0.01, ha="left", color=INK, fontsize=11, fontweight="bold")
     below = 1 - 0.31 / figure.get_figheight()  # under the first line, whatever the height
     figure.text(0.01, below, hollow, fontsize=9, color=INK, va="top")

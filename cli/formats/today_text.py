@@ -17,25 +17,30 @@ if TYPE_CHECKING:
     from gpuplan.cli.formats.precision import Precision
 
 
-FAR_ABOVE = 1.1
-"""A mean so many times the peak is of a log shorter than its jobs, and says nothing."""
+DIFFERS = 0.01
+"""Two means of the same GPU-hours that differ by a smaller share are one for a reader."""
 
 
-def today_text(today: Today | None, precision: Precision | None = None) -> str:
+def today_text(
+    today: Today | None, precision: Precision | None = None, now_gpus: float | None = None
+) -> str:
     """Return the GPUs, times and monthly cost that the log shows; empty if it shows none.
 
-    Without a ``precision`` numbers have three digits.
+    Args:
+        today: what the log shows.
+        precision: the digits of the numbers; three without it.
+        now_gpus: the mean over the time in which jobs arrive, where budgets are relative to it.
     """
     if today is None:
         return ""
     usage, digits = today.usage, 3 if precision is None else precision.digits
-    # The mean is over the time in which jobs arrive. Where jobs outlast that, it is above the peak.
-    mean = show_number(significant(min(usage.mean_gpus, usage.peak_gpus), digits))
+    mean = show_number(significant(usage.mean_gpus, digits))
     peak = show_count(usage.peak_gpus)
-    if usage.mean_gpus > FAR_ABOVE * usage.peak_gpus:
-        text = f"Today: {peak} GPU{'' if peak == '1' else 's'} at the peak, "
-    else:
-        text = f"Today: {mean} GPU{'' if mean == '1' else 's'} on average (peak {peak}), "
+    text = f"Today: {mean} GPU{'' if mean == '1' else 's'} on average (peak {peak}"
+    if now_gpus is not None and abs(now_gpus - usage.mean_gpus) > DIFFERS * usage.mean_gpus:
+        base = show_number(significant(now_gpus, digits))
+        text += f"; {base} while jobs arrive, the base of all budgets"
+    text += "), "
     if today.mean_jct_s is None or today.mean_wait_s is None:
         text += (
             f"{show_duration(today.mean_run_s, digits)} of run time per job (the log has no waits)"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 METAVAR = "SHAPE"
 FORMS = (
     "nodes x GPUs per node such as 8x4 (8 nodes of 4 GPUs), a number of GPUs such as 64, or x4 for "
-    "as many nodes of 4 as it takes; with the GPU type A100=8x4"
+    "as many nodes of 4 as needed; with the GPU type A100=8x4"
 )
 
 

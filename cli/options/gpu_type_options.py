@@ -55,8 +55,8 @@ class GpuTypeChoice:
     estimate_error: Annotated[
         str | None,
         typer.Option(
-            help="Let policies in rounds see the work of each job wrong by up to this share, such "
-            "as 30%, sampled anew for each job (estimate_error). Default: 0.",
+            help="Give policies in rounds estimates of each job's work that are off by up to this "
+            "share, such as 30%, sampled anew for each job (estimate_error). Default: 0.",
             metavar="SHARE",
             rich_help_panel=PANEL,
             show_default=False,

@@ -29,7 +29,7 @@ class DeadlineRule(StrEnum):
 Deadline = Annotated[
     DeadlineRule | None,
     typer.Option(
-        help="Source of soft deadlines. given: the trace, or drawn where it has none. "
+        help="Source of soft deadlines. given: the trace, or sampled where it has none. "
         "inferred: the time in which 9 in 10 recorded jobs of the class finished. "
         "drawn: sampled, see --deadline-factor. Default: given, or drawn with "
         "--deadline-factor.",
@@ -70,8 +70,8 @@ Spot = Annotated[
     str | None,
     typer.Option(
         "--spot",
-        help="Which jobs are spot, as --where has it, such as 'duration_s < 3600'; all others have "
-        "high priority. Default: the priorities of the trace.",
+        help="Which jobs are spot: a condition as for --where, such as 'duration_s < 3600'. All "
+        "others have high priority. Default: the priorities of the trace.",
         metavar="CONDITION",
         show_default=False,
     ),

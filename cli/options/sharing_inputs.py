@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.errors import UsageError, shortened
+from gpuplan.analysis.reading.times import is_number
 from gpuplan.cli.formats.units import parse_duration
 from gpuplan.cli.options.settings import check_once
 
@@ -15,14 +16,22 @@ if TYPE_CHECKING:
     pass
 
 MILLISECONDS = re.compile(r"^\s*((?:\d+(?:\.\d*)?|\.\d+))\s*ms\s*$")
-SYNTHETIC_S = 600  # length of a drawn load where nothing else tells
+SYNTHETIC_S = 600  # length of a sampled load where nothing else gives one
 MOST_GAMMAS = 50
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 SETTINGS = ("gamma", "omega", "alpha", "beta", "memory_gb", "tie_break", "split", "affinity")
 
 
 def parse_latency(text: str, option: str) -> float:
-    """Return seconds for ``80ms``, ``0.08s`` or any other duration. Raises `UsageError`."""
+    """Return seconds for ``80ms``, ``0.08s`` or any other time with a unit.
+
+    Raises `UsageError`, also for a bare number, which could be seconds or milliseconds.
+    """
+    if is_number(text):
+        raise UsageError(
+            f"{option} {text}: needs a unit\n  next: {option} {text.strip()}ms, or "
+            f"{option} {text.strip()}s for seconds"
+        )
     found = MILLISECONDS.match(text.lower())
     seconds = float(found[1]) / 1000 if found else parse_duration(text, option)
     if not seconds > 0:

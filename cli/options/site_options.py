@@ -51,16 +51,14 @@ class SiteChoice:
     ] = None
     cluster: Annotated[
         str | None,
-        _file(
-            "The nodes where no file tells them, for example 144x8 or A100=16x8,H100=4x8.", "SHAPE"
-        ),
+        _file("Nodes, where no file gives them, for example 144x8 or A100=16x8,H100=4x8.", "SHAPE"),
     ] = None
     infer: Annotated[
         bool,
         typer.Option(
             "--infer",
-            help="Take from the log what no file tells: nodes, partitions, limits. Every value "
-            "is marked as inferred.",
+            help="Infer nodes, partitions and limits from the log where no file gives them. Every "
+            "value is marked as inferred.",
             rich_help_panel=SITE_PANEL,
         ),
     ] = False  # fmt: skip

@@ -138,6 +138,6 @@ def _name(study: FrontierStudy, point: Point) -> str:
         return point.requested
     frontier, gpus = study.frontier, point.plan.budget_gpus
     if point is study.knee:
-        return "knee"
-    ends = ((frontier.min_budget, "least"), (frontier.saturation_budget, "most of use"))
+        return "best trade-off"
+    ends = ((frontier.min_budget, "minimum"), (frontier.saturation_budget, "most useful"))
     return next((name for end, name in ends if abs(gpus / end - 1) < 1e-9), "")

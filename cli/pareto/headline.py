@@ -56,7 +56,7 @@ def headline(study: FrontierStudy) -> str:
     """Return the answer: today, the replayed plan with its assumption, and the useful budgets."""
     precision = Precision(study.workload.jobs)
     parts = (
-        today_text(study.today, precision),
+        today_text(study.today, precision, study.now_gpus),
         _plan(study, study.shown, precision),
         _useful(study, precision),
     )

@@ -33,7 +33,7 @@ def within_peak(study: FrontierStudy, point: Point, precision: Precision) -> str
     jct = precision.duration(within.mean_jct_s)
     if not is_faster(within, today):
         now = precision.duration(today.mean_jct_s or 0.0)
-        if point.plan.budget_gpus <= today.usage.mean_gpus * (1 + NOISE):
+        if study.now_gpus is None or point.plan.budget_gpus <= study.now_gpus * (1 + NOISE):
             return f"; within today's peak of {peak}, {jct}, no faster than today's {now}"
         share = (point.requested or "").removeprefix("now")
         is_share = share.startswith("+") and share.endswith("%")

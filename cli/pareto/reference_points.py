@@ -17,7 +17,7 @@ COLUMNS = (
     Column("name", "known point"),
     Column("gpus", "GPUs", show_gpus),
     Column("mean_jct_s", "mean JCT", show_duration),
-    Column("optimal_mean_jct_s", "optimum at as many GPUs", show_duration),
+    Column("optimal_mean_jct_s", "optimum at the same GPUs", show_duration),
     Column("optimal_gpus", "GPUs for the same JCT", show_gpus),
 )
 
@@ -52,4 +52,4 @@ def parse_reference_points(texts: Sequence[str]) -> list[Mark]:
 def reference_point_tables(references: ReferencePoints) -> Iterator[Table]:
     """Yield one row per known point."""
     rows = [[getattr(row, column.key) for column in COLUMNS] for row in references.results()]
-    yield Table("Known points (--mark) beside the optimum, planned", COLUMNS, rows)
+    yield Table("Known points (--mark) vs. the planned optimum", COLUMNS, rows)

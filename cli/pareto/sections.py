@@ -35,17 +35,17 @@ def laws_tables(laws: Laws) -> Iterator[Table]:
         times = [one.jct_s(point.plan.budget_gpus) for point in points]
         cells = [Shown(None, "too few") if jct_s is None else jct_s for jct_s in times]
         rows.append([one.speedup.name, one.frontier.min_budget, *cells])
-    title = "If jobs follow another law: the optimum at the same GPUs on average"
+    title = "If jobs scale by another law: planned JCT at the same GPUs on average"
     yield Table(title, columns, rows)
 
 
 BASELINE_COLUMNS = (
     Column("baseline", "baseline"),
-    Column("knob", "at"),
-    Column("rented_gpus", "rents (GPUs)", show_gpus),
+    Column("knob", "setting"),
+    Column("rented_gpus", "rented GPUs", show_gpus),
     Column("mean_jct_s", "mean JCT", show_duration),
     Column("p95_jct_s", "P95 JCT", show_duration),
-    Column("peak_gpus", "peak (GPUs)", show_count),
+    Column("peak_gpus", "peak GPUs", show_count),
     Column("planned_mean_jct_s", "plan's mean JCT", show_duration),
     Column("planned_p95_jct_s", "plan's P95 JCT", show_duration),
     Column("jct_saving_share", "plan saves", show_share),
@@ -53,7 +53,7 @@ BASELINE_COLUMNS = (
 WEIGHTED_COLUMNS = (
     *BASELINE_COLUMNS[:4],
     Column("weighted_mean_jct_s", "weighted", show_duration),
-    Column("peak_gpus", "peak (GPUs)", show_count),
+    Column("peak_gpus", "peak GPUs", show_count),
     Column("planned_mean_jct_s", "plan's mean JCT", show_duration),
     Column("planned_weighted_mean_jct_s", "plan's weighted", show_duration),
     Column("jct_saving_share", "plan saves", show_share),
@@ -77,8 +77,8 @@ def _baselines(comparison: BaselineComparison) -> Iterator[Table]:
     columns = WEIGHTED_COLUMNS if comparison.weighted else BASELINE_COLUMNS
     rows = [[_cell(point, column.key) for column in columns] for point in comparison.points]
     title = (
-        "Baselines on the same jobs, each beside the replay of the optimal plan that rents as many "
-        "GPUs or fewer; at: GPUs of a job or a cluster, or the efficiency aimed at"
+        "Baselines on the same jobs, vs. the replayed plan that rents no more GPUs; setting: GPUs "
+        "per job, GPUs of a cluster or target efficiency"
     )
     yield Table(title, columns, rows)
 
@@ -96,7 +96,7 @@ def _knob(point: BaselinePoint) -> str:
     if point.knob is None:
         return ""
     known = point.results().knob_is
-    return KNOBS[known].format(point.knob) if known in KNOBS else f"aims at {point.knob:.0%}"
+    return KNOBS[known].format(point.knob) if known in KNOBS else f"target {point.knob:.0%}"
 
 
 def _bands(doubt: FrontierConfidence) -> Iterator[Table]:
@@ -106,7 +106,7 @@ def _bands(doubt: FrontierConfidence) -> Iterator[Table]:
         Column("figure", "figure"),
         Column("value", "estimate"),
         Column("band", f"{bands.level:g}% band"),
-        Column("missed_share", "no such figure", show_share),
+        Column("missed_share", "not reached in", show_share),
     )
     at_budget = zip(bands.budget_gpus.tolist(), bands.mean_jct_s, strict=True)
     for_time = zip(bands.target_jct_s.tolist(), bands.target_budget_gpus, strict=True)
@@ -125,7 +125,7 @@ def _bands(doubt: FrontierConfidence) -> Iterator[Table]:
         )
         for name, band, show in figures
     ]
-    yield Table("How sure that is: other jobs of the same kind", columns, rows)
+    yield Table("Confidence, over resamples of the jobs", columns, rows)
 
 
 def _sensitivity(found: Sensitivity) -> Iterator[Table]:
@@ -135,32 +135,32 @@ def _sensitivity(found: Sensitivity) -> Iterator[Table]:
     worst, share = speedup.worst_class, show_share(speedup.error)
     sign = "less" if worst.error < 0 else "more"
     yield Table(
-        f"If jobs gain {share} less or more from further GPUs, the plan at "
+        f"If each added GPU speeds jobs up {share} less or more: the plan at "
         f"{show_gpus(plan.budget_gpus)} GPUs",
         (
             Column("case", "speedups"),
             Column("mean_jct_s", "mean JCT", show_duration),
-            Column("used_gpus", "uses (GPUs)", show_gpus),
+            Column("used_gpus", "used GPUs", show_gpus),
         ),
         [
             ("as planned", plan.mean_jct_s, plan.used_gpus),
             ("all less", less.mean_jct_s, less.used_gpus),
             ("all more", more.mean_jct_s, more.used_gpus),
             (f"{worst.job_class} {sign}", worst.mean_jct_s, worst.used_gpus),
-            ("the worst mix of both", speedup.worst_jct_s, speedup.worst_gpus),
+            ("worst mix of both", speedup.worst_jct_s, speedup.worst_gpus),
         ],
     )
     bursts = found.bursts
     columns = (
-        Column("scv", "burstiness (squared CV of gaps)", show_number),
+        Column("scv", "burstiness (squared CV of inter-arrival times)", show_number),
         Column("mean_jct_s", "mean JCT", show_duration),
         Column("p95_jct_s", "P95 JCT", show_duration),
-        Column("rented_gpus", "rents (GPUs)", show_gpus),
-        Column("peak_gpus", "peak (GPUs)", show_count),
-        Column("above_cap_share", f"wants over {bursts.cap_gpus:,.0f} GPUs", show_share),
+        Column("rented_gpus", "rented GPUs", show_gpus),
+        Column("peak_gpus", "peak GPUs", show_count),
+        Column("above_cap_share", f"time above {bursts.cap_gpus:,.0f} GPUs", show_share),
     )
     rows = [[getattr(point, column.key).value for column in columns] for point in bursts.points]
-    title = f"If arrivals are burstier at the same mean: replays, mean of {bursts.replicas}"
+    title = f"If arrivals are burstier at the same rate (mean of {bursts.replicas} replays)"
     yield Table(title, columns, rows)
 
 

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.plan import Plan
     from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan
     from gpuplan.planner.frontier.replay.renting import RentedCluster
-    from gpuplan.planner.frontier.study import FrontierStudy
+    from gpuplan.planner.frontier.study import FrontierStudy, Point
 
+BEST = "the best trade-off"
+"""What people call the knee of the frontier."""
 STEPS = {"gpu": "next GPU", "1pct": "+1% of GPUs", "100_usd_month": "next $100 a month"}
 
 
@@ -30,15 +32,19 @@ def study_tables(study: FrontierStudy) -> Iterator[Table]:
         yield replay_table(study)
     if study.shown.replayed is not None:
         mean = [period.mean_gpus for period in study.shown.replayed.timeline()]
-        which = "the knee" if study.shown is study.knee else "the budget"
-        of = f"{which}, {show_gpus(study.shown.plan.budget_gpus)} GPUs on average"
+        of = f"{which(study)}, {show_gpus(study.shown.plan.budget_gpus)} GPUs on average"
         yield shapes_table(f"Over time ({of})", [timeline_row("GPUs rented, mean", mean)])
     points = shown_widths(study.by_request, study.points, study.shown)
     at = "GPUs on average"
     if len(points) == 1:
-        which = "the knee" if points[0] is study.knee else "the budget"
-        at = f"{which}, {show_gpus(points[0].plan.budget_gpus)} {at}"
+        name = which(study, points[0])
+        at = f"{name}, {show_gpus(points[0].plan.budget_gpus)} {at}"
     yield widths_table(study.frontier.classes, [p.plan for p in points], at, show_gpus)
+
+
+def which(study: FrontierStudy, point: Point | None = None) -> str:
+    """Return what a point is called, by default the one shown first."""
+    return BEST if (point or study.shown) is study.knee else "the budget"
 
 
 def points_table(study: FrontierStudy) -> Table:
@@ -60,7 +66,7 @@ def points_table(study: FrontierStudy) -> Table:
         rows.append([row[column.key] for column in columns])
     title = "What each budget buys"
     if not study.is_exact:
-        title += f" by --method {study.method}, beside the optimum"
+        title += f" by --method {study.method}, vs. the optimum"
     if study.price is not None:
         title += f", at {study.price.text}"
     if study.ends:
@@ -71,11 +77,11 @@ def points_table(study: FrontierStudy) -> Table:
 def _columns(study: FrontierStudy) -> Iterator[Column]:
     weighted = study.frontier.is_weighted
     yield Column("budget_gpus", "budget (GPUs)", show_gpus)
-    yield Column("budget_x_load", "x load", lambda x: f"{x:.2f}")
+    yield Column("budget_x_load", "times the load", lambda x: f"{x:.2f}")
     if study.price is not None:
         yield Column("usd_per_month", "$/month", show_usd)
     if any(point.target_jct_s is not None for point in study.points):
-        yield Column("target_jct_s", "asked for")
+        yield Column("target_jct_s", "requested")
     if study.ends:  # space for the range of speedups
         low, high = (model.name for model in study.speedup.ends or ())
         yield Column("mean_jct_s_at_low_end", f"JCT at {low}", show_duration)
@@ -88,13 +94,13 @@ def _columns(study: FrontierStudy) -> Iterator[Column]:
     if not study.is_exact:
         yield Column("optimal_mean_jct_s", "optimum", show_duration)
     if not study.ends:
-        yield Column("mean_jct_over_one_gpu", "of 1-GPU JCT", show_share)
+        yield Column("mean_jct_over_one_gpu", "% of 1-GPU JCT", show_share)
         yield Column("used_gpus", "used (GPUs)", show_gpus)
     # With both a weighted mean and a range of speedups it is in CSV only.
     yield Column("utilization", "" if weighted and study.ends else "efficiency", show_share)
     if study.is_exact:
         yield Column(f"next_{study.step()}_saves_s", f"{STEPS[study.step()]} saves", show_duration)
-    yield Column("rounded_mean_jct_s", "JCT, no split", show_duration)
+    yield Column("rounded_mean_jct_s", "JCT without splits", show_duration)
     if study.cluster is not None:
         for key in ("mean_jct_s", "p95_jct_s", "rented_gpu_h", "rented_gpus", "peak_gpus"):
             yield Column(f"replayed_{key}", "")
@@ -112,19 +118,21 @@ def replay_table(study: FrontierStudy) -> Table:
         Column("p95_jct_s", "P95 JCT replayed", show_duration),
         Column("planned_gpu_h", "GPU-h planned", show_count),
         Column("rented_gpu_h", "GPU-h rented", show_count),
-        Column("peak_gpus", "peak (GPUs), x mean"),
+        Column("peak_gpus", "peak GPUs (times mean)"),
     ]
     if cluster.node_gpus > 1:
         columns.append(Column("node_rounding_gpus", "whole nodes (GPUs)"))
     if cluster.max_gpus is not None:
-        columns.append(Column("above_max_gpus", f"wants over {cluster.max_gpus:,}: law, replay"))
+        columns.append(
+            Column("above_max_gpus", f"time above {cluster.max_gpus:,} GPUs: planned, replayed")
+        )
     if study.price is not None:
         columns.append(Column("billed_usd_per_month", "$/month billed", show_usd))
     rows = [
         [row[column.key] for column in columns]
         for row in (_row(study, p.plan, p.replayed) for p in study.points if p.replayed is not None)
     ]
-    return Table(f"Replayed on the trace's own arrivals; {rented(cluster)}", tuple(columns), rows)
+    return Table(f"Replayed at recorded arrivals; {rented(cluster)}", tuple(columns), rows)
 
 
 def rented(cluster: RentedCluster) -> str:

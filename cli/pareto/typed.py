@@ -12,7 +12,7 @@ from gpuplan.cli.formats.shapes import shapes_table, timeline_row
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import show_duration, show_share, show_usd
 from gpuplan.cli.pareto.headline import AVERAGE_NOTE, averaged, on_speedup, on_workload
-from gpuplan.cli.pareto.tables import rented
+from gpuplan.cli.pareto.tables import BEST, rented
 from gpuplan.cli.pareto.widths import shown_widths, widths_table
 from gpuplan.planner.frontier.model.format_gpus import round_up, show_gpus
 from gpuplan.planner.frontier.replay.search import OVER
@@ -52,7 +52,12 @@ def typed_headline(study: TypedStudy) -> str:
             f"{precision.duration(float(replayed.jct_s.mean()))} per job{_scaling(study)} on "
             f"{mix} on average, {peak} at the peak."
         )
-    return " ".join(part for part in (today_text(study.today, precision), said, useful) if part)
+    return " ".join(part for part in (_today(study, precision), said, useful) if part)
+
+
+def _today(study: TypedStudy, precision: Precision) -> str:
+    base = None if study.today is None else study.today.at_arrival_rate().usage.mean_gpus
+    return today_text(study.today, precision, base)
 
 
 def _scaling(study: TypedStudy) -> str:
@@ -70,7 +75,7 @@ def typed_caveats(study: TypedStudy, *, assumed: bool) -> list[str]:
     found = [*_on_speeds(study), *on_speedup(study.speedup, assumed=assumed)]
     found += on_workload(study.workload)
     if study.speedup.law is not None:
-        found.append(f"jobs were taken as recorded on {study.recorded_on}")
+        found.append(f"jobs are assumed to be recorded on {study.recorded_on}")
     return [*found, _on_average(study), *study.notes, *study.workload.notes]
 
 
@@ -82,7 +87,7 @@ def _on_speeds(study: TypedStudy) -> Iterator[str]:
     first, *others = speeds
     faster = " and ".join(f"{speeds[name]:g} times as fast on {name}" for name in others)
     yield (
-        f"every job is taken as {faster} as on {first}, with the same speedup curve "
+        f"every job is assumed to be {faster} as on {first}, with the same speedup curve "
         f"({study.speedup.name}): jobs differ in what they gain from a type, so give "
         "measurements of it if you can (a CSV with a gpu_type column)"
     )
@@ -135,7 +140,7 @@ def _on_replays(study: TypedStudy) -> Iterator[str]:
         best = min(trials, key=lambda replayed: float(replayed.jct_s.mean()))
         yield (
             f"{len(slow)} of {len(trials)} plans take more than {SLOW:g} times as long in the "
-            f"replay as planned: of the budgets asked for, "
+            f"replay as planned: of the requested budgets, "
             f"{usd_per_h(best.plan.plan.budget_gpus)} replays best, at "
             f"{show_duration(float(best.jct_s.mean()))}"
         )
@@ -166,7 +171,7 @@ def typed_tables(study: TypedStudy) -> Iterator[Table]:
     yield from _over_time(study, points)
     at = "dollars"
     if len(points) == 1:
-        which = "the knee" if points[0] is study.knee else "the budget"
+        which = BEST if points[0] is study.knee else "the budget"
         at = f"{which}, {usd_per_h(points[0].plan.plan.budget_gpus)}"
     plans = [point.plan.plan for point in points]
     yield widths_table(study.frontier.frontier.classes, plans, at, usd_per_h)
@@ -181,14 +186,14 @@ def _points(study: TypedStudy) -> Table:
         Column("budget_usd_per_month", "$/month", show_usd),
     ]
     if any(point.target_jct_s is not None for point in study.points):
-        columns.append(Column("target_jct_s", "asked for"))
+        columns.append(Column("target_jct_s", "requested"))
     columns.append(Column("mean_jct_s", "mean JCT", show_duration))
     if study.frontier.frontier.is_weighted:
         columns.append(Column("weighted_mean_jct_s", "weighted", show_duration))
     columns += [Column(f"used_gpus_{name}", f"{name} (GPUs)", show_gpus) for name in study.prices]
     columns += [
         Column("next_100_usd_month_saves_s", "next $100 a month saves", show_duration),
-        Column("rounded_mean_jct_s", "JCT, no split", show_duration),
+        Column("rounded_mean_jct_s", "JCT without splits", show_duration),
     ]
     rows = []
     for point in study.points:
@@ -233,7 +238,7 @@ def _replays(study: TypedStudy) -> Table:
                 text = f"{peak:,}" if ratio is None else f"{peak:,} ({ratio:.1f}x)"
             row[f"peak_gpus_{name}"] = Shown(peak, text)
         rows.append([row[column.key] for column in columns])
-    title = f"Replayed on the trace's own arrivals; {rented(study.cluster)}; peak (x mean)"
+    title = f"Replayed at recorded arrivals; {rented(study.cluster)}; peak (times mean)"
     return Table(title, columns, rows)
 
 
@@ -249,7 +254,7 @@ def _by_type(study: TypedStudy) -> Table:
     columns = [
         Column("budget_usd_per_h", "budget ($/h)", show_usd),
         Column("gpu_type", "type"),
-        Column("rented_gpus", "rents (GPUs)", show_gpus),
+        Column("rented_gpus", "rented GPUs", show_gpus),
     ]
     if cluster.node_gpus > 1:
         columns += [
@@ -257,7 +262,9 @@ def _by_type(study: TypedStudy) -> Table:
             Column("node_rounding_usd_per_h", "whole nodes ($/h)", show_usd),
         ]
     if cluster.max_gpus is not None:
-        columns.append(Column("above_max_gpus", f"wants over {cluster.max_gpus:,}: law, replay"))
+        columns.append(
+            Column("above_max_gpus", f"time above {cluster.max_gpus:,} GPUs: planned, replayed")
+        )
     rows = []
     for point in study.points:
         if point.replayed is None:
@@ -296,5 +303,5 @@ def _over_time(study: TypedStudy, points: list[TypedPoint]) -> Iterator[Table]:
 
 def timeline_of(study: TypedStudy, point: TypedPoint) -> str:
     """Return the title of a time line."""
-    which = "the knee" if point is study.knee else "the budget"
+    which = BEST if point is study.knee else "the budget"
     return f"{which}, {usd_per_h(point.plan.plan.budget_gpus)}"

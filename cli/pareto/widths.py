@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CLASSES_SHOWN = 15
 BUDGETS_SHOWN = 5  # columns of widths
-HOLDS = "holds (GPUs)"
+HOLDS = "held GPUs"
 One = TypeVar("One")
 
 

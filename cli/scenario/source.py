@@ -19,6 +19,13 @@ Keys = tuple[str, ...]
 MOST_BYTES = 1 << 20  # a scenario has a few thousand
 QUOTED = re.compile(r"""(['"])(.*?)\1""")
 NAMES = re.compile(r"""\((?:(['"]).*?\1,? ?)+\)""")  # of a table, as Python writes them
+TOKEN = re.compile(
+    r'''"""(?:[^\\]|\\.)*?(?:"""+|\\?\Z)|"(?:[^"\\\n]|\\.)*(?:"|)|'''
+    r"""'''.*?(?:'''+|\Z)|'[^'\n]*(?:'|)|"""
+    r"#[^\n]*|[\[\]{}]|\n",
+    re.DOTALL,
+)
+"""A string, ended or not; a comment; a bracket; a line break."""
 PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -130,23 +137,33 @@ def _lines(text: str) -> Iterator[tuple[Keys, int]]:
 def _statements(text: str) -> Iterator[tuple[int, int, Keys, list[Keys], bool]]:
     """Give the first and last line of each statement, its table, its keys, whether it is a header.
 
-    Lines are gathered until they are TOML by themselves: then they are the header of a table, or
-    one key with its value.
+    A statement is the header of a table, or one key with its value. It ends with the first line
+    break outside of strings and brackets, so that the text is scanned once.
     """
     table: Keys = ()
-    gathered, first = "", 0
-    for number, line in enumerate(text.split("\n"), start=1):
-        first = first or number
-        gathered += line + "\n"
-        try:
-            paths = list(_paths(tomllib.loads(gathered)))
-        except tomllib.TOMLDecodeError:
-            continue
-        is_header = gathered.lstrip().startswith("[")
-        if is_header:
-            table = paths[-1]
-        yield first, number, table, paths, is_header
-        gathered, first = "", 0
+    number, first, begin, depth = 1, 1, 0, 0
+    for token in TOKEN.finditer(text + "\n"):
+        found = token[0]
+        if found in "[{":
+            depth += 1
+        elif found in "]}":
+            depth -= 1
+        elif found == "\n" and depth <= 0:
+            paths = _keys_set(statement := text[begin : token.end()])
+            is_header = statement.lstrip().startswith("[")
+            if paths:
+                table = paths[-1] if is_header else table
+                yield first, number, table, paths, is_header
+            first, begin, depth = number + 1, token.end(), 0
+        number += found.count("\n")
+
+
+def _keys_set(statement: str) -> list[Keys]:
+    """Return the path of every key that a statement sets; empty if it is not TOML."""
+    try:
+        return list(_paths(tomllib.loads(statement))) if statement.strip() else []
+    except tomllib.TOMLDecodeError:
+        return []
 
 
 def _paths(value: Any) -> Iterator[Keys]:

@@ -67,7 +67,7 @@ def groups_table(results: BillResults, *, most: int | None = MOST_GROUPS) -> Tab
     )  # fmt: skip
     spread = results.idle_usd_per_month is not None and len(held) == len(results.groups)
     return Table(
-        f"The bill of a month by {results.by}",
+        f"Monthly bill by {results.by}",
         (
             Column("name", results.by),
             Column("usd_per_month", "$ per month", show_month_usd),
@@ -75,7 +75,7 @@ def groups_table(results: BillResults, *, most: int | None = MOST_GROUPS) -> Tab
             Column("gpu_h", "GPU-hours", show_number),
             Column("mean_gpus", "GPUs, mean", show_number),
             Column("jobs", "jobs", show_count),
-            Column("idle_usd_per_month", "of it idle" if spread else "", show_month_usd),
+            Column("idle_usd_per_month", "idle part" if spread else "", show_month_usd),
         ),
         rows,
     )
@@ -115,13 +115,13 @@ def types_table(results: BillResults) -> Table:
 def months_table(results: BillResults) -> Table:
     """Return the bill of the window by calendar month."""
     return Table(
-        "By month, as the log has it",
+        "By calendar month of the log",
         (
             Column("name", "month"),
             Column("hours", "hours in the log", show_number),
             Column("usd", "bill", show_usd),
             Column("largest", "largest"),
-            Column("largest_usd", "its part", show_usd),
+            Column("largest_usd", "its bill", show_usd),
         ),
         [
             [one.name, one.hours, one.usd, *_largest(results, one.groups)]
@@ -174,6 +174,6 @@ def headline(results: BillResults, named: str = "") -> str:
         top = held[0]
         text += (
             f" {named or results.by.capitalize()} {top.name} pays the most, "
-            f"{show_share(top.usd_per_month / total)} of what jobs pay."
+            f"{show_share(top.usd_per_month / total)} of the bill of all jobs."
         )
     return text

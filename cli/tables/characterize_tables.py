@@ -47,7 +47,7 @@ Row = tuple[str, str, str, str]
 
 STATISTICS: tuple[Row, ...] = (
     ("jobs", "jobs", "jobs", ""),
-    ("cpu_only_jobs", "CPU-only jobs", "jobs", "hold no GPU; out of GPU statistics"),
+    ("cpu_only_jobs", "CPU-only jobs", "jobs", "hold no GPU; not in GPU statistics"),
     ("censored_jobs", "still running", "jobs", "duration is only a lower bound"),
     ("users", "users", "users", ""),
     ("span_s", "span", "s", "first to last submission"),
@@ -64,19 +64,24 @@ STATISTICS: tuple[Row, ...] = (
     ("gpu_time.top1pct_longest_share", "longest 1%", "share", "of GPU time"),
     ("gpu_time.gini", "Gini of GPU time", "1", "0 all jobs equal, 1 one job has all"),
     ("interarrival.mean_s", "mean gap", "s", "between submissions"),
-    ("interarrival.scv", "burstiness", "1", "squared CV of the gaps; 1 is Poisson"),
-    ("interarrival.zero_share", "zero gaps", "share", "submitted in the same instant"),
+    ("interarrival.scv", "burstiness", "1", "squared CV of inter-arrival times; 1 is Poisson"),
+    ("interarrival.zero_share", "zero gaps", "share", "submitted at the same time as another"),
     (
         "arrivals.seasonality.daily_strength",
         "daily rhythm",
         "share",
-        "of the change in arrivals repeats daily",
+        "of the variation in arrivals repeats daily",
     ),
-    ("arrivals.seasonality.weekly_strength", "weekly rhythm", "share", "of it repeats weekly"),
-    ("arrivals.seasonality.peak_period_s", "main period", "s", "strongest in the arrivals"),
+    (
+        "arrivals.seasonality.weekly_strength",
+        "weekly rhythm",
+        "share",
+        "of the variation repeats weekly",
+    ),
+    ("arrivals.seasonality.peak_period_s", "main period", "s", "strongest cycle in the arrivals"),
     ("arrivals.bursts.hours", "burst hours", "hours", ""),
     ("arrivals.bursts.share_jobs", "in burst hours", "share", "of jobs"),
-    ("load.mean_gpus", "offered load", "gpus", "GPUs busy on average: GPU time / span"),
+    ("load.mean_gpus", "offered load", "gpus", "GPU-hours over the time in which jobs arrive"),
     ("load.p95_gpus", "P95 GPUs held", "gpus", "enough 95% of the time"),
     ("load.peak_gpus", "peak GPUs held", "gpus", "most at once"),
     ("queue_s.mean", "mean wait", "s", "recorded, submission to start"),
@@ -193,12 +198,14 @@ def _meaning(path: str, meaning: str, result: Characterization) -> str:
         return f"{result.duration.jobs:,} of them have a duration"
     if path == "arrivals.bursts.hours":
         bound = result.arrivals.bursts.bound_jobs_per_hour
-        return f"more than {bound:,} jobs each: too many for chance"
+        return f"more than {bound:,} jobs each, too many to be chance"
+    if path in ("duration_s.mean", "queue_s.mean") and result.cpu_only_jobs:
+        return f"{meaning}; CPU-only jobs included"
     if path == "load.mean_gpus" and _outlasts(result):
-        return "GPU time / span; more than ever held: jobs run on"
+        return "GPU-hours / arrival time; above the peak, as jobs run on"
     if path == "load.peak_gpus" and result.load.unknown_waits:
         if not result.queue.jobs:
-            return "most at once, taking submission as start"
+            return "most at once, if jobs start at submission"
         return f"most at once ({result.load.unknown_waits:,} waits unknown, taken as 0)"
     return meaning
 

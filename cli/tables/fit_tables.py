@@ -53,7 +53,7 @@ def chosen(fits: Fits) -> str:
 def fit_tables(fits: TraceFits) -> list[Table]:
     """Return the models of durations and gaps by AIC, each with the tail of its sample."""
     tables = []
-    for what, found in (("durations", fits.duration), ("gaps", fits.gap)):
+    for what, found in (("durations", fits.duration), ("inter-arrival times", fits.gap)):
         tables.append(_models(what, found))
         if found.tail is not None:
             tables.append(_tail(what, found))
@@ -66,7 +66,7 @@ def _models(what: str, fits: Fits) -> Table:
     columns = (
         Column("model", ""),
         Column("", "model"),
-        Column("free_parameters", "free", show_count),
+        Column("free_parameters", "parameters", show_count),
         Column("log_likelihood", ""),
         Column("aic", ""),
         Column("delta_aic", "AIC above best", show_number),
@@ -98,21 +98,21 @@ def _tail(what: str, fits: Fits) -> Table:
     tail = fits.tail
     assert tail is not None
     rows = [
-        ("starts at", show_duration(tail.threshold_s), "least KS distance of all thresholds tried"),
-        ("holds", show_share(tail.share), f"{tail.values:,} values"),
-        ("Pareto index", show_number(tail.index), f"give or take {tail.index_se:.2g}"),
-        ("KS distance", f"{tail.ks:.3f}", "within the tail"),
+        ("threshold", show_duration(tail.threshold_s), "smallest KS distance of all thresholds"),
+        ("share of values", show_share(tail.share), f"{tail.values:,} values"),
+        ("Pareto index", show_number(tail.index), f"standard error {tail.index_se:.2g}"),
+        ("KS distance", f"{tail.ks:.3f}", "of the tail from the model"),
     ]
     for name, vuong in tail.against.items():
         if vuong.z is not None and vuong.p is not None:
             verdict = "Pareto is closer" if vuong.z > 0 else f"the {name} is closer"
             result = verdict if vuong.p < 0.05 else "neither is closer"
-            rows.append((f"against {name}", f"{vuong.z:.1f} sigma", result))
+            rows.append((f"vs. {name}", f"{vuong.z:.1f} sigma", result))
     rows += [
         (
             f"Hill, largest {point.share:.0%}",
             show_number(point.index),
-            f"give or take {point.index / point.values**0.5:.2g}",
+            f"standard error {point.index / point.values**0.5:.2g}",
         )
         for point in tail.hill
     ]

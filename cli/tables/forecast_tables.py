@@ -90,7 +90,7 @@ def _next_hours(results: ForecastResults) -> Table:
         )
         for one in results.series
     ]
-    return Table("GPUs asked for in the next hours", columns, rows, most=MOST_ROWS)
+    return Table("GPUs requested in the next hours", columns, rows, most=MOST_ROWS)
 
 
 def _shown(steps: int) -> tuple[int, ...]:

@@ -44,7 +44,7 @@ def _headline(rows: Sequence[Row]) -> str:
 
 def _load(row: Row) -> str:
     parts = [
-        f"{'' if one['pool'] == 'all' else one['pool'] + ': '}jobs ask for "
+        f"{'' if one['pool'] == 'all' else one['pool'] + ': '}jobs request "
         f"{one['hp_share'] + one['spot_share']:.0%} of {one['gpus']:,} GPUs "
         f"({one['hp_share']:.0%} high priority)"
         for one in row["demand"]
@@ -168,11 +168,11 @@ def _demand(rows: Sequence[Row]) -> Table:
     columns = (
         Column("pool", "pool"),
         Column("gpus", "GPUs", show_count),
-        Column("hp_share", "HP asks for", show_share),
-        Column("spot_share", "spot asks for", show_share),
+        Column("hp_share", "HP requests", show_share),
+        Column("spot_share", "spot requests", show_share),
     )
     cells = [
         [one[column.key] for column in columns]
         for one in {one["pool"]: one for row in rows for one in row["demand"]}.values()
     ]
-    return Table("What jobs ask for, of the GPUs there are", columns, cells)
+    return Table("Requested share of the GPUs", columns, cells)

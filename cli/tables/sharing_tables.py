@@ -120,7 +120,7 @@ def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
             Column("worst_violation_rate", "worst service over SLO", show_rate),
             Column("note", "note"),
         ]
-        title = "Frontier: GPUs against the worst service"
+        title = "GPUs vs. the worst service"
         table = _table(title, columns, points)
         tables.append(Table(table.title, table.columns, table.rows, MOST_FRONTIER))
     return tuple(tables)

@@ -236,7 +236,7 @@ def _rows(found: Sweep, marked_s: float | None) -> Iterator[dict[str, Any]]:
         is_tied = verdict is not None and verdict.tied
         is_best = index == found.case_of(point).recommended and not is_tied
         words = ["recommended" if marks["recommended"] else "best threshold"] if is_best else []
-        words += ["knee"] if marks["knee"] else []
+        words += ["best trade-off"] if marks["knee"] else []
         words += ["marked"] if point.is_fixed_at(marked_s) else []
         row["price_ratio"], row["capacity"] = point.price_ratio, limit_of(point)
         row["note"] = ", ".join(words)

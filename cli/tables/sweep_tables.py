@@ -40,6 +40,8 @@ TODAY = "today"
 NOTE = 16  # characters that fit in a note
 NEVER = "never"
 MARKED = "marked"
+BEST_WORDS = {"recommended": "recommended", "knee": "best trade-off"}
+"""Mark -> what people read."""
 MARKS = ("recommended", "knee", "non_dominated")
 
 
@@ -78,7 +80,7 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
     rows: list[list[Any]] = []
     for index, point in enumerate(found.points):
         values, marks = threshold_results(found, point), found.marks(index)
-        words = [mark for mark in ("recommended", "knee") if marks[mark]]
+        words = [BEST_WORDS[mark] for mark in BEST_WORDS if marks[mark]]
         words += [MARKED] if point.is_fixed_at(marked_s) else []
         words += [] if marks["non_dominated"] else ["dominated"]
         rows.append(
@@ -149,7 +151,7 @@ def cases_table(found: Sweep) -> Table:
         Column("cost_usd", "cost", show_usd),
         Column("mean_jct_s", "mean JCT", show_duration),
         Column("saving_share", "saving"),
-        Column("best_share", "best in", show_share),
+        Column("best_share", "best in resamples", show_share),
         Column("break_even_price_ratio", "break-even", show_number),
     )
     rows: list[list[Any]] = []
@@ -175,11 +177,7 @@ def cases_table(found: Sweep) -> Table:
             ]
         )
     sure = found.cases[0].confidence
-    how = (
-        ""
-        if sure is None
-        else f" ({sure.level:g}% interval; best in: of {sure.resamples:,} resamples)"
-    )
+    how = "" if sure is None else f" ({sure.level:g}% interval from {sure.resamples:,} resamples)"
     title = f"Savings vs. everything serverless{how}; break-even: price ratio that saves nothing"
     if found.against is not None:
         title = f"Savings vs. {TODAY}{how}; break-even: where all serverless costs the same"
@@ -203,7 +201,7 @@ def _money(found: Sweep) -> Table:
         Column("worker_busy_share", "busy", show_share),
         Column("workers_peak", "" if len(capacities_of(found)) > 1 else "peak", show_count),
         Column("closed_form_cost_usd", "closed form", show_usd),
-        Column("break_even_price_ratio", "break even", show_number),
+        Column("break_even_price_ratio", "break-even", show_number),
     )
     keys = [column.key for column in columns[3:-2]]
     rows = [
@@ -216,8 +214,8 @@ def _money(found: Sweep) -> Table:
         for point in found.points
     ]
     return Table(
-        "Where the money goes; busy: workers; closed form: median price, none idle or starting; "
-        "break even: as above, never where moving jobs pays at no price",
+        "Where the money goes; busy: share of rented time; closed form: at the median price, "
+        "without idle or starting workers; break-even: price ratio that saves nothing",
         columns,
         rows,
     )
@@ -226,22 +224,22 @@ def _money(found: Sweep) -> Table:
 def _closed_form(found: Sweep) -> Table:
     form = found.cases[0].closed_form
     columns = (
-        Column("rule", "fixed threshold without a simulation"),
+        Column("rule", "fixed threshold, without a replay"),
         Column("threshold_s", "threshold", show_threshold),
         Column("cost_usd", "cost", show_usd),
         Column("delay_s", "mean checkpoint and restore", show_duration),
     )
     rows: list[list[Any]] = []
     for name, at in (
-        ("best for these durations", form.best_s()),
-        ("least that saves on these durations", form.break_even_s()),
-        ("at most twice the best for any durations", form.competitive_s),
+        ("cheapest for these durations", form.best_s()),
+        ("smallest that saves for these durations", form.break_even_s()),
+        ("at most twice the cheapest for any durations", form.competitive_s),
     ):
         found_at = None if at is None else (float(form.cost_usd(at)), float(form.delay_s(at)))
         rows.append([name, at, *(found_at or (None, None))])
     title = (
         f"Closed form at {show_usd(form.serverless_usd)} serverless and "
-        f"{show_usd(form.serverful_usd)} serverful per GPU-hour"
+        f"{show_usd(form.serverful_usd)} rented per GPU-hour"
     )
     return Table(title, columns, rows)
 

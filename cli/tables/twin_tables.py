@@ -26,7 +26,7 @@ def calibration_headline(found: Calibration) -> str:
     return (
         f"Replayed under {_rules(found.chosen)}, {show_share(score.within)} of "
         f"{score.jobs:,} jobs start within 5 min or 20% of their recorded wait; the mean error is "
-        f"{show_duration(score.mae_s)} (ties alone make {show_duration(floor.mae_s)})."
+        f"{show_duration(score.mae_s)} (noise floor {show_duration(floor.mae_s)}, from ties)."
     )
 
 
@@ -79,7 +79,7 @@ def calibration_tables(found: Calibration, show_advice: bool) -> Iterator[Table]
             yield _groups(kind, scores)
     if found.inferred:
         yield Table(
-            "Settings that nobody gave",
+            "Settings not given, with their defaults",
             (Column("key", "setting"), Column("value", "value"), Column("source", "source"),
              Column("why", "why")),
             [(one.key, str(one.value), one.source, one.why) for one in found.inferred],
@@ -196,7 +196,7 @@ def whatif_tables(found: WhatIf) -> Iterator[Table]:
 def validation_table(found: ChangeValidation) -> Table:
     """Return predicted against recorded effects."""
     return Table(
-        "Predicted against recorded effect",
+        "Predicted vs. recorded effect",
         (
             Column("group", found.by), Column("jobs_before", "jobs before", show_count),
             Column("jobs_after", "jobs after", show_count),

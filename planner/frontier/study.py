@@ -121,6 +121,11 @@ class FrontierStudy:
     mix: GpuMix | None = None
 
     @property
+    def now_gpus(self) -> float | None:
+        """Today's GPU-hours over the hours in which jobs arrive: the base of budgets and loads."""
+        return None if self.today is None else self.today.at_arrival_rate().usage.mean_gpus
+
+    @property
     def is_exact(self) -> bool:
         """Return whether the plans are those of the frontier."""
         return self.method == EXACT
@@ -238,7 +243,7 @@ def study_frontier(
     )
     solved: Solved = frontier if method == EXACT else find_method(method).solve(workload.classes)
     by_request = bool(budgets or targets_s)
-    now_gpus = None if today is None else today.usage.mean_gpus
+    now_gpus = None if today is None else today.at_arrival_rate().usage.mean_gpus
     if by_request:
         plans: list[tuple[Plan, float | None, str | None]] = [
             (plan_of(solved, frontier, budget, price, now_gpus), None, budget.requested)

@@ -21,6 +21,8 @@ from gpuplan.simkit.arrays import FloatArray
 
 SYNTHETIC_S = 600  # length of a load without a file where nothing else says
 MOST_REQUESTS = 50_000_000
+MOST_RATE = 1e6
+"""Requests per second of a process; also its largest other number."""
 BURST_S, CALM_S = 10, 50  # seconds of a burst, and of the calm after it
 PROCESSES = {
     "poisson": ("poisson:RATE", 1),
@@ -54,11 +56,17 @@ class RequestProcess:
     def __post_init__(self) -> None:
         if self.name not in PROCESSES:
             raise ValueError(f"expected one of {', '.join(PROCESSES)}, got {self.name!r}")
-        if not (0 < self.rate < 1e6 and 0 < self.shape < 1e6):
+        if not (0 < self.rate < MOST_RATE and 0 < self.shape < MOST_RATE):
             raise ValueError(f"expected numbers above 0, got {self.rate:g} and {self.shape:g}")
 
     def arrivals(self, seconds: int, rng: np.random.Generator) -> FloatArray:
-        """Return arrivals within a number of seconds, ascending."""
+        """Return arrivals within a number of seconds, ascending.
+
+        Raises `ValueError` for more than 50 million requests.
+        """
+        expected = seconds * self.rate * (max(self.shape, 1.0) if self.name == "bursty" else 1.0)
+        if expected > MOST_REQUESTS:
+            raise ValueError(f"{expected:,.0f} requests; expected at most {MOST_REQUESTS:,}")
         if self.name in ("poisson", "gamma"):
             cv = 1.0 if self.name == "poisson" else self.shape
             count = int(seconds * self.rate + 10 * math.sqrt(seconds * self.rate) * (1 + cv) + 10)
@@ -159,7 +167,9 @@ class Loads:
                 raise ValueError
             return RequestProcess(name, *values)
         except ValueError:
-            raise UsageError(f"--load {spec}: expected {form}, numbers above 0") from None
+            raise UsageError(
+                f"--load {spec}: expected {form}, numbers above 0 and below {MOST_RATE:,.0f}"
+            ) from None
 
     def length_s(self, spec: str) -> float | None:
         """Return the length of a file in seconds; None for a process."""

@@ -194,11 +194,11 @@ def instances_of_trace(
             )
     dropped = int((~started).sum())
     notes = [
-        "The log has no limits: request = limit = the share of a GPU that a job holds.",
-        f"The log has no GPU memory: a job holds its share of {memory_gb:g} GB.",
+        "the log has no limits, so request and limit are the share of a GPU that a job holds",
+        f"the log has no GPU memory, so a job holds its share of {memory_gb:g} GB",
     ]
     if dropped:
-        notes.append(f"{counted(dropped, 'job')} without GPUs or without a start left out.")
+        notes.append(f"{counted(dropped, 'job')} without GPUs or without a start left out")
     return found, tuple(notes)
 
 

@@ -198,7 +198,6 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     priced = priced.for_log(named)
     if now is not None and (prices := priced.todays_prices(named)):
         now = today(trace, prices)
-    now = None if now is None else now.at_arrival_rate()  # the base of the load and of every plan
     mix = None if priced.is_mixed else gpu_mix(now, next(iter(priced.types), None))
     found: FrontierStudy | TypedStudy
     if priced.is_mixed:

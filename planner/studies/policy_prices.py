@@ -84,9 +84,9 @@ def price_policies(
     mixed = () if is_mixed else mixed_types_note(today, planned, prices)
     if prices is None:
         usd = next((usd for usd in map(_cloud_usd, found) if usd is not None), None)
-        logged = () if today is None or not rents else today.gpu_h_by_type()
+        own = today.gpu_h_by_type() if today is not None and rents else {}
         if usd is not None:
-            prices = conventional_prices(logged, planned, usd, read.files.book)
+            prices = conventional_prices(own, planned, usd, read.files.book)
     if today is not None and prices is not None:
         today = today.at_prices(prices)
     if rents:

@@ -11,6 +11,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.words import counted as number_of
 from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.candidates import candidate_widths
 from gpuplan.planner.frontier.model.class_options import (
@@ -151,7 +152,7 @@ def workload_of(
             expected="jobs with num_gpus and duration_s above 0",
         )
     if without_time:
-        notes.append(f"left out: {without_time:,} jobs without a duration")
+        notes.append(f"{_jobs_are(without_time)} left out, without a duration")
     if beyond:
         notes.append(
             f"{beyond:,} jobs ran on more GPUs than {speedup.name} knows; their speedup is taken "
@@ -318,12 +319,18 @@ def _left_out(jobs: pl.DataFrame) -> list[str]:
     """Return notes on jobs that do not count, or count with assumptions."""
     on_gpus = jobs.select("num_gpus", "state", "duration_s").filter(pl.col("num_gpus") > 0)
     counts = {
-        "left out: {:,} jobs without a GPU": jobs.height - on_gpus.height,
-        "left out: {:,} jobs that never started": (on_gpus["state"] == "not_started").sum(),
-        "{:,} jobs were still running: their recorded durations are lower bounds, so the load "
-        "is one too": ((on_gpus["state"] == "running") & on_gpus["duration_s"].is_not_null()).sum(),
+        "{} left out, without a GPU": jobs.height - on_gpus.height,
+        "{} left out, never started": (on_gpus["state"] == "not_started").sum(),
+        "{} still running: their recorded durations are lower bounds, so the load is one too": (
+            (on_gpus["state"] == "running") & on_gpus["duration_s"].is_not_null()
+        ).sum(),
     }
-    return [text.format(count) for text, count in counts.items() if count]
+    found = ((text, int(count)) for text, count in counts.items() if count)
+    return [text.format(_jobs_are(count)) for text, count in found]
+
+
+def _jobs_are(count: int) -> str:
+    return f"{number_of(count, 'job')} {'is' if count == 1 else 'are'}"
 
 
 def _shorter(trace: Trace, horizon_h: float) -> list[str]:

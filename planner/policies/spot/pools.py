@@ -87,7 +87,7 @@ class PoolLoad:
     Attributes:
         pool: the GPU type, or ``all``.
         gpus: its GPUs.
-        hp_share, spot_share: GPU-hours that jobs ask for over those that there are.
+        hp_share, spot_share: GPU-hours that jobs request over those that there are.
     """
 
     pool: str
@@ -105,7 +105,7 @@ class PoolLoad:
         """The load in words."""
         name = "" if self.pool == "all" else f"{self.pool}: "
         return (
-            f"{name}jobs ask for {self.share:.0%} of {self.gpus:,} GPUs (high priority "
+            f"{name}jobs request {self.share:.0%} of {self.gpus:,} GPUs (high priority "
             f"{self.hp_share:.0%}, spot {self.spot_share:.0%})"
         )
 
@@ -254,7 +254,7 @@ def _owners(gpu_type: pl.Series, shape: ClusterShape) -> IntArray:
     if missing:
         raise SettingError(
             ["cluster"],
-            f"jobs ask for {listed(missing)}, of which {shape} has none",
+            f"jobs request {listed(missing)}, of which {shape} has none",
             "add GPUs of these types, or leave the jobs out with --where",
         )
     owners: IntArray = names.replace_strict(pool_of, return_dtype=pl.Int64).to_numpy()
