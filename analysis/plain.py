@@ -16,7 +16,8 @@ SCALARS = frozenset({bool, float, int, str, type(None)})
 
 def fields_of(result: Any) -> dict[str, Any]:
     """Return the fields of a dataclass by name, without those that are `msgspec.UNSET`."""
-    found = {name: getattr(result, name) for name in _names(type(result))}
+    kind: Any = type(result)
+    found = {name: getattr(result, name) for name in _names(kind)}
     return {name: value for name, value in found.items() if value is not UNSET}
 
 
