@@ -50,6 +50,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.sharing.profile_results import ProfileResults
     from gpuplan.planner.sharing.sharing_results import CoscalingResults, PlacementResults
     from gpuplan.planner.studies.bill import BillParameters, BillResults
+    from gpuplan.planner.studies.calibrate import CalibrateParameters
     from gpuplan.planner.studies.characterize import (
         CharacterizeParameters,
         CharacterizeResults,
@@ -72,6 +73,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         WhatIfResults,
     )
     from gpuplan.planner.sweep.result_types import SweepResults
+    from gpuplan.planner.twin.calibration_results import CalibrateResults
 
     return {
         "ingest": (IngestParameters, (IngestAccount,)),
@@ -86,6 +88,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "pareto": (ParetoParameters, (ParetoResults, MixResults)),
         "simulate": (SimulateParameters, (SimulateResults,)),
         "compare": (CompareParameters, (CompareResults,)),
+        "calibrate": (CalibrateParameters, (CalibrateResults,)),
         "whatif": (WhatIfParameters, (WhatIfResults, ValidationResults)),
         "profile": (ProfileParameters, (ProfileResults,)),
         "share": (ShareParameters, (PlacementResults, CoscalingResults)),
