@@ -7,10 +7,10 @@ from datetime import datetime
 
 from matplotlib.axes import Axes
 
-from gpuplan.cli.figures.calendar_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.cli.figures.palette import Look
 from gpuplan.cli.figures.replays import draw_panel, draw_steps, time_axis
 from gpuplan.cli.figures.style import SOFT
+from gpuplan.cli.figures.time_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.planner.compare import PolicyOutcome
 from gpuplan.planner.runs.panels import FACTOR, GPUS, TimeLines
 from gpuplan.simkit.arrays import FloatArray
