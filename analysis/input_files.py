@@ -20,7 +20,7 @@ class InputFile:
     Attributes:
         path: the file, as the user gave it.
         sha256: hash of its bytes.
-        rows: the rows it has; of a log the jobs.
+        rows: the rows it has; of a log the jobs, of a JSON result its studies.
         log: what became of the rows of a log that was given in place of a trace.
     """
 

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 from datetime import date
+from functools import cache
 from os import fspath
 from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET
+
+SCALARS = frozenset({bool, float, int, str, type(None)})
+
+
+def fields_of(result: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, without those that are `msgspec.UNSET`."""
+    kind: Any = type(result)
+    found = {name: getattr(result, name) for name in _names(kind)}
+    return {name: value for name, value in found.items() if value is not UNSET}
 
 
 def plain(value: Any) -> Any:
@@ -17,12 +27,10 @@ def plain(value: Any) -> Any:
     A dataclass becomes a dict without the fields that are `msgspec.UNSET`, a path or an instant
     its text.
     """
+    if type(value) in SCALARS:
+        return value
     if is_dataclass(value):
-        return {
-            one.name: plain(found)
-            for one in fields(value)
-            if (found := getattr(value, one.name)) is not UNSET
-        }
+        return {name: plain(found) for name, found in fields_of(value).items()}
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -30,3 +38,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Path):
         return fspath(value)
     return value.isoformat() if isinstance(value, date) else value
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.synth.spot_mix import SpotMix, synthesize_mix
 from gpuplan.analysis.synth.write import Request
 from gpuplan.planner.compare import PolicySpec
@@ -50,7 +51,7 @@ def replayed(load: float, days: float, seed: int) -> Rows:
             for label, (name, own) in POLICIES.items()
         )
         found = compare(CompareRequest(ReplayRequest(trace), contenders)).found
-    return {one.label: one.results for one in found.outcomes}
+    return {one.label: plain(one.results) for one in found.outcomes}
 
 
 def claims(all_rows: Mapping[float, Rows]) -> list[tuple[bool, str, str, str, bool]]:

@@ -13,21 +13,20 @@ import polars as pl
 
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.runs.panels import TimeLines
+from gpuplan.planner.runs.policy_results import PolicyResults, policy_results, results_as
 from gpuplan.planner.runs.settings import SettingError
-from gpuplan.planner.runs.simulation import SOON_S, Simulation
-from gpuplan.planner.runs.ties import same_cost, same_times
+from gpuplan.planner.runs.simulation import Simulation
+from gpuplan.planner.runs.ties import by_cost, fastest_of, same_cost, same_times
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.planner.runs.window import window_results
 from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.metrics import distribution
-from gpuplan.simkit.time import MICROS
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class PolicyOutcome:
     Attributes:
         label, name, policy: of the `PolicySpec`.
         settings: the effective value of every setting.
-        results: the headline numbers of its `Simulation`, and those that all policies have.
+        results: the headline numbers.
         jct_s: job completion times, ascending; shape (n,).
         warnings: what a reader must know, of the simulation.
         timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where nobody asked.
@@ -98,13 +97,56 @@ class PolicyOutcome:
     label: str
     policy: str
     settings: Mapping[str, Any]
-    results: Mapping[str, Any]
+    results: PolicyResults
     jct_s: FloatArray
     warnings: tuple[str, ...]
     timeline: pl.DataFrame | None = field(default=None, compare=False)
     name: str = ""
     lines: TimeLines | None = field(default=None, compare=False)
     ftf: FloatArray | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyIdentity:
+    """Which policy it is.
+
+    Attributes:
+        name: as typed.
+        label: with its size where there are several; no other row has it.
+        policy: its name in ``gpuplan list policies``.
+    """
+
+    name: str
+    label: str
+    policy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedPolicy(PolicyResults, PolicyIdentity):  # in JSON the identity comes first
+    """One row of a comparison.
+
+    Attributes:
+        cost_over_first: cost over that of the first policy; null where that is 0.
+        mean_jct_over_first: mean JCT over that of the first policy; null where that is 0.
+        non_dominated: no other is at least as good in cost and mean JCT and better in one.
+    """
+
+    cost_over_first: float | None
+    mean_jct_over_first: float | None
+    non_dominated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTies:
+    """Whether policies differ too little to name a winner.
+
+    Attributes:
+        cost: whether all costs are within 2%.
+        times: whether mean JCTs are within 2% and P95 waits within 5%.
+    """
+
+    cost: bool
+    times: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,42 +162,52 @@ class PolicyComparison:
     span_s: float
 
     @property
-    def cheapest(self) -> int:
-        """The outcome of least cost; of equal ones the one of least mean JCT."""
-        return int(np.lexsort((self._values("mean_jct_s"), self._values("cost_usd")))[0])
+    def cheapest(self) -> tuple[PolicyOutcome, ...]:
+        """The outcome of least cost, first, and all whose costs tie with it.
+
+        Of equal ones the one of least mean JCT comes first.
+        """
+        first = int(np.lexsort((self._values("mean_jct_s"), self._values("cost_usd")))[0])
+        return self._led_by(first, by_cost(self._rows())[0])
 
     @property
-    def fastest(self) -> int:
-        """The outcome of least mean JCT; of equal ones the one of least cost."""
-        return int(np.lexsort((self._values("cost_usd"), self._values("mean_jct_s")))[0])
+    def fastest(self) -> tuple[PolicyOutcome, ...]:
+        """The outcome of least mean JCT, first, and all whose times tie with it.
 
-    def summary(self) -> dict[str, Any]:
-        """Return the comparison as plain values; keys are stable and carry their unit."""
-        results = [one.results for one in self.outcomes]
-        first = results[0]
+        Of equal ones the one of least cost comes first.
+        """
+        first = int(np.lexsort((self._values("cost_usd"), self._values("mean_jct_s")))[0])
+        return self._led_by(first, fastest_of(self._rows()))
+
+    @property
+    def ties(self) -> PolicyTies:
+        """Whether all outcomes tie."""
+        rows = self._rows()
+        return PolicyTies(cost=same_cost(rows), times=same_times(rows))
+
+    def rows(self) -> tuple[ComparedPolicy, ...]:
+        """Return one row per outcome, compared with the first."""
+        first = self.outcomes[0].results
         front = non_dominated(self._values("cost_usd"), self._values("mean_jct_s"))
-        return {
-            "jobs": first["jobs"],
-            "span_s": self.span_s,
-            "first": self.outcomes[0].label,
-            "cheapest": self.outcomes[self.cheapest].label,
-            "fastest": self.outcomes[self.fastest].label,
-            "ties": {"cost": same_cost(results), "times": same_times(results)},
-            "policies": [
-                {"name": one.name, "label": one.label, "policy": one.policy}
-                | dict(one.results)
-                | {
-                    "cost_over_first": _ratio(one.results["cost_usd"], first["cost_usd"]),
-                    "mean_jct_over_first": _ratio(one.results["mean_jct_s"], first["mean_jct_s"]),
+        return tuple(
+            results_as(
+                ComparedPolicy,
+                {
+                    **vars(one.results),
+                    "name": one.name,
+                    "label": one.label,
+                    "policy": one.policy,
+                    "cost_over_first": _ratio(one.results.cost_usd, first.cost_usd),
+                    "mean_jct_over_first": _ratio(one.results.mean_jct_s, first.mean_jct_s),
                     "non_dominated": index in front,
-                }
-                for index, one in enumerate(self.outcomes)
-            ],
-        }
+                },
+            )
+            for index, one in enumerate(self.outcomes)
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per outcome; what a policy does not measure is null."""
-        return pl.DataFrame(self.summary()["policies"], infer_schema_length=None)
+        return pl.DataFrame(plain(self.rows()), infer_schema_length=None)
 
     def timeline(self) -> pl.DataFrame:
         """Return the time lines of all outcomes, where they were kept."""
@@ -163,8 +215,15 @@ class PolicyComparison:
             [({"label": one.label, "policy": one.policy}, one.timeline) for one in self.outcomes]
         )
 
+    def _led_by(self, first: int, places: Sequence[int]) -> tuple[PolicyOutcome, ...]:
+        in_order = dict.fromkeys((first, *places))
+        return tuple(self.outcomes[place] for place in in_order)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [vars(one.results) for one in self.outcomes]
+
     def _values(self, key: str) -> FloatArray:
-        return np.array([one.results[key] for one in self.outcomes], np.float64)
+        return np.array([row[key] for row in self._rows()], np.float64)
 
 
 def price(
@@ -296,7 +355,7 @@ def _replayed(
         label=spec.label,
         policy=spec.policy,
         settings=run.settings,
-        results=common_results(jobs, run, frame) | run.results,
+        results=policy_results(jobs, run, frame),
         jct_s=np.sort(frame["jct_s"].to_numpy()),
         warnings=run.warnings,
         timeline=run.timeline() if timelines else None,
@@ -304,34 +363,6 @@ def _replayed(
         lines=run.lines() if lends(run.settings) else None,
         ftf=np.sort(frame["ftf"].to_numpy()) if "ftf" in frame.columns else None,
     )
-
-
-def common_results(jobs: TraceJobs, run: Simulation, frame: pl.DataFrame) -> dict[str, Any]:
-    """Return the numbers that follow from ``frame``, the rows of any policy.
-
-    ``mean_wait_s`` and ``p95_wait_s`` are of JCT less run time: queues, start-ups, checkpoints and
-    restores. ``paid_gpu_h`` is the GPU time paid for, where the policy has a utilization. What the
-    bill covers is described in `window_results`.
-    """
-    jct_s, work = frame["jct_s"].to_numpy(), jobs.workload
-    finish_us = np.rint(frame["finish_s"].to_numpy() * MICROS)
-    used, gpu_h = run.results.get("utilization"), float(frame["gpu_s"].sum() / 3600)
-    cost_usd = float(frame["cost_usd"].sum())
-    wait_s = jct_s - work.service_us / MICROS
-    # The sum over jobs rounds; equal clusters have equal bills.
-    billed_usd = run.results.get("cost_usd", cost_usd)
-    return {
-        "jobs": work.size,
-        **distribution(jct_s, "jct", "s"),
-        "mean_wait_s": float(wait_s.mean()),
-        "p95_wait_s": float(np.percentile(wait_s, 95)),
-        "deadline_miss_share": float((finish_us > work.deadline_us).mean()),
-        "finished_within_10min_share": float((jct_s <= SOON_S).mean()),
-        "cost_usd": cost_usd,
-        "gpu_h": gpu_h,
-        "paid_gpu_h": gpu_h / used if used else None,
-        **window_results(run.run, jobs.window_us, billed_usd, run.results.get("gpus")),
-    }
 
 
 def _ratio(value: float, first: float) -> float | None:

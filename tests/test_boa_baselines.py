@@ -120,7 +120,7 @@ def test_every_baseline_does_all_the_work(seed):
         assert POLICIES[name].about and POLICIES[name].source
         for knob in kind.knobs(jobs)[-2:]:
             run = kind.run(jobs, RentedCluster(), knob)
-            assert run.summary()["jobs"] == jobs.jobs, name
+            assert run.results().jobs == jobs.jobs, name
             assert (run.jct_s >= run.jqt_s).all()
             # Sublinear: work in GPU-hours at least, one pause a job at least.
             assert run.held_gpu_h >= jobs.arrivals.work_h.sum() + 0.01 * jobs.jobs - 1e-6

@@ -85,7 +85,7 @@ def test_mean_demand_is_the_budget():
         assert demand_law(workload, plan, rounded=True).mean_gpus == pytest.approx(
             plan.rounded_used_gpus
         )
-        assert law.summary()["mean_gpus"] == law.mean_gpus
+        assert law.results().mean_gpus == law.mean_gpus
         q = law.quantile(0.95)
         assert law.above(q) <= 0.05 < law.above(q - 1)
     assert law.above(-1) == 1 and law.above(10**9) == 0

@@ -61,7 +61,7 @@ def test_two_types_by_hand():
     rows = [(w.gpu_type, w.width, w.rounded) for w in half.plan.widths]
     assert rows == [("T4", 1, True), ("A100", 1, False)]
     assert half.gpus == pytest.approx({"T4": 0.5, "A100": 1 / 6})
-    assert half.summary()["used_usd_per_h"] == pytest.approx(0.5 + 1 / 12)
+    assert half.results().used_usd_per_h == pytest.approx(0.5 + 1 / 12)
     assert half.marginal_jct_s_per_usd_h == pytest.approx(2400 * 6)
     assert frontier.at_target_jct(1200).usd_per_h == pytest.approx(2 / 3)
     assert frontier.knee().gpus["A100"] == pytest.approx(1 / 3)

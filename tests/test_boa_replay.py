@@ -8,6 +8,7 @@ import pytest
 from support_boa_replay import workload_of_jobs
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.plain import fields_of
 from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 from gpuplan.planner.frontier.model.paths import WidthPath
@@ -50,7 +51,7 @@ def measured(**changes):
 
 def test_numbers_of_a_replay_by_hand():
     replay = measured(demand_s=np.array([10.0, 0.0, 70.0, 0.0, 20.0]))
-    found = replay.summary()
+    found = fields_of(replay.results())
     assert found["jobs"] == 2 and found["mean_jct_s"] == 2700 and found["median_jct_s"] == 2700
     assert found["p95_jct_s"] == pytest.approx(1800 + 0.95 * 1800)
     assert (found["mean_jqt_s"], found["rescales_per_job"]) == (30, 1.5)
@@ -214,7 +215,7 @@ def test_reference_replay(shared):
         plan = frontier.at_budget(row["mult"] * frontier.load_gpus)
         workload = newtrace(shared, rescale=bool(row["rescale"]))
         replay = replay_plan(workload, plan, AT_ONCE, rounded=True)
-        found = replay.summary()
+        found = fields_of(replay.results())
         for key, reference in (
             ("mean_jct_s", "avg_jct_s"),
             ("median_jct_s", "p50"),

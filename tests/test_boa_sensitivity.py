@@ -58,7 +58,7 @@ def test_speedup_error_by_hand():
     # Sizes of a profile were measured on one GPU.
     sized = replace(with_jobs([a], gpus=2), sized_by_profile=("a",))
     assert speedup_sensitivity(sized, plan, 0.2).rows[0].mean_jct_s == less.mean_jct_s
-    assert found.summary()["all_less"]["mean_jct_s"] == less.mean_jct_s
+    assert found.results().all_less.mean_jct_s == less.mean_jct_s
     frame = found.to_frame()
     assert frame["job_class"].to_list() == [None, None, "a", "a"]
     assert frame["error"].to_list() == [-0.2, 0.2] * 2
@@ -202,7 +202,7 @@ def test_bursts_move_peaks_and_not_completion_times():
     assert first.above_cap_share.value == pytest.approx(0.05, abs=0.04)
     assert last.above_cap_share.value > first.above_cap_share.value
     assert found.to_frame()["peak_gpus"].to_list() == [p.peak_gpus.value for p in found.points]
-    assert found.summary()["points"][0]["high_rate_per_h"] == pytest.approx(10)
+    assert found.results().points[0].high_rate_per_h == pytest.approx(10)
 
 
 def test_bursts_are_the_same_each_time():
@@ -213,7 +213,7 @@ def test_bursts_are_the_same_each_time():
         rng = np.random.default_rng(seed)
         return burst_sensitivity(one, plan, scvs=(1.0, 8.0), replicas=2, cap_gpus=30, rng=rng)
 
-    assert run(0).summary() == run(0).summary() != run(1).summary()
+    assert run(0).results() == run(0).results() != run(1).results()
     assert run(0).cap_gpus == 30 and run(0).cluster == RentedCluster()
     few = replace(one, arrivals=one.arrivals.where(np.arange(one.jobs) < 12), jobs=12)
     found = burst_sensitivity(few, plan, replicas=1, rng=np.random.default_rng(0))

@@ -153,7 +153,7 @@ def test_bands_are_the_same_each_time_and_nest():
         rng = np.random.default_rng(seed)
         return bootstrap_frontier(one, frontier, budgets, level=level, resamples=99, rng=rng)
 
-    assert run(90).summary() == run(90).summary() != run(90, seed=1).summary()
+    assert run(90).mean_jct_s == run(90).mean_jct_s != run(90, seed=1).mean_jct_s
     for narrow, wide in zip(run(60).mean_jct_s, run(95).mean_jct_s, strict=True):
         assert wide.low <= narrow.low <= narrow.value <= narrow.high <= wide.high
     highs = [band.high for band in run(90).mean_jct_s]
@@ -220,9 +220,3 @@ def test_ends_of_a_range_are_shown_as_bands_are():
     assert range_band(5.0, (7.0, 3.0)) == FrontierBand(5.0, 3.0, 7.0)
     assert range_band(5.0, (None, 3.0)) == FrontierBand(5.0, 3.0, None, 0.5)
     assert range_band(None, (None, None)) == FrontierBand(None, None, None, 1.0)
-    assert FrontierBand(5.0, 3.0, None, 0.5).summary() == {
-        "value": 5.0,
-        "low": 3.0,
-        "high": None,
-        "missed_share": 0.5,
-    }

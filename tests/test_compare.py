@@ -1,6 +1,7 @@
 """``gpuplan compare``: the same draws and prices for all, settings, table, picture and gates."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -8,12 +9,14 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.trace import Selection, read_trace
 from gpuplan.cli.figures.palette import LOOKS, look_of
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.policy_specs import read_specs
-from gpuplan.planner.compare import PolicySpec, compare
+from gpuplan.planner.compare import PolicySpec, PolicyTies, compare
 from gpuplan.planner.registry import BASELINES, POLICIES
+from gpuplan.planner.runs.policy_results import policy_results
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 
 SEVERAL = ("allpass", "fixed:threshold_s=60", "serverless-only", "serverful-only", "hpa", "fifo")
@@ -73,7 +76,7 @@ def test_what_all_policies_have_follows_from_their_jobs(tmp_path):
         ],
         np.random.default_rng(0),
     )
-    serverless, fifo, dearer = found.summary()["policies"]
+    serverless, fifo, dearer = plain(found.rows())
     assert serverless["cost_usd"] == pytest.approx(0.7)
     assert serverless["mean_wait_s"] == serverless["deadline_miss_share"] == 0
     assert serverless["finished_within_10min_share"] == 1
@@ -84,9 +87,37 @@ def test_what_all_policies_have_follows_from_their_jobs(tmp_path):
     assert fifo["paid_gpu_h"] == pytest.approx(700 / 3600)
     assert fifo["cost_over_first"] == pytest.approx(0.5)
     assert fifo["mean_jct_over_first"] == pytest.approx(395 / 350)
-    assert (found.cheapest, found.fastest) == (1, 0)
+    assert [one.label for one in found.cheapest] == ["b"]
+    assert [one.label for one in found.fastest] == ["a"]
+    assert found.ties == PolicyTies(cost=False, times=False)
     assert [row["non_dominated"] for row in (serverless, fifo, dearer)] == [True, True, False]
     assert found.outcomes[1].jct_s.tolist() == [100, 690]
+
+
+def test_no_winner_among_ties(tmp_path):
+    # One job of 100 s: clusters of 1 GPU cost 100 s each, the price of the second is 1% higher.
+    path = write_trace(tmp_path / "t.parquet", [0], [100.0])
+    jobs = jobs_of(read_trace(path, Selection(), columns=COLUMNS), np.random.default_rng(0))
+    usd = {"a": 1.01, "b": 1.0, "c": 2.0}
+    specs = [PolicySpec(k, "fifo", {"gpus": 1, "usd_per_gpu_h": v}) for k, v in usd.items()]
+    found = compare(jobs, specs, np.random.default_rng(0))
+    assert [one.label for one in found.cheapest] == ["b", "a"]
+    assert [one.label for one in found.fastest] == ["b", "a", "c"]
+    assert found.ties == PolicyTies(cost=False, times=True)
+    two = compare(jobs, specs[:2], np.random.default_rng(0))
+    assert two.ties.cost and len(two.cheapest) == 2
+
+
+def test_a_policy_may_measure_what_no_other_does(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0], [100.0])
+    jobs = jobs_of(read_trace(path, Selection(), columns=COLUMNS), np.random.default_rng(0))
+    run = POLICIES["fifo"].run(jobs, {"gpus": 1}, np.random.default_rng(0))
+    known = plain(policy_results(jobs, run, run.frame))
+    own = replace(run, results={"swaps": 3, **run.results})
+    assert list(plain(policy_results(jobs, own, run.frame)).items()) == [
+        *known.items(),
+        ("swaps", 3),
+    ]
 
 
 @pytest.mark.kernels

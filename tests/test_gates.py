@@ -9,6 +9,7 @@ from support_gates import RESULTS
 from support_schemas import Schema, schema_of
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.gates.conditions import read_condition
 from gpuplan.cli.gates.fields import unit_of
 from gpuplan.cli.gates.gates import (
@@ -168,7 +169,7 @@ def test_gates_over_several_studies_name_the_study():
     conditions = ["pareto.knee.mean_jct > 1h", "knee.mean_jct > 1h", "jobs > 5", "cost > $1"]
     gates = check_all(studies, conditions)
     assert [gate.state for gate in gates] == ["failed", "error", "passed", "unchecked"]
-    assert gates[0].summary() == {
+    assert plain(gates[0].outcome()) == {
         "condition": "pareto.knee.mean_jct > 1h",
         "state": "failed",
         "path": "pareto.knee.mean_jct_s",
@@ -177,7 +178,7 @@ def test_gates_over_several_studies_name_the_study():
         "detail": "pareto.knee.mean_jct_s is 2 h, limit 60 min",
     }
     assert gates[3].path == "timeline.cost_usd"
-    json.dumps([gate.summary() for gate in gates], allow_nan=False)
+    json.dumps([plain(gate.outcome()) for gate in gates], allow_nan=False)
 
 
 @pytest.mark.parametrize(

@@ -137,10 +137,10 @@ def test_the_time_line_keeps_gpu_hours_and_peak(newtrace):
     found = study(newtrace, cluster=RentedCluster())
     replay = found.knee.replayed.replay
     rows = rented_over_time(replay)
-    width_h = rows[1]["time_h"] - rows[0]["time_h"]
-    assert sum(row["mean_gpus"] for row in rows) * width_h == pytest.approx(replay.rented_gpu_h)
-    assert max(row["peak_gpus"] for row in rows) == replay.peak_gpus
-    assert all(row["mean_gpus"] <= row["peak_gpus"] + 1e-9 for row in rows)
+    width_h = rows[1].time_h - rows[0].time_h
+    assert sum(row.mean_gpus for row in rows) * width_h == pytest.approx(replay.rented_gpu_h)
+    assert max(row.peak_gpus for row in rows) == replay.peak_gpus
+    assert all(row.mean_gpus <= row.peak_gpus + 1e-9 for row in rows)
 
 
 def test_baselines_stand_beside_the_plan_that_rents_no_more(newtrace):
@@ -155,8 +155,8 @@ def test_baselines_stand_beside_the_plan_that_rents_no_more(newtrace):
             assert point.jct_saving == pytest.approx(
                 1 - point.planned.mean_jct_s / point.replay.mean_jct_s
             )
-    summary = compared.summary()
-    assert summary[-1]["knob"] is None and summary[0]["knob_is"] == "GPUs per job"
+    results = compared.results()
+    assert results[-1].knob is None and results[0].knob_is == "GPUs per job"
 
 
 def test_all_baselines_in_the_command(gpuplan, newtrace, tmp_path):

@@ -109,7 +109,26 @@ def test_results_of_two_kinds_need_what_both_have() -> None:
     }
 
 
-@pytest.mark.parametrize("command", sorted(typed_results()))
+def test_a_field_of_two_kinds_may_be_either() -> None:
+    number = {"type": ["null", "number"]}
+    counts = {"type": "object", "additionalProperties": {"type": "integer"}}
+    one = {"type": "object", "properties": {"gpus": number, "at": number}, "required": ["gpus"]}
+    two = {"type": "object", "properties": {"gpus": counts, "at": number}, "required": ["gpus"]}
+    both = [{"type": "array", "items": one}, {"type": "array", "items": two}]
+    assert _any_of(both)["items"] == {
+        "type": ["object"],
+        "properties": {
+            "gpus": {
+                "type": ["null", "number", "object"],
+                "additionalProperties": {"type": "integer"},
+            },
+            "at": number,
+        },
+        "required": ["gpus"],
+    }
+
+
+@pytest.mark.parametrize("command", sorted(["report", *typed_results()]))
 def test_a_schema_is_that_of_its_types(command: str) -> None:
     written = (FOLDER / f"{command}.json").read_text(encoding="utf-8")
     assert written == written_schema(command), "run python -m gpuplan.cli.documents.result_schemas"

@@ -19,8 +19,8 @@ referencing = pytest.importorskip("referencing", reason="it comes with jsonschem
 
 NO_JSON = {"demo", "init"}
 GROW = (
-    "it may be new: python -m gpuplan.cli.documents.result_schemas writes the schemas of typed "
-    "results, and python tests/support/support_schemas.py adds to the others; review what it adds"
+    "it may be new: give it a type, and run python -m gpuplan.cli.documents.result_schemas to "
+    "write the schemas"
 )
 
 

@@ -7,9 +7,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.user_tables.sharing_profiles import read_profile
 from gpuplan.planner.sharing.loads import RequestProcess, even_arrivals
 from gpuplan.planner.sharing.profile_search import search_service, search_training, traverse
+from gpuplan.planner.studies.profile import ProfileRequest, profile
 
 SHARES = range(10, 101, 10)
 
@@ -23,6 +26,20 @@ def write_table(path, base_s=0.004, flat=100, batches=(1, 2, 4, 8)):
             rows.append(f"{batch},{percent},{time_s:.9f},{batch / time_s:.9f}")
     path.write_text("\n".join(rows) + "\n")
     return path
+
+
+def test_the_study_of_profiles_says_what_the_command_does(gpuplan, tmp_path):
+    table = write_table(tmp_path / "model.csv", flat=40)
+    study = profile(ProfileRequest((table,), slo_s=0.1))
+    code, out, _ = gpuplan("profile", table, "--slo", "100ms", "--output-format", "json")
+    assert code == 0 and plain(study.results) == json.loads(out)["results"]
+    function = study.models[0].function
+    (one,) = study.results.functions
+    assert (one.request, one.limit, one.batch) == (function.request, function.limit, function.batch)
+    with pytest.raises(UsageError, match="--map size: expected one of batch"):
+        profile(ProfileRequest((table,), slo_s=0.1, names={"size": "b"}))
+    with pytest.raises(UsageError, match="--slo: services need it"):
+        profile(ProfileRequest((table,)))
 
 
 @pytest.fixture
@@ -83,6 +100,7 @@ def test_profile_writes_what_share_reads(gpuplan, tmp_path):
     assert code == 0
     found = results(shown)
     assert [one["policy"] for one in found["policies"]] == ["dilu", "exclusive"]
+    assert [one["name"] for one in found["policies"]] == ["dilu", "exclusive"]
     assert [one["cold_start_s"] for one in found["verdicts"]] == [10, 30]
 
 

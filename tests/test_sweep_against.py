@@ -54,7 +54,7 @@ def test_it_is_the_policy_of_compare_and_changes_nothing_else(jobs):
         found = sweep(jobs, Allpass(), GRID, np.random.default_rng(1), against=one, level=90)
         (same,) = compare(jobs, [one], np.random.default_rng(1)).outcomes
         assert dict(found.against.results) == {
-            key: same.results[key] for key in found.against.results
+            key: getattr(same.results, key) for key in found.against.results
         }
         alone = sweep(jobs, Allpass(), GRID, np.random.default_rng(1), level=90)
         assert _results(found) == _results(alone)

@@ -9,11 +9,13 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.bootstrap import Blocks, draw_blocks
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.policies.allpass import measure, replay
 from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
 from gpuplan.planner.sweep.pareto_front import best_of, objective
 from gpuplan.planner.sweep.recommendation import Confidence
+from gpuplan.planner.sweep.results import marked_thresholds, sweep_results
 from gpuplan.planner.sweep.scenario import replay_scenario
 from gpuplan.planner.sweep.ski_rental import serverful_price, ski_rental
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
@@ -178,20 +180,20 @@ def test_everything_serverless_is_a_choice(jobs):
     for case in found.cases:
         assert case.recommended is None and case.confidence.best_share == 1
     assert found.recommended is found.reference
-    named = found.summary()["recommended"]
-    assert (named["policy"], named["saving_usd"]) == ("serverless_only", 0)
+    named = sweep_results(found).recommended
+    assert (named.policy, named.saving_usd) == ("serverless_only", 0)
     # Two workers make jobs wait for longer than a tenth of the least: serverless is better.
     few = sweep(jobs, Allpass(), SweepGrid([60.0], capacities=[8]), np.random.default_rng(1))
     assert few.points[0].mean_jct_s > 1.1 * few.reference.mean_jct_s
     assert few.points[0].cost_usd < few.reference.cost_usd
     assert few.recommended is few.reference
-    for kept in found.summary()["points"]:
-        assert not kept["recommended"]
+    for kept in marked_thresholds(found):
+        assert not kept.recommended
 
 
 def test_a_summary_has_lists_or_none_for_intervals():
     sure = Confidence(90.0, 100, 5, 0.75, (-1.0, 2.0), None)
-    assert sure.summary() == {
+    assert plain(sure.results()) == {
         "level_percent": 90.0,
         "resamples": 100,
         "block_jobs": 5,
@@ -199,8 +201,8 @@ def test_a_summary_has_lists_or_none_for_intervals():
         "saving_usd": [-1.0, 2.0],
         "saving_share": None,
     }
-    other = replace(sure, saving_usd=None, saving_share=(0.1, 0.2)).summary()
-    assert (other["saving_usd"], other["saving_share"]) == (None, [0.1, 0.2])
+    other = replace(sure, saving_usd=None, saving_share=(0.1, 0.2)).results()
+    assert (other.saving_usd, other.saving_share) == (None, (0.1, 0.2))
 
 
 def test_saving_and_confidence_by_hand():

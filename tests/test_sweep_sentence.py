@@ -12,6 +12,7 @@ from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.units import show_jobs
 from gpuplan.cli.tables.sweep_answer import answer_tables, headline, sweep_warnings
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
+from gpuplan.planner.sweep.results import marked_thresholds, sweep_results
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.planner.sweep.verdict import SAME
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
@@ -70,8 +71,8 @@ def test_the_cheapest_is_told_where_it_is_far_slower(jobs):
     (warning,) = sweep_warnings(few)
     assert f"costs {SHOW.usd(less)} (" in warning and f"takes {later} longer" in warning
     assert "Serverless saves time, not money, for these 400 jobs: " in headline(few)
-    named = few.summary()["cases"][0]["cheapest"]
-    assert (named["cost_usd"], named["policy"]) == (cheapest.cost_usd, cheapest.policy)
+    named = sweep_results(few).cases[0].cheapest
+    assert (named.cost_usd, named.policy) == (cheapest.cost_usd, cheapest.policy)
     # With a worth of time that has been weighed, and where it is the cheapest there is nothing.
     weighed = SweepGrid([60.0], capacities=[8], values_of_time=[100.0])
     free = SweepGrid([60.0], adaptive=False)
@@ -101,18 +102,18 @@ def test_whether_serverless_pays_is_said_by_the_bill_of_rented_workers(jobs):
         assert verdict.saving_usd == pytest.approx(
             found.rented.cost_usd - found.point(found.cases[0].recommended).cost_usd
         )
-        named = found.summary()["recommended"]
+        named = sweep_results(found).recommended
         taken = (
             found.rented
             if verdict.serverless_pays is False
             else found.point(found.cases[0].recommended)
         )
-        assert (named["cost_usd"], named["mean_jct_s"]) == (taken.cost_usd, taken.mean_jct_s)
-        assert (named["policy"] == "serverful_only") == (verdict.serverless_pays is False)
-        assert named["saving_usd"] == pytest.approx(found.reference.cost_usd - taken.cost_usd)
+        assert (named.cost_usd, named.mean_jct_s) == (taken.cost_usd, taken.mean_jct_s)
+        assert (named.policy == "serverful_only") == (verdict.serverless_pays is False)
+        assert named.saving_usd == pytest.approx(found.reference.cost_usd - taken.cost_usd)
         if verdict.serverless_pays is False:
-            assert not any(point["recommended"] for point in found.summary()["points"])
-            assert named["confidence"]["saving_usd"][0] <= named["saving_usd"]
+            assert not any(point.recommended for point in marked_thresholds(found))
+            assert named.confidence.saving_usd[0] <= named.saving_usd
             notes = [row[-1] for row in answer_tables(found)[0].rows]
             assert notes.count("recommended") == 1 and "best threshold" in " ".join(notes)
         said[usd] = (verdict.serverless_pays, headline(found).split(" for these")[0])

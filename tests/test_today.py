@@ -1,6 +1,7 @@
 """What a log shows today: hand-worked logs, and laws against a count second by second."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -169,8 +170,9 @@ def test_now_needs_run_times(gpuplan, tmp_path):
 
 
 def test_a_backlog_of_one_gpu_hour_is_singular():
-    found = {"backlog_gpu_h": 1.0, "backlog_jobs": 1, "gpu_h": 4.0}
-    (note,) = backlog_note([("gfs", found), ("fifo", found | {"backlog_gpu_h": 105.0})])
+    gfs = SimpleNamespace(backlog_gpu_h=1.0, backlog_jobs=1, gpu_h=4.0)
+    fifo = SimpleNamespace(backlog_gpu_h=105.0, backlog_jobs=1, gpu_h=4.0)
+    (note,) = backlog_note([("gfs", gfs), ("fifo", fifo)])
     assert note.endswith("gfs 1 GPU-hour (1 job), fifo 105 GPU-hours (1 job)")
 
 

@@ -12,6 +12,7 @@ from support_traces import write_trace
 
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.plain import plain
 from gpuplan.planner.compare import PolicySpec, own_price
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.runs.trace_jobs import TraceJobs
@@ -39,7 +40,7 @@ def jobs_of(rows, window_s):
 def compared(rows, window_s, *specs):
     named = [PolicySpec(f"{i}", policy, settings) for i, (policy, settings) in enumerate(specs)]
     found = run_all(jobs_of(rows, window_s), named, np.random.default_rng(0))
-    return found.summary()["policies"]
+    return plain(found.rows())
 
 
 TWO = [(0, HOUR, 2), (0, HOUR, 2)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from gpuplan.analysis.characterize.today import UNNAMED, Today
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
@@ -30,14 +29,26 @@ class GpuMix:
         """Share of the GPU-hours that ran on another type."""
         return self.other_gpu_h / self.gpu_h if self.gpu_h else 0.0
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; keys are stable and carry their unit."""
-        return {
-            "planned_gpu_type": self.planned,
-            "other_gpu_types": list(self.others),
-            "other_gpu_h": self.other_gpu_h,
-            "other_gpu_h_share": self.other_share,
-        }
+    def results(self) -> GpuMixResults:
+        """Return the numbers as JSON has them."""
+        return GpuMixResults(self.planned, self.others, self.other_gpu_h, self.other_share)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMixResults:
+    """The GPU-hours of a log on other GPU types than the one planned for, as JSON has them.
+
+    Attributes:
+        planned_gpu_type: the type that every job is planned for.
+        other_gpu_types: the other types, most GPU-hours first.
+        other_gpu_h: GPU-hours on these.
+        other_gpu_h_share: of the GPU-hours of the log.
+    """
+
+    planned_gpu_type: str
+    other_gpu_types: tuple[str, ...]
+    other_gpu_h: float
+    other_gpu_h_share: float
 
 
 def gpu_mix(today: Today | None, planned: str | None = None) -> GpuMix | None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
@@ -63,15 +62,29 @@ class Quote:
         when = "" if self.as_of is None else f", as of {self.as_of:%Y-%m-%d}"
         return f"{price} ({of}{', '.join(self.offers[:NAMED])}{more}; {self.source}{when})"
 
-    def summary(self) -> dict[str, Any]:
-        """Return the price and its origin; keys are stable and carry their unit."""
-        return {
-            "usd_per_gpu_h": self.usd_per_gpu_h,
-            "gpu_type": self.gpu_type or None,
-            "source": self.source,
-            "offers": list(self.offers),
-            "as_of": self.as_of and self.as_of.isoformat(),
-        }
+    def results(self) -> QuoteResults:
+        """Return the price and its origin as JSON has them."""
+        kind = self.gpu_type or None
+        return QuoteResults(self.usd_per_gpu_h, kind, self.source, self.offers, self.as_of)
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteResults:
+    """A price of a GPU-hour, as JSON has it.
+
+    Attributes:
+        usd_per_gpu_h: the price.
+        gpu_type: the GPU as the offers name it; null where only a number was given.
+        source: the price table, or ``--price``.
+        offers: ``provider:kind`` of each offer that it is the median of.
+        as_of: until when the oldest of them is known to hold; null where not known.
+    """
+
+    usd_per_gpu_h: float
+    gpu_type: str | None
+    source: str
+    offers: tuple[str, ...]
+    as_of: datetime | None
 
 
 USUAL_KIND = "on_demand"

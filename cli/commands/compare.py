@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -104,8 +104,9 @@ def compare(
         engine.build(),
         price=priced.prices(),
         window=window.window.value,
+        **cluster.parameters(),
     )
-    return Study(request, partial(_lent, size=cluster.parameters()))
+    return Study(request, _lent)
 
 
 COMMAND = StudyCommand("compare", compare, EXAMPLE, output=ReplayOutput)
@@ -116,17 +117,17 @@ def register(app: typer.Typer) -> None:
     COMMAND.register(app)
 
 
-def _lent(request: CompareRequest, size: dict[str, Any]) -> Report:
+def _lent(request: CompareRequest) -> Report:
     """Return the answer; of policies that lend GPUs it is about both classes of jobs."""
     from gpuplan.cli.tables.fairness_tables import with_fairness
     from gpuplan.cli.tables.lending_tables import with_lending
 
-    report = _answer(request, size)
+    report = _answer(request)
     rows = report.results["policies"]
     return with_fairness(with_lending(report, rows), rows)
 
 
-def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
+def _answer(request: CompareRequest) -> Report:
     from gpuplan.cli.tables.policy_answer import answer_table, answer_text
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.studies.compare import compare as run
@@ -138,7 +139,8 @@ def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
     ):
         study = run(request, progress)
     found, today = study.found, study.priced.today
-    rows = found.summary()["policies"]
+    results = plain(study.results)
+    rows = plain(study.results.policies)
     has_deadlines = study.replayed.jobs.has_deadlines
     speedups = {one.label: one.settings.get("speedup") for one in found.outcomes}
 
@@ -151,16 +153,10 @@ def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
 
     return Report(
         command="compare",
-        results=study.summary(),
+        results=results,
         tables=_tables(rows, has_deadlines=has_deadlines),
         inputs=study.replayed.inputs,
-        parameters={
-            "policies": study.policy_parameters(),
-            **size,
-            "price": None if request.price is None else dict(request.price.usd_per_gpu_h),
-            "window": request.window,
-            **study.replayed.parameters,
-        },
+        parameters=plain(study.parameters()),
         headline=answer_text(today, rows, speedups),
         warnings=study.warnings,
         caveats=study.caveats,

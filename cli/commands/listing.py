@@ -8,9 +8,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import UNSET
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.lookup import perhaps
+from gpuplan.analysis.plain import fields_of, plain
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.options.completion import names_of_kind
@@ -21,6 +23,17 @@ from gpuplan.cli.options.shared_options import (
     ResultFormat,
     TextFiles,
     command,
+)
+from gpuplan.cli.results.listing import (
+    ListedBaseline,
+    ListedFormat,
+    ListedMethod,
+    ListedPolicy,
+    ListedPrice,
+    ListedSetting,
+    ListedSpeedup,
+    ListParameters,
+    ListResults,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +54,6 @@ class ListKind(StrEnum):
 
 PACKAGE = {"package": "package"}
 """Field and header of the installed package that adds something; null for what is built in."""
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +61,7 @@ class Listing:
     """What there is of one kind.
 
     Attributes:
-        rows: under ``results``; each says all there is about one.
+        rows: under ``results``, of one type; each says all there is about one.
         key: the field of a row that holds its name.
         title: of the short table.
         columns: field -> header of the short table.
@@ -57,17 +69,17 @@ class Listing:
         overview: the rows of the short table; None where those of ``rows`` are short.
     """
 
-    rows: list[Row]
+    rows: Sequence[Any]
     key: str
     title: str
     columns: dict[str, str]
-    details: Callable[[list[Row]], tuple[Table, ...]]
-    overview: list[Row] | None = None
+    details: Callable[[Sequence[Any]], tuple[Table, ...]]
+    overview: Sequence[Any] | None = None
 
     def short(self) -> Table:
         """Return a table of one line for each; its CSV has the other fields too."""
         rows = self.rows if self.overview is None else self.overview
-        scalars = (key for key, value in rows[0].items() if not isinstance(value, list))
+        scalars = (key for key, value in fields_of(rows[0]).items() if not isinstance(value, tuple))
         hidden = {key: "" for key in scalars if key not in self.columns}
         return _table(self.title, {**self.columns, **hidden}, rows)
 
@@ -77,12 +89,23 @@ class Listing:
         Raises:
             UsageError: unknown name; the message has the nearest one.
         """
-        known = list(dict.fromkeys(str(row[self.key]) for row in self.rows))
+        known = list(dict.fromkeys(str(getattr(row, self.key)) for row in self.rows))
         if name not in known:
             raise UsageError(
                 f"no {name!r} among the {kind}{perhaps(name, known)}\n  next: gpuplan list {kind}"
             )
-        return replace(self, rows=[row for row in self.rows if row[self.key] == name])
+        rows = [row for row in self.rows if getattr(row, self.key) == name]
+        return replace(self, rows=rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderOverview:
+    """A provider with all its GPUs and kinds of prices in one row."""
+
+    provider: str
+    category: str
+    gpu_types: str
+    kinds: str
 
 
 def register(app: typer.Typer) -> None:
@@ -114,35 +137,36 @@ def list_built_in(
         tables = found.details(found.rows)
     report = Report(
         command="list",
-        results={kind.value: found.rows},
+        results=plain(ListResults(**{kind.value: tuple(found.rows)})),
         tables=tables,
-        parameters={} if name is None else {"name": name},
+        parameters=plain(ListParameters(UNSET if name is None else name)),
         notes=() if name else (f"details of one: gpuplan list {kind.value} NAME",),
     )
     emit(report, output)
 
 
-def _table(title: str, columns: dict[str, str], rows: Sequence[Row]) -> Table:
+def _table(title: str, columns: dict[str, str], rows: Sequence[Any]) -> Table:
     return Table(
         title,
         tuple(Column(key, header) for key, header in columns.items()),
-        [tuple(row[key] for key in columns) for row in rows],
+        [tuple(getattr(row, key) for key in columns) for row in rows],
     )
 
 
-def _facts(headers: dict[str, str]) -> Callable[[list[Row]], tuple[Table, ...]]:
+def _facts(headers: dict[str, str]) -> Callable[[Sequence[Any]], tuple[Table, ...]]:
     """Return what shows rows as tables of one fact per line, under these headers."""
 
-    def details(rows: list[Row]) -> tuple[Table, ...]:
+    def details(rows: Sequence[Any]) -> tuple[Table, ...]:
         return tuple(_fact_table(row, headers) for row in rows)
 
     return details
 
 
-def _fact_table(row: Row, headers: dict[str, str]) -> Table:
+def _fact_table(row: Any, headers: dict[str, str]) -> Table:
     (title, *others) = headers
-    facts = [{"field": headers[key], "value": row[key]} for key in others if row[key] is not None]
-    return _table(str(row[title]), {"field": "field", "value": "value"}, facts)
+    facts = [(headers[key], value) for key in others if (value := getattr(row, key)) is not None]
+    columns = (Column("field", "field"), Column("value", "value"))
+    return Table(str(getattr(row, title)), columns, facts)
 
 
 def _formats() -> Listing:
@@ -151,13 +175,13 @@ def _formats() -> Listing:
 
     kinds: tuple[tuple[str, Registry[Any]], ...] = (("ingest", FORMATS), ("prices", PRICE_FORMATS))
     rows = [
-        {
-            "name": known.name,
-            "description": known.description,
-            "source": known.source,
-            "command": command_name,
-            "package": formats.package_of(known.name),
-        }
+        ListedFormat(
+            name=known.name,
+            description=known.description,
+            source=known.source,
+            command=command_name,
+            package=formats.package_of(known.name),
+        )
         for command_name, formats in kinds
         for known in formats.values()
     ]
@@ -174,70 +198,61 @@ def _policies() -> Listing:
     rows = []
     for name, policy in POLICIES.items():
         usual = policy.defaults()
-        settings = [
-            {
-                "setting": key,
-                "about": setting.about,
-                "kind": setting.kind,
-                "unit": setting.unit,
-                "default": usual[key],
-                "choices": list(setting.choices),
-                "unlimited": setting.unlimited,
-            }
+        settings = tuple(
+            ListedSetting(
+                setting=key,
+                about=setting.about,
+                kind=setting.kind,
+                unit=setting.unit,
+                default=usual[key],
+                choices=tuple(setting.choices),
+                unlimited=setting.unlimited,
+            )
             for key, setting in policy.settings.items()
-        ]
-        rows.append(
-            {
-                "policy": name,
-                "about": policy.about,
-                "source": policy.source,
-                "settings": settings,
-                "package": POLICIES.package_of(name),
-            }
         )
+        package = POLICIES.package_of(name)
+        rows.append(ListedPolicy(name, policy.about, policy.source, settings, package))
     columns = {"policy": "policy", "about": "what it does"}
     title = "Policies, for --policy"
     return Listing(rows, "policy", title, columns, _policy_details, _policies_in_brief(rows))
 
 
-def _policies_in_brief(rows: list[Row]) -> list[Row]:
+def _policies_in_brief(rows: Sequence[ListedPolicy]) -> list[ListedPolicy]:
     """Return the rows of a table in which some policies stand with another one."""
     from gpuplan.planner.registry import POLICIES
 
     also: dict[str, list[str]] = {}
     for name, policy in POLICIES.items():
         also.setdefault(policy.listed_with, []).append(name)
-    own = [row for row in rows if not POLICIES[row["policy"]].listed_with]
+    own = [row for row in rows if not POLICIES[row.policy].listed_with]
     return [
-        {**row, "about": f"{row['about']} (also {', '.join(also[row['policy']])})"}
-        if row["policy"] in also
+        replace(row, about=f"{row.about} (also {', '.join(also[row.policy])})")
+        if row.policy in also
         else row
         for row in own
     ]
 
 
-def _policy_details(rows: list[Row]) -> tuple[Table, ...]:
+def _policy_details(rows: Sequence[ListedPolicy]) -> tuple[Table, ...]:
     from gpuplan.cli.options.settings import show_setting
     from gpuplan.planner.registry import POLICIES
 
-    columns = {"setting": "--set", "default": "default", "takes": "takes", "about": "about"}
+    columns = (
+        Column("setting", "--set"),
+        *(Column(name, name) for name in ("default", "takes", "about")),
+    )
     tables: tuple[Table, ...] = ()
     for row in rows:
-        policy = POLICIES[row["policy"]]
+        policy = POLICIES[row.policy]
         usual = policy.defaults()
         settings = [
-            {
-                "setting": key,
-                "default": show_setting(usual[key]),
-                "takes": _takes(setting),
-                "about": setting.about,
-            }
+            (key, show_setting(usual[key]), _takes(setting), setting.about)
             for key, setting in policy.settings.items()
         ]
         facts = _fact_table(
             row, {"policy": "", "about": "what it does", "source": "source"} | PACKAGE
         )
-        tables += (facts, _table("Settings", columns, settings))
+        tables += (facts, Table("Settings", columns, settings))
     return tables
 
 
@@ -262,13 +277,13 @@ def _speedups() -> Listing:
     from gpuplan.planner.speedup.registry import list_speedups, package_of_speedup
 
     rows = [
-        {
-            "name": one.name,
-            "description": one.description,
-            "source": one.source,
-            "as_of": one.as_of,
-            "package": package_of_speedup(one.name),
-        }
+        ListedSpeedup(
+            name=one.name,
+            description=one.description,
+            source=one.source,
+            as_of=one.as_of,
+            package=package_of_speedup(one.name),
+        )
         for one in list_speedups()
     ]
     facts = {"name": "name", "description": "what it is", "source": "source", "as_of": "as of"}
@@ -280,9 +295,7 @@ def _speedups() -> Listing:
 def _methods() -> Listing:
     from gpuplan.planner.frontier.methods.registry import METHODS
 
-    rows = [
-        {"name": name, "about": one.about, "source": one.source} for name, one in METHODS.items()
-    ]
+    rows = [ListedMethod(name, one.about, one.source) for name, one in METHODS.items()]
     facts = {"name": "name", "about": "what it does", "source": "source"}
     columns = {"name": "name", "about": "what it does"}
     return Listing(rows, "name", "Methods, for gpuplan pareto --method", columns, _facts(facts))
@@ -292,12 +305,7 @@ def _baselines() -> Listing:
     from gpuplan.planner.registry import BASELINES, POLICIES
 
     rows = [
-        {
-            "name": name,
-            "about": POLICIES[name].about,
-            "knob": one.knob or None,
-            "source": POLICIES[name].source,
-        }
+        ListedBaseline(name, POLICIES[name].about, one.knob or None, POLICIES[name].source)
         for name, one in BASELINES.items()
     ]
     columns = {"name": "name", "about": "what it does"}
@@ -309,31 +317,31 @@ def _baselines() -> Listing:
 def _providers() -> Listing:
     from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE, STARTUP
 
-    rows: list[Row] = [
-        {
-            "provider": one.provider,
-            "category": one.category,
-            "gpu_type": one.gpu_type,
-            "kind": one.kind,
-            "usd_per_gpu_h": one.typical,
-            "least_usd_per_gpu_h": one.least,
-            "most_usd_per_gpu_h": one.most,
-            "startup_s": STARTUP[one.provider].mean_s if one.is_start_up_tested else None,
-            "source": SOURCE,
-            "as_of": f"{AS_OF:%Y-%m-%d}",
-        }
+    rows = [
+        ListedPrice(
+            provider=one.provider,
+            category=one.category,
+            gpu_type=one.gpu_type,
+            kind=one.kind,
+            usd_per_gpu_h=one.typical,
+            least_usd_per_gpu_h=one.least,
+            most_usd_per_gpu_h=one.most,
+            startup_s=STARTUP[one.provider].mean_s if one.is_start_up_tested else None,
+            source=SOURCE,
+            as_of=f"{AS_OF:%Y-%m-%d}",
+        )
         for one in CATALOGUE
     ]
     overview = []
-    for name in dict.fromkeys(row["provider"] for row in rows):
-        own = [row for row in rows if row["provider"] == name]
+    for name in dict.fromkeys(row.provider for row in rows):
+        own = [row for row in rows if row.provider == name]
         overview.append(
-            {
-                "provider": name,
-                "category": own[0]["category"],
-                "gpu_types": ", ".join(dict.fromkeys(row["gpu_type"] for row in own)),
-                "kinds": ", ".join(dict.fromkeys(row["kind"] for row in own)),
-            }
+            ProviderOverview(
+                provider=name,
+                category=own[0].category,
+                gpu_types=", ".join(dict.fromkeys(row.gpu_type for row in own)),
+                kinds=", ".join(dict.fromkeys(row.kind for row in own)),
+            )
         )
     columns = {
         "provider": "provider",
@@ -345,7 +353,7 @@ def _providers() -> Listing:
     return Listing(rows, "provider", title, columns, _provider_details, overview)
 
 
-def _provider_details(rows: list[Row]) -> tuple[Table, ...]:
+def _provider_details(rows: Sequence[ListedPrice]) -> tuple[Table, ...]:
     from gpuplan.cli.tables.price_tables import show_price
 
     columns = (
@@ -360,8 +368,10 @@ def _provider_details(rows: list[Row]) -> tuple[Table, ...]:
         Column("source", ""),
         Column("as_of", ""),
     )
-    title = f"{rows[0]['provider']} ({rows[0]['source']}, as of {rows[0]['as_of']})"
-    return (Table(title, columns, [tuple(row[one.key] for one in columns) for row in rows]),)
+    title = f"{rows[0].provider} ({rows[0].source}, as of {rows[0].as_of})"
+    return (
+        Table(title, columns, [tuple(getattr(row, one.key) for one in columns) for row in rows]),
+    )
 
 
 LISTS: dict[ListKind, Callable[[], Listing]] = {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -24,7 +24,6 @@ from gpuplan.cli.pareto.options import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.analysis.trace import Trace
     from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.frontier.types.typed_study import TypedStudy
     from gpuplan.planner.studies.pareto import ParetoRequest, ParetoStudy
@@ -80,9 +79,11 @@ def pareto(
         marks=tuple(parse_reference_points(compared.mark or [])),
         ci=compared.ci,
         sensitivity=compared.sensitivity,
+        budget_text=budget,
+        gpu_texts=tuple(money.gpu or ()),
+        mark_texts=tuple(compared.mark or ()),
     )
-    given = {"budget": budget, "gpu": money.gpu or [], "marks": compared.mark or []}
-    return Study(request, partial(_answer, given=given))
+    return Study(request, _answer)
 
 
 COMMAND = StudyCommand("pareto", pareto, EXAMPLE)
@@ -102,7 +103,7 @@ def _baselines(names: list[str] | None) -> tuple[str, ...]:
     return names_of(names)
 
 
-def _answer(request: ParetoRequest, given: dict[str, Any]) -> Report:
+def _answer(request: ParetoRequest) -> Report:
     from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.studies.pareto import pareto as run
     from gpuplan.simkit.jit import compiling
@@ -114,53 +115,18 @@ def _answer(request: ParetoRequest, given: dict[str, Any]) -> Report:
         study = run(request, progress)
     found, assumed = study.frontier, request.speedup is None
     if isinstance(found, FrontierStudy):
-        report = _report(found, study.trace, assumed=assumed)
+        report = _report(study, found, assumed=assumed)
     else:
-        report = _typed_report(found, study.trace, assumed=assumed)
+        report = _typed_report(study, found, assumed=assumed)
     return replace(
         report,
-        parameters=_parameters(study, given),
+        parameters=plain(study.parameters),
         inputs=study.inputs,
         caveats=(*study.priced.notes, *report.caveats),
     )
 
 
-def _parameters(study: ParetoStudy, given: dict[str, Any]) -> dict[str, Any]:
-    """Return what goes under ``parameters`` in the JSON output."""
-    request, priced = study.request, study.priced
-    classes = request.classes
-    return {
-        "budget": given["budget"],
-        "target_jct_s": list(request.target_jct_s),
-        "speedup": study.model.name if request.speedup is None else request.speedup,
-        "class_by": classes.class_by,
-        "horizon_s": classes.horizon_s,
-        "rescale_s": classes.rescale_s,
-        "max_width": classes.max_width,
-        "widths": classes.widths and list(classes.widths),
-        "width_step": classes.width_step,
-        "limits_gpus": dict(classes.limits),
-        "require_s": dict(classes.caps_s),
-        "weights": dict(classes.weights),
-        "gpu": given["gpu"],
-        "recorded_on": request.types.recorded_on,
-        "price_usd_per_gpu_h": {name: one.usd_per_gpu_h for name, one in priced.quotes.items()}
-        if priced.types
-        else priced.quote and priced.quote.usd_per_gpu_h,
-        "prices": request.types.prices,
-        "provider": request.types.provider,
-        "replay": request.cluster is not None,
-        "cluster": None if request.cluster is None else request.cluster.shape,
-        "method": request.method,
-        "baselines": list(request.baselines),
-        "marks": given["marks"],
-        "ci": request.ci,
-        "sensitivity": request.sensitivity,
-        **request.jobs.parameters(),
-    }
-
-
-def _report(study: FrontierStudy, trace: Trace, *, assumed: bool) -> Report:
+def _report(found: ParetoStudy, study: FrontierStudy, *, assumed: bool) -> Report:
     from gpuplan.cli.pareto.answer import answer_tables
     from gpuplan.cli.pareto.headline import caveats, headline, warnings
     from gpuplan.cli.pareto.sections import section_tables
@@ -170,7 +136,7 @@ def _report(study: FrontierStudy, trace: Trace, *, assumed: bool) -> Report:
         from gpuplan.cli.figures.frontier import draw_frontier
         from gpuplan.planner.studies.pareto import first_submit_of
 
-        return draw_frontier(study, first_submit_of(trace))
+        return draw_frontier(study, first_submit_of(found.trace))
 
     first, *others = study_tables(study)
     answer = answer_tables(study)
@@ -178,10 +144,10 @@ def _report(study: FrontierStudy, trace: Trace, *, assumed: bool) -> Report:
         answer = (answer[0], *requested)
     return Report(
         command="pareto",
-        results=study.summary(),
+        results=plain(found.results),
         tables=(first, answer[0], *others, *section_tables(study)),
         headline=headline(study),
-        warnings=(*warnings(study), *trace.notes),
+        warnings=(*warnings(study), *found.trace.notes),
         caveats=tuple(caveats(study, assumed=assumed)),
         answer=answer,
         figure=figure,
@@ -189,7 +155,7 @@ def _report(study: FrontierStudy, trace: Trace, *, assumed: bool) -> Report:
     )
 
 
-def _typed_report(study: TypedStudy, trace: Trace, *, assumed: bool) -> Report:
+def _typed_report(found: ParetoStudy, study: TypedStudy, *, assumed: bool) -> Report:
     from gpuplan.cli.pareto.typed import typed_caveats, typed_headline, typed_tables, typed_warnings
     from gpuplan.cli.pareto.typed_answer import typed_answer
 
@@ -197,16 +163,16 @@ def _typed_report(study: TypedStudy, trace: Trace, *, assumed: bool) -> Report:
         from gpuplan.cli.figures.frontier import draw_types
         from gpuplan.planner.studies.pareto import first_submit_of
 
-        return draw_types(study, first_submit_of(trace))
+        return draw_types(study, first_submit_of(found.trace))
 
     first, *others = typed_tables(study)
     answer = typed_answer(study)
     return Report(
         command="pareto",
-        results=study.summary(),
+        results=plain(found.results),
         tables=(first, answer[0], *others),
         headline=typed_headline(study),
-        warnings=(*typed_warnings(study), *trace.notes),
+        warnings=(*typed_warnings(study), *found.trace.notes),
         caveats=tuple(typed_caveats(study, assumed=assumed)),
         answer=answer,
         figure=figure,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table
@@ -25,12 +25,13 @@ from gpuplan.cli.options.shared_options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from matplotlib.figure import Figure
 
-    from gpuplan.analysis.user_tables.sharing_profiles import ProfileTable
+    from gpuplan.planner.sharing.profile_results import ProfileResults
     from gpuplan.planner.sharing.profiling import ProfiledModel
+    from gpuplan.planner.studies.profile import ProfileStudy
 
 EXAMPLE = "gpuplan profile resnet152.csv --slo 100ms -o functions.toml"
 
@@ -114,10 +115,10 @@ def profile(
     )
     check_output(output, picture=not training, rows=False, inputs=tables, others=functions)
     from gpuplan.analysis.errors import UsageError
-    from gpuplan.analysis.files import sha256_of
-    from gpuplan.analysis.user_tables.sharing_profiles import COLUMNS, read_profile
+    from gpuplan.analysis.user_tables.sharing_profiles import COLUMNS
     from gpuplan.cli.options.sharing_inputs import parse_latency
-    from gpuplan.planner.sharing.profiling import profile_models
+    from gpuplan.planner.studies.profile import ProfileRequest
+    from gpuplan.planner.studies.profile import profile as run
 
     names: dict[str, str] = {}
     for text in columns or ():
@@ -125,32 +126,24 @@ def profile(
         if not found or ours not in COLUMNS or not theirs:
             raise UsageError(f"--map {text!r}: expected OURS=THEIRS, OURS of {', '.join(COLUMNS)}")
         names[ours] = theirs
-    if (slo is None) != training:
-        raise UsageError(
-            "--slo: services need it, for example --slo 100ms"
-            if slo is None
-            else "--slo and --training: training has no latency; give one of the two"
-        )
     slo_s = None if slo is None else parse_latency(slo, "--slo")
-    read = [read_profile(path, names) for path in tables]
-    profiled = profile_models(read, slo_s, te_drop=te_drop)
-    files = [(path, _writer(profiled, path.parent, _note(slo))) for path in functions]
+    request = ProfileRequest(tuple(tables), slo_s, training, te_drop, names)
+    study = run(request)
+    files = [(path, _writer(study.models, path.parent, _note(slo))) for path in functions]
     report = Report(
         command="profile",
-        results={"functions": [one.summary() for one in profiled]},
-        tables=(_table(profiled),),
-        inputs=tuple(
-            InputFile(str(one.path), sha256_of(one.path), one.latency_s.size) for one in read
-        ),
-        parameters={"slo_s": slo_s, "training": training, "te_drop": te_drop, "map": names},
-        headline=_headline(profiled),
-        warnings=tuple(warning for one in profiled for warning in one.warnings),
-        figure=None if training else lambda: _figure(read, profiled),
+        results=plain(study.results),
+        tables=(_table(study.results),),
+        inputs=study.inputs,
+        parameters=plain(request.parameters()),
+        headline=_headline(study.models),
+        warnings=study.warnings,
+        figure=None if training else lambda: _figure(study),
     )
     emit(report, output, files=files)
 
 
-def _writer(profiled: list[ProfiledModel], folder: Path, note: str) -> Callable[[Path], None]:
+def _writer(profiled: Sequence[ProfiledModel], folder: Path, note: str) -> Callable[[Path], None]:
     """Return what writes the file of functions."""
     from gpuplan.analysis.user_tables.sharing_functions import functions_text
 
@@ -167,14 +160,14 @@ def _note(slo: str | None) -> str:
     return f"Functions that share GPUs, profiled for {what}. Add memory_gb, work and load by hand."
 
 
-def _figure(read: list[ProfileTable], profiled: list[ProfiledModel]) -> Figure:
+def _figure(study: ProfileStudy) -> Figure:
     from gpuplan.cli.figures.sharing import draw_profiles
 
-    pairs = zip(read, profiled, strict=True)
+    pairs = zip(study.tables, study.models, strict=True)
     return draw_profiles([(table, one.service) for table, one in pairs if one.service is not None])
 
 
-def _headline(profiled: list[ProfiledModel]) -> str:
+def _headline(profiled: Sequence[ProfiledModel]) -> str:
     one = profiled[0]
     function = one.function
     if len(profiled) > 1:
@@ -199,7 +192,7 @@ def _percent(share: Any) -> str:
     return f"{100 * share:g}%"
 
 
-def _table(profiled: list[ProfiledModel]) -> Table:
+def _table(results: ProfileResults) -> Table:
     columns = (
         Column("name", "model"),
         Column("batch", "batch", str),
@@ -210,6 +203,6 @@ def _table(profiled: list[ProfiledModel]) -> Table:
         Column("evaluations", "trials", str),
         Column("moves", "", None),
     )
-    rows = [one.summary() for one in profiled]
+    rows = plain(results.functions)
     cells = [[row[column.key] for column in columns] for row in rows]
     return Table("Batch size and share of the GPU", columns, cells)

@@ -158,30 +158,28 @@ def _text(document: Document, form: RunFormat, *, full: bool) -> str:
 
 
 def _show_plan(scenario: Scenario, cache: Cache, form: RunFormat) -> None:
+    from gpuplan.analysis.plain import plain
     from gpuplan.cli.documents.emit import emit
     from gpuplan.cli.options.shared_options import Output, ResultFormat
+    from gpuplan.cli.results.run import PlannedStudy, RunResults, RunWorkload
     from gpuplan.cli.scenario.running import planned
 
     for warning in scenario.warnings:
         messages.warn(warning)
     workload = scenario.workload
-    made = [workload.command, *workload.arguments] if workload.command else []
+    made = (workload.command, *workload.arguments) if workload.command else ()
     studies, rows = [], []
     for study, cached in planned(scenario, cache):
-        arguments = [workload.trace, *study.arguments]
-        studies.append(
-            {"name": study.name, "command": study.command, "arguments": arguments, "cached": cached}
-        )
+        arguments = (workload.trace, *study.arguments)
+        studies.append(PlannedStudy(study.name, study.command, arguments, cached))
         words = shlex.join(["gpuplan", study.command, *arguments])
         rows.append((study.name, "yes" if cached else "no", words))
     emit(
         Report(
             command="run",
-            results={
-                "workload": {"trace": workload.trace, "made_by": made},
-                "studies": studies,
-                "gates": list(scenario.gates),
-            },
+            results=plain(
+                RunResults(RunWorkload(workload.trace, made), tuple(studies), tuple(scenario.gates))
+            ),
             tables=(Table("What would run", tuple(Column(name, name) for name in PLANNED), rows),),
         ),
         Output(output_format=ResultFormat(form.value)),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -278,10 +279,10 @@ def _placement(study: ShareStudy, found: PlacementStudy) -> Report:
 
     return Report(
         command="share",
-        results=found.summary(),
+        results=plain(study.results),
         tables=placement_tables(found),
         inputs=study.inputs,
-        parameters=study.parameters,
+        parameters=plain(study.parameters),
         headline=placement_headline(found),
         warnings=study.notes,
         figure=figure,
@@ -303,11 +304,11 @@ def _coscaling(study: ShareStudy, found: CoscalingStudy) -> Report:
     tables = coscaling_tables(found)
     return Report(
         command="share",
-        results=found.summary(),
+        results=plain(study.results),
         tables=tables,
         answer=tables[:3],
         inputs=study.inputs,
-        parameters=study.parameters,
+        parameters=plain(study.parameters),
         headline=coscaling_headline(found),
         warnings=(
             *coscaling_warnings(found),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -117,7 +118,7 @@ def _answer(request: SimulateRequest) -> Report:
 
     with messages.progress("replaying"), compiling(lambda: messages.note(COMPILING)):
         study = run(request)
-    result, today, found = study.run, study.priced.today, study.summary()
+    result, today, found = study.run, study.priced.today, plain(study.results)
     row = {**found, "name": result.policy, "label": result.policy}
     has_deadlines = study.replayed.jobs.has_deadlines
     tables = _tables(found, has_deadlines=has_deadlines)
@@ -135,7 +136,7 @@ def _answer(request: SimulateRequest) -> Report:
         results=found,
         tables=(*tables, *replay_shapes(result.lines())),
         inputs=study.replayed.inputs,
-        parameters=study.parameters(),
+        parameters=plain(study.parameters()),
         headline=answer_text(today, [row], {result.policy: result.settings.get("speedup")}),
         warnings=study.warnings,
         caveats=study.caveats,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -158,7 +158,6 @@ def sweep(
     rules = set(policy or ThresholdRule)
     thresholds = parse_thresholds(threshold)
     one_mark, today = _once(mark, "--mark"), _once(against, "--against")
-    marked = [] if one_mark is None else [parse_mark(one_mark)]
     _check_size(settings or [])
     size = None if cluster is None else read_size(cluster)
     if size is not None and today is None and size.shape.gpus is None:
@@ -182,7 +181,9 @@ def sweep(
     request = SweepRequest(
         replay=replay.request(trace, choice, market),
         policy=ours,
-        thresholds_s=(*(thresholds if ThresholdRule.fixed in rules else ()), *marked),
+        thresholds_s=tuple(thresholds),
+        fixed=ThresholdRule.fixed in rules,
+        mark_s=None if one_mark is None else parse_mark(one_mark),
         adaptive=ThresholdRule.adaptive in rules,
         capacities=() if capacity is None else tuple(parse_capacities(capacity)),
         price_ratios=tuple(ratios),
@@ -192,16 +193,10 @@ def sweep(
         level=ci,
         resamples=resamples,
         engine=engine.build(),
+        mark_text=one_mark,
+        cluster_text=None if size is None else str(size.shape),
     )
-    given = {
-        "threshold_s": sorted(set(thresholds)),
-        "mark": one_mark,
-        "policy": sorted(rules),
-        "cluster": None if size is None else str(size.shape),
-        "price_ratio": ratios or None,
-        "value_of_time_usd_per_h": None if value_of_time is None else worth,
-    }
-    return Study(request, partial(_answer, given=given, marked=marked))
+    return Study(request, _answer)
 
 
 COMMAND = StudyCommand("sweep", sweep, EXAMPLE, output=ReplayOutput)
@@ -212,11 +207,10 @@ def register(app: typer.Typer) -> None:
     COMMAND.register(app)
 
 
-def _answer(request: SweepRequest, given: dict[str, Any], marked: list[float]) -> Report:
+def _answer(request: SweepRequest) -> Report:
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.cli.tables.sweep_answer import answer_tables, headline, sweep_warnings
     from gpuplan.cli.tables.sweep_tables import sweep_tables
-    from gpuplan.planner.studies.replay import price_choice
     from gpuplan.planner.studies.sweep import sweep as run
     from gpuplan.simkit.jit import compiling
 
@@ -225,7 +219,7 @@ def _answer(request: SweepRequest, given: dict[str, Any], marked: list[float]) -
         compiling(lambda: messages.note(COMPILING)),
     ):
         study = run(request, progress)
-    found = study.found
+    found, marked_s = study.found, request.mark_s
 
     def figure() -> Figure:
         from gpuplan.cli.figures.sweep import draw_sweep, ratios_without_panel
@@ -233,40 +227,26 @@ def _answer(request: SweepRequest, given: dict[str, Any], marked: list[float]) -
         missing = ", ".join(f"{ratio:g}" for ratio in ratios_without_panel(found))
         if missing:
             messages.note(f"the picture has no panel for the price ratio {missing}")
-        return draw_sweep(found, *marked)
+        return draw_sweep(found, marked_s)
 
     hints: tuple[str, ...] = ()
     if request.replay.prices is None:
         policies = [request.policy, *filter(None, [request.against])]
         hints = price_notes(policies, are_scaled=bool(request.price_ratios))
-    answer = answer_tables(found, *marked)
+    answer = answer_tables(found, marked_s)
     return Report(
         command="sweep",
-        results=found.summary(),
-        tables=(*sweep_tables(found, *marked), answer[0]),
+        results=plain(study.results),
+        tables=(*sweep_tables(found, marked_s), answer[0]),
         inputs=study.replayed.inputs,
-        parameters={
-            "threshold_s": given["threshold_s"],
-            "mark": given["mark"],
-            "policy": given["policy"],
-            "capacity": list(study.capacities),
-            "price_ratio": given["price_ratio"],
-            "settings": study.settings,
-            "price_choice": price_choice(request.settings),
-            "against": study.against_parameters(),
-            "cluster": given["cluster"],
-            "value_of_time_usd_per_h": given["value_of_time_usd_per_h"],
-            "ci": request.level if request.resamples else None,
-            "resamples": request.resamples,
-            **study.replayed.parameters,
-        },
+        parameters=plain(study.parameters),
         headline=headline(found),
         warnings=(*sweep_warnings(found), *study.warnings),
         caveats=study.caveats,
         answer=answer,
         notes=hints,
         figure=figure,
-        frame=found.to_frame,
+        frame=study.to_frame,
         timeline=found.timeline,
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -222,10 +223,10 @@ def _effects(study: WhatIfStudy, found: WhatIf) -> Report:
 
     return Report(
         command="whatif",
-        results=study.summary(),
+        results=plain(study.results),
         tables=tuple(whatif_tables(found)),
         inputs=(study.input,),
-        parameters=study.parameters(),
+        parameters=plain(study.parameters()),
         headline=whatif_headline(found),
         warnings=study.warnings,
         notes=study.notes,
@@ -239,10 +240,10 @@ def _validation(study: WhatIfStudy, found: ChangeValidation) -> Report:
     whole = found.groups[0]
     return Report(
         command="whatif",
-        results=study.summary(),
+        results=plain(study.results),
         tables=(validation_table(found),),
         inputs=(study.input,),
-        parameters=study.parameters(),
+        parameters=plain(study.parameters()),
         headline=(
             f"The change was predicted to move the mean wait by "
             f"{show_signed(whole.predicted_effect_s)}; recorded was "

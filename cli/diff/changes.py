@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Literal
 
 from gpuplan.cli.diff.read import Version
 from gpuplan.cli.gates.fields import ResultField, Row, addressed, fields_of, unit_of
@@ -22,6 +22,9 @@ NOTHING = 1e-12
 ABSENT = ""
 NOT_GIVEN = {ABSENT, "null", "false", "[]", "{}"}
 """An option that was not given, as JSON; one document may lack what another version has."""
+
+
+Side = Literal["old", "new"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class Only:
 
     study: str
     name: str
-    side: str
+    side: Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +182,7 @@ def compare(old: Version, new: Version) -> DocumentDiff:
     return found
 
 
-def _lone_study(found: DocumentDiff, name: str, study: dict[str, Any], side: str) -> None:
+def _lone_study(found: DocumentDiff, name: str, study: dict[str, Any], side: Side) -> None:
     found.only.append(Only(name, "", side))
     fields = fields_of(study["results"], layout_of(study["results"]))
     found.incomparable.extend(_incomparable(name, fields, f"is in the {side} document only"))

@@ -7,12 +7,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff
 from gpuplan.cli.diff.gates import signed_share
 from gpuplan.cli.documents.view import STATES
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
 from gpuplan.cli.formats.units import show_between, show_duration, show_in
 from gpuplan.cli.gates.gates import GateResult
+from gpuplan.cli.results.diff import (
+    ChangedNumber,
+    ChangedText,
+    DiffParameters,
+    DiffResults,
+    LoneRow,
+)
 
 WORKLOAD, COST, JCT = "workload", "cost", "completion time"
 WINDOWS = ("window_s", "today.window_s")
@@ -109,21 +117,22 @@ def report_of(
     tables = _tables(comparison, matter, others, tolerance, top, gates)
     return Report(
         command="diff",
-        results={
-            "of": comparison.old.command,
-            "same_inputs": comparison.same_inputs,
-            "tolerance_share": tolerance,
-            "numbers": len(comparison.numbers),
-            "changed": len(changed),
-            "changes": [_plain(comparison, one) for one in changed],
-            "answers": [_told(one) for one in comparison.answers],
-            "asked": [_told(one) for one in comparison.asked],
-            "only": [
-                {"study": one.study or None, "name": one.name, "side": one.side}
-                for one in comparison.only
-            ],
-            "gates": [gate.summary() for gate in gates],
-        },
+        results=plain(
+            DiffResults(
+                of=comparison.old.command,
+                same_inputs=comparison.same_inputs,
+                tolerance_share=tolerance,
+                numbers=len(comparison.numbers),
+                changed=len(changed),
+                changes=tuple(_number(comparison, one) for one in changed),
+                answers=tuple(_text_of(one) for one in comparison.answers),
+                asked=tuple(_text_of(one) for one in comparison.asked),
+                only=tuple(
+                    LoneRow(one.study or None, one.name, one.side) for one in comparison.only
+                ),
+                gates=tuple(gate.outcome() for gate in gates),
+            )
+        ),
         tables=tables,
         answer=(
             *_answer(comparison, matter, others, tolerance, top),
@@ -134,7 +143,7 @@ def report_of(
             InputFile(str(one.path), one.sha256, len(one.studies))
             for one in (comparison.old, comparison.new)
         ),
-        parameters={"tolerance": tolerance, "top": top},
+        parameters=plain(DiffParameters(tolerance, top)),
         headline=headline_of(comparison, matter, len(changed), tolerance),
         warnings=tuple(warnings),
     )
@@ -361,18 +370,18 @@ def _percent(tolerance: float) -> str:
     return f"{100 * tolerance:g}%"
 
 
-def _plain(comparison: DocumentDiff, one: Change) -> dict[str, Any]:
-    return {
-        "about": _subject(comparison, one)[0] or None,
-        "study": one.study or None,
-        "field": one.address,
-        "old": one.old,
-        "new": one.new,
-        "change": one.change,
-        "change_share": one.share,
-        "unit": one.unit or None,
-    }
+def _number(comparison: DocumentDiff, one: Change) -> ChangedNumber:
+    return ChangedNumber(
+        about=_subject(comparison, one)[0] or None,
+        study=one.study or None,
+        field=one.address,
+        old=one.old,
+        new=one.new,
+        change=one.change,
+        change_share=one.share,
+        unit=one.unit or None,
+    )
 
 
-def _told(one: Differs) -> dict[str, Any]:
-    return {"study": one.study or None, "name": one.name, "old": one.old, "new": one.new}
+def _text_of(one: Differs) -> ChangedText:
+    return ChangedText(one.study or None, one.name, one.old, one.new)

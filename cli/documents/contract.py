@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.documents.study import Document
 from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION, written_json
+from gpuplan.cli.results.report import ReportedStudy, ReportResults
 
 
 def as_json(document: Document) -> str:
     """Return the contract: each study as its command writes it, with its name and headline."""
-    contract = {
-        "schema_version": JSON_SCHEMA_VERSION,
-        "command": "report",
-        "title": document.title,
-        "time": document.time,
-        "inputs": document.inputs,
-        "gates": [gate.summary() for gate in document.gates],
-        "studies": [
-            {
-                "name": study.name,
-                "arguments": list(study.arguments),
-                "headline": study.headline,
-                **study.contract,
-            }
-            for study in document.studies
-        ],
-        "warnings": list(document.notes),
-        "gpuplan_version": document.version,
-    }
-    return written_json(contract)
+    results = plain(
+        ReportResults(
+            title=document.title,
+            time=document.time,
+            inputs=msgspec.convert(document.inputs, tuple[InputFile, ...]),
+            gates=tuple(gate.outcome() for gate in document.gates),
+            warnings=document.notes,
+            gpuplan_version=document.version,
+        )
+    )
+    last = {name: results.pop(name) for name in ("warnings", "gpuplan_version")}
+    studies = [
+        {**plain(ReportedStudy(study.name, study.arguments, study.headline)), **study.contract}
+        for study in document.studies
+    ]
+    head = {"schema_version": JSON_SCHEMA_VERSION, "command": "report"}
+    return written_json({**head, **results, "studies": studies, **last})

@@ -18,6 +18,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from gpuplan.analysis.input_files import InputFile
+from gpuplan.cli.documents.view import TITLES
 
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
 Schema = dict[str, Any]
@@ -43,7 +44,13 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.analysis.ingest.ingest import IngestAccount
     from gpuplan.analysis.prices.results import PricesResults
     from gpuplan.analysis.synth.write import SynthResults
+    from gpuplan.cli.results.diff import DiffParameters, DiffResults
+    from gpuplan.cli.results.listing import ListParameters, ListResults
+    from gpuplan.cli.results.run import RunParameters, RunResults
+    from gpuplan.planner.sharing.profile_results import ProfileResults
+    from gpuplan.planner.sharing.sharing_results import CoscalingResults, PlacementResults
     from gpuplan.planner.studies.bill import BillParameters, BillResults
+    from gpuplan.planner.studies.calibrate import CalibrateParameters
     from gpuplan.planner.studies.characterize import (
         CharacterizeParameters,
         CharacterizeResults,
@@ -52,9 +59,22 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.forecast_request import ForecastParameters
     from gpuplan.planner.studies.forecast_results import ForecastResults
     from gpuplan.planner.studies.ingest import IngestParameters
+    from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
     from gpuplan.planner.studies.prices import PricesParameters
+    from gpuplan.planner.studies.profile import ProfileParameters
+    from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
+    from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
+    from gpuplan.planner.studies.share_results import ShareParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
+    from gpuplan.planner.studies.sweep import SweepParameters
     from gpuplan.planner.studies.synth import SynthParameters
+    from gpuplan.planner.studies.whatif_results import (
+        ValidationResults,
+        WhatIfParameters,
+        WhatIfResults,
+    )
+    from gpuplan.planner.sweep.result_types import SweepResults
+    from gpuplan.planner.twin.calibration_results import CalibrateResults
 
     return {
         "ingest": (IngestParameters, (IngestAccount,)),
@@ -62,6 +82,17 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "synth": (SynthParameters, (SynthResults,)),
         "bill": (BillParameters, (BillResults,)),
         "size": (SizeParameters, (SizeResults,)),
+        "sweep": (SweepParameters, (SweepResults,)),
+        "run": (RunParameters, (RunResults,)),
+        "list": (ListParameters, (ListResults,)),
+        "diff": (DiffParameters, (DiffResults,)),
+        "pareto": (ParetoParameters, (ParetoResults, MixResults)),
+        "simulate": (SimulateParameters, (SimulateResults,)),
+        "compare": (CompareParameters, (CompareResults,)),
+        "calibrate": (CalibrateParameters, (CalibrateResults,)),
+        "whatif": (WhatIfParameters, (WhatIfResults, ValidationResults)),
+        "profile": (ProfileParameters, (ProfileResults,)),
+        "share": (ShareParameters, (PlacementResults, CoscalingResults)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }
@@ -83,6 +114,29 @@ def result_schema(command: str) -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:gpuplan:schema:1:{command}",
         "title": f"What gpuplan {command} writes as JSON",
+        "type": "object",
+        "properties": described,
+        "required": sorted(described),
+    }
+
+
+def report_schema() -> Schema:
+    """Return the schema of ``report.json``, which has the JSON output of each of its studies."""
+    from gpuplan.cli.results.report import ReportedStudy, ReportResults
+
+    results, study = type_schema(ReportResults), type_schema(ReportedStudy)
+    study["required"] = sorted([*study["required"], "command"])
+    study["anyOf"] = [{"$ref": f"urn:gpuplan:schema:1:{command}"} for command in TITLES]
+    described = {
+        "schema_version": {"const": 1},
+        "command": {"const": "report"},
+        **results["properties"],
+        "studies": {"type": "array", "minItems": 1, "items": study},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:gpuplan:schema:1:report",
+        "title": "What gpuplan report and gpuplan run write as report.json",
         "type": "object",
         "properties": described,
         "required": sorted(described),
@@ -119,7 +173,7 @@ def _inlined(schema: Any, known: dict[str, Any], types: dict[str, type]) -> Any:
             found[key] = _inlined(schema[key], known, types)
     if "prefixItems" in schema:
         found["prefixItems"] = [_inlined(one, known, types) for one in schema["prefixItems"]]
-    for key in ("enum", "minItems", "maxItems", "format"):
+    for key in ("enum", "minItems", "maxItems", "format", "pattern"):
         if key in schema:
             found[key] = schema[key]
     kind = schema.get("type")
@@ -132,20 +186,26 @@ def _inlined(schema: Any, known: dict[str, Any], types: dict[str, type]) -> Any:
 
 def _any_of(schemas: list[Schema]) -> Schema:
     """Return the schema of a value that may be of several types, in one where that can be."""
-    if len(schemas) == 1:
+    if all(schema == schemas[0] for schema in schemas[1:]):
         return schemas[0]
     merged: Schema = {}
     kinds: set[str] = set()
     for schema in schemas:
         own = schema.get("type", [])
         kinds |= {own} if isinstance(own, str) else set(own)
-    objects = [one["properties"] for one in schemas if "properties" in one]
     for schema in schemas:
         merged |= {key: value for key, value in schema.items() if key != "type"}
+    for key in ("items", "additionalProperties"):
+        if key in merged:
+            merged[key] = _any_of([one[key] for one in schemas if key in one])
+    objects = [one for one in schemas if "properties" in one]
     if len(objects) > 1:
-        merged["properties"] = {key: value for each in objects for key, value in each.items()}
-        required = [set(one["required"]) for one in schemas if "properties" in one]
-        merged["required"] = sorted(set.intersection(*required))
+        known = dict.fromkeys(name for one in objects for name in one["properties"])
+        merged["properties"] = {
+            name: _any_of([one["properties"][name] for one in objects if name in one["properties"]])
+            for name in known
+        }
+        merged["required"] = sorted(set.intersection(*(set(one["required"]) for one in objects)))
     if "enum" in merged and "null" in kinds:
         merged["enum"] = [*merged["enum"], None]
     return {"type": sorted(kinds), **merged}
@@ -193,12 +253,13 @@ def _dataclasses(kind: Any) -> Iterator[type]:
 
 def written_schema(command: str) -> str:
     """Return the text of a schema file."""
-    return json.dumps(result_schema(command), indent=1, ensure_ascii=False) + "\n"
+    schema = report_schema() if command == "report" else result_schema(command)
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 def main() -> None:
     """Write the schemas."""
-    for command in typed_results():
+    for command in ("report", *typed_results()):
         (FOLDER / f"{command}.json").write_text(written_schema(command), encoding="utf-8")
 
 

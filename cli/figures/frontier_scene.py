@@ -109,8 +109,8 @@ def scene_of(study: FrontierStudy) -> Scene:
         recorded=None if record is None else (record.gpus, record.mean_jct_s),
         curves=list(curves.items()),
         timeline=[
-            (row["time_h"], row["mean_gpus"], row["peak_gpus"])
-            for row in ([] if shown.replayed is None else shown.replayed.timeline())
+            (one.time_h, one.mean_gpus, one.peak_gpus)
+            for one in (() if shown.replayed is None else shown.replayed.timeline())
         ],
         timeline_of=f"{which}, {show_gpus(shown.plan.budget_gpus)} GPUs on average",
         usd_per_month=None if study.price is None else study.usd_per_month(1.0),
@@ -150,8 +150,8 @@ def scene_of_types(study: TypedStudy) -> Scene:
             if point.replayed is not None
         ],
         timeline=[
-            (row["time_h"], row["mean_usd_per_h"], row["peak_usd_per_h"])
-            for row in ([] if shown.replayed is None else shown.replayed.timeline())
+            (one.time_h, one.mean_usd_per_h, one.peak_usd_per_h)
+            for one in (() if shown.replayed is None else shown.replayed.timeline())
         ],
         timeline_unit="$/h",
         timeline_of=f"{'the best trade-off' if shown is study.knee else 'the budget'}, "

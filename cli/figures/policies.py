@@ -22,6 +22,7 @@ from matplotlib.ticker import (
 )
 from numpy.lib.stride_tricks import sliding_window_view
 
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.lending import draw_lending, lending_outcomes, lending_rows
@@ -188,8 +189,8 @@ def _costs(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
     axes.set_title("What it costs")
     figure = axes.figure
     assert isinstance(figure, Figure)
-    costs = [one.results["cost_usd"] for one in found.outcomes]
-    parts = [cost_by_kind(one.results) for one in found.outcomes]
+    costs = [one.results.cost_usd for one in found.outcomes]
+    parts = [cost_by_kind(plain(one.results)) for one in found.outcomes]
     places = range(len(costs))
     begin = np.zeros(len(costs))
     paid = [kind for kind in KINDS if any(part[kind] for part in parts)]
@@ -214,7 +215,7 @@ def _costs(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
     figure.legend(swatches, paid, loc="outside lower right", ncols=3)
     texts = [
         axes.annotate(
-            f"{show_usd(cost)}, mean {show_duration(one.results['mean_jct_s'])}",
+            f"{show_usd(cost)}, mean {show_duration(one.results.mean_jct_s)}",
             (cost, place),
             xytext=(4, 0),
             textcoords="offset points",

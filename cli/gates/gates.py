@@ -33,6 +33,9 @@ UNCHECKED = "name a field and a row that have a value, or add --allow-unchecked 
 WRITTEN = "the result itself has been written"
 
 
+GateState = Literal["passed", "warned", "failed", "unchecked", "error"]
+
+
 class GateFailed(GpuplanError):
     """A ``--fail-if`` condition holds, or could not be checked."""
 
@@ -73,7 +76,7 @@ class GateResult:
         return self.state in ("failed", "error")
 
     @property
-    def state(self) -> Literal["passed", "warned", "failed", "unchecked", "error"]:
+    def state(self) -> GateState:
         """``unchecked`` without a value or a row, ``error`` without such a field."""
         if not self.path:
             return "error"
@@ -83,16 +86,33 @@ class GateResult:
             return "passed"
         return "warned" if self.only_warns else "failed"
 
-    def summary(self) -> dict[str, Any]:
-        """Return everything as plain values, for JSON."""
-        return {
-            "condition": self.condition,
-            "state": self.state,
-            "path": self.path or None,
-            "value": self.value,
-            "limit": self.limit,
-            "detail": self.detail,
-        }
+    def outcome(self) -> GateOutcome:
+        """Return what JSON has."""
+        path = self.path or None
+        return GateOutcome(self.condition, self.state, path, self.value, self.limit, self.detail)
+
+
+@dataclass(frozen=True, slots=True)
+class GateOutcome:
+    """What came of a condition, as JSON has it.
+
+    Attributes:
+        condition: as given.
+        state: failed: the condition holds; unchecked: the field has no value; error: there is no
+            such field.
+        path: the field that was meant; null if there is no such field.
+        value: of the field, of several rows the one furthest beyond the limit or nearest to it.
+        limit: in the unit of the field.
+        detail: the field with its row, its value and the limit as people read them, or what is
+            wrong.
+    """
+
+    condition: str
+    state: GateState
+    path: str | None
+    value: float | None
+    limit: float | None
+    detail: str
 
 
 def check(

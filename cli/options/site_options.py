@@ -11,7 +11,7 @@ import typer
 from gpuplan.cli.options.log_choice import READING_PANEL
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.site.document import SiteDocument
+    from gpuplan.planner.studies.calibrate import CalibrateRequest
     from gpuplan.simkit.cluster_shape import ClusterShape
 
 SITE_PANEL = "The site"
@@ -91,37 +91,27 @@ class SiteChoice:
         ),
     ] = 2.0
 
-    @property
-    def zone(self) -> str:
-        """The zone. Raises `UsageError` for one that is not known."""
-        if self.time_zone is None:
-            return "UTC"
-        from gpuplan.analysis.reading.times import check_zone
+    def request(self, log: Path, *, advice: bool) -> CalibrateRequest:
+        """Return the request of ``gpuplan calibrate``. Raises `UsageError`."""
+        from gpuplan.planner.studies.calibrate import CalibrateRequest
 
-        return check_zone(self.time_zone)
+        return CalibrateRequest(
+            trace=log,
+            slurm_conf=self.slurm_conf,
+            scontrol=tuple(self.scontrol or ()),
+            sacctmgr=tuple(self.sacctmgr or ()),
+            sshare=self.sshare,
+            shape=self._shape(),
+            cluster=self.cluster,
+            infer=self.infer,
+            time_zone=self.time_zone,
+            warmup_s=self._warmup_s(),
+            warmup=self.warmup,
+            limit_factor=self.limit_factor,
+            advice=advice,
+        )
 
-    def files(self) -> list[Path]:
-        """Return the files that the options name."""
-        found = [self.slurm_conf, self.sshare, *(self.scontrol or ()), *(self.sacctmgr or ())]
-        return [path for path in found if path is not None]
-
-    def document(self) -> SiteDocument:
-        """Read the files. Raises `InputError`."""
-        from gpuplan.analysis.site.document import SiteDocument
-        from gpuplan.analysis.site.dumps import read_dump
-        from gpuplan.analysis.site.slurm_conf import read_slurm_conf
-
-        document = SiteDocument()
-        if self.slurm_conf is not None:
-            document.merge(read_slurm_conf(self.slurm_conf))
-        for path in (*(self.scontrol or ()), *(self.sacctmgr or ())):
-            document.merge(read_dump(path, self.zone))
-        if self.sshare is not None:
-            document.merge(read_dump(self.sshare, self.zone))
-        return document
-
-    def shape(self) -> ClusterShape | None:
-        """Return the shape of ``--cluster``. Raises `UsageError`."""
+    def _shape(self) -> ClusterShape | None:
         if self.cluster is None:
             return None
         from gpuplan.analysis.errors import UsageError
@@ -132,24 +122,9 @@ class SiteChoice:
         except ValueError as error:
             raise UsageError(f"--cluster {error}") from error
 
-    def warmup_s(self) -> int | None:
-        """Return the seconds of ``--warmup``. Raises `UsageError`."""
+    def _warmup_s(self) -> int | None:
         if self.warmup is None:
             return None
         from gpuplan.cli.formats.units import parse_duration
 
         return round(parse_duration(self.warmup, "--warmup"))
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what goes under ``parameters`` in the JSON output."""
-        return {
-            "slurm_conf": None if self.slurm_conf is None else str(self.slurm_conf),
-            "scontrol": [str(path) for path in self.scontrol or ()],
-            "sacctmgr": [str(path) for path in self.sacctmgr or ()],
-            "sshare": None if self.sshare is None else str(self.sshare),
-            "cluster": self.cluster,
-            "infer": self.infer,
-            "time_zone": self.time_zone,
-            "warmup": self.warmup,
-            "limit_factor": self.limit_factor,
-        }

@@ -51,5 +51,5 @@ def parse_reference_points(texts: Sequence[str]) -> list[Mark]:
 
 def reference_point_tables(references: ReferencePoints) -> Iterator[Table]:
     """Yield one row per known point."""
-    rows = [[row[column.key] for column in COLUMNS] for row in references.summary()]
+    rows = [[getattr(row, column.key) for column in COLUMNS] for row in references.results()]
     yield Table("Known points (--mark) vs. the planned optimum", COLUMNS, rows)

@@ -88,14 +88,14 @@ def _cell(point: BaselinePoint, key: str) -> Any:
         return Shown(point.knob, _knob(point))
     if key.startswith("planned_") and key != "planned_weighted_mean_jct_s":
         planned = point.planned
-        return None if planned is None else planned.summary()[key.removeprefix("planned_")]
-    return point.summary()[key]
+        return None if planned is None else getattr(planned.results(), key.removeprefix("planned_"))
+    return getattr(point.results(), key)
 
 
 def _knob(point: BaselinePoint) -> str:
     if point.knob is None:
         return ""
-    known = point.summary()["knob_is"]
+    known = point.results().knob_is
     return KNOBS[known].format(point.knob) if known in KNOBS else f"target {point.knob:.0%}"
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
+from gpuplan.analysis.plain import fields_of
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.shapes import shapes_table, timeline_row
 from gpuplan.cli.formats.units import show_count, show_duration, show_share, show_usd
@@ -28,7 +31,7 @@ def study_tables(study: FrontierStudy) -> Iterator[Table]:
     if study.cluster is not None:
         yield replay_table(study)
     if study.shown.replayed is not None:
-        mean = [row["mean_gpus"] for row in study.shown.replayed.timeline()]
+        mean = [period.mean_gpus for period in study.shown.replayed.timeline()]
         of = f"{which(study)}, {show_gpus(study.shown.plan.budget_gpus)} GPUs on average"
         yield shapes_table(f"Over time ({of})", [timeline_row("GPUs rented, mean", mean)])
     points = shown_widths(study.by_request, study.points, study.shown)
@@ -46,16 +49,20 @@ def which(study: FrontierStudy, point: Point | None = None) -> str:
 
 def points_table(study: FrontierStudy) -> Table:
     """Return one row per budget; its CSV also has the replay."""
+    from gpuplan.planner.studies.frontier_results import point_results
+
     rows = []
     columns = tuple(_columns(study))
     for point in study.points:
-        row = study.row(point)
+        found = point_results(study, point)
+        row = fields_of(found)
         for end, jct_s in zip(("low", "high"), point.ends_jct_s, strict=False):
             row[f"mean_jct_s_at_{end}_end"] = Shown(None, "too few") if jct_s is None else jct_s
         target = point.target_jct_s
         requested = "budget" if target is None else f"JCT {show_duration(target)}"
         row["target_jct_s"] = Shown(target, requested)
-        row |= {f"replayed_{key}": value for key, value in row.get("replay", {}).items()}
+        if found.replay is not UNSET:
+            row |= {f"replayed_{key}": value for key, value in fields_of(found.replay).items()}
         rows.append([row[column.key] for column in columns])
     title = "What each budget buys"
     if not study.is_exact:
@@ -140,7 +147,7 @@ def rented(cluster: RentedCluster) -> str:
 
 def _row(study: FrontierStudy, plan: Plan, replayed: ReplayedPlan) -> dict[str, Any]:
     """Return the cells of one budget by column."""
-    replay, row = replayed.replay, replayed.summary()
+    replay, row = replayed.replay, fields_of(replayed.results())
     row["budget_gpus"] = plan.budget_gpus
     ratio = replay.peak_over_rented
     times = "" if ratio is None else f" ({ratio:.1f}x)"

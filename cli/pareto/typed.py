@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.plain import fields_of
 from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.shapes import shapes_table, timeline_row
@@ -178,6 +179,8 @@ def typed_tables(study: TypedStudy) -> Iterator[Table]:
 
 def _points(study: TypedStudy) -> Table:
     """Return one row per budget."""
+    from gpuplan.planner.studies.frontier_results import mix_point_results
+
     columns = [
         Column("budget_usd_per_h", "budget ($/h)", show_usd),
         Column("budget_usd_per_month", "$/month", show_usd),
@@ -194,7 +197,7 @@ def _points(study: TypedStudy) -> Table:
     ]
     rows = []
     for point in study.points:
-        row = study.row(point)
+        row = fields_of(mix_point_results(study, point))
         row |= {f"used_gpus_{name}": gpus for name, gpus in row["used_gpus"].items()}
         target = point.target_jct_s
         row["target_jct_s"] = Shown(
@@ -223,7 +226,10 @@ def _replays(study: TypedStudy) -> Table:
     for point in study.points:
         if point.replayed is None:
             continue
-        row = {"budget_usd_per_h": point.plan.plan.budget_gpus, **point.replayed.summary()}
+        row = {
+            "budget_usd_per_h": point.plan.plan.budget_gpus,
+            **fields_of(point.replayed.results()),
+        }
         for name in study.prices:
             peak = point.replayed.peak_gpus.get(name, 0)
             text = "-"
@@ -287,9 +293,9 @@ def _over_time(study: TypedStudy, points: list[TypedPoint]) -> Iterator[Table]:
         if point.replayed is None:
             continue
         line = point.replayed.timeline()
-        rows = [timeline_row("dollars an hour, mean", [row["mean_usd_per_h"] for row in line])]
+        rows = [timeline_row("dollars an hour, mean", [one.mean_usd_per_h for one in line])]
         rows += [
-            timeline_row(f"{name} rented, mean", [row["mean_gpus"][name] for row in line])
+            timeline_row(f"{name} rented, mean", [one.mean_gpus[name] for one in line])
             for name in point.replayed.types
         ]
         yield shapes_table(f"Over time ({timeline_of(study, point)})", rows)

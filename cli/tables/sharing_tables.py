@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.words import counted
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_number, show_share, show_usd
-from gpuplan.planner.sharing.coscaling_study import CoscalingStudy, overloads, verdict
+from gpuplan.planner.sharing.coscaling_study import CoscalingStudy
 from gpuplan.planner.sharing.placement_study import PlacementStudy
+from gpuplan.planner.sharing.service_outcome import overloads
 
 MOST_FRONTIER = 20
 
@@ -35,7 +37,7 @@ def _gpus(value: float) -> str:
 
 def placement_tables(study: PlacementStudy) -> tuple[Table, ...]:
     """Return the table of policies."""
-    rows = study.summary()["policies"]
+    rows = plain(study.results().policies)
     columns = [
         Column("policy", "policy"),
         Column("gamma", "gamma", lambda value: f"{value:g}"),
@@ -58,12 +60,9 @@ def placement_headline(study: PlacementStudy) -> str:
         return f"Sharing saves no GPUs: the instances need {exclusive:,} either way."
     share = 1 - best.max_gpus / exclusive
     gamma = f" at gamma {best.gamma:g}" if len(study.request.gammas) > 1 else ""
-    month = ""
-    price = study.request.usd_per_gpu_h
-    if price is not None:
-        rows = study.summary()["policies"]
-        saved = next(row for row in rows if row["max_gpus"] == best.max_gpus)
-        month = f", {show_usd(saved['saved_usd_per_month'])} a month"
+    rows = study.results().policies
+    usd = next(row.saved_usd_per_month for row in rows if row.max_gpus == best.max_gpus)
+    month = "" if usd is None else f", {show_usd(usd)} a month"
     return (
         f"With shared GPUs ({best.policy}{gamma}) you need {best.max_gpus:,} instead of "
         f"{exclusive:,} ({100 * share:.1f}% fewer{month})."
@@ -72,7 +71,8 @@ def placement_headline(study: PlacementStudy) -> str:
 
 def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
     """Return the policies, the services, the verdict by cold start, and the frontier."""
-    rows = [one.summary(study.request.jobs) for one in study.main]
+    results = study.results()
+    rows = plain(results.policies)
     kept = [Column("training_kept_share", "training speed kept", show_share)]
     policies = _table(
         "Policies",
@@ -107,7 +107,7 @@ def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
         tables.append(_verdicts(study))
     if study.frontier:
         points = sorted(
-            (point.summary() for point in study.frontier),
+            plain(results.frontier),
             key=lambda row: (row["max_gpus"], row["worst_violation_rate"]),
         )
         for row in points:
@@ -175,12 +175,12 @@ def coscaling_warnings(study: CoscalingStudy) -> tuple[str, ...]:
             f"{service.name}: demand reaches {service.peak_demand_over_capacity:.1f} times the "
             f"registered capacity for up to {service.longest_overload_s:,} s, and vertical "
             f"scaling gives at most {service.headroom:.1f} times"
-            for service in overloads(one)
+            for service in overloads(one.functions)
         ]
-    calm = [verdict(row) for row in study.outcomes]
-    if len({tuple(one["fewest_violations"]) for one in calm}) > 1:
+    calm = study.results().verdicts
+    if len({one.fewest_violations for one in calm}) > 1:
         text = "; ".join(
-            f"{one['cold_start_s']:g} s: {' and '.join(one['fewest_violations'])}" for one in calm
+            f"{one.cold_start_s:g} s: {' and '.join(one.fewest_violations)}" for one in calm
         )
         found.append(f"the policy with the fewest violations depends on the cold start ({text})")
     return tuple(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuplan.analysis.plain import fields_of
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import (
     show_between,
@@ -15,6 +16,7 @@ from gpuplan.cli.formats.units import (
     show_usd,
 )
 from gpuplan.planner.sweep.recommendation import Case
+from gpuplan.planner.sweep.results import reference_results, threshold_results
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import Sweep
 
@@ -77,7 +79,7 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
     marked = (*(Column(mark, "") for mark in MARKS), Column("", "note"))
     rows: list[list[Any]] = []
     for index, point in enumerate(found.points):
-        values, marks = found.described(point), found.marks(index)
+        values, marks = threshold_results(found, point), found.marks(index)
         words = [BEST_WORDS[mark] for mark in BEST_WORDS if marks[mark]]
         words += [MARKED] if point.is_fixed_at(marked_s) else []
         words += [] if marks["non_dominated"] else ["dominated"]
@@ -85,39 +87,40 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
             [
                 *(point.price_ratio, limit_of(point)),
                 *(row_name(point), point.policy, point.threshold_s),
-                *(values[column.key] for column in measured),
+                *(getattr(values, column.key) for column in measured),
                 *(marks[mark] for mark in MARKS),
                 ", ".join(words),
             ]
         )
     if found.rented is not None:
-        values = found.described(found.rented)
+        values = threshold_results(found, found.rented)
         rows.append(
             [
                 *(None, None, "all rented", "serverful_only", None),
-                *(values[column.key] for column in measured),
+                *(getattr(values, column.key) for column in measured),
                 *(
                     *(None for _ in MARKS),
                     "recommended" if found.cases[0].rented else "for comparison",
                 ),
             ]
         )
-    values = found.described(found.reference)
+    values = threshold_results(found, found.reference)
     is_best = found.cases[0].recommended is None and found.cases[0].rented is None
     note = "recommended" if is_best else "for comparison"
     rows.append(
         [
             *(None, None, "all serverless", "serverless_only", found.reference.threshold_s),
-            *(values[column.key] for column in measured),
+            *(getattr(values, column.key) for column in measured),
             *(*(None for _ in MARKS), note),
         ]
     )
     if found.against is not None:
-        reference_run, values = found.against, found.described(found.against)
+        reference_run = found.against
+        measures = fields_of(reference_results(found, reference_run))
         rows.append(
             [
                 *(None, None, TODAY, reference_run.label, None),
-                *(values.get(column.key) for column in measured),
+                *(measures.get(column.key) for column in measured),
                 *(
                     *(None for _ in MARKS),
                     reference_run.label

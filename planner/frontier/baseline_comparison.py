@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.plain import fields_of
 from gpuplan.planner.frontier.replay.replay import PlanReplay
+from gpuplan.planner.frontier.replay.results import ReplayResults
 from gpuplan.planner.frontier.replay.search import BudgetSearch, objective_s
 from gpuplan.planner.frontier.study import FrontierStudy
 from gpuplan.planner.registry import BASELINES, find_baseline
@@ -51,18 +52,51 @@ class BaselinePoint:
             return None
         return 1 - self.planned_weighted_mean_jct_s / self.weighted_mean_jct_s
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; keys are stable and carry their unit."""
-        return {
-            "baseline": self.baseline,
-            "knob": self.knob,
-            "knob_is": BASELINES[self.baseline].knob or None,
-            **self.replay.summary(),
-            "weighted_mean_jct_s": self.weighted_mean_jct_s,
-            "planned": None if self.planned is None else self.planned.summary(),
-            "planned_weighted_mean_jct_s": self.planned_weighted_mean_jct_s,
-            "jct_saving_share": self.jct_saving,
-        }
+    def results(self) -> BaselineResults:
+        """Return the numbers as JSON has them."""
+        return BaselineResults(
+            baseline=self.baseline,
+            knob=self.knob,
+            knob_is=BASELINES[self.baseline].knob or None,
+            **fields_of(self.replay.results()),
+            weighted_mean_jct_s=self.weighted_mean_jct_s,
+            planned=None if self.planned is None else self.planned.results(),
+            planned_weighted_mean_jct_s=self.planned_weighted_mean_jct_s,
+            jct_saving_share=self.jct_saving,
+        )
+
+
+@dataclass(frozen=True)
+class NamedBaseline:
+    """Which baseline was replayed.
+
+    Attributes:
+        baseline: its name.
+        knob: the value of its parameter; null where it has none.
+        knob_is: what this parameter is.
+    """
+
+    baseline: str
+    knob: float | None
+    knob_is: str | None
+
+
+@dataclass(frozen=True)
+class BaselineResults(ReplayResults, NamedBaseline):  # in JSON the name comes first
+    """A baseline at one value of its parameter, and the plan to compare it with.
+
+    Attributes:
+        weighted_mean_jct_s: mean completion time, each job counted by the weight of its class.
+        planned: replay of the evaluated plan with the least mean completion time that rents no
+            more GPUs; null where all rent more.
+        planned_weighted_mean_jct_s: its weighted mean.
+        jct_saving_share: of the weighted mean completion time, saved by the plan.
+    """
+
+    weighted_mean_jct_s: float
+    planned: ReplayResults | None
+    planned_weighted_mean_jct_s: float | None
+    jct_saving_share: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +118,9 @@ class BaselineComparison:
         """Its name among the results."""
         return "baselines"
 
-    def summary(self) -> list[dict[str, Any]]:
-        """Return one entry per baseline and value of its knob."""
-        return [point.summary() for point in self.points]
+    def results(self) -> tuple[BaselineResults, ...]:
+        """Return one entry per baseline and value of its knob, as JSON has them."""
+        return tuple(point.results() for point in self.points)
 
 
 def names_of(asked: Sequence[str]) -> tuple[str, ...]:

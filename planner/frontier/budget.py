@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, log
+from math import ceil
 from typing import TypeVar
 
 import numpy as np
@@ -139,7 +139,6 @@ def within(budget: Budget, at: Callable[[float], Made], value: float, least: str
 
 
 SWEEP_POINTS = 8
-Point = TypeVar("Point")
 
 
 def sweep(solved: Solved, frontier: Frontier) -> list[Plan]:
@@ -190,19 +189,3 @@ def refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]
         raise UsageError(
             f"--method {method} needs one speedup, not a range\n  next: --speedup {speedup.name}"
         )
-
-
-def shown_of(
-    points: Sequence[Point], knee: Point, by_request: bool, budget: Callable[[Point], float]
-) -> Point:
-    """Return the point to show first: the requested one closest to the knee, or the knee.
-
-    Args:
-        points: for the requested budgets, or of a sweep.
-        knee: where the frontier bends most.
-        by_request: whether the points were requested.
-        budget: of a point.
-    """
-    if not by_request and len(points) > 1:
-        return knee
-    return min(points, key=lambda point: abs(log(budget(point) / budget(knee))))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.planner.frontier.study import FrontierStudy
@@ -46,6 +45,25 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkResults:
+    """A known point, as JSON has it.
+
+    Attributes:
+        name: as given.
+        gpus: that it rents or has on average.
+        mean_jct_s: its mean completion time.
+        optimal_mean_jct_s: of the optimal plan at the same GPUs; null if these are too few.
+        optimal_gpus: least budget for the same mean completion time; null if none reaches it.
+    """
+
+    name: str
+    gpus: float
+    mean_jct_s: float
+    optimal_mean_jct_s: float | None
+    optimal_gpus: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ReferencePoints:
     """The section of a study about known points."""
 
@@ -64,18 +82,18 @@ class ReferencePoints:
             "same jobs, and count GPUs alike",
         )
 
-    def summary(self) -> list[dict[str, Any]]:
-        """Return its results; keys are stable and carry their unit."""
-        return [
-            {
-                "name": point.mark.name,
-                "gpus": point.mark.gpus,
-                "mean_jct_s": point.mark.jct_s,
-                "optimal_mean_jct_s": point.optimal_jct_s,
-                "optimal_gpus": point.optimal_gpus,
-            }
+    def results(self) -> tuple[MarkResults, ...]:
+        """Return the points as JSON has them."""
+        return tuple(
+            MarkResults(
+                name=point.mark.name,
+                gpus=point.mark.gpus,
+                mean_jct_s=point.mark.jct_s,
+                optimal_mean_jct_s=point.optimal_jct_s,
+                optimal_gpus=point.optimal_gpus,
+            )
             for point in self.points
-        ]
+        )
 
 
 def reference_points_of(study: FrontierStudy, references: Sequence[Mark]) -> ReferencePoints:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import polars as pl
@@ -18,22 +18,21 @@ from gpuplan.planner.frontier.budget import (
     plan_of,
     refuse_others,
     requested_jct,
-    shown_of,
     sweep,
 )
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
+from gpuplan.planner.frontier.model.job_classes import workload_of
 from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.frontier.points import BudgetPoint, BudgetStudy
 from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan, replay_and_measure
 from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay
 from gpuplan.planner.frontier.replay.search import OVER, BudgetSearch, Candidate
 from gpuplan.planner.frontier.replay.todays_peak import TodaysPeak
 from gpuplan.planner.speedup.model import SpeedupModel
-from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.time import HOUR_S
 
 EXACT = "exact"
@@ -53,88 +52,49 @@ class Section(Protocol):
     def notes(self) -> Sequence[str]:
         """Caveats for the reader."""
 
-    def summary(self) -> Any:
-        """Return its results; keys are stable and carry their unit."""
+    def results(self) -> Any:
+        """Return its results as JSON has them: a dataclass, or several."""
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """The plan for one of the requested budgets.
+class Point(BudgetPoint[Plan, ReplayedPlan, Candidate]):
+    """The plan for one of the requested budgets, on one GPU type.
+
+    `inside` is only looked for at the `MOST_INSIDE` budgets that are exceeded most.
 
     Attributes:
-        plan: the plan.
         ends_jct_s: mean completion time at the same budget, in GPUs, with the speedups at the two
             ends of the assumed range; None at an end where the budget cannot keep up.
-        target_jct_s: the mean completion time it is the least budget for; None where the budget
-            itself was requested.
-        replayed: the plan replayed; None without a replay.
-        inside: the best smaller budget with a replay within this one; None if this one was not
-            requested, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
-            are exceeded most.
-        requested: the budget or completion time as requested; None for a sweep of the frontier.
         within_peak: a replay at this budget with no more GPUs at once than the log ever held; None
             without a replay, without a log of GPUs in use, or if the budget cannot keep up so.
     """
 
-    plan: Plan
     ends_jct_s: tuple[float | None, ...] = ()
-    target_jct_s: float | None = None
-    replayed: ReplayedPlan | None = None
-    inside: Candidate | None = None
-    requested: str | None = None
     within_peak: PlanReplay | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FrontierStudy:
-    """A frontier and the requested points.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierStudy(BudgetStudy[Frontier, Point]):
+    """A frontier on one GPU type and the requested points.
 
     Attributes:
-        workload: the job classes of the trace.
-        speedup: the speedups assumed or measured.
-        frontier: the optimum at every budget.
         ends: the frontiers at the two ends of a range of speedups; empty without a range.
-        points: by budget, ascending.
-        knee: the optimal plan where the frontier bends most, and its replay.
         price: of a GPU-hour; None where not given.
-        by_request: whether the points were requested, and are not a sweep of the frontier.
         method: what made the plans of the points.
-        cluster: how GPUs were rented in the replays; None without replays.
-        notes: caveats for readers of the plans.
         sections: further parts.
-        today: what the log shows; None if no job has a run time and GPUs.
         mix: the GPU-hours on other GPU types than the one planned for; None if there are none.
     """
 
-    workload: ClassWorkload
-    speedup: SpeedupModel
-    frontier: Frontier
-    ends: tuple[Frontier, ...]
-    points: tuple[Point, ...]
-    knee: Point
+    ends: tuple[Frontier, ...] = ()
     price: Quote | None = None
-    by_request: bool = True
     method: str = EXACT
-    cluster: RentedCluster | None = None
-    notes: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
-    today: Today | None = None
     mix: GpuMix | None = None
-
-    @property
-    def now_gpus(self) -> float | None:
-        """Today's GPU-hours over the hours in which jobs arrive: the base of budgets and loads."""
-        return None if self.today is None else self.today.at_arrival_rate().usage.mean_gpus
 
     @property
     def is_exact(self) -> bool:
         """Return whether the plans are those of the frontier."""
         return self.method == EXACT
-
-    @property
-    def shown(self) -> Point:
-        """The point to show first: the requested one closest to the knee, or the knee."""
-        return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.budget_gpus)
 
     @property
     def mean_rescale_s(self) -> float:
@@ -193,120 +153,9 @@ class FrontierStudy:
             return None
         return self.frontier.mean_jct_at(gpus)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the results of the JSON output; keys are stable and carry their unit."""
-        frontier, workload = self.frontier, self.workload
-        classes = frontier.classes
-        ends = zip(self.speedup.ends or (), self.ends, strict=True)
-        return {
-            "jobs": workload.jobs,
-            "horizon_h": workload.horizon_h,
-            "speedup": {"name": self.speedup.name, "origin": self.speedup.origin},
-            "rescale": {
-                "origin": workload.rescale_origin,
-                "mean_s": self.mean_rescale_s,
-            },
-            "method": self.method,
-            "price_usd_per_gpu_h": None if self.price is None else self.price.usd_per_gpu_h,
-            "price": None if self.price is None else self.price.summary(),
-            "today": None if self.today is None else self.today.summary(),
-            "gpu_mix": None if self.mix is None else self.mix.summary(),
-            "recorded": self.recorded(),
-            "max_gpus_per_job": frontier.widest,
-            "load_gpus": frontier.load_gpus,
-            "min_budget_gpus": frontier.min_budget,
-            "saturation_budget_gpus": frontier.saturation_budget,
-            "max_mean_jct_s": float(frontier.mean_jct_s[0]),
-            "least_mean_jct_s": float(frontier.mean_jct_s[-1]),
-            "one_gpu_mean_jct_s": frontier.one_gpu_jct_s,
-            "speedup_ends": [
-                {
-                    "name": model.name,
-                    "load_gpus": end.load_gpus,
-                    "min_budget_gpus": end.min_budget,
-                    "saturation_budget_gpus": end.saturation_budget,
-                }
-                for model, end in ends
-            ],
-            "cluster": None if self.cluster is None else asdict(self.cluster),
-            "knee": self._row_and_widths(self.knee),
-            "points": [self._row_and_widths(point) for point in self.points],
-            "classes": [
-                {
-                    "job_class": c.name,
-                    "jobs": c.jobs,
-                    "arrivals_per_h": c.rate_per_h,
-                    "mean_work_gpu_h": float(c.work_h.sum()),
-                    "load_gpus": c.load_gpus,
-                    "weight": c.weight,
-                    "epochs": int(c.work_h.size),
-                    "rescale_s": HOUR_S * c.rescale_h,
-                }
-                for c in classes
-            ],
-            "timeline": [] if self.shown.replayed is None else self.shown.replayed.timeline(),
-            **{section.key: section.summary() for section in self.sections},
-        }
-
-    def recorded(self) -> dict[str, Any] | None:
-        """Return how the jobs ran as recorded, and the best plan for the GPUs they held."""
-        record = self.workload.record
-        if record is None:
-            return None
-        return {
-            "mean_run_s": record.mean_run_s,
-            "mean_queue_s": record.mean_queue_s,
-            "jobs_with_queue": record.queues,
-            "mean_jct_s": record.mean_jct_s,
-            "gpus": record.gpus,
-            "best_mean_jct_s_at_these_gpus": self.least_mean_jct_s(record.gpus),
-        }
-
     def to_frame(self) -> pl.DataFrame:
         """Return one row per point, class, epoch and width."""
         return pl.concat([point.plan.to_frame() for point in self.points])
-
-    def row(self, point: Point) -> dict[str, Any]:
-        """Return all facts about a point except its widths; keys are stable, with their unit."""
-        plan = point.plan
-        row = plan.summary()
-        row["budget_x_load"] = plan.budget_gpus / plan.load_gpus
-        row["mean_jct_over_one_gpu"] = plan.mean_jct_s / self.frontier.one_gpu_jct_s
-        row["optimal_mean_jct_s"] = self.least_mean_jct_s(plan.budget_gpus)
-        for step, more in self.steps(plan.budget_gpus).items():
-            row[f"next_{step}_saves_s"] = self.frontier.saved_s(plan.budget_gpus, more)
-        if self.price is not None:
-            row["usd_per_month"] = self.usd_per_month(plan.used_gpus)
-            row["marginal_jct_s_per_100_usd_month"] = (
-                plan.marginal_jct_s_per_gpu * 100 / self.usd_per_month(1.0)
-            )
-        if point.ends_jct_s:
-            row["ends_mean_jct_s"] = list(point.ends_jct_s)
-        row["target_jct_s"] = point.target_jct_s
-        row["requested"] = point.requested
-        if point.replayed is not None:
-            row["replay"] = point.replayed.summary()
-            row["replay"]["over_budget_share"] = self.over_budget(point)
-            row["replay"]["inside_budget"] = None if point.inside is None else asdict(point.inside)
-            if self.price is not None:
-                billed = self.usd_per_month(point.replayed.replay.billed_gpus)
-                row["replay"]["billed_usd_per_month"] = billed
-        within = point.within_peak
-        row["replay_within_today_peak"] = (
-            None
-            if within is None or self.today is None
-            else {
-                "today_peak_gpus": self.today.usage.peak_gpus,
-                "mean_jct_s": within.mean_jct_s,
-                "p95_jct_s": percentile(within.jct_s, 95),
-                "rented_gpus": within.rented_gpus,
-                "peak_gpus": within.peak_gpus,
-            }
-        )
-        return row
-
-    def _row_and_widths(self, point: Point) -> dict[str, Any]:
-        return self.row(point) | {"widths": [a.summary() for a in point.plan.widths]}
 
 
 def study_frontier(
@@ -387,7 +236,14 @@ def study_frontier(
         if replayed is not None and progress is not None:
             progress(0.5 + 0.5 * tried / (len(plans) + 1))  # the knee is one more
         within = None if peak is None or replayed is None else peak.replay(plan, replayed.replay)
-        return Point(plan, at_ends, target_s, replayed, requested=requested, within_peak=within)
+        return Point(
+            plan=plan,
+            target_jct_s=target_s,
+            replayed=replayed,
+            requested=requested,
+            ends_jct_s=at_ends,
+            within_peak=within,
+        )
 
     searched = getattr(solved, "searched", "")
     study = FrontierStudy(

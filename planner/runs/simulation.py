@@ -43,10 +43,6 @@ class Simulation:
     run: Run
     lines: Callable[[], TimeLines]
 
-    def summary(self) -> dict[str, Any]:
-        """Return the headline numbers."""
-        return {"policy": self.policy} | self.results
-
     @property
     def frame(self) -> pl.DataFrame:
         """One row per job, made anew each time."""

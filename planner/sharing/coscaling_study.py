@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.words import counted
-from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.sharing.coscaling import ServiceRun, SharingRun, run_sharing
+from gpuplan.planner.sharing.service_outcome import outcome_of
+from gpuplan.planner.sharing.sharing_results import (
+    ColdStartPolicy,
+    ColdStartVerdict,
+    CoscalingResults,
+    CoscalingRow,
+    FrontierPoint,
+    FunctionOutcome,
+    TrainingOutcome,
+)
+from gpuplan.simkit.sharing.coscaling import SharingRun, run_sharing
 from gpuplan.simkit.sharing.horizontal import EAGER, HorizontalRules
 from gpuplan.simkit.sharing.policies import (
     DILU,
@@ -86,31 +93,6 @@ class SharingRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionOutcome:
-    """What a service saw under a policy; see `summary` for the fields of JSON."""
-
-    name: str
-    requests: int
-    unfinished: int
-    violation_rate: float
-    p50_s: float | None
-    p95_s: float | None
-    slo_s: float
-    cold_starts: int
-    instance_s: float
-    quota_s: float
-    peak_demand_over_capacity: float
-    headroom: float
-    longest_overload_s: int
-
-    def summary(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        own = {name: getattr(self, name) for name in self.__slots__}
-        own["p95_over_slo"] = None if self.p95_s is None else self.p95_s / self.slo_s
-        return own
-
-
-@dataclass(frozen=True, slots=True)
 class SharingOutcome:
     """What happened under a policy at one cold start.
 
@@ -137,41 +119,24 @@ class SharingOutcome:
         """The violation rate of the worst service; 0 without services."""
         return max((one.violation_rate for one in self.functions), default=0.0)
 
-    def summary(self, jobs: Sequence[TrainingJob]) -> dict[str, Any]:
+    def results(self, jobs: Sequence[TrainingJob]) -> CoscalingRow:
         """Return the results as JSON has them."""
         kept = self.training_kept
-        return {
-            "policy": self.policy,
-            "cold_start_s": self.cold_start_s,
-            "max_gpus": self.max_gpus,
-            "mean_gpus": self.mean_gpus,
-            "gpu_h": self.gpu_h,
-            "worst_violation_rate": self.worst_violation_rate,
-            "cold_starts": sum(one.cold_starts for one in self.functions),
-            "training_kept_share": float(np.mean(kept)) if kept else None,
-            "functions": [one.summary() for one in self.functions],
-            "training": [
-                {"name": job.name, "kept_share": share}
-                for job, share in zip(jobs, kept, strict=True)
-            ],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class FrontierPoint:
-    """One setting of Dilu, or one policy to compare: GPUs against the worst violation rate."""
-
-    policy: str
-    gamma: float
-    capacity_factor: float
-    max_gpus: int
-    mean_gpus: float
-    worst_violation_rate: float
-    efficient: bool = False
-
-    def summary(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return CoscalingRow(
+            name=self.policy,
+            policy=self.policy,
+            cold_start_s=self.cold_start_s,
+            max_gpus=self.max_gpus,
+            mean_gpus=self.mean_gpus,
+            gpu_h=self.gpu_h,
+            worst_violation_rate=self.worst_violation_rate,
+            cold_starts=sum(one.cold_starts for one in self.functions),
+            training_kept_share=float(np.mean(kept)) if kept else None,
+            functions=self.functions,
+            training=tuple(
+                TrainingOutcome(job.name, share) for job, share in zip(jobs, kept, strict=True)
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,38 +160,33 @@ class CoscalingStudy:
         """The policies at the first cold start."""
         return self.outcomes[0]
 
-    def summary(self) -> dict[str, Any]:
+    def results(self) -> CoscalingResults:
         """Return the results as JSON has them."""
         jobs = self.request.jobs
-        return {
-            "requests": sum(service.arrival_s.size for service in self.request.services),
-            "horizon_s": self.exclusive.run.horizon_s,
-            "exclusive_gpus": self.exclusive.max_gpus,
-            "policies": [one.summary(jobs) for one in self.main],
-            "verdicts": [verdict(row) for row in self.outcomes],
-            "frontier": [point.summary() for point in self.frontier],
-        }
+        return CoscalingResults(
+            requests=sum(service.arrival_s.size for service in self.request.services),
+            horizon_s=self.exclusive.run.horizon_s,
+            exclusive_gpus=self.exclusive.max_gpus,
+            policies=tuple(one.results(jobs) for one in self.main),
+            verdicts=tuple(_verdict(row) for row in self.outcomes),
+            frontier=self.frontier,
+        )
 
 
-def verdict(outcomes: Sequence[SharingOutcome]) -> dict[str, Any]:
+def _verdict(outcomes: Sequence[SharingOutcome]) -> ColdStartVerdict:
     """Return which policies have the least violation rate and the fewest GPUs at a cold start."""
     calm = min(one.worst_violation_rate for one in outcomes)
     few = min(one.max_gpus for one in outcomes)
-    return {
-        "cold_start_s": outcomes[0].cold_start_s,
-        "fewest_violations": [one.policy for one in outcomes if one.worst_violation_rate == calm],
-        "least_worst_violation_rate": calm,
-        "fewest_gpus": [one.policy for one in outcomes if one.max_gpus == few],
-        "least_max_gpus": few,
-        "policies": [
-            {
-                "policy": one.policy,
-                "max_gpus": one.max_gpus,
-                "worst_violation_rate": one.worst_violation_rate,
-            }
-            for one in outcomes
-        ],
-    }
+    return ColdStartVerdict(
+        cold_start_s=outcomes[0].cold_start_s,
+        fewest_violations=tuple(one.policy for one in outcomes if one.worst_violation_rate == calm),
+        least_worst_violation_rate=calm,
+        fewest_gpus=tuple(one.policy for one in outcomes if one.max_gpus == few),
+        least_max_gpus=few,
+        policies=tuple(
+            ColdStartPolicy(one.policy, one.max_gpus, one.worst_violation_rate) for one in outcomes
+        ),
+    )
 
 
 def study_coscaling(
@@ -324,56 +284,6 @@ def run_policy(policy: str, cold_start_s: float, request: SharingRequest) -> Sha
         training_kept=tuple(kept),
         run=run,
     )
-
-
-def outcome_of(service: Service, found: ServiceRun, horizon_s: float) -> FunctionOutcome:
-    """Measure a service: a request violates its SLO if it is late, or unfinished and too old."""
-    arrivals = service.arrival_s[service.arrival_s < horizon_s]
-    finish_s = found.finish_s[: arrivals.size]
-    latency_s = np.sort((finish_s - arrivals)[~np.isnan(finish_s)])
-    slo_s = service.slo_s * (service.work if service.llm else 1.0)
-    waiting = np.isnan(finish_s)
-    late = int((latency_s > slo_s).sum()) + int((horizon_s - arrivals[waiting] > slo_s).sum())
-    ends_s = np.where(np.isnan(found.removed_s), horizon_s, found.removed_s)
-    lived_s = float((ends_s - found.launched_s).sum())
-    seconds = math.ceil(horizon_s)
-    requests = np.bincount(arrivals.astype(np.int64), minlength=seconds)[:seconds]
-    instances = np.zeros(seconds)
-    for second, count in found.changes:
-        instances[second:] = count
-    capacity = np.maximum(instances, 1) * service.capacity()
-    return FunctionOutcome(
-        name=service.name,
-        requests=int(arrivals.size),
-        unfinished=int(waiting.sum()),
-        violation_rate=late / arrivals.size if arrivals.size else 0.0,
-        p50_s=_nearest(latency_s, 0.5),
-        p95_s=_nearest(latency_s, 0.95),
-        slo_s=slo_s,
-        cold_starts=int(found.launched_s.size),
-        instance_s=lived_s,
-        quota_s=service.request * lived_s,
-        peak_demand_over_capacity=float((requests / capacity).max(initial=0.0)),
-        headroom=service.limit / service.request,
-        longest_overload_s=_longest(requests > capacity),
-    )
-
-
-def overloads(outcome: SharingOutcome) -> list[FunctionOutcome]:
-    """Return the services whose peak demand exceeds what vertical scaling can give."""
-    return [one for one in outcome.functions if one.peak_demand_over_capacity > one.headroom + 1e-9]
-
-
-def _nearest(ranked: FloatArray, share: float) -> float | None:
-    return float(ranked[math.ceil(share * ranked.size) - 1]) if ranked.size else None
-
-
-def _longest(above: Any) -> int:
-    longest = count = 0
-    for one in above.tolist():
-        count = count + 1 if one else 0
-        longest = max(longest, count)
-    return longest
 
 
 def _varied(request: SharingRequest, gamma: float, factor: float) -> SharingRequest | None:

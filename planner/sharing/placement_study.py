@@ -19,6 +19,7 @@ from gpuplan.analysis.user_tables.sharing_instances import (
     SharedInstance,
 )
 from gpuplan.analysis.words import counted
+from gpuplan.planner.sharing.sharing_results import PlacementResults, PlacementRow
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.sharing.placement import Instances, PlacementRun, place_instances
 from gpuplan.simkit.sharing.policies import EXCLUSIVE, PlacementSettings
@@ -96,32 +97,30 @@ class PlacementStudy:
         """The policies that were asked for."""
         return tuple(one for one in self.policies if one.policy in self.request.policies)
 
-    def summary(self) -> dict[str, Any]:
+    def results(self) -> PlacementResults:
         """Return the results as JSON has them."""
+        return PlacementResults(
+            instances=len(self.request.instances),
+            cluster_gpus=self.request.nodes * self.request.node_gpus,
+            exclusive_gpus=self.exclusive_gpus,
+            policies=tuple(map(self._row, self.asked)),
+        )
+
+    def _row(self, one: PolicyPlacement) -> PlacementRow:
         price = self.request.usd_per_gpu_h
-        rows = []
-        for one in self.asked:
-            saved = self.exclusive_gpus - one.max_gpus
-            month = None if price is None else saved * price * MONTH_H
-            rows.append(
-                {
-                    "policy": one.policy,
-                    "gamma": one.gamma,
-                    "max_gpus": one.max_gpus,
-                    "mean_gpus": one.mean_gpus,
-                    "sm_fragmentation": one.sm_fragmentation,
-                    "memory_fragmentation": one.memory_fragmentation,
-                    "saved_vs_exclusive_gpus": saved,
-                    "saved_vs_exclusive_share": saved / self.exclusive_gpus,
-                    "saved_usd_per_month": month,
-                }
-            )
-        return {
-            "instances": len(self.request.instances),
-            "cluster_gpus": self.request.nodes * self.request.node_gpus,
-            "exclusive_gpus": self.exclusive_gpus,
-            "policies": rows,
-        }
+        saved = self.exclusive_gpus - one.max_gpus
+        return PlacementRow(
+            name=one.policy,
+            policy=one.policy,
+            gamma=one.gamma,
+            max_gpus=one.max_gpus,
+            mean_gpus=one.mean_gpus,
+            sm_fragmentation=one.sm_fragmentation,
+            memory_fragmentation=one.memory_fragmentation,
+            saved_vs_exclusive_gpus=saved,
+            saved_vs_exclusive_share=saved / self.exclusive_gpus,
+            saved_usd_per_month=None if price is None else saved * price * MONTH_H,
+        )
 
 
 def study_placement(request: PlacementRequest) -> PlacementStudy:

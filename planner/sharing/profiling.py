@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.user_tables.sharing_functions import INFERENCE, TRAINING, SharedFunction
 from gpuplan.analysis.user_tables.sharing_profiles import ProfileTable
+from gpuplan.planner.sharing.profile_results import (
+    ProfiledFunction,
+    ProfileOptimum,
+    TrainingTrial,
+)
 from gpuplan.planner.sharing.profile_search import (
     LEAST_REACTION,
     LIMIT_SHARE,
@@ -48,46 +52,35 @@ class ProfiledModel:
             "fast on the largest share as on the smallest; the share was perhaps not applied",
         )
 
-    def summary(self) -> dict[str, Any]:
+    def results(self) -> ProfiledFunction:
         """Return the results as JSON has them."""
         one, found = self.function, self.service
         trials = () if found is None else found.path
         choices = self.training or ()
         evaluations = len(trials) + sum(len(choice.path) for choice in choices)
-        return {
-            "name": one.name,
-            "kind": one.kind,
-            "batch": one.batch,
-            "request": one.request,
-            "limit": one.limit,
-            "slo_s": None if found is None else one.slo_s,
-            "latency_s": None if found is None else found.latency_s,
-            "throughput": None if found is None else found.throughput,
-            "evaluations": evaluations,
-            "moves": evaluations - 1,
-            "traversal": None
-            if found is None
-            else {"batch": found.best.batch, "request": found.best.sm_percent / 100},
-            "te": None if found is None else found.te,
-            "te_best": None if found is None else found.best.te,
-            "stopped": None if found is None else found.stopped,
-            "share_reaction": self.share_reaction,
-            "suspicious": bool(self.warnings),
-            "path": [
-                {
-                    "batch": trial.batch,
-                    "sm_percent": trial.sm_percent,
-                    "feasible": trial.feasible,
-                    "te": trial.te,
-                }
-                for trial in trials
-            ],
-            "training_path": [
-                {"sm_percent": percent, "throughput": rate}
-                for choice in choices
-                for percent, rate in choice.path
-            ],
-        }
+        best = None if found is None else found.best
+        return ProfiledFunction(
+            name=one.name,
+            kind=one.kind,
+            batch=one.batch,
+            request=one.request,
+            limit=one.limit,
+            slo_s=None if found is None else one.slo_s,
+            latency_s=None if found is None else found.latency_s,
+            throughput=None if found is None else found.throughput,
+            evaluations=evaluations,
+            moves=evaluations - 1,
+            traversal=None if best is None else ProfileOptimum(best.batch, best.sm_percent / 100),
+            te=None if found is None else found.te,
+            te_best=None if best is None else best.te,
+            stopped=None if found is None else found.stopped,
+            share_reaction=self.share_reaction,
+            suspicious=bool(self.warnings),
+            path=trials,
+            training_path=tuple(
+                TrainingTrial(percent, rate) for choice in choices for percent, rate in choice.path
+            ),
+        )
 
 
 def profile_models(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gpuplan.analysis.bill import GpuPrices
+from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import PolicyComparison, PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
@@ -26,6 +26,8 @@ from gpuplan.planner.studies.replay import (
     ReplayRequest,
     price_choice,
 )
+from gpuplan.planner.studies.replay_parameters import ComparedParameters, CompareParameters
+from gpuplan.planner.studies.replay_results import CompareResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class CompareRequest:
         timelines: keep what happened over time.
         price: what GPUs of one's own cost; None for the settings of the policies.
         window: what all policies are charged for, one of `WINDOWS`.
+        cluster: the clusters as given, for the parameters.
+        gpus: their GPUs; of several a list.
     """
 
     replay: ReplayRequest
@@ -47,6 +51,8 @@ class CompareRequest:
     timelines: bool = False
     price: GpuPrices | None = None
     window: str = LOG_WINDOW
+    cluster: str | None = None
+    gpus: int | list[int] | None = None
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
@@ -78,25 +84,35 @@ class CompareStudy:
         replayed: the jobs.
         found: the comparison.
         priced: the policies as they pay, and today at the same price.
+        results: as JSON has them.
     """
 
     request: CompareRequest
     replayed: ReplayInputs
     found: PolicyComparison
     priced: PricedPolicies
+    results: CompareResults
 
-    def policy_parameters(self) -> list[dict[str, Any]]:
-        """Return each policy with its settings, for ``parameters`` in the JSON output."""
-        return [
-            {
-                "name": one.name,
-                "label": one.label,
-                "policy": one.policy,
-                "settings": dict(one.settings),
-                "price_choice": price_choice(asked.settings),
-            }
-            for one, asked in zip(self.found.outcomes, self.request.policies, strict=True)
-        ]
+    def parameters(self) -> CompareParameters:
+        """Return what goes under ``parameters`` in the JSON output."""
+        request = self.request
+        return CompareParameters(
+            policies=[
+                ComparedParameters(
+                    name=one.name,
+                    label=one.label,
+                    policy=one.policy,
+                    settings=dict(one.settings),
+                    price_choice=price_choice(asked.settings),
+                )
+                for one, asked in zip(self.found.outcomes, request.policies, strict=True)
+            ],
+            cluster=request.cluster,
+            gpus=request.gpus,
+            price=None if request.price is None else dict(request.price.usd_per_gpu_h),
+            window=request.window,
+            **self.replayed.parameters,
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -119,11 +135,6 @@ class CompareStudy:
     def caveats(self) -> tuple[str, ...]:
         """Where prices come from."""
         return self.priced.notes
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers as JSON has them."""
-        today = self.priced.today
-        return {"today": None if today is None else today.summary()} | self.found.summary()
 
 
 def compare(
@@ -154,4 +165,17 @@ def compare(
         engine=request.engine,
         progress=progress,
     )
-    return CompareStudy(request, read, found, priced)
+    return CompareStudy(request, read, found, priced, _results(found, priced.today))
+
+
+def _results(found: PolicyComparison, today: Today | None) -> CompareResults:
+    return CompareResults(
+        today=None if today is None else today.results(),
+        jobs=found.outcomes[0].results.jobs,
+        span_s=found.span_s,
+        first=found.outcomes[0].label,
+        cheapest=found.cheapest[0].label,
+        fastest=found.fastest[0].label,
+        ties=found.ties,
+        policies=found.rows(),
+    )

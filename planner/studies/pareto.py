@@ -23,7 +23,9 @@ from gpuplan.planner.frontier.study import EXACT, FrontierStudy, Section, study_
 from gpuplan.planner.frontier.types.typed_study import TypedStudy, study_types
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.planner.speedup.registry import DEFAULT_SPEEDUP, load_speedup
+from gpuplan.planner.studies.frontier_results import frontier_results, mix_results
 from gpuplan.planner.studies.gpu_types import GpuTypes, PricedTypes, price_types
+from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
 
 Progress = Callable[[float], None]
 
@@ -46,6 +48,7 @@ class ParetoRequest:
         marks: known points to show beside the frontier.
         ci: level of the confidence bands, percent; None for none.
         sensitivity: whether to say what errors of the speedups and bursts do to the plan.
+        budget_text, gpu_texts, mark_texts: the budgets, GPU types and known points as given.
     """
 
     trace: Path
@@ -61,6 +64,9 @@ class ParetoRequest:
     marks: tuple[Mark, ...] = ()
     ci: float | None = None
     sensitivity: bool = False
+    budget_text: str | None = None
+    gpu_texts: tuple[str, ...] = ()
+    mark_texts: tuple[str, ...] = ()
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
@@ -128,6 +134,51 @@ class ParetoStudy:
     def inputs(self) -> tuple[InputFile, ...]:
         """The files read."""
         return (trace_input(self.trace), *self.priced.inputs)
+
+    @property
+    def results(self) -> ParetoResults | MixResults:
+        """What goes under ``results`` in the JSON output."""
+        found = self.frontier
+        return frontier_results(found) if isinstance(found, FrontierStudy) else mix_results(found)
+
+    @property
+    def parameters(self) -> ParetoParameters:
+        """What goes under ``parameters`` in the JSON output."""
+        request, classes = self.request, self.request.classes
+        return ParetoParameters(
+            budget=request.budget_text,
+            target_jct_s=list(request.target_jct_s),
+            speedup=self.model.name if request.speedup is None else request.speedup,
+            class_by=classes.class_by,
+            horizon_s=classes.horizon_s,
+            rescale_s=classes.rescale_s,
+            max_width=classes.max_width,
+            widths=None if classes.widths is None else list(classes.widths),
+            width_step=classes.width_step,
+            limits_gpus=dict(classes.limits),
+            require_s=dict(classes.caps_s),
+            weights=dict(classes.weights),
+            gpu=list(request.gpu_texts),
+            recorded_on=request.types.recorded_on,
+            price_usd_per_gpu_h=self._prices(),
+            prices=request.types.prices,
+            provider=request.types.provider,
+            replay=request.cluster is not None,
+            cluster=None if request.cluster is None else request.cluster.shape,
+            method=request.method,
+            baselines=list(request.baselines),
+            marks=list(request.mark_texts),
+            ci=request.ci,
+            sensitivity=request.sensitivity,
+            **request.jobs.parameters(),
+        )
+
+    def _prices(self) -> dict[str, float] | float | None:
+        """Return the price of each named GPU type, or the only price."""
+        priced = self.priced
+        if priced.types:
+            return {name: one.usd_per_gpu_h for name, one in priced.quotes.items()}
+        return None if priced.quote is None else priced.quote.usd_per_gpu_h
 
 
 def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoStudy:

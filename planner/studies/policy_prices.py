@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today
@@ -14,6 +13,7 @@ from gpuplan.planner.compare import PolicySpec, has_own_price, own_price, price
 from gpuplan.planner.pricing.mixed_types import mixed_types_note, todays_prices
 from gpuplan.planner.pricing.on_demand import conventional_prices
 from gpuplan.planner.pricing.price_settings import RENTED_PRICES, USUAL_GPU
+from gpuplan.planner.runs.policy_results import CommonResults
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest
 
 WORTH_SAYING = 0.01
@@ -113,12 +113,12 @@ def _cloud_usd(spec: PolicySpec) -> float | None:
     return values.get(CLOUD) if usd is None else usd
 
 
-def backlog_note(results: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, ...]:
+def backlog_note(results: Sequence[tuple[str, CommonResults]]) -> tuple[str, ...]:
     """Return what is not done at the end of the window, where it matters beside all work."""
     left = [
-        f"{label} {_about(found['backlog_gpu_h'])} ({counted(found['backlog_jobs'], 'job')})"
+        f"{label} {_about(found.backlog_gpu_h)} ({counted(found.backlog_jobs, 'job')})"
         for label, found in results
-        if found["backlog_gpu_h"] > WORTH_SAYING * found["gpu_h"]
+        if found.backlog_gpu_h > WORTH_SAYING * found.gpu_h
     ]
     if not left:
         return ()

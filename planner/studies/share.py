@@ -38,6 +38,7 @@ from gpuplan.planner.sharing.placement_study import (
     instances_of_trace,
     study_placement,
 )
+from gpuplan.planner.studies.share_results import ShareParameters, ShareResults
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.sharing.policies import PlacementSettings
 from gpuplan.simkit.sharing.services import Profile, Service, TrainingJob
@@ -146,11 +147,6 @@ class ShareRequest:
         for one in self.services:
             loads.process(loads.spec(one.name, one.load, self.functions.parent))
 
-    def parameters(self) -> dict[str, Any]:
-        """Return what all results have under ``parameters`` in the JSON output."""
-        own = {name: getattr(self.settings, name) for name in self.settings.__slots__}
-        return {"policies": list(self.policies), "cluster": self.cluster, **own}
-
 
 @dataclass(frozen=True, slots=True)
 class ShareStudy:
@@ -160,16 +156,17 @@ class ShareStudy:
         request: what was asked for.
         placed: instances by policy; None under load.
         shared: services under load by policy; None for instances.
+        parameters, results: as JSON has them.
         inputs: the files read.
-        parameters: what goes under ``parameters`` in the JSON output.
         notes: what the reader must know of the input, one sentence each.
     """
 
     request: ShareRequest
     placed: PlacementStudy | None
     shared: CoscalingStudy | None
+    parameters: ShareParameters
+    results: ShareResults
     inputs: tuple[InputFile, ...]
-    parameters: dict[str, Any]
     notes: tuple[str, ...] = ()
 
 
@@ -197,12 +194,19 @@ def _place(request: ShareRequest, path: Path) -> ShareStudy:
             found, request.policies, *size, settings, request.gammas, request.usd_per_gpu_h
         )
     )
-    parameters = request.parameters() | {
-        "gammas": list(request.gammas) or [settings.gamma],
-        "usd_per_gpu_h": request.usd_per_gpu_h,
-        "map": dict(request.names),
-    }
-    return ShareStudy(request, placed, None, (source,), parameters, notes)
+    parameters = ShareParameters(
+        policies=list(request.policies),
+        cluster=request.cluster,
+        **_settings(request),
+        gammas=list(request.gammas) or [settings.gamma],
+        usd_per_gpu_h=request.usd_per_gpu_h,
+        map=dict(request.names),
+    )
+    return ShareStudy(request, placed, None, parameters, placed.results(), (source,), notes)
+
+
+def _settings(request: ShareRequest) -> dict[str, Any]:
+    return {name: getattr(request.settings, name) for name in request.settings.__slots__}
 
 
 def _instances(
@@ -251,17 +255,20 @@ def _coscale(
         own_cold_starts=frozenset(one.name for one in read if one.cold_start_s is not None),
         frontier=request.frontier,
     )
-    parameters = request.parameters() | {
-        "loads": {one.name: spec for one, spec in zip(services, specs, strict=True)},
-        "multiplier": request.multiplier,
-        "capacity_rps": request.capacity_rps,
-        "cold_starts_s": list(cold_s),
-        "horizon_s": horizon_s,
-        "seed": request.seed,
-    }
+    parameters = ShareParameters(
+        policies=list(request.policies),
+        cluster=request.cluster,
+        **_settings(request),
+        loads={one.name: spec for one, spec in zip(services, specs, strict=True)},
+        multiplier=request.multiplier,
+        capacity_rps=request.capacity_rps,
+        cold_starts_s=list(cold_s),
+        horizon_s=horizon_s,
+        seed=request.seed,
+    )
     inputs = (InputFile(str(path), sha256_of(path), len(read)), *loads.inputs.values())
     found = study_coscaling(shared, progress)
-    return ShareStudy(request, None, found, inputs, parameters)
+    return ShareStudy(request, None, found, parameters, found.results(), inputs)
 
 
 def _profiles(read: Sequence[SharedFunction]) -> dict[str, Profile]:

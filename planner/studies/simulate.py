@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.planner.compare import PolicySpec, common_results
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
+from gpuplan.planner.runs.policy_results import policy_results, results_as
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.studies.lending import placeable
 from gpuplan.planner.studies.policy_prices import (
@@ -24,6 +24,8 @@ from gpuplan.planner.studies.replay import (
     ReplayRequest,
     price_choice,
 )
+from gpuplan.planner.studies.replay_parameters import SimulateParameters
+from gpuplan.planner.studies.replay_results import SimulateResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +70,26 @@ class SimulateStudy:
         replayed: the jobs.
         run: what the policy made of them.
         priced: the policy as it pays, and today at the same price.
+        results: as JSON has them.
     """
 
     request: SimulateRequest
     replayed: ReplayInputs
     run: Simulation
     priced: PricedPolicies
+    results: SimulateResults
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> SimulateParameters:
         """Return what goes under ``parameters`` in the JSON output."""
-        chosen = self.request.policy
-        return {
-            "policy": chosen.policy,
-            "settings": self.run.settings,
-            "price_choice": price_choice(chosen.settings),
-            "price": None if self.request.price is None else dict(self.request.price.usd_per_gpu_h),
-            "window": self.request.window,
+        request = self.request
+        return SimulateParameters(
+            policy=request.policy.policy,
+            settings=self.run.settings,
+            price_choice=price_choice(request.policy.settings),
+            price=None if request.price is None else dict(request.price.usd_per_gpu_h),
+            window=request.window,
             **self.replayed.parameters,
-        }
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -94,7 +98,7 @@ class SimulateStudy:
             *self.priced.mixed,
             *self.replayed.notes,
             *self.replayed.deadline_notes((self.request.policy,)),
-            *backlog_note([(self.run.policy, self.summary())]),
+            *backlog_note([(self.run.policy, self.results)]),
             *self.run.warnings,
         )
 
@@ -102,17 +106,6 @@ class SimulateStudy:
     def caveats(self) -> tuple[str, ...]:
         """Where prices come from."""
         return self.priced.notes
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers as JSON has them."""
-        today = self.priced.today
-        shared = common_results(self.replayed.jobs, self.run, self.run.frame)
-        return {
-            "policy": self.run.policy,
-            "today": None if today is None else today.summary(),
-            **shared,
-            **self.run.results,
-        }
 
 
 def simulate(request: SimulateRequest) -> SimulateStudy:
@@ -135,4 +128,13 @@ def simulate(request: SimulateRequest) -> SimulateStudy:
     read = placeable(read, [policy])
     priced = price_policies((policy,), request.price, replay, read)
     run = priced.policies[0].run(read.jobs, read.draws, is_alone=True)
-    return SimulateStudy(request, read, run, priced)
+    today = priced.today
+    results = results_as(
+        SimulateResults,
+        {
+            "policy": run.policy,
+            "today": None if today is None else today.results(),
+            **vars(policy_results(read.jobs, run, run.frame)),
+        },
+    )
+    return SimulateStudy(request, read, run, priced, results)

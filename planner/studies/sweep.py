@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.intervals import check_level
@@ -19,7 +21,10 @@ from gpuplan.planner.pricing.price_settings import with_prices
 from gpuplan.planner.runs.settings import OF_PRICES
 from gpuplan.planner.studies.policy_prices import usual_gpu
 from gpuplan.planner.studies.replay import LOG_WINDOW, ReplayInputs, ReplayRequest, price_choice
+from gpuplan.planner.studies.replay_parameters import ComparedParameters, ReplayParameters
 from gpuplan.planner.sweep.alternatives import todays_cluster
+from gpuplan.planner.sweep.result_types import SweepResults
+from gpuplan.planner.sweep.results import sweep_frame, sweep_results
 from gpuplan.planner.sweep.sweep import Sweep, SweepGrid
 from gpuplan.planner.sweep.sweep import sweep as run_sweep
 from gpuplan.simkit.allpass.parameters import Allpass
@@ -32,6 +37,44 @@ SWEPT = ("controller", "capacity")
 """Settings of the policy that the sweep varies."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class SweptParameters:
+    """What is swept, and how the choice is made.
+
+    Attributes:
+        threshold_s: fixed thresholds, in seconds.
+        mark: a threshold to replay and mark, as given.
+        policy: the rules replayed, adaptive and fixed.
+        capacity: most workers rented at once; null for no limit.
+        price_ratio: serverful over serverless price; null for the prices as set.
+        settings: the effective value of every setting that is not swept.
+        price_choice: settings that choose among prices.
+        against: the policy that the choice is compared with; null without one.
+        cluster: today's cluster as given.
+        value_of_time_usd_per_h: of one job; null where not given.
+        ci: confidence of the intervals, percent; null without resamples.
+        resamples: of the jobs.
+    """
+
+    threshold_s: list[float]
+    mark: str | None
+    policy: list[str]
+    capacity: list[int | None]
+    price_ratio: list[float] | None
+    settings: dict[str, Any]
+    price_choice: dict[str, Any]
+    against: ComparedParameters | None
+    cluster: str | None
+    value_of_time_usd_per_h: list[float | None] | None
+    ci: float | None
+    resamples: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepParameters(ReplayParameters, SweptParameters):  # in JSON what is swept comes first
+    """What was asked for, as JSON has it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SweepRequest:
     """Which thresholds to replay, at which capacities and prices, and how to choose among them.
@@ -39,8 +82,10 @@ class SweepRequest:
     Attributes:
         replay: the jobs, and what they cost.
         policy: ``allpass`` with its settings, without its controller.
-        thresholds_s: fixed thresholds; none replays the adaptive rule alone.
-        adaptive: whether the adaptive rule is replayed too.
+        thresholds_s: fixed thresholds.
+        fixed: whether these are replayed.
+        adaptive: whether the adaptive rule is replayed.
+        mark_s: a further fixed threshold, which is replayed and marked in tables and pictures.
         capacities: most workers rented at once, None for no limit; empty for the policy's own.
         price_ratios: serverful over serverless price; empty for the prices as set.
         values_of_time_usd_per_h: what an hour of a job is worth; None for the rule that takes the
@@ -52,12 +97,15 @@ class SweepRequest:
         timelines: keep what happened over time.
         cluster: GPUs of today's cluster, and the option that gave them; None for the most that the
             log ever held.
+        mark_text, cluster_text: the marked threshold and today's cluster as given.
     """
 
     replay: ReplayRequest
     policy: PolicySpec = ALLPASS
     thresholds_s: tuple[float, ...] = DEFAULT_THRESHOLDS_S
+    fixed: bool = True
     adaptive: bool = True
+    mark_s: float | None = None
     capacities: tuple[int | None, ...] = ()
     price_ratios: tuple[float, ...] = ()
     values_of_time_usd_per_h: tuple[float | None, ...] = (None,)
@@ -67,6 +115,8 @@ class SweepRequest:
     engine: Engine = field(default=THREADS, compare=False)
     timelines: bool = False
     cluster: tuple[int, str] | None = None
+    mark_text: str | None = None
+    cluster_text: str | None = None
 
     def __post_init__(self) -> None:
         if self.resamples:
@@ -86,6 +136,12 @@ class SweepRequest:
         """Check everything but the trace. Raises `InputError` or `UsageError`."""
         self.parameters_of_policy()
         self.replay.check()
+
+    @property
+    def replayed_thresholds_s(self) -> tuple[float, ...]:
+        """The fixed thresholds to replay."""
+        marked = () if self.mark_s is None else (self.mark_s,)
+        return (*(self.thresholds_s if self.fixed else ()), *marked)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -124,18 +180,49 @@ class SweepStudy:
     settings: dict[str, Any]
     price_notes: tuple[str, ...]
 
-    def against_parameters(self) -> dict[str, Any] | None:
-        """Return what the choice is compared with, for ``parameters`` in the JSON output."""
+    @property
+    def results(self) -> SweepResults:
+        """What goes under ``results`` in the JSON output."""
+        return sweep_results(self.found)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per point."""
+        return sweep_frame(self.found)
+
+    @property
+    def parameters(self) -> SweepParameters:
+        """What goes under ``parameters`` in the JSON output."""
+        request = self.request
+        rules = {"adaptive": request.adaptive, "fixed": request.fixed}
+        worth = request.values_of_time_usd_per_h
+        return SweepParameters(
+            threshold_s=sorted(set(request.thresholds_s)),
+            mark=request.mark_text,
+            policy=[name for name, is_replayed in rules.items() if is_replayed],
+            capacity=list(self.capacities),
+            price_ratio=list(request.price_ratios) or None,
+            settings=self.settings,
+            price_choice=price_choice(request.settings),
+            against=self._against_parameters(),
+            cluster=request.cluster_text,
+            value_of_time_usd_per_h=None if worth == (None,) else list(worth),
+            ci=request.level if request.resamples else None,
+            resamples=request.resamples,
+            **self.replayed.parameters,
+        )
+
+    def _against_parameters(self) -> ComparedParameters | None:
+        """Return what the choice is compared with."""
         against, asked = self.found.against, self.request.against
         if against is None or asked is None:
             return None
-        return {
-            "name": against.label,
-            "label": against.label,
-            "policy": against.policy,
-            "settings": dict(against.settings),
-            "price_choice": price_choice(asked.settings),
-        }
+        return ComparedParameters(
+            name=against.label,
+            label=against.label,
+            policy=against.policy,
+            settings=dict(against.settings),
+            price_choice=price_choice(asked.settings),
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -170,7 +257,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
             read.jobs,
             base,
             SweepGrid(
-                thresholds_s=request.thresholds_s,
+                thresholds_s=request.replayed_thresholds_s,
                 adaptive=request.adaptive,
                 capacities=capacities,
                 price_ratios=request.price_ratios,

@@ -9,16 +9,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.input_files import InputFile
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog, read_site_log
 from gpuplan.analysis.site.slurm_conf import included_files, read_slurm_conf
 from gpuplan.analysis.site.twin_file import read_twin
-from gpuplan.planner.twin import whatif as changes
+from gpuplan.planner.studies.whatif_results import (
+    CalibratedError,
+    ValidationResults,
+    WaitGrowth,
+    WhatIfParameters,
+    WhatIfResults,
+)
+from gpuplan.planner.twin import site_changes as changes
 from gpuplan.planner.twin.levels import LEVELS, NEEDED_LEVEL
+from gpuplan.planner.twin.site_changes import SiteChange
 from gpuplan.planner.twin.validate import ChangeValidation, validate
-from gpuplan.planner.twin.whatif import SiteChange, WhatIf, what_if
+from gpuplan.planner.twin.whatif import WITHIN, WhatIf, check_groups, what_if
 
 NONE_GIVEN = (
     "give a change: --add-nodes, --remove-nodes, --set, --slurm-conf, --scale-load or "
@@ -87,7 +97,7 @@ class WhatIfRequest:
             raise UsageError("--validate: needs --before FILE and --after FILE, and no change")
         if self.validate is None and not found:
             raise UsageError(NONE_GIVEN)
-        changes.check_groups(self.by, self.settings["level"])
+        check_groups(self.by, self.settings["level"])
 
     @cached_property
     def changes(self) -> tuple[SiteChange, ...]:
@@ -147,34 +157,43 @@ class WhatIfStudy:
         """The log as an input."""
         return InputFile(str(self.log.path), self.log.sha256, self.log.jobs.height)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the results with stable keys."""
+    @property
+    def results(self) -> WhatIfResults | ValidationResults:
+        """The results as JSON has them."""
         if self.validated is not None:
-            return {"validation": self.validated.summary()}
+            return ValidationResults(self.validated)
         assert self.found is not None
-        calibration = self.request.site[1]
-        return self.found.summary() | {
-            "growth": growth(self.found, self.request.strict),
-            "calibration": {name: calibration.get(name) for name in ("within", "mae_s")},
-        }
+        found, calibration = self.found, self.request.site[1]
+        return WhatIfResults(
+            level=found.level,
+            by=found.by,
+            base_rejected=found.base_rejected,
+            changes=found.changes,
+            growth=growth(found, self.request.strict),
+            calibration=CalibratedError(calibration.get("within"), calibration.get("mae_s")),
+        )
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> WhatIfParameters:
         """Return what goes under ``parameters`` in the JSON output."""
         asked, settings = self.request, self.request.settings
-        found = {
-            "twin": str(asked.twin), "add_nodes": list(asked.add_nodes),
-            "remove_nodes": list(asked.remove_nodes), "set": list(asked.values),
-            "slurm_conf": [str(path) for path in asked.slurm_conf],
-            "scale_load": list(asked.scale_load), "limits_times": list(asked.limits_times),
-            "together": asked.together, "by": asked.by, "strict": asked.strict,
-            "level": settings["level"], "limit_factor": settings["limit_factor"],
-        }  # fmt: skip
-        if self.validated is not None:
-            found |= {
-                "validate": _seconds(asked.validate), "before": str(asked.before),
-                "after": str(asked.after),
-            }  # fmt: skip
-        return found
+        is_validation = self.validated is not None
+        return WhatIfParameters(
+            twin=str(asked.twin),
+            add_nodes=list(asked.add_nodes),
+            remove_nodes=list(asked.remove_nodes),
+            set=list(asked.values),
+            slurm_conf=[str(path) for path in asked.slurm_conf],
+            scale_load=list(asked.scale_load),
+            limits_times=list(asked.limits_times),
+            together=asked.together,
+            by=asked.by,
+            strict=asked.strict,
+            level=settings["level"],
+            limit_factor=settings["limit_factor"],
+            validate=_seconds(asked.validate) if is_validation else UNSET,
+            before=str(asked.before) if is_validation else UNSET,
+            after=str(asked.after) if is_validation else UNSET,
+        )
 
 
 def whatif(request: WhatIfRequest) -> WhatIfStudy:
@@ -230,31 +249,34 @@ def _warnings(request: WhatIfRequest, log: SiteLog) -> Iterator[str]:
             )
 
 
-def growth(found: WhatIf, strict: bool) -> list[dict[str, Any]]:
+def growth(found: WhatIf, strict: bool) -> tuple[WaitGrowth, ...]:
     """Return the growth of waits by group for gates, the greatest over the changes.
 
     A growth within its error counts as none; with ``strict`` the error is added to the effect.
     ``any team`` is the greatest of all groups.
     """
-    rows: dict[str, dict[str, Any]] = {}
-    names = ("mean", "p95")
+    most: dict[str, WaitGrowth] = {}
     for change in found.changes:
         for group in change.groups:
-            values = {}
-            for kind, effect, error, said, base in (
-                ("mean", group.effect_s, group.error_s, group.verdict,
-                 group.replayed_mean_wait_s),
-                ("p95", group.p95_effect_s, group.p95_error_s, group.p95_verdict,
-                 group.replayed_p95_wait_s),
-            ):  # fmt: skip
-                counted = effect if said != "within the error" else 0.0
-                if strict:
-                    counted = effect + error
-                values[kind] = counted / max(base, LEAST_WAIT_S)
+            mean = _growth(
+                group.effect_s, group.error_s, group.verdict, group.replayed_mean_wait_s, strict
+            )
+            p95 = _growth(
+                group.p95_effect_s,
+                group.p95_error_s,
+                group.p95_verdict,
+                group.replayed_p95_wait_s,
+                strict,
+            )
             aliases = ["any team", f"any {found.by}"] if group is not change.groups[0] else []
             for name in dict.fromkeys([*aliases, group.name]):
-                row = rows.setdefault(name, {"name": name})
-                for kind in names:
-                    key = f"{kind}_wait_growth"
-                    row[key] = max(row.get(key, values[kind]), values[kind])
-    return list(rows.values())
+                row = most.get(name, WaitGrowth(name, mean, p95))
+                most[name] = WaitGrowth(
+                    name, max(row.mean_wait_growth, mean), max(row.p95_wait_growth, p95)
+                )
+    return tuple(most.values())
+
+
+def _growth(effect_s: float, error_s: float, verdict: str, today_s: float, strict: bool) -> float:
+    counted = 0.0 if verdict == WITHIN else effect_s
+    return (effect_s + error_s if strict else counted) / max(today_s, LEAST_WAIT_S)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from gpuplan.analysis.characterize.today import Today
+from gpuplan.analysis.plain import fields_of
 from gpuplan.analysis.time_units import HOUR_S, MONTH_H
 from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sweep.result_types import TodaysClusterResults
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
 
 RECORDED_PEAK = "recorded peak"
@@ -43,13 +44,11 @@ class TodaysCluster:
         """The bill of a month."""
         return self.gpus * self.usd_per_gpu_h * MONTH_H
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; keys are stable and carry their unit."""
-        return {
-            **asdict(self),
-            "cost_usd": self.cost_usd,
-            "usd_per_month": self.usd_per_month,
-        }
+    def results(self) -> TodaysClusterResults:
+        """Return the numbers as JSON has them."""
+        return TodaysClusterResults(
+            **fields_of(self), cost_usd=self.cost_usd, usd_per_month=self.usd_per_month
+        )
 
 
 def todays_cluster(

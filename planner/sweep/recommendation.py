@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from gpuplan.analysis.bootstrap import interval
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.sweep.pareto_front import best_of, knee_of, objective
 from gpuplan.planner.sweep.reference_policy import Against, ReferenceRun, set_against
+from gpuplan.planner.sweep.result_types import ConfidenceResults
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.ski_rental import SkiRental
 from gpuplan.simkit.time import HOUR_S
@@ -42,16 +42,16 @@ class Confidence:
     saving_usd: tuple[float, float] | None
     saving_share: tuple[float, float] | None
 
-    def summary(self) -> dict[str, Any]:
-        """Return plain values; keys are stable and carry their unit."""
-        return {
-            "level_percent": self.level,
-            "resamples": self.resamples,
-            "block_jobs": self.block_jobs,
-            "best_share": self.best_share,
-            "saving_usd": self.saving_usd and list(self.saving_usd),
-            "saving_share": self.saving_share and list(self.saving_share),
-        }
+    def results(self) -> ConfidenceResults:
+        """Return the numbers as JSON has them."""
+        return ConfidenceResults(
+            level_percent=self.level,
+            resamples=self.resamples,
+            block_jobs=self.block_jobs,
+            best_share=self.best_share,
+            saving_usd=self.saving_usd,
+            saving_share=self.saving_share,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +114,6 @@ class Case:
     def taken(self) -> Case | RentedChoice:
         """What has the savings of the choice."""
         return self.rented or self
-
-    def summary(self) -> dict[str, Any]:
-        """Return the case without its points; keys are stable and carry their unit."""
-        taken = self.taken
-        return {
-            "price_ratio": self.price_ratio,
-            "value_of_time_usd_per_h": self.value_of_time,
-            "saving_usd": taken.saving_usd,
-            "saving_share": taken.saving_share,
-            "net_saving_usd": taken.net_saving_usd,
-            "confidence": taken.confidence and taken.confidence.summary(),
-            "against": taken.against and taken.against.summary(),
-            "closed_form": self.closed_form.summary(),
-        }
 
 
 def choose(

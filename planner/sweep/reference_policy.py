@@ -11,8 +11,10 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.bootstrap import Blocks, interval
-from gpuplan.planner.compare import PolicySpec, common_results
+from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.runs.policy_results import common_results
 from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sweep.result_types import AgainstConfidence, AgainstResults
 from gpuplan.planner.sweep.scenario import Judged, SweepPoint
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S
@@ -40,11 +42,6 @@ class ReferenceRun(Judged):
     warnings: tuple[str, ...]
     timeline: pl.DataFrame | None = field(default=None, compare=False)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the run as plain values; keys are stable and carry their unit."""
-        identity = {"name": self.label, "label": self.label, "policy": self.policy}
-        return {**identity, **self.results}
-
 
 def replay_reference(
     spec: PolicySpec,
@@ -62,7 +59,7 @@ def replay_reference(
     """
     run = spec.run(jobs, deepcopy(rng))
     frame = run.frame
-    common, resampled = common_results(jobs, run, frame), None
+    common, resampled = vars(common_results(jobs, run, frame)), None
     if blocks is not None:
         usd, jct_s = (frame[name].to_numpy() for name in ("cost_usd", "jct_s"))
         resampled = blocks.sums(usd), blocks.sums(jct_s) / blocks.size
@@ -99,23 +96,18 @@ class Against:
     share: tuple[float, float] | None = None
     change_s: tuple[float, float] | None = None
 
-    def summary(self) -> dict[str, Any]:
-        """Return plain values; keys are stable and carry their unit."""
+    def results(self) -> AgainstResults:
+        """Return the numbers as JSON has them."""
         confidence = None
         if self.level is not None:
-            confidence = {
-                "level_percent": self.level,
-                "saving_usd": self.usd and list(self.usd),
-                "saving_share": self.share and list(self.share),
-                "mean_jct_change_s": self.change_s and list(self.change_s),
-            }
-        return {
-            "saving_usd": self.saving_usd,
-            "saving_share": self.saving_share,
-            "mean_jct_change_s": self.mean_jct_change_s,
-            "net_saving_usd": self.net_saving_usd,
-            "confidence": confidence,
-        }
+            confidence = AgainstConfidence(self.level, self.usd, self.share, self.change_s)
+        return AgainstResults(
+            saving_usd=self.saving_usd,
+            saving_share=self.saving_share,
+            mean_jct_change_s=self.mean_jct_change_s,
+            net_saving_usd=self.net_saving_usd,
+            confidence=confidence,
+        )
 
 
 def set_against(

@@ -142,20 +142,6 @@ class SweepPoint(Judged):
         """Return whether its threshold is fixed at this number of seconds."""
         return self.policy == "fixed" and self.threshold_s == threshold_s
 
-    def summary(self) -> dict[str, Any]:
-        """Return the point as plain values; keys carry their unit."""
-        return {
-            "policy": self.policy,
-            "threshold_s": self.threshold_s,
-            "capacity": self.capacity,
-            "price_ratio": self.price_ratio,
-            **self.results,
-            "closed_form_cost_usd": self.closed_form_cost_usd,
-            "closed_form_delay_s": self.closed_form_delay_s,
-            "own_price_ratio": self.own_price_ratio,
-            "break_even_price_ratio": self.break_even_ratio,
-        }
-
 
 def point_of(
     replayed: Replayed, form: SkiRental, price_ratio: float, factor: float, everything_usd: float

@@ -18,10 +18,10 @@ the cost of leaving.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from gpuplan.planner.sweep.result_types import ClosedFormResults
 from gpuplan.simkit.allpass.allpass_run import overheads_us
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.arrays import FloatArray
@@ -149,21 +149,21 @@ class SkiRental:
     def _candidates(self) -> FloatArray:
         return np.concatenate(([0.0], self.duration_s))
 
-    def summary(self) -> dict[str, Any]:
-        """Return the thresholds it finds, their cost and the prices; keys carry their unit."""
+    def results(self) -> ClosedFormResults:
+        """Return the thresholds it finds, their cost and the prices, as JSON has them."""
         best_s, competitive_s = self.best_s(), self.competitive_s
-        return {
-            "best_threshold_s": best_s,
-            "best_cost_usd": float(self.cost_usd(best_s)),
-            "best_delay_s": float(self.delay_s(best_s)),
-            "break_even_threshold_s": self.break_even_s(),
-            "competitive_threshold_s": competitive_s,
-            "competitive_cost_usd": float(self.cost_usd(competitive_s)),
-            "serverless_usd_per_gpu_h": self.serverless_usd,
-            "serverful_usd_per_gpu_h": self.serverful_usd,
-            "migration_usd_per_gpu": self.migration_usd,
-            "value_of_time_usd_per_h": self.value_of_time,
-        }
+        return ClosedFormResults(
+            best_threshold_s=best_s,
+            best_cost_usd=float(self.cost_usd(best_s)),
+            best_delay_s=float(self.delay_s(best_s)),
+            break_even_threshold_s=self.break_even_s(),
+            competitive_threshold_s=competitive_s,
+            competitive_cost_usd=float(self.cost_usd(competitive_s)),
+            serverless_usd_per_gpu_h=self.serverless_usd,
+            serverful_usd_per_gpu_h=self.serverful_usd,
+            migration_usd_per_gpu=self.migration_usd,
+            value_of_time_usd_per_h=self.value_of_time,
+        )
 
 
 def serverful_price(parameters: Allpass) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -145,51 +144,10 @@ class Sweep:
             "recommended": index == case.recommended and case.rented is None,
         }
 
-    def summary(self) -> dict[str, Any]:
-        """Return the sweep as plain values; keys are stable and carry their unit."""
-        cases = [
-            case.summary()
-            | {
-                "recommended": self._named(case, case.recommended)
-                if case.rented is None
-                else {"policy": "serverful_only"} | self._of(case, case.rented.point),
-                "cheapest": self._named(case, case.cheapest),
-            }
-            for case in self.cases
-        ]
-        first = cases[0]
-        saved = ("saving_usd", "saving_share", "net_saving_usd", "confidence", "against")
-        return {
-            "jobs": self.cases[0].closed_form.jobs,
-            "span_s": self.span_s,
-            "window_s": self.window_s,
-            "today": self.today and self.today.summary(),
-            "today_cluster": self.cluster and self.cluster.summary(),
-            "gpu_mix": self.mix and self.mix.summary(),
-            "verdict": self.verdict and self.verdict.summary(),
-            "points": [
-                self.described(point) | self.marks(index) for index, point in enumerate(self.points)
-            ],
-            "recommended": first["recommended"] | {key: first[key] for key in saved},
-            "serverless_only": self.described(self.reference),
-            "serverful_only": self.rented and self.described(self.rented),
-            "against": self.against and self.described(self.against),
-            "closed_form": first["closed_form"],
-            "cases": cases,
-        }
-
-    def described(self, run: SweepPoint | ReferenceRun) -> dict[str, Any]:
-        """Return a run as plain values, with its bill per month."""
-        return run.summary() | {"usd_per_month": self.usd_per_month(run.cost_usd)}
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return one row per point."""
-        return pl.DataFrame(self.summary()["points"], infer_schema_length=None)
-
     def timeline(self) -> pl.DataFrame:
         """Return the time lines of all points, everything serverless and the reference, if kept.
 
-        ``point`` is the row of `to_frame`; null for the last two, named by ``policy``: for the
+        ``point`` is the row of `sweep_frame`; null for the last two, named by ``policy``: for the
         reference this is its label.
         """
         rows = [(index, point.policy, point) for index, point in enumerate(self.points)]
@@ -215,20 +173,6 @@ class Sweep:
             )
         )
         return found.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
-
-    def _named(self, case: Case, index: int | None) -> dict[str, Any]:
-        policy = "serverless_only" if index is None else self.points[index].policy
-        return {"policy": policy} | self._of(case, self.point(index))
-
-    def _of(self, case: Case, point: SweepPoint) -> dict[str, Any]:
-        return {
-            "threshold_s": point.threshold_s,
-            "capacity": point.capacity,
-            "price_ratio": case.price_ratio,
-            "cost_usd": point.cost_usd,
-            "usd_per_month": self.usd_per_month(point.cost_usd),
-            "mean_jct_s": point.mean_jct_s,
-        }
 
 
 def sweep(

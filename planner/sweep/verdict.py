@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gpuplan.analysis.bootstrap import interval
 from gpuplan.planner.sweep.pareto_front import NEARLY
 from gpuplan.planner.sweep.recommendation import Case
+from gpuplan.planner.sweep.result_types import VerdictResults
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.simkit.time import HOUR_S
 
@@ -51,18 +51,18 @@ class ServerlessVerdict:
         """Whether everything on rented workers is the choice: cheaper, and not much slower."""
         return self.serverless_pays is False and not self.rented_is_slow
 
-    def summary(self) -> dict[str, Any]:
-        """Return plain values; keys are stable and carry their unit."""
-        return {
-            "serverless_pays": self.serverless_pays,
-            "saving_usd": self.saving_usd,
-            "saving_share": self.saving_share,
-            "saving_interval_usd": self.interval_usd and list(self.interval_usd),
-            "same_cost_from_s": self.same_from_s,
-            "same_cost_to_s": self.same_to_s,
-            "rented_later_s": self.rented_later_s,
-            "tied": self.tied,
-        }
+    def results(self) -> VerdictResults:
+        """Return the numbers as JSON has them."""
+        return VerdictResults(
+            serverless_pays=self.serverless_pays,
+            saving_usd=self.saving_usd,
+            saving_share=self.saving_share,
+            saving_interval_usd=self.interval_usd,
+            same_cost_from_s=self.same_from_s,
+            same_cost_to_s=self.same_to_s,
+            rented_later_s=self.rented_later_s,
+            tied=self.tied,
+        )
 
 
 def judge(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -12,9 +11,10 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog, left_out_notes
 from gpuplan.planner.twin.advice import advice
+from gpuplan.planner.twin.calibration_results import CalibrateResults, NoiseFloor
 from gpuplan.planner.twin.infer import Inferred
 from gpuplan.planner.twin.levels import LEVELS, level_config, shuffled
-from gpuplan.planner.twin.score import WaitScore, score_run, score_waits, scored_mask
+from gpuplan.planner.twin.score import LevelScore, score_run, score_waits, scored_mask
 from gpuplan.planner.twin.settings import config_of, site_of
 from gpuplan.planner.twin.workload import SiteWorkload, site_workload
 from gpuplan.simkit.twin.simulator import SiteRun, replay_site
@@ -29,21 +29,6 @@ GIVEN_BY = {
     "events": ("event",),
 }
 """Settings that a rule needs, as beginnings of their keys."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoiseFloor:
-    """How far replays differ that differ in ties alone.
-
-    Attributes:
-        within: share of jobs close to each other, on average over the pairs.
-        mae_s: mean absolute difference of their waits.
-        spread_s: greatest difference of their mean absolute errors.
-    """
-
-    within: float
-    mae_s: float
-    spread_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +53,7 @@ class Calibration:
     log: SiteLog
     document: SiteDocument
     work: SiteWorkload
-    levels: tuple[WaitScore, ...]
+    levels: tuple[LevelScore, ...]
     skipped: dict[str, str]
     floor: NoiseFloor
     chosen: str
@@ -81,35 +66,32 @@ class Calibration:
     reasons: dict[str, int] = field(default_factory=dict)
 
     @property
-    def score(self) -> WaitScore:
+    def score(self) -> LevelScore:
         """The score of the chosen level."""
         return next(level for level in self.levels if level.name == self.chosen)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the results with stable keys."""
-        work, floor = self.work, self.floor
-        return {
-            "levels": [level.summary() for level in self.levels],
-            "skipped_levels": self.skipped,
-            "noise_floor": {
-                "within": floor.within, "mae_s": floor.mae_s, "spread_s": floor.spread_s
-            },
-            "excluded": work.excluded,
-            "scored_jobs": int(work.scored.sum()),
-            "replayed_jobs": int(work.jobs.id.size),
-            "left_out": self.log.left_out,
-            "rejected": self.reasons,
-            "chosen": self.chosen,
-            "choice": self.choice,
-            "inferred": [
-                {"key": one.key, "value": one.value, "source": one.source, "why": one.why}
-                for one in self.inferred
-            ],
-            "rules_off": self.log.switched_off(),
-            "unknown_settings": self.document.unknown,
-            "advice": list(self.advice),
-            "notes": list(self.notes),
-        }  # fmt: skip
+    def results(self) -> CalibrateResults:
+        """Return the results as JSON has them."""
+        work, score = self.work, self.score
+        return CalibrateResults(
+            within=score.within,
+            mae_s=score.mae_s,
+            levels=self.levels,
+            skipped_levels=self.skipped,
+            noise_floor=self.floor,
+            excluded=work.excluded,
+            scored_jobs=int(work.scored.sum()),
+            replayed_jobs=int(work.jobs.id.size),
+            left_out=self.log.left_out,
+            rejected=self.reasons,
+            chosen=self.chosen,
+            choice=self.choice,
+            inferred=self.inferred,
+            rules_off=self.log.switched_off(),
+            unknown_settings=self.document.unknown,
+            advice=self.advice,
+            notes=self.notes,
+        )
 
 
 def calibrate(
@@ -134,7 +116,7 @@ def calibrate(
         UsageError: a setting cannot be used.
     """
     site, full, work = prepared(log, document, warmup_s, limit_factor)
-    scores: list[WaitScore] = []
+    scores: list[LevelScore] = []
     runs: dict[str, SiteRun] = {}
     skipped = _skipped(site, full, document)
     for level in LEVELS:
@@ -229,7 +211,7 @@ def _floor(
     )
 
 
-def _choose(scores: list[WaitScore], floor: NoiseFloor, document: SiteDocument) -> tuple[str, str]:
+def _choose(scores: list[LevelScore], floor: NoiseFloor, document: SiteDocument) -> tuple[str, str]:
     """Return the level of the lowest error, without rules that neither help nor were given."""
     at = min(range(len(scores)), key=lambda i: (scores[i].mae_s, i))
     said = [f"{scores[at].name} has the lowest mean error"]

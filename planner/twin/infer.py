@@ -43,10 +43,17 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """One setting that nobody gave; ``source`` is ``inferred`` or ``default``."""
+    """One setting that no file gave.
+
+    Attributes:
+        key: its name, as in ``twin.toml``.
+        value: what is used.
+        source: given (by an option), inferred (from the log) or default.
+        why: where the value comes from.
+    """
 
     key: str
-    value: Any
+    value: int | float | str
     source: str
     why: str
 

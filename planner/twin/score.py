@@ -30,8 +30,8 @@ class WaitScore:
         bias_s: mean error.
         mean_rel, p95_rel: relative error of the mean and of the P95 wait; None where it is 0.
         recorded_mean_s, replayed_mean_s: mean waits.
-        gpu_use: GPUs in use on average in the replay, over those recorded.
-        by: the same scores by group: kind -> scores.
+        gpu_use: null for a group.
+        by: empty for a group.
     """
 
     name: str
@@ -47,11 +47,19 @@ class WaitScore:
     recorded_mean_s: float
     replayed_mean_s: float
     gpu_use: float | None = None
-    by: dict[str, list[WaitScore]] = field(default_factory=dict)
+    by: dict[str, Any] = field(default_factory=dict)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the score with stable keys."""
-        return asdict(self)
+
+@dataclass(frozen=True, slots=True)
+class LevelScore(WaitScore):
+    """The score of a set of rules.
+
+    Attributes:
+        gpu_use: GPUs in use on average in the replay, over those recorded.
+        by: the same scores by group: kind -> scores.
+    """
+
+    by: dict[str, list[WaitScore]] = field(default_factory=dict)
 
 
 def score_waits(name: str, recorded: IntArray, replayed: IntArray) -> WaitScore:
@@ -97,7 +105,7 @@ def scored_mask(work: SiteWorkload, run: SiteRun) -> BoolArray:
 
 def score_run(
     name: str, work: SiteWorkload, run: SiteRun, *, groups: bool = True
-) -> WaitScore | None:
+) -> LevelScore | None:
     """Return the score of a replay with its groups; None where no scored job started."""
     mask = scored_mask(work, run)
     if not mask.any():
@@ -113,8 +121,7 @@ def score_run(
             if of.sum() >= LEAST_GROUP:
                 found.append(score_waits(str(group), recorded[of], replayed[of]))
         by[kind] = found
-    fields = {f: getattr(whole, f) for f in whole.__slots__}
-    return WaitScore(**fields | {"gpu_use": gpu_use(work, run), "by": by})
+    return LevelScore(**asdict(whole) | {"gpu_use": gpu_use(work, run), "by": by})
 
 
 def gpu_use(work: SiteWorkload, run: SiteRun) -> float | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,7 +20,14 @@ LEAST_JOBS = 20
 
 @dataclass(frozen=True, slots=True)
 class GroupValidation:
-    """Mean waits before and after a change, and its effect: after - before; seconds."""
+    """Effects of a change on the mean wait: after - before.
+
+    Attributes:
+        name: the group.
+        jobs_before, jobs_after: scored jobs on each side of the change.
+        predicted_effect_s: as replayed.
+        recorded_effect_s: as recorded.
+    """
 
     name: str
     jobs_before: int
@@ -32,14 +38,15 @@ class GroupValidation:
 
 @dataclass(frozen=True, slots=True)
 class ChangeValidation:
-    """Predicted and recorded effects of a change at one time, all jobs first."""
+    """Predicted and recorded effects of a change at one time.
+
+    Attributes:
+        by: what groups are.
+        groups: all jobs first, then the groups by name.
+    """
 
     by: str
     groups: tuple[GroupValidation, ...]
-
-    def summary(self) -> dict[str, Any]:
-        """Return the results with stable keys."""
-        return {"by": self.by, "groups": [asdict(group) for group in self.groups]}
 
 
 def validate(

@@ -1,16 +1,8 @@
-"""The JSON Schemas of `gpuplan.cli.schemas`: the runs they describe, and how they grow.
-
-``python tests/support/support_schemas.py`` widens the schemas until they describe every run below:
-it adds fields, adds types and makes fields optional, and takes nothing away. Review what it wrote.
-Those of typed results are left alone: `gpuplan.cli.documents.result_schemas` writes them.
-"""
+"""The JSON Schemas of `gpuplan.cli.schemas`, and runs whose results they describe."""
 
 from __future__ import annotations
 
 import json
-import re
-import sys
-import tempfile
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -18,21 +10,9 @@ from typing import Any
 
 from support_document import write_trace
 
-from gpuplan.cli.documents.result_schemas import UNITS
-
 SAMPLES = Path(str(files("gpuplan.sample_traces")))
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
 Schema = dict[str, Any]
-
-MAPS = re.compile(
-    r".*\.(settings|references|(rejected|skipped)_by_reason|limits_gpus|require_s|weights|gpu_speed)"
-    r"|(calibrate|whatif)\..*\.(excluded|left_out|rejected|base_rejected|skipped_levels|by)"
-    r"|pareto\.(parameters\.price_usd_per_gpu_h|results\.prices|results\.(knee|points)\.used_gpus)"
-    r"|.*\.utilization_by_type|.*\.price_choice|profile\.parameters\.map|share\.parameters\.loads"
-)
-"""Objects whose keys are names from the input or of other things, not fields."""
-
-ANY = {"array", "boolean", "null", "number", "object", "string"}
 
 PLAN = """
 [workload]
@@ -160,101 +140,7 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
         yield "diff", [before, after, "--fail-if=jobs > +900%", "--tolerance=0"]
 
 
-def widen(schema: Schema | None, value: Any, path: str) -> Schema:
-    """Return a schema that also describes ``value``, keeping what is written in it by hand."""
-    schema = {} if schema is None else dict(schema)
-    if "$ref" in schema or "const" in schema:
-        return schema
-    unit = next((unit for end, unit in UNITS.items() if path.endswith(end)), None)
-    schema["type"] = _kinds(schema.get("type", []), _kind(value), path, has_unit=unit is not None)
-    if unit is not None:
-        schema.setdefault("description", unit)
-    if isinstance(value, list):
-        for item in value:
-            schema["items"] = widen(schema.get("items"), item, path)
-    elif isinstance(value, dict) and MAPS.fullmatch(path):
-        for item in value.values():
-            schema["additionalProperties"] = widen(schema.get("additionalProperties"), item, path)
-    elif isinstance(value, dict):
-        known = schema.get("properties", {})
-        required = set(schema["required"] if known else value) & set(value)
-        for key, item in value.items():
-            known[key] = widen(known.get(key), item, f"{path}.{key}")
-        schema["properties"] = known
-        schema["required"] = sorted(required)
-    return schema
-
-
-def _kinds(known: str | list[str], kind: str, path: str, *, has_unit: bool) -> str | list[str]:
-    """Return the types that a value may have, after one of this type was seen."""
-    kinds = {known} if isinstance(known, str) else set(known)
-    if kinds == ANY and not MAPS.fullmatch(path):  # until now it was always null
-        kinds = {"null"} if kind != "null" else kinds
-    kinds |= {kind}
-    if "number" in kinds:
-        kinds -= {"integer"}
-        kinds |= {"null"}  # what is undefined
-    if ".parameters" in path and kinds & {"integer", "string"}:
-        kinds |= {"null"}  # what was not asked for
-    if kinds == {"null"}:
-        kinds = {"null", "number"} if has_unit else set(ANY)
-    return next(iter(kinds)) if len(kinds) == 1 else sorted(kinds)
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    names = {int: "integer", float: "number", str: "string", list: "array", dict: "object"}
-    return names[type(value)]
-
-
 def schema_of(command: str) -> Schema:
     """Return the schema of a command's JSON."""
     schema: Schema = json.loads((FOLDER / f"{command}.json").read_text(encoding="utf-8"))
     return schema
-
-
-def _start(command: str) -> Schema:
-    """Return what all commands share."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:gpuplan:schema:1:{command}",
-        "title": f"What gpuplan {command} writes as JSON",
-        "type": "object",
-        "properties": {
-            "schema_version": {"const": 1},
-            "command": {"const": command},
-        },
-        "required": [
-            *("schema_version", "command", "inputs", "parameters", "results", "warnings"),
-            "gpuplan_version",
-        ],
-    }
-
-
-def main() -> None:
-    """Widen the schemas by every run."""
-    from gpuplan.cli.app.main import main as gpuplan
-    from gpuplan.cli.documents.result_schemas import typed_results
-
-    FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder) / "result"
-        for command, arguments in runs(Path(folder)):
-            with result.open("w", encoding="utf-8") as sys.stdout:
-                code = gpuplan([command, *arguments, "--output-format", "json", "-q"])
-            sys.stdout = sys.__stdout__
-            assert code == 0, (command, arguments)
-            if command in typed_results():
-                continue
-            path = FOLDER / f"{command}.json"
-            schema = schema_of(command) if path.exists() else _start(command)
-            schema = widen(schema, json.loads(result.read_text(encoding="utf-8")), command)
-            text = json.dumps(schema, indent=1, ensure_ascii=False)
-            path.write_text(f"{text}\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

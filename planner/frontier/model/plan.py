@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import polars as pl
 
@@ -30,10 +29,6 @@ class Assignment:
     share: float
     rounded: bool = True
     gpu_type: str | None = None
-
-    def summary(self) -> dict[str, Any]:
-        """Return plain values; keys are stable. No deep copies, as plans have many of these."""
-        return {name: getattr(self, name) for name in ASSIGNMENT}
 
 
 ASSIGNMENT = tuple(field.name for field in fields(Assignment))
@@ -80,6 +75,39 @@ class ClassPlan:
         return ((1 - quicker, first), (quicker, last)) if quicker else ((1.0, first),)
 
 
+@dataclass(frozen=True)
+class PlanResults:
+    """A plan on one GPU type, as JSON has it.
+
+    Attributes:
+        budget_gpus: average GPUs allowed.
+        mean_jct_s: mean completion time.
+        weighted_mean_jct_s: the mean that the plan minimizes, each job counted by the weight of its
+            class.
+        used_gpus: rented on average.
+        utilization: sum of the speedups of running jobs over the GPUs they hold.
+        multiplier: weighted hours of completion time saved per GPU-hour spent, at the margin.
+        marginal_jct_s_per_gpu: seconds of mean completion time that one more GPU would save.
+        rounded_mean_jct_s: mean completion time where no class is split over two widths.
+        rounded_used_gpus: rented on average without a split.
+        rounding_gap_s: by how much the plan without a split is worse than any other in the budget,
+            at most.
+        rounding_gap_share: the same over the mean that the plan minimizes.
+    """
+
+    budget_gpus: float
+    mean_jct_s: float
+    weighted_mean_jct_s: float
+    used_gpus: float
+    utilization: float
+    multiplier: float
+    marginal_jct_s_per_gpu: float
+    rounded_mean_jct_s: float
+    rounded_used_gpus: float
+    rounding_gap_s: float
+    rounding_gap_share: float
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """An optimal allocation within a budget.
@@ -104,6 +132,11 @@ class Plan:
     load_gpus: float
     multiplier: float
     classes: Sequence[ClassPlan]
+
+    @property
+    def budget(self) -> float:
+        """Average GPUs allowed."""
+        return self.budget_gpus
 
     @property
     def objective_s(self) -> float:
@@ -154,22 +187,22 @@ class Plan:
         counts = [c.rate_per_h * (c.weight if weighted else 1.0) for c in self.classes]
         return HOUR_S * sum(n * h for n, h in zip(counts, hours, strict=True)) / sum(counts)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the headline numbers; keys are stable and carry their unit."""
+    def results(self) -> PlanResults:
+        """Return the numbers as JSON has them."""
         gap, objective = self.rounding_gap_s, self.objective_s
-        return {
-            "budget_gpus": self.budget_gpus,
-            "mean_jct_s": self.mean_jct_s,
-            "weighted_mean_jct_s": objective,
-            "used_gpus": self.used_gpus,
-            "utilization": self.utilization,
-            "multiplier": self.multiplier,
-            "marginal_jct_s_per_gpu": self.marginal_jct_s_per_gpu,
-            "rounded_mean_jct_s": self.rounded_mean_jct_s,
-            "rounded_used_gpus": self.rounded_used_gpus,
-            "rounding_gap_s": gap,
-            "rounding_gap_share": gap / objective if objective else 0.0,
-        }
+        return PlanResults(
+            budget_gpus=self.budget_gpus,
+            mean_jct_s=self.mean_jct_s,
+            weighted_mean_jct_s=objective,
+            used_gpus=self.used_gpus,
+            utilization=self.utilization,
+            multiplier=self.multiplier,
+            marginal_jct_s_per_gpu=self.marginal_jct_s_per_gpu,
+            rounded_mean_jct_s=self.rounded_mean_jct_s,
+            rounded_used_gpus=self.rounded_used_gpus,
+            rounding_gap_s=gap,
+            rounding_gap_share=gap / objective if objective else 0.0,
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per class, epoch and width."""

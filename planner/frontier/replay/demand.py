@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, floor, sqrt
-from typing import Any
 
 import numpy as np
 
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.paths import epoch_hours, plan_paths
 from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.frontier.replay.results import DemandResults
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 TAIL = 36.0  # the law is cut where a bound on the rest is exp(-TAIL), about 2e-16
@@ -63,16 +63,9 @@ class DemandLaw:
             raise ValueError(f"a quantile needs 0 < q < 1, got {q}")
         return self.least + int(np.searchsorted(np.cumsum(self.pmf), q))
 
-    def summary(self) -> dict[str, Any]:
-        """Return the headline numbers; keys are stable and carry their unit."""
-        median, p95, p99 = (self.quantile(q) for q in QUANTILES)
-        return {
-            "mean_gpus": self.mean_gpus,
-            "sd_gpus": self.sd_gpus,
-            "median_gpus": median,
-            "p95_gpus": p95,
-            "p99_gpus": p99,
-        }
+    def results(self) -> DemandResults:
+        """Return the numbers as JSON has them."""
+        return DemandResults(self.mean_gpus, self.sd_gpus, *(self.quantile(q) for q in QUANTILES))
 
 
 def demand_law(

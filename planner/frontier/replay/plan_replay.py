@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from gpuplan.analysis.plain import fields_of
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.paths import time_per_work
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.demand import DemandLaw, demand_law
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, assign_paths, replay_plan
+from gpuplan.planner.frontier.replay.results import (
+    PlanReplayResults,
+    RentedPeriod,
+    TypeReplayResults,
+)
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.steps import mean_and_peak
@@ -52,16 +58,16 @@ class ReplayedJobs:
         """Share of the time in which jobs need more than the limit, by the distribution."""
         return None if self.max_gpus is None else self.law.above(self.max_gpus)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; keys are stable and carry their unit."""
-        return {
-            **self.replay.summary(),
-            "peak_over_rented": self.replay.peak_over_rented,
-            "node_rounding_gpus": self.node_rounding_gpus,
-            "demand_law": self.law.summary(),
-            "above_max_gpus_share_law": self.above_max_gpus_share_law,
-            "above_max_gpus_share_replayed": self.above_max_gpus_share,
-        }
+    def results(self) -> TypeReplayResults:
+        """Return the numbers as JSON has them."""
+        return TypeReplayResults(
+            **fields_of(self.replay.results()),
+            peak_over_rented=self.replay.peak_over_rented,
+            node_rounding_gpus=self.node_rounding_gpus,
+            demand_law=self.law.results(),
+            above_max_gpus_share_law=self.above_max_gpus_share_law,
+            above_max_gpus_share_replayed=self.above_max_gpus_share,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +99,17 @@ class ReplayedPlan:
         """GPU-hours of all jobs by the plan."""
         return self.plan.used_gpus * self.replay.horizon_h
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; keys are stable and carry their unit."""
-        return {
-            "planned_mean_jct_s": float(self.plan.mean_jct_s),
-            "planned_p95_jct_s": self.planned_p95_jct_s,
-            "planned_gpu_h": self.planned_gpu_h,
-            **self.replay.summary(),
-            "lasts_h": self.replay.lasts_h,
-            **self.jobs.summary(),
-        }
+    def results(self) -> PlanReplayResults:
+        """Return the numbers as JSON has them."""
+        return PlanReplayResults(
+            planned_mean_jct_s=float(self.plan.mean_jct_s),
+            planned_p95_jct_s=self.planned_p95_jct_s,
+            planned_gpu_h=self.planned_gpu_h,
+            lasts_h=self.replay.lasts_h,
+            **fields_of(self.jobs.results()),
+        )
 
-    def timeline(self) -> list[dict[str, float]]:
+    def timeline(self) -> tuple[RentedPeriod, ...]:
         """Return the GPUs rented over time: mean and peak in equal periods."""
         return rented_over_time(self.replay)
 
@@ -165,9 +170,9 @@ def planned_jct_s(workload: ClassWorkload, plan: Plan) -> FloatArray:
     return result
 
 
-def rented_over_time(replay: PlanReplay) -> list[dict[str, float]]:
+def rented_over_time(replay: PlanReplay) -> tuple[RentedPeriod, ...]:
     """Return the mean and the peak of the GPUs rented in each of `BINS` equal parts of a replay."""
     edges = np.linspace(replay.time_s[0], replay.time_s[-1], BINS + 1)
     mean, peak = mean_and_peak(replay.time_s, replay.gpus.astype(np.float64), edges)
     rows = zip(edges[:-1].tolist(), mean.tolist(), peak.tolist(), strict=True)
-    return [{"time_h": at / HOUR_S, "mean_gpus": m, "peak_gpus": p} for at, m, p in rows]
+    return tuple(RentedPeriod(at / HOUR_S, m, p) for at, m, p in rows)

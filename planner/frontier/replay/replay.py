@@ -16,6 +16,7 @@ from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.paths import WidthPath, path_tables, plan_paths
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.renting import RentedCluster, rules_of
+from gpuplan.planner.frontier.replay.results import ReplayResults
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import MOST_LEVELS, Paths
 from gpuplan.simkit.elastic.simulator import WidthRun, run_widths
@@ -120,22 +121,22 @@ class PlanReplay:
             return None
         return float(self.demand_s[first:].sum() / self.demand_s.sum())
 
-    def summary(self) -> dict[str, Any]:
-        """Return the headline numbers; keys are stable and carry their unit."""
-        return {
-            "jobs": self.arrivals.size,
+    def results(self) -> ReplayResults:
+        """Return the numbers as JSON has them."""
+        return ReplayResults(
+            jobs=self.arrivals.size,
             **distribution(self.jct_s, "jct", "s", (50, 95, 99)),
-            "mean_jqt_s": float(self.jqt_s.mean()),
-            "rescales_per_job": float(self.rescales.mean()),
-            "held_gpu_h": self.held_gpu_h,
-            "rented_gpu_h": self.rented_gpu_h,
-            "billed_gpu_h": self.billed_gpu_h,
-            "held_gpus": self.held_gpus,
-            "rented_gpus": self.rented_gpus,
-            "billed_gpus": self.billed_gpus,
-            "peak_gpus": self.peak_gpus,
-            "efficiency": self.efficiency,
-        }
+            mean_jqt_s=float(self.jqt_s.mean()),
+            rescales_per_job=float(self.rescales.mean()),
+            held_gpu_h=self.held_gpu_h,
+            rented_gpu_h=self.rented_gpu_h,
+            billed_gpu_h=self.billed_gpu_h,
+            held_gpus=self.held_gpus,
+            rented_gpus=self.rented_gpus,
+            billed_gpus=self.billed_gpus,
+            peak_gpus=self.peak_gpus,
+            efficiency=self.efficiency,
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per job."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,9 +22,44 @@ from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_front
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
-from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.frontier.model.plan import Assignment, Plan
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
+
+
+@dataclass(frozen=True)
+class MixPlanResults:
+    """A plan on several GPU types, as JSON has it.
+
+    Attributes:
+        budget_usd_per_h: average dollars an hour allowed.
+        mean_jct_s: mean completion time.
+        weighted_mean_jct_s: the mean that the plan minimizes, each job counted by the weight of its
+            class.
+        used_usd_per_h, used_usd_per_month: spent on average.
+        used_gpus: rented on average, by GPU type.
+        marginal_jct_s_per_usd_h: seconds of mean completion time that one more dollar an hour would
+            save.
+        marginal_jct_s_per_100_usd_month: the same for 100 more dollars a month.
+        rounded_mean_jct_s: mean completion time where no class is split over two widths.
+        rounded_used_usd_per_h: spent on average without a split.
+        rounding_gap_s: by how much the plan without a split is worse than any other in the budget,
+            at most.
+        widths: the GPUs of every class and epoch.
+    """
+
+    budget_usd_per_h: float
+    mean_jct_s: float
+    weighted_mean_jct_s: float
+    used_usd_per_h: float
+    used_usd_per_month: float
+    used_gpus: dict[str, float]
+    marginal_jct_s_per_usd_h: float
+    marginal_jct_s_per_100_usd_month: float
+    rounded_mean_jct_s: float
+    rounded_used_usd_per_h: float
+    rounding_gap_s: float
+    widths: tuple[Assignment, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +75,11 @@ class TypedPlan:
     gpus: Mapping[str, float]
 
     @property
+    def budget(self) -> float:
+        """Average dollars an hour allowed."""
+        return self.plan.budget_gpus
+
+    @property
     def usd_per_h(self) -> float:
         """Dollars an hour that it spends, on average."""
         return self.plan.used_gpus
@@ -50,23 +89,23 @@ class TypedPlan:
         """Seconds of (weighted) mean completion time that one more dollar an hour would save."""
         return self.plan.marginal_jct_s_per_gpu
 
-    def summary(self) -> dict[str, Any]:
-        """Return the headline numbers; keys are stable and carry their unit."""
+    def results(self) -> MixPlanResults:
+        """Return the plan as JSON has it."""
         plan = self.plan
-        return {
-            "budget_usd_per_h": plan.budget_gpus,
-            "mean_jct_s": plan.mean_jct_s,
-            "weighted_mean_jct_s": plan.objective_s,
-            "used_usd_per_h": self.usd_per_h,
-            "used_usd_per_month": self.usd_per_h * MONTH_H,
-            "used_gpus": dict(self.gpus),
-            "marginal_jct_s_per_usd_h": self.marginal_jct_s_per_usd_h,
-            "marginal_jct_s_per_100_usd_month": self.marginal_jct_s_per_usd_h * 100 / MONTH_H,
-            "rounded_mean_jct_s": plan.rounded_mean_jct_s,
-            "rounded_used_usd_per_h": plan.rounded_used_gpus,
-            "rounding_gap_s": plan.rounding_gap_s,
-            "widths": [row.summary() for row in plan.widths],
-        }
+        return MixPlanResults(
+            budget_usd_per_h=plan.budget_gpus,
+            mean_jct_s=plan.mean_jct_s,
+            weighted_mean_jct_s=plan.objective_s,
+            used_usd_per_h=self.usd_per_h,
+            used_usd_per_month=self.usd_per_h * MONTH_H,
+            used_gpus=dict(self.gpus),
+            marginal_jct_s_per_usd_h=self.marginal_jct_s_per_usd_h,
+            marginal_jct_s_per_100_usd_month=self.marginal_jct_s_per_usd_h * 100 / MONTH_H,
+            rounded_mean_jct_s=plan.rounded_mean_jct_s,
+            rounded_used_usd_per_h=plan.rounded_used_gpus,
+            rounding_gap_s=plan.rounding_gap_s,
+            widths=plan.widths,
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per class, epoch, GPU type and width."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from gpuplan.planner.frontier.replay.plan_replay import (
 )
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import replay_types
+from gpuplan.planner.frontier.replay.results import MixPeriod, MixReplayResults
 from gpuplan.planner.frontier.types.heterogeneous import TypedPlan
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.metrics import distribution, percentile
@@ -81,21 +81,21 @@ class ReplayedTypedPlan:
         time_s, _ = self._usd_over_time()
         return float(time_s[-1] - time_s[0]) / HOUR_S
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; keys are stable and carry their unit."""
-        return {
-            "planned_mean_jct_s": float(self.plan.plan.mean_jct_s),
-            "planned_p95_jct_s": self.planned_p95_jct_s,
+    def results(self) -> MixReplayResults:
+        """Return the numbers as JSON has them."""
+        return MixReplayResults(
+            planned_mean_jct_s=float(self.plan.plan.mean_jct_s),
+            planned_p95_jct_s=self.planned_p95_jct_s,
             **distribution(self.jct_s, "jct", "s", (50, 95, 99)),
-            "rented_usd_per_h": self.rented_usd_per_h,
-            "billed_usd_per_h": self.billed_usd_per_h,
-            "peak_usd_per_h": self.peak_usd_per_h,
-            "node_rounding_usd_per_h": self.node_rounding_usd_per_h,
-            "over_budget_share": self.over_budget_share,
-            "types": {t: one.summary() for t, one in self.types.items()},
-        }
+            rented_usd_per_h=self.rented_usd_per_h,
+            billed_usd_per_h=self.billed_usd_per_h,
+            peak_usd_per_h=self.peak_usd_per_h,
+            node_rounding_usd_per_h=self.node_rounding_usd_per_h,
+            over_budget_share=self.over_budget_share,
+            types={t: one.results() for t, one in self.types.items()},
+        )
 
-    def timeline(self) -> list[dict[str, Any]]:
+    def timeline(self) -> tuple[MixPeriod, ...]:
         """Return dollars and GPUs over time: mean and peak in each of `BINS` equal parts."""
         time_s, usd = self._usd_over_time()
         edges = np.linspace(time_s[0], time_s[-1], BINS + 1)
@@ -104,16 +104,16 @@ class ReplayedTypedPlan:
             t: mean_and_peak(one.replay.time_s, one.replay.gpus.astype(np.float64), edges)
             for t, one in self.types.items()
         }
-        return [
-            {
-                "time_h": float(edges[i] / HOUR_S),
-                "mean_usd_per_h": float(mean_usd[i]),
-                "peak_usd_per_h": float(peak_usd[i]),
-                "mean_gpus": {t: float(mean[i]) for t, (mean, _) in gpus.items()},
-                "peak_gpus": {t: float(peak[i]) for t, (_, peak) in gpus.items()},
-            }
+        return tuple(
+            MixPeriod(
+                time_h=float(edges[i] / HOUR_S),
+                mean_usd_per_h=float(mean_usd[i]),
+                peak_usd_per_h=float(peak_usd[i]),
+                mean_gpus={t: float(mean[i]) for t, (mean, _) in gpus.items()},
+                peak_gpus={t: float(peak[i]) for t, (_, peak) in gpus.items()},
+            )
             for i in range(BINS)
-        ]
+        )
 
     def _usd(self, gpus: Mapping[str, float]) -> float:
         return sum(self.price_usd_per_gpu_h[t] * count for t, count in gpus.items())

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,12 +19,12 @@ from gpuplan.planner.frontier.budget import (
     SWEEP_POINTS,
     Budget,
     requested_jct,
-    shown_of,
     within,
 )
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.format_gpus import round_up
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.frontier.points import BudgetPoint, BudgetStudy
 from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
 from gpuplan.planner.frontier.replay.search import OVER
 from gpuplan.planner.frontier.types.heterogeneous import (
@@ -36,118 +35,36 @@ from gpuplan.planner.frontier.types.heterogeneous import (
 )
 from gpuplan.planner.frontier.types.typed_replay import ReplayedTypedPlan, replay_and_measure_types
 from gpuplan.planner.speedup.model import SpeedupModel
-from gpuplan.simkit.time import HOUR_S
 
 CANDIDATES = 48  # smaller budgets to replay, in search of a bill within the requested budget
 
 
 @dataclass(frozen=True, slots=True)
-class TypedPoint:
-    """The plan for one of the requested budgets; see `study.Point`.
+class TypedPoint(BudgetPoint[TypedPlan, ReplayedTypedPlan, ReplayedTypedPlan]):
+    """The plan for one of the requested budgets, on several GPU types.
 
-    Attributes:
-        inside: the fastest evaluated plan with a replayed bill within this budget; None if the plan
-            itself keeps it, to within `OVER`, or if none does.
-        requested: the budget or completion time as requested; None for a sweep of the frontier.
+    `inside` is the fastest evaluated plan with a replayed bill within this budget.
     """
 
-    plan: TypedPlan
-    target_jct_s: float | None = None
-    replayed: ReplayedTypedPlan | None = None
-    inside: ReplayedTypedPlan | None = None
-    requested: str | None = None
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedStudy(BudgetStudy[TypedFrontier, TypedPoint]):
+    """A frontier over several GPU types and the requested points; budgets are in dollars an hour.
 
-@dataclass(frozen=True, slots=True)
-class TypedStudy:
-    """A frontier over several GPU types and the requested points.
+    The classes of the workload have the candidates of all types, and their loads are in GPUs of the
+    type that the jobs were recorded on.
 
     Attributes:
-        workload: the job classes with the candidates of all types; loads are in GPUs of the type
-            the jobs were recorded on.
         recorded_on: that type.
-        speedup: the speedups on each type.
-        frontier: the optimum at every budget.
-        points: by budget, ascending.
-        knee: the plan where the frontier bends most.
         prices: by type.
-        by_request: whether the points were requested, and are not a sweep of the frontier.
-        cluster: how the GPUs of each type were rented in the replays; None without replays.
-        notes: caveats for readers of the plans.
-        today: what the log shows; None if no job has a run time and GPUs.
     """
 
-    workload: ClassWorkload
     recorded_on: str
-    speedup: SpeedupModel
-    frontier: TypedFrontier
-    points: tuple[TypedPoint, ...]
-    knee: TypedPoint
     prices: Mapping[str, Quote]
-    by_request: bool = True
-    cluster: RentedCluster | None = None
-    notes: tuple[str, ...] = ()
-    today: Today | None = None
-
-    @property
-    def shown(self) -> TypedPoint:
-        """The point to show first: the requested one closest to the knee, or the knee."""
-        return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.plan.budget_gpus)
 
     def saved_s(self, point: TypedPoint) -> float:
         """Return the reduction of the mean completion time by $100 more a month, in seconds."""
         return self.frontier.frontier.saved_s(point.plan.plan.budget_gpus, 100 / MONTH_H)
-
-    def row(self, point: TypedPoint) -> dict[str, Any]:
-        """Return all facts about a point; keys are stable and carry their unit."""
-        row = point.plan.summary()
-        row["budget_usd_per_month"] = point.plan.plan.budget_gpus * MONTH_H
-        row["next_100_usd_month_saves_s"] = self.saved_s(point)
-        row["target_jct_s"] = point.target_jct_s
-        row["requested"] = point.requested
-        if point.replayed is not None:
-            inside = point.inside
-            row["replay"] = point.replayed.summary()
-            row["replay"]["inside_budget_usd_per_h"] = (
-                None if inside is None else float(inside.plan.plan.budget_gpus)
-            )
-        return row
-
-    def summary(self) -> dict[str, Any]:
-        """Return the results of the JSON output; keys are stable and carry their unit."""
-        frontier = self.frontier
-        return {
-            "jobs": self.workload.jobs,
-            "horizon_h": self.workload.horizon_h,
-            "speedup": {"name": self.speedup.name, "origin": self.speedup.origin},
-            "rescale": {"origin": self.workload.rescale_origin},
-            "method": "exact",
-            "prices": {t: price.summary() for t, price in self.prices.items()},
-            "recorded_on": self.recorded_on,
-            "today": None if self.today is None else self.today.summary(),
-            "load_gpus": frontier.frontier.load_gpus,
-            "min_budget_usd_per_h": frontier.min_usd_per_h,
-            "saturation_budget_usd_per_h": frontier.saturation_usd_per_h,
-            "max_mean_jct_s": float(frontier.mean_jct_s[0]),
-            "least_mean_jct_s": float(frontier.mean_jct_s[-1]),
-            "cluster": None if self.cluster is None else asdict(self.cluster),
-            "knee": self.row(self.knee),
-            "points": [self.row(point) for point in self.points],
-            "classes": [
-                {
-                    "job_class": c.name,
-                    "jobs": c.jobs,
-                    "arrivals_per_h": c.rate_per_h,
-                    "load_gpus": c.load_gpus,
-                    "weight": c.weight,
-                    "epochs": int(c.work_h.size),
-                    "rescale_s": HOUR_S * c.rescale_h,
-                    "gpu_types": list(dict.fromkeys(c.gpu_types)),
-                }
-                for c in frontier.frontier.classes
-            ],
-            "timeline": [] if self.shown.replayed is None else self.shown.replayed.timeline(),
-        }
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per point, class, epoch, GPU type and width."""

@@ -8,9 +8,8 @@ plan of each resample, not about one fixed plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import ceil, floor
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -53,15 +52,6 @@ class FrontierBand:
     high: float | None
     missed_share: float = 0.0
 
-    def summary(self) -> dict[str, float | None]:
-        """Return the numbers by name."""
-        return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "missed_share": self.missed_share,
-        }
-
 
 def range_band(value: float | None, ends: Sequence[float | None]) -> FrontierBand:
     """Return the band between the minimum and the maximum of some cases, as the ends of a law.
@@ -101,28 +91,6 @@ class Bands:
     target_jct_s: FloatArray
     target_budget_gpus: tuple[FrontierBand, ...]
 
-    def summary(self) -> dict[str, Any]:
-        """Return the results of the JSON output; keys are stable and carry their unit."""
-        return {
-            "level_pct": self.level,
-            "resamples": self.resamples,
-            "jobs": self.jobs,
-            "block_jobs": self.block_jobs,
-            "not_covered": list(NOT_COVERED),
-            "load_gpus": self.load_gpus.summary(),
-            "min_budget_gpus": self.min_budget_gpus.summary(),
-            "mean_jct_s": [
-                {"budget_gpus": gpus, **band.summary()}
-                for gpus, band in zip(self.budget_gpus.tolist(), self.mean_jct_s, strict=True)
-            ],
-            "budget_gpus": [
-                {"target_jct_s": seconds, **band.summary()}
-                for seconds, band in zip(
-                    self.target_jct_s.tolist(), self.target_budget_gpus, strict=True
-                )
-            ],
-        }
-
     def to_frame(self) -> pl.DataFrame:
         """Return one row per figure; ``at`` is its budget in GPUs or its completion time."""
         rows: list[tuple[str, float | None, FrontierBand]] = [
@@ -140,7 +108,7 @@ class Bands:
             ),
         ]
         return pl.DataFrame(
-            [{"figure": figure, "at": at, **band.summary()} for figure, at, band in rows],
+            [{"figure": figure, "at": at, **asdict(band)} for figure, at, band in rows],
             schema={"figure": pl.String}
             | dict.fromkeys(("at", "value", "low", "high", "missed_share"), pl.Float64),
         )

@@ -178,24 +178,24 @@ class BurstSensitivity:
     replicas: int
     points: tuple[BurstPoint, ...]
 
-    def summary(self) -> dict[str, Any]:
-        """Return the results of the JSON output; keys are stable and carry their unit."""
-        return {
-            "planned_mean_jct_s": self.plan.mean_jct_s,
-            "planned_used_gpus": self.plan.used_gpus,
-            "cap_gpus": self.cap_gpus,
-            "cycle_h": self.cycle_h,
-            "replicas": self.replicas,
-            "points": [
-                {
-                    "target_scv": point.process.scv,
-                    "high_rate_per_h": point.process.high,
-                    "low_rate_per_h": point.process.low,
-                    **{name: getattr(point, name).summary() for name in FIGURES},
-                }
+    def results(self) -> BurstResults:
+        """Return the numbers as JSON has them."""
+        return BurstResults(
+            planned_mean_jct_s=self.plan.mean_jct_s,
+            planned_used_gpus=self.plan.used_gpus,
+            cap_gpus=self.cap_gpus,
+            cycle_h=self.cycle_h,
+            replicas=self.replicas,
+            points=tuple(
+                BurstPointResults(
+                    target_scv=point.process.scv,
+                    high_rate_per_h=point.process.high,
+                    low_rate_per_h=point.process.low,
+                    **{name: getattr(point, name) for name in FIGURES},
+                )
                 for point in self.points
-            ],
-        }
+            ),
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per C^2; ``_least`` and ``_most`` are over the replicas."""
@@ -207,6 +207,53 @@ class BurstSensitivity:
                 row |= {name: band.value, f"{name}_least": band.low, f"{name}_most": band.high}
             rows.append(row)
         return pl.DataFrame(rows, infer_schema_length=None)
+
+
+@dataclass(frozen=True, slots=True)
+class BurstPointResults:
+    """A plan at one burstiness of arrivals, as JSON has it: means and ends over the replicas.
+
+    Attributes:
+        target_scv: squared CV of the gaps between arrivals, in the long run.
+        high_rate_per_h, low_rate_per_h: jobs an hour while many and while few arrive.
+        scv: squared CV of the gaps as sampled.
+        mean_jct_s: mean completion time.
+        p95_jct_s: completion time that 95% of the jobs keep.
+        rented_gpus: rented on average.
+        peak_gpus: most GPUs rented at once.
+        above_cap_share: share of the time in which jobs need more GPUs than the cap.
+    """
+
+    target_scv: float
+    high_rate_per_h: float
+    low_rate_per_h: float
+    scv: FrontierBand
+    mean_jct_s: FrontierBand
+    p95_jct_s: FrontierBand
+    rented_gpus: FrontierBand
+    peak_gpus: FrontierBand
+    above_cap_share: FrontierBand
+
+
+@dataclass(frozen=True, slots=True)
+class BurstResults:
+    """A plan under burstier and burstier arrivals, as JSON has it.
+
+    Attributes:
+        planned_mean_jct_s: mean completion time by the plan.
+        planned_used_gpus: rented on average by the plan.
+        cap_gpus: GPUs that demand is compared with.
+        cycle_h: mean hours of a period of many and one of few arrivals.
+        replicas: samples of the arrivals at each burstiness.
+        points: one for each burstiness.
+    """
+
+    planned_mean_jct_s: float
+    planned_used_gpus: float
+    cap_gpus: float
+    cycle_h: float
+    replicas: int
+    points: tuple[BurstPointResults, ...]
 
 
 def burst_sensitivity(

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.plain import fields_of
 from gpuplan.planner.frontier.study import FrontierStudy
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import (
+    NOT_COVERED,
     Bands,
     FrontierBand,
     bootstrap_frontier,
 )
-from gpuplan.planner.frontier.uncertainty.bursts import BurstSensitivity, burst_sensitivity
-from gpuplan.planner.frontier.uncertainty.sensitivity import SpeedupSensitivity, speedup_sensitivity
+from gpuplan.planner.frontier.uncertainty.bursts import (
+    BurstResults,
+    BurstSensitivity,
+    burst_sensitivity,
+)
+from gpuplan.planner.frontier.uncertainty.sensitivity import (
+    SpeedupErrorResults,
+    SpeedupSensitivity,
+    speedup_sensitivity,
+)
 from gpuplan.simkit.arrays import FloatArray
 
 GRID = 60  # budgets of the ribbon
@@ -51,14 +60,86 @@ class FrontierConfidence:
             "the jobs: they say nothing of wrong speedups, other kinds of jobs, trends or peaks",
         )
 
-    def summary(self) -> dict[str, Any]:
-        """Return its results; keys are stable and carry their unit."""
-        found = self.bands.summary()
-        found["mean_jct_s"] = [
-            {"requested": requested, **band}
-            for requested, band in zip(self.requested, found["mean_jct_s"], strict=True)
-        ]
-        return found
+    def results(self) -> BandsResults:
+        """Return the bands as JSON has them."""
+        bands = self.bands
+        at_budget = zip(self.requested, bands.budget_gpus.tolist(), bands.mean_jct_s, strict=True)
+        for_time = zip(bands.target_jct_s.tolist(), bands.target_budget_gpus, strict=True)
+        return BandsResults(
+            level_pct=bands.level,
+            resamples=bands.resamples,
+            jobs=bands.jobs,
+            block_jobs=bands.block_jobs,
+            not_covered=NOT_COVERED,
+            load_gpus=bands.load_gpus,
+            min_budget_gpus=bands.min_budget_gpus,
+            mean_jct_s=tuple(
+                BudgetBand(requested, gpus, **fields_of(band))
+                for requested, gpus, band in at_budget
+            ),
+            budget_gpus=tuple(TargetBand(seconds, **fields_of(band)) for seconds, band in for_time),
+        )
+
+
+@dataclass(frozen=True)
+class NamedBudget:
+    """The budget of a band.
+
+    Attributes:
+        requested: as requested; null for one of a sweep of the frontier.
+        budget_gpus: average GPUs.
+    """
+
+    requested: str | None
+    budget_gpus: float
+
+
+@dataclass(frozen=True)
+class NamedTarget:
+    """The mean completion time that a band of budgets is for.
+
+    Attributes:
+        target_jct_s: the time.
+    """
+
+    target_jct_s: float
+
+
+@dataclass(frozen=True)
+class BudgetBand(FrontierBand, NamedBudget):  # in JSON the budget comes first
+    """The band of the mean completion time at one budget."""
+
+
+@dataclass(frozen=True)
+class TargetBand(FrontierBand, NamedTarget):  # in JSON the time comes first
+    """The band of the least budget for one mean completion time."""
+
+
+@dataclass(frozen=True, slots=True)
+class BandsResults:
+    """Bands of the frontier over resamples of the jobs, as JSON has them.
+
+    Attributes:
+        level_pct: confidence of each band, percent.
+        resamples: of the jobs.
+        jobs: that were resampled.
+        block_jobs: consecutive jobs in a block.
+        not_covered: what the bands say nothing of.
+        load_gpus: GPUs in use if every job runs on one.
+        min_budget_gpus: least average GPUs that can sustain the arrivals.
+        mean_jct_s: least mean completion time at each requested budget.
+        budget_gpus: least budget for each requested mean completion time.
+    """
+
+    level_pct: float
+    resamples: int
+    jobs: int
+    block_jobs: int
+    not_covered: tuple[str, ...]
+    load_gpus: FrontierBand
+    min_budget_gpus: FrontierBand
+    mean_jct_s: tuple[BudgetBand, ...]
+    budget_gpus: tuple[TargetBand, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +164,22 @@ class Sensitivity:
         """Caveats for the reader: none."""
         return ()
 
-    def summary(self) -> dict[str, Any]:
-        """Return its results; keys are stable and carry their unit."""
-        return {"speedup": self.speedup.summary(), "bursts": self.bursts.summary()}
+    def results(self) -> SensitivityResults:
+        """Return both as JSON has them."""
+        return SensitivityResults(self.speedup.results(), self.bursts.results())
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityResults:
+    """What wrong speedups and burstier arrivals do to the plan shown, as JSON has it.
+
+    Attributes:
+        speedup: errors of the speedups.
+        bursts: burstier arrivals at the same mean rate.
+    """
+
+    speedup: SpeedupErrorResults
+    bursts: BurstResults
 
 
 def confidence_of(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import Any
 
 import numpy as np
 
@@ -50,6 +49,53 @@ class OtherLaw:
 
 
 @dataclass(frozen=True, slots=True)
+class LawReplay:
+    """A replay under one speedup law, as JSON has it.
+
+    Attributes:
+        budget_gpus: average GPUs.
+        mean_jct_s: in the replay; null without one, or if the budget is too small for the law.
+    """
+
+    budget_gpus: float
+    mean_jct_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LawPoint:
+    """The optimum of one speedup law at one budget, as JSON has it.
+
+    Attributes:
+        requested: the budget as requested; null for the knee of a sweep.
+        budget_gpus: average GPUs.
+        mean_jct_s: of the optimal plan; null if the budget is too small for the law.
+    """
+
+    requested: str | None
+    budget_gpus: float
+    mean_jct_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LawResults:
+    """The optimum if jobs follow one speedup law, as JSON has it.
+
+    Attributes:
+        name: of the law.
+        load_gpus: GPUs in use if every job runs on one.
+        min_budget_gpus: least average GPUs that can sustain the arrivals.
+        replayed: the replay of this law's plan for the budget shown first.
+        at: the optimum at the requested budgets, or at the knee.
+    """
+
+    name: str
+    load_gpus: float
+    min_budget_gpus: float
+    replayed: LawReplay
+    at: tuple[LawPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Laws:
     """The section of a study about other laws.
 
@@ -72,28 +118,23 @@ class Laws:
         """Its name among the results."""
         return "laws"
 
-    def summary(self) -> list[dict[str, Any]]:
-        """Return one entry per law; keys are stable and carry their unit."""
-        return [
-            {
-                "name": one.speedup.name,
-                "load_gpus": one.frontier.load_gpus,
-                "min_budget_gpus": one.frontier.min_budget,
-                "replayed": {
-                    "budget_gpus": float(self.shown.plan.budget_gpus),
-                    "mean_jct_s": one.replayed_jct_s,
-                },
-                "at": [
-                    {
-                        "requested": point.requested,
-                        "budget_gpus": float(point.plan.budget_gpus),
-                        "mean_jct_s": one.jct_s(point.plan.budget_gpus),
-                    }
+    def results(self) -> tuple[LawResults, ...]:
+        """Return one entry per law as JSON has it, the assumed one first."""
+        shown = float(self.shown.plan.budget_gpus)
+        return tuple(
+            LawResults(
+                name=one.speedup.name,
+                load_gpus=one.frontier.load_gpus,
+                min_budget_gpus=one.frontier.min_budget,
+                replayed=LawReplay(shown, one.replayed_jct_s),
+                at=tuple(
+                    LawPoint(point.requested, float(budget), one.jct_s(budget))
                     for point in self.points
-                ],
-            }
+                    for budget in (point.plan.budget_gpus,)
+                ),
+            )
             for one in (self.assumed, *self.others)
-        ]
+        )
 
 
 def laws_of(study: FrontierStudy, trace: Trace, choices: ClassOptions) -> Laws:

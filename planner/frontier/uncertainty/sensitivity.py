@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -68,18 +67,18 @@ class SpeedupSensitivity:
         """The class with the most expensive error."""
         return max(self.rows[2:], key=lambda row: row.mean_jct_s)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the results of the JSON output; keys are stable and carry their unit."""
-        return {
-            "error": self.error,
-            "planned_mean_jct_s": self.plan.mean_jct_s,
-            "planned_used_gpus": self.plan.used_gpus,
-            "all_less": asdict(self.rows[0]),
-            "all_more": asdict(self.rows[1]),
-            "worst_class": asdict(self.worst_class),
-            "worst_mean_jct_s": self.worst_jct_s,
-            "worst_used_gpus": self.worst_gpus,
-        }
+    def results(self) -> SpeedupErrorResults:
+        """Return the numbers as JSON has them."""
+        return SpeedupErrorResults(
+            error=self.error,
+            planned_mean_jct_s=self.plan.mean_jct_s,
+            planned_used_gpus=self.plan.used_gpus,
+            all_less=self.rows[0],
+            all_more=self.rows[1],
+            worst_class=self.worst_class,
+            worst_mean_jct_s=self.worst_jct_s,
+            worst_used_gpus=self.worst_gpus,
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per class and sign; the class is null for all together."""
@@ -88,6 +87,30 @@ class SpeedupSensitivity:
             schema={"job_class": pl.String}
             | dict.fromkeys(("error", "mean_jct_s", "used_gpus", "best_jct_s"), pl.Float64),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedupErrorResults:
+    """A plan under speedups that err up and down, as JSON has it.
+
+    Attributes:
+        error: share by which the gains from further GPUs differ.
+        planned_mean_jct_s: mean completion time with the speedups of the plan.
+        planned_used_gpus: GPUs used on average with these.
+        all_less, all_more: where all classes gain less, or more.
+        worst_class: where only the class with the most expensive error differs.
+        worst_mean_jct_s: where each class errs in the way that is worse for it.
+        worst_used_gpus: where each class errs in the way that uses more GPUs.
+    """
+
+    error: float
+    planned_mean_jct_s: float
+    planned_used_gpus: float
+    all_less: SpeedupError
+    all_more: SpeedupError
+    worst_class: SpeedupError
+    worst_mean_jct_s: float
+    worst_used_gpus: float
 
 
 def speedup_sensitivity(

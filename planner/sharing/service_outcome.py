@@ -1,0 +1,65 @@
+"""What a service saw in a run: latencies, violations of its SLO, overload."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from gpuplan.planner.sharing.sharing_results import FunctionOutcome
+from gpuplan.simkit.arrays import BoolArray, FloatArray
+from gpuplan.simkit.sharing.coscaling import ServiceRun
+from gpuplan.simkit.sharing.services import Service
+
+
+def outcome_of(service: Service, found: ServiceRun, horizon_s: float) -> FunctionOutcome:
+    """Measure a service: a request violates its SLO if it is late, or unfinished and too old."""
+    arrivals = service.arrival_s[service.arrival_s < horizon_s]
+    finish_s = found.finish_s[: arrivals.size]
+    latency_s = np.sort((finish_s - arrivals)[~np.isnan(finish_s)])
+    slo_s = service.slo_s * (service.work if service.llm else 1.0)
+    waiting = np.isnan(finish_s)
+    late = int((latency_s > slo_s).sum()) + int((horizon_s - arrivals[waiting] > slo_s).sum())
+    ends_s = np.where(np.isnan(found.removed_s), horizon_s, found.removed_s)
+    lived_s = float((ends_s - found.launched_s).sum())
+    seconds = math.ceil(horizon_s)
+    requests = np.bincount(arrivals.astype(np.int64), minlength=seconds)[:seconds]
+    instances = np.zeros(seconds)
+    for second, count in found.changes:
+        instances[second:] = count
+    capacity = np.maximum(instances, 1) * service.capacity()
+    p95_s = _nearest(latency_s, 0.95)
+    return FunctionOutcome(
+        name=service.name,
+        requests=int(arrivals.size),
+        unfinished=int(waiting.sum()),
+        violation_rate=late / arrivals.size if arrivals.size else 0.0,
+        p50_s=_nearest(latency_s, 0.5),
+        p95_s=p95_s,
+        slo_s=slo_s,
+        cold_starts=int(found.launched_s.size),
+        instance_s=lived_s,
+        quota_s=service.request * lived_s,
+        peak_demand_over_capacity=float((requests / capacity).max(initial=0.0)),
+        headroom=service.limit / service.request,
+        longest_overload_s=_longest(requests > capacity),
+        p95_over_slo=None if p95_s is None else p95_s / slo_s,
+    )
+
+
+def overloads(services: Iterable[FunctionOutcome]) -> list[FunctionOutcome]:
+    """Return the services whose peak demand exceeds what vertical scaling can give."""
+    return [one for one in services if one.peak_demand_over_capacity > one.headroom + 1e-9]
+
+
+def _nearest(ranked: FloatArray, share: float) -> float | None:
+    return float(ranked[math.ceil(share * ranked.size) - 1]) if ranked.size else None
+
+
+def _longest(above: BoolArray) -> int:
+    longest = count = 0
+    for one in above.tolist():
+        count = count + 1 if one else 0
+        longest = max(longest, count)
+    return longest

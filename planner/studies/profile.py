@@ -1,0 +1,121 @@
+"""Choose batch size and share of the GPU of models from measured tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.files import sha256_of
+from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.user_tables.sharing_profiles import COLUMNS, ProfileTable, read_profile
+from gpuplan.planner.sharing.profile_results import ProfileResults
+from gpuplan.planner.sharing.profile_search import TE_DROP
+from gpuplan.planner.sharing.profiling import ProfiledModel, profile_models
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileParameters:
+    """What was asked of ``gpuplan profile``, as JSON has it.
+
+    Attributes:
+        slo_s: latency that a request should keep; null for training.
+        training: whether the tables are of training.
+        te_drop: throughput per percent of the SMs that a step of the search may lose.
+        map: our column -> the header that stands for it.
+    """
+
+    slo_s: float | None
+    training: bool
+    te_drop: float
+    map: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRequest:
+    """Which tables to search, and for what.
+
+    Attributes:
+        tables: measured tables, one per model.
+        slo_s: latency that a request should keep; None for training.
+        training: whether the tables are of training.
+        te_drop: throughput per percent of the SMs that a step of the search may lose.
+        names: our column -> the header that stands for it.
+    """
+
+    tables: tuple[Path, ...]
+    slo_s: float | None = None
+    training: bool = False
+    te_drop: float = TE_DROP
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def reads(self) -> tuple[Path, ...]:
+        """The files it reads."""
+        return self.tables
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """The files it writes: none."""
+        return ()
+
+    def check(self) -> None:
+        """Check everything but the tables. Raises `UsageError`."""
+        wrong = next((name for name in self.names if name not in COLUMNS), None)
+        if wrong is not None:
+            raise UsageError(f"--map {wrong}: expected one of {', '.join(COLUMNS)}")
+        if (self.slo_s is None) != self.training:
+            raise UsageError(
+                "--slo: services need it, for example --slo 100ms"
+                if self.slo_s is None
+                else "--slo and --training: training has no latency; give one of the two"
+            )
+
+    def parameters(self) -> ProfileParameters:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return ProfileParameters(self.slo_s, self.training, self.te_drop, dict(self.names))
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileStudy:
+    """What was found for each model.
+
+    Attributes:
+        request: what was asked for.
+        tables: the tables read.
+        models: what was found for each.
+        results: as JSON has them.
+        inputs: the files read.
+    """
+
+    request: ProfileRequest
+    tables: tuple[ProfileTable, ...]
+    models: tuple[ProfiledModel, ...]
+    results: ProfileResults
+    inputs: tuple[InputFile, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Which tables are suspicious."""
+        return tuple(warning for one in self.models for warning in one.warnings)
+
+
+def profile(request: ProfileRequest) -> ProfileStudy:
+    """Choose batch size and share of the GPU of each model.
+
+    Raises:
+        InfeasibleError: no share of a table meets the SLO.
+        InputError: a table cannot be used.
+        UsageError: a request that cannot be meant, or two tables of one name.
+    """
+    request.check()
+    tables = tuple(read_profile(path, request.names) for path in request.tables)
+    models = tuple(profile_models(tables, request.slo_s, te_drop=request.te_drop))
+    return ProfileStudy(
+        request,
+        tables,
+        models,
+        ProfileResults(tuple(one.results() for one in models)),
+        tuple(InputFile(str(one.path), sha256_of(one.path), one.latency_s.size) for one in tables),
+    )

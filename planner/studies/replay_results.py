@@ -1,0 +1,54 @@
+"""The results of ``gpuplan simulate`` and ``gpuplan compare``, as JSON has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuplan.analysis.characterize.today import TodayResults
+from gpuplan.planner.compare import ComparedPolicy, PolicyTies
+from gpuplan.planner.runs.policy_results import PolicyResults
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayedPolicy:
+    """Which policy was replayed, and what the log shows.
+
+    Attributes:
+        policy: its name in ``gpuplan list policies``.
+        today: what the log shows; null where the window is that of the run, or where no job has
+            both a run time and GPUs.
+    """
+
+    policy: str
+    today: TodayResults | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateResults(PolicyResults, ReplayedPolicy):  # in JSON the policy comes first
+    """What one policy makes of a trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareResults:
+    """What several policies make of the same jobs.
+
+    Attributes:
+        today: what the log shows; null where the window is that of the run, or where no job has
+            both a run time and GPUs.
+        jobs: jobs replayed under each policy.
+        span_s: from the first submission to the last.
+        first: label of the row that ratios refer to.
+        cheapest: label of the row of least cost; no winner where costs tie.
+        fastest: label of the row of least mean JCT; no winner where times tie.
+        ties: whether all rows tie.
+        policies: one row per policy, in the order given.
+    """
+
+    today: TodayResults | None
+    jobs: int
+    span_s: float
+    first: str
+    cheapest: str
+    fastest: str
+    ties: PolicyTies
+    policies: tuple[ComparedPolicy, ...]

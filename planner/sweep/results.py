@@ -1,0 +1,130 @@
+"""A sweep as JSON has it."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from gpuplan.analysis.plain import fields_of, plain
+from gpuplan.planner.sweep.recommendation import Case
+from gpuplan.planner.sweep.reference_policy import ReferenceRun
+from gpuplan.planner.sweep.result_types import (
+    CaseResults,
+    ChosenThreshold,
+    MarkedThreshold,
+    RecommendedResults,
+    ReferenceResults,
+    SavingResults,
+    SweepResults,
+    ThresholdResults,
+)
+from gpuplan.planner.sweep.scenario import SweepPoint
+from gpuplan.planner.sweep.sweep import Sweep
+
+
+def sweep_results(found: Sweep) -> SweepResults:
+    """Return the results of a sweep."""
+    cases = tuple(_case(found, case) for case in found.cases)
+    first = cases[0]
+    return SweepResults(
+        jobs=found.cases[0].closed_form.jobs,
+        span_s=found.span_s,
+        window_s=found.window_s,
+        today=None if found.today is None else found.today.results(),
+        today_cluster=None if found.cluster is None else found.cluster.results(),
+        gpu_mix=None if found.mix is None else found.mix.results(),
+        verdict=None if found.verdict is None else found.verdict.results(),
+        points=marked_thresholds(found),
+        recommended=RecommendedResults(
+            **fields_of(first.recommended), **fields_of(_savings(found.cases[0]))
+        ),
+        serverless_only=threshold_results(found, found.reference),
+        serverful_only=None if found.rented is None else threshold_results(found, found.rented),
+        against=None if found.against is None else reference_results(found, found.against),
+        closed_form=first.closed_form,
+        cases=cases,
+    )
+
+
+def marked_thresholds(found: Sweep) -> tuple[MarkedThreshold, ...]:
+    """Return the points of a sweep with their labels."""
+    marked = []
+    for index, point in enumerate(found.points):
+        marks, values = found.marks(index), threshold_results(found, point)
+        marked.append(
+            MarkedThreshold(
+                **fields_of(values),
+                non_dominated=marks["non_dominated"],
+                knee=marks["knee"],
+                recommended=marks["recommended"],
+            )
+        )
+    return tuple(marked)
+
+
+def sweep_frame(found: Sweep) -> pl.DataFrame:
+    """Return one row per point."""
+    return pl.DataFrame(plain(marked_thresholds(found)), infer_schema_length=None)
+
+
+def threshold_results(found: Sweep, point: SweepPoint) -> ThresholdResults:
+    """Return one replay of a sweep, with its bill per month."""
+    return ThresholdResults(
+        policy=point.policy,
+        threshold_s=point.threshold_s,
+        capacity=point.capacity,
+        price_ratio=point.price_ratio,
+        **point.results,
+        closed_form_cost_usd=point.closed_form_cost_usd,
+        closed_form_delay_s=point.closed_form_delay_s,
+        own_price_ratio=point.own_price_ratio,
+        break_even_price_ratio=point.break_even_ratio,
+        usd_per_month=found.usd_per_month(point.cost_usd),
+    )
+
+
+def reference_results(found: Sweep, run: ReferenceRun) -> ReferenceResults:
+    """Return the replay of the reference, with its bill per month in the window of the sweep."""
+    measured = {**run.results, "usd_per_month": found.usd_per_month(run.cost_usd)}
+    return ReferenceResults(name=run.label, label=run.label, policy=run.policy, **measured)
+
+
+def _case(found: Sweep, case: Case) -> CaseResults:
+    recommended = _named(found, case, case.recommended)
+    if case.rented is not None:
+        recommended = _chosen(found, case, "serverful_only", case.rented.point)
+    return CaseResults(
+        price_ratio=case.price_ratio,
+        value_of_time_usd_per_h=case.value_of_time,
+        **fields_of(_savings(case)),
+        closed_form=case.closed_form.results(),
+        recommended=recommended,
+        cheapest=_named(found, case, case.cheapest),
+    )
+
+
+def _savings(case: Case) -> SavingResults:
+    taken = case.taken
+    return SavingResults(
+        saving_usd=taken.saving_usd,
+        saving_share=taken.saving_share,
+        net_saving_usd=taken.net_saving_usd,
+        confidence=None if taken.confidence is None else taken.confidence.results(),
+        against=None if taken.against is None else taken.against.results(),
+    )
+
+
+def _named(found: Sweep, case: Case, index: int | None) -> ChosenThreshold:
+    policy = "serverless_only" if index is None else found.points[index].policy
+    return _chosen(found, case, policy, found.point(index))
+
+
+def _chosen(found: Sweep, case: Case, policy: str, point: SweepPoint) -> ChosenThreshold:
+    return ChosenThreshold(
+        policy=policy,
+        threshold_s=point.threshold_s,
+        capacity=point.capacity,
+        price_ratio=case.price_ratio,
+        cost_usd=point.cost_usd,
+        usd_per_month=found.usd_per_month(point.cost_usd),
+        mean_jct_s=point.mean_jct_s,
+    )
