@@ -271,7 +271,7 @@ def student_quantile(probability: float, freedom: int) -> float:
 def at_least(values: FloatArray, level: float) -> tuple[float, None] | None:
     """Return the value that ``level`` percent of the resampled ones reach, and no upper end.
 
-    For a maximum: k blocks drawn from the blocks of a series stay below x as often as k new ones
+    For a maximum: k blocks sampled from the blocks of a series stay below x as often as k new ones
     would, as far as the data show; they hold no information above the largest value.
     """
     if not values.size or np.isnan(values).any():

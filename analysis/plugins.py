@@ -39,7 +39,7 @@ class PluginWarning(UserWarning):
 class _RefusalLog:
     """Receives the problems of entry points that are left out, each once."""
 
-    tell: Callable[[str], None] | None = None
+    report: Callable[[str], None] | None = None
     seen: set[str]
 
     def __init__(self) -> None:
@@ -49,18 +49,18 @@ class _RefusalLog:
         if problem in self.seen:
             return
         self.seen.add(problem)
-        if self.tell is None:
+        if self.report is None:
             warnings.warn(problem, PluginWarning, stacklevel=3)
         else:
-            self.tell(problem)
+            self.report(problem)
 
 
 _listener = _RefusalLog()
 
 
-def tell_problems_to(tell: Callable[[str], None] | None) -> None:
-    """Tell what is left out to a function, from now on; for None it is a Python warning."""
-    _listener.tell = tell
+def report_problems_to(report: Callable[[str], None] | None) -> None:
+    """Report what is left out to a function from now on; for None it is a Python warning."""
+    _listener.report = report
     _listener.seen = set()
 
 
@@ -231,7 +231,7 @@ class Registry(Mapping[str, Value]):
         return name in self.built_in or name in self._reserved
 
     def _tell_taken(self, name: str) -> None:
-        """Tell that a package has a name that is built in, where one has."""
+        """Report packages that have the name of something built in."""
         for plugin in self._added().get(name, ()) if self._is_taken(name) else ():
             problem = plugin.error("is left out: a built-in one has that name")
             _listener.hear(f"{problem}".partition("\n")[0])

@@ -1,11 +1,13 @@
-"""A random sample of the jobs of a trace, and its load compared to that of all jobs."""
+"""Random samples and scaled times of the jobs of a trace, and their load beside that of all."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.time_units import MICROS
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.schema import CANONICAL, LAST_INSTANT_US, LEAST_S
+from gpuplan.analysis.time_units import CENTURY_S, MICROS
 
 LOAD_COLUMNS = ("submit_time", "duration_s", "num_gpus", "state")
 """Canonical columns that a load is measured from."""
@@ -14,7 +16,7 @@ NEARLY = 0.01
 
 
 def draw_jobs(jobs: pl.DataFrame, count: int, seed: int) -> pl.DataFrame:
-    """Return ``count`` jobs drawn uniformly without replacement, in their order."""
+    """Return ``count`` jobs chosen uniformly without replacement, in their order."""
     rng = np.random.default_rng(seed)
     return jobs[np.sort(rng.choice(jobs.height, count, replace=False))]
 
@@ -53,13 +55,13 @@ def load_note(
         scale_duration: factor on the durations of the sample.
         scale_interarrival: factor on its gaps between submissions.
     """
-    drawn = f"{sample.height:,} of {jobs.height:,} jobs sampled over the whole span"
+    sampled = f"{sample.height:,} of {jobs.height:,} jobs sampled over the whole span"
     ended, every = (
         _share(jobs, sample, include_running=running, factor=scale_duration)
         for running in (False, True)
     )
     if ended is None:
-        return f"{drawn}: their load cannot be compared with the trace's"
+        return f"{sampled}: their load cannot be compared with the trace's"
     ratio = ended / scale_interarrival
     is_same = abs(ratio - 1) <= NEARLY
     now = "that of the trace" if is_same else f"{ratio:.3g} times the trace's"
@@ -69,7 +71,7 @@ def load_note(
     scales = {"duration": scale_duration, "interarrival": scale_interarrival}
     given = " ".join(f"--scale-{name} {value:g}" for name, value in scales.items() if value != 1)
     at = f"with {given} " if given else ""
-    return f"{drawn}: {at}the load is {now}{restores}"
+    return f"{sampled}: {at}the load is {now}{restores}"
 
 
 def _share(
@@ -78,3 +80,35 @@ def _share(
     """Return the load of a sample over that of all jobs; None where either has none."""
     whole, part = (load_gpus(some, include_running=include_running) for some in (jobs, sample))
     return None if whole is None or part is None else part * factor / whole
+
+
+def scale_arrivals(jobs: pl.DataFrame, factor: float) -> pl.DataFrame:
+    """Return jobs with every gap between submissions times a factor; the first one stays.
+
+    Raises:
+        UsageError: the last submission would be past the year 9999.
+    """
+    submit = jobs["submit_time"].dt.epoch("us").to_numpy()
+    span = float(submit[-1] - submit[0])
+    if float(submit[0]) + span * factor > LAST_INSTANT_US:
+        raise UsageError(
+            f"--scale-interarrival {factor:g} moves the last submission past the year 9999"
+        )
+    gap = np.rint((submit - submit[0]) * factor)
+    moved = pl.Series("submit_time", submit[0] + gap.astype(np.int64))
+    return jobs.with_columns(moved.cast(CANONICAL["submit_time"]))
+
+
+def scale_durations(durations: pl.Series, scale: float) -> pl.Series:
+    """Return durations times a factor; none above 0 gets shorter than `LEAST_S`."""
+    scaled = durations * scale
+    is_run = (durations > 0).fill_null(False)
+    if (scaled > CENTURY_S).any():
+        problem = "more than a century"
+    elif is_run.any() and not (scaled >= LEAST_S).any():
+        problem = "less than a microsecond"
+    else:
+        return scaled.zip_with(
+            ~is_run | (scaled >= LEAST_S), pl.Series([LEAST_S]).new_from_index(0, len(scaled))
+        )
+    raise UsageError(f"--scale-duration {scale:g} makes the longest job run for {problem}")

@@ -9,6 +9,8 @@ from typing import Any
 
 import polars as pl
 
+from gpuplan.analysis.time_units import MICROS
+
 SCHEMA_VERSION = 1
 METADATA_KEY = "gpuplan"
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
@@ -69,6 +71,7 @@ MAX_GPUS = 1e7
 FIRST_SUBMIT = datetime(1, 1, 2, tzinfo=UTC)
 LAST_SUBMIT = datetime(9999, 12, 31, tzinfo=UTC)
 """Submissions lie between, a day within the calendar: every time zone can write them."""
+LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * MICROS
 
 LEAST_SHARE = 1e-6
 """The smallest share of a GPU above 0; anything smaller is a mistake of units."""

@@ -1,7 +1,7 @@
 """Temporary files and folders, which a later run removes where a run was killed.
 
-A process holds a lock (``flock``) on each of its own for as long as it lives, so one that nobody
-holds belongs to a process that is dead. The name carries the machine and its boot: on a file system
+A process holds a lock (``flock``) on each of its own for as long as it lives, so one without a lock
+belongs to a process that is dead. The name carries the machine and its boot: on a file system
 that several machines share, locks may not be seen by the others, so each removes only its own.
 """
 
@@ -121,7 +121,7 @@ def _make_folder(path: Path) -> int | None:
     path.mkdir(mode=0o700)
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:  # taken for stale: nobody had locked it yet
+    except FileNotFoundError:  # taken for stale, as it was not locked yet
         return None
 
 

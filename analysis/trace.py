@@ -19,11 +19,16 @@ from gpuplan.analysis.files import PARQUET_MAGIC, readable, regular_file, sha256
 from gpuplan.analysis.log_options import LogAccount, LogOptions
 from gpuplan.analysis.lookup import perhaps
 from gpuplan.analysis.predicate import PredicateTooLarge, read_predicate
-from gpuplan.analysis.sampling import LOAD_COLUMNS, draw_jobs, load_note
+from gpuplan.analysis.sampling import (
+    LOAD_COLUMNS,
+    draw_jobs,
+    load_note,
+    scale_arrivals,
+    scale_durations,
+)
 from gpuplan.analysis.schema import (
     CANONICAL,
     DEFAULTS,
-    LAST_SUBMIT,
     LEAST_S,
     LIMIT_COLUMN,
     METADATA_KEY,
@@ -35,13 +40,12 @@ from gpuplan.analysis.schema import (
     Provenance,
 )
 from gpuplan.analysis.standard_error import silent_on
-from gpuplan.analysis.time_units import CENTURY_S, MICROS
+from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.words import counted
 
 QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 UNKNOWN_COLUMN = re.compile(r'unable to find column "([^"]+)"')
 SQL_WORDS = re.compile(r"\b(?:user|group)\b", re.IGNORECASE)
-LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * MICROS
 SHORT = ("duration_s", "deadline_s")
 """Columns in which a time above 0 is at least `LEAST_S`."""
 
@@ -54,10 +58,10 @@ class Selection:
         where: a polars SQL predicate over the canonical columns.
         since: keep jobs submitted at this instant or later (UTC).
         until: keep jobs submitted before this instant (UTC).
-        sample: keep this many jobs, drawn uniformly without replacement.
+        sample: keep this many jobs, chosen uniformly at random without replacement.
         scale_duration: factor on every duration.
         scale_interarrival: factor on every gap between submissions; the first one stays.
-        seed: seed of the draw.
+        seed: of the choice.
         log: how to read a log that is given in place of a trace.
         spot: a predicate as ``where``; the jobs that match are spot and all others have high
             priority. None keeps the priorities of the trace.
@@ -375,41 +379,9 @@ def _sampled(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, tu
 
 def _scaled(jobs: pl.DataFrame, selection: Selection) -> pl.DataFrame:
     if selection.scale_duration != 1 and "duration_s" in jobs.columns:
-        jobs = jobs.with_columns(_scaled_durations(jobs["duration_s"], selection.scale_duration))
+        jobs = jobs.with_columns(scale_durations(jobs["duration_s"], selection.scale_duration))
         if LIMIT_COLUMN in jobs.columns:
             jobs = jobs.with_columns(pl.col(LIMIT_COLUMN) * selection.scale_duration)
     if selection.scale_interarrival != 1:
         jobs = scale_arrivals(jobs, selection.scale_interarrival)
     return jobs
-
-
-def scale_arrivals(jobs: pl.DataFrame, factor: float) -> pl.DataFrame:
-    """Return jobs with every gap between submissions times a factor; the first one stays.
-
-    Raises:
-        UsageError: the last submission would be past the year 9999.
-    """
-    submit = jobs["submit_time"].dt.epoch("us").to_numpy()
-    span = float(submit[-1] - submit[0])
-    if float(submit[0]) + span * factor > LAST_INSTANT_US:
-        raise UsageError(
-            f"--scale-interarrival {factor:g} moves the last submission past the year 9999"
-        )
-    gap = np.rint((submit - submit[0]) * factor)
-    moved = pl.Series("submit_time", submit[0] + gap.astype(np.int64))
-    return jobs.with_columns(moved.cast(CANONICAL["submit_time"]))
-
-
-def _scaled_durations(durations: pl.Series, scale: float) -> pl.Series:
-    """Return durations times a factor; none above 0 gets shorter than `LEAST_S`."""
-    scaled = durations * scale
-    is_run = (durations > 0).fill_null(False)
-    if (scaled > CENTURY_S).any():
-        problem = "more than a century"
-    elif is_run.any() and not (scaled >= LEAST_S).any():
-        problem = "less than a microsecond"
-    else:
-        return scaled.zip_with(
-            ~is_run | (scaled >= LEAST_S), pl.Series([LEAST_S]).new_from_index(0, len(scaled))
-        )
-    raise UsageError(f"--scale-duration {scale:g} makes the longest job run for {problem}")

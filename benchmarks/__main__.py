@@ -11,6 +11,7 @@ import platform
 import sys
 
 from benchmarks.bars import missed
+from gpuplan.cli.app.console import limit_threads
 
 NAMES = (
     "startup",
@@ -39,6 +40,7 @@ def cell(value: float | None, form: str) -> str:
 
 
 def main() -> None:
+    limit_threads()
     chosen = sys.argv[1:] or NAMES
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}\n")
     print("| work | ours, s | reference, s | ratio | bar | peak, MB |")

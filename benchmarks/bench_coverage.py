@@ -79,8 +79,8 @@ class Source:
                 for name in dict.fromkeys((*COLUMNS, "user"))
             ]
         )
-        told = Provenance(source_format="simulated", relative_time=True)
-        return Trace(frame, Path("simulated"), "", self.jobs, told)
+        provenance = Provenance(source_format="simulated", relative_time=True)
+        return Trace(frame, Path("simulated"), "", self.jobs, provenance)
 
     def truth(self) -> dict[str, float]:
         """Return the values that longer and longer traces have."""

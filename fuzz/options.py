@@ -185,7 +185,7 @@ VALID: dict[str, tuple[str, ...]] = {
     "--scale-duration": ("1", "0.5", "10", "0", "-1", "1e-300", "1e300", "1e9", "nan", "inf"),
     "--scale-interarrival": ("1", "0.5", "10", "0", "-1", "1e-300", "1e300", "1e9", "nan", "inf"),
     "--checkpoints": ("checkpoints.csv", "states.csv"),
-    "--throughputs": ("t.csv", "t.json"),
+    "--throughputs": ("t.csv", "t.json", "profile:sia", "profile:t4", "pollux:t.csv"),
     "--like": ("lab.parquet", "rich.parquet", "bare.parquet", "one.parquet", "same.parquet"),
     "--model": ("model.json",),
 }

@@ -100,10 +100,10 @@ def account(case: Case, folder: Path) -> Iterator[Failure]:
         return
     path = folder / output
     metadata = pl.read_parquet_metadata(path)
-    told = json.loads(next(text for key, text in metadata.items() if key.startswith("gpuplan")))
-    rejected = sum((told.get("rows_rejected") or {}).values())
-    skipped = sum((told.get("rows_skipped") or {}).values())
-    read, kept = told["rows_read"], told["rows_kept"]
+    document = json.loads(next(text for key, text in metadata.items() if key.startswith("gpuplan")))
+    rejected = sum((document.get("rows_rejected") or {}).values())
+    skipped = sum((document.get("rows_skipped") or {}).values())
+    read, kept = document["rows_read"], document["rows_kept"]
     if read != kept + rejected + skipped:
         yield (
             "rows do not add up",
@@ -164,7 +164,7 @@ def _may_stay(name: str, err: bytes) -> bool:
 
 
 def _is_written(err: bytes) -> bool:
-    """Return whether all outputs were made: a gate that asks for no field is told after them."""
+    """Return whether all outputs were made: a gate that names no field fails after them."""
     return b"the result itself has been written" in err or b"the documents have been" in err
 
 

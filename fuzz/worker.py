@@ -28,13 +28,13 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.RLIM_INFINITY))
     answers.write("ready\n")
     for line in requests:
-        told = json.loads(line)
-        keep = None if told["keep"] is None else frozenset(told["keep"])
-        which = (told["seed"], told["number"], place, keep, told["kind"])
+        document = json.loads(line)
+        keep = None if document["keep"] is None else frozenset(document["keep"])
+        which = (document["seed"], document["number"], place, keep, document["kind"])
         try:
-            answer = {"folder": str(save(*which))} if told["save"] else asdict(run_case(*which))
+            answer = {"folder": str(save(*which))} if document["save"] else asdict(run_case(*which))
         except Exception:  # a bug of the fuzzer, not of gpuplan
-            answer = {"bug": f"case {told['number']}: {traceback.format_exc()}"}
+            answer = {"bug": f"case {document['number']}: {traceback.format_exc()}"}
         answers.write(json.dumps(answer) + "\n")
 
 

@@ -46,7 +46,7 @@ class Place:
     Attributes:
         root: holds the case and nothing else; names of files are relative to ``case`` in it.
         disk: a small file system of its own; None where there is none.
-        now: a file that tells which case runs, for whoever finds the worker dead.
+        now: a file that names the case that runs, in case the worker dies.
     """
 
     def __init__(self, base: Path, disk: Path | None) -> None:

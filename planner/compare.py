@@ -16,8 +16,10 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.engine import THREADS, Engine, run_all
+from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.dominance import non_dominated
+from gpuplan.planner.runs.panels import TimeLines
 from gpuplan.planner.runs.policy_results import PolicyResults, policy_results, results_as
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.simulation import Simulation
@@ -59,7 +61,7 @@ class PolicySpec:
     def run(
         self, jobs: TraceJobs, rng: np.random.Generator, *, is_alone: bool = False
     ) -> Simulation:
-        """Replay jobs; what is random is drawn from ``rng``.
+        """Replay jobs; random values come from ``rng``.
 
         Raises:
             UsageError: settings that no run can have, or a job that the policy cannot run; see
@@ -70,7 +72,7 @@ class PolicySpec:
 
     @contextmanager
     def blamed(self, *, is_alone: bool) -> Iterator[None]:
-        """Tell errors of settings by the options that gave them, and by the label if not alone."""
+        """Name the options behind errors of settings, and the label if there are several."""
         try:
             yield
         except SettingError as error:
@@ -88,6 +90,8 @@ class PolicyOutcome:
         jct_s: job completion times, ascending; shape (n,).
         warnings: what a reader must know, of the simulation.
         timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where nobody asked.
+        lines: what its picture shows over time, of a policy that lends GPUs; None of others.
+        ftf: finish-time fairness of the jobs, ascending; None where the policy does not measure it.
     """
 
     label: str
@@ -98,6 +102,8 @@ class PolicyOutcome:
     warnings: tuple[str, ...]
     timeline: pl.DataFrame | None = field(default=None, compare=False)
     name: str = ""
+    lines: TimeLines | None = field(default=None, compare=False)
+    ftf: FloatArray | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,7 +329,7 @@ def compare(
     Args:
         jobs: the jobs.
         specs: the policies; at least one, with labels of their own.
-        rng: what is random is drawn from a copy for each, so that equal draws are equal, and each
+        rng: random values come from a copy for each, so that equal draws are equal, and each
             outcome is that of the policy alone with the same generator.
         timelines: whether to keep the time line of each.
         engine: where the replays run; the result does not depend on it.
@@ -354,6 +360,8 @@ def _replayed(
         warnings=run.warnings,
         timeline=run.timeline() if timelines else None,
         name=spec.name or spec.label,
+        lines=run.lines() if lends(run.settings) else None,
+        ftf=np.sort(frame["ftf"].to_numpy()) if "ftf" in frame.columns else None,
     )
 
 

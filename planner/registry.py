@@ -26,8 +26,7 @@ POLICIES = Registry(
     "policy",
     Policy,
     (
-        allpass_policies.ALLPASS,
-        *allpass_policies.VARIANTS,
+        *allpass_policies.POLICIES,
         *map(on_several_types, cluster_policies.SCHEDULERS),
         backfill.EASY,
         backfill.CONSERVATIVE,

@@ -1,4 +1,4 @@
-"""What every simulator answers about a run, so that nobody has to ask which policy it was."""
+"""What every simulator answers about a run, whatever the policy."""
 
 from __future__ import annotations
 

@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
+from gpuplan.cli.app.console import limit_threads
+
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 
 # Oracles and generators that several tests use; with importlib mode tests are not a package.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+limit_threads()  # as the command line does, before a test loads NumPy
 
 # The same examples each time: a run says something of the change, not of its luck.
 settings.register_profile("same", derandomize=True, deadline=None)

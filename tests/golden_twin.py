@@ -32,21 +32,23 @@ WHOLE = ("id", "submit", "nodes", "gpus", "limit", "runtime")
 TEXTS = ("user", "account", "partition", "qos", "gpu_type")
 
 
-def of(kind, told):
+def of(kind, description):
     """Return an object from the keys of a JSON object that its class knows."""
     known = {f.name for f in fields(kind)}
-    return kind(**{name: value for name, value in told.items() if name in known})
+    return kind(**{name: value for name, value in description.items() if name in known})
 
 
-def read_site(told):
+def read_site(description):
     """Return the site that a JSON object describes."""
-    partitions = [of(SitePartition, p | {"nodes": tuple(p["nodes"])}) for p in told["partitions"]]
+    partitions = [
+        of(SitePartition, p | {"nodes": tuple(p["nodes"])}) for p in description["partitions"]
+    ]
     return SiteCluster(
-        tuple(of(SiteNode, node) for node in told["nodes"]),
+        tuple(of(SiteNode, node) for node in description["nodes"]),
         tuple(partitions),
-        tuple(of(SiteQos, qos) for qos in told.get("qos") or [{"name": "normal"}]),
-        tuple(of(SiteAssociation, row) for row in told.get("assocs") or []),
-        tuple(of(SiteNodeEvent, event) for event in told.get("events") or []),
+        tuple(of(SiteQos, qos) for qos in description.get("qos") or [{"name": "normal"}]),
+        tuple(of(SiteAssociation, row) for row in description.get("assocs") or []),
+        tuple(of(SiteNodeEvent, event) for event in description.get("events") or []),
     )
 
 
@@ -55,18 +57,18 @@ def read_jobs(path):
     jobs = []
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            told = {name: int(float(row[name])) for name in WHOLE}
-            told |= {name: row[name] for name in TEXTS if row.get(name) is not None}
+            fields = {name: int(float(row[name])) for name in WHOLE}
+            fields |= {name: row[name] for name in TEXTS if row.get(name) is not None}
             if row.get("eligible"):
-                told["eligible"] = int(float(row["eligible"]))
+                fields["eligible"] = int(float(row["eligible"]))
             for name in ("cancel", "pinned"):
                 if row.get(name) and int(float(row[name])) >= 0:
-                    told[name] = int(float(row[name]))
+                    fields[name] = int(float(row[name]))
             if row.get("nice"):
-                told["nice"] = int(float(row["nice"]))
+                fields["nice"] = int(float(row["nice"]))
             if row.get("billing"):
-                told["billing"] = float(row["billing"])
-            jobs.append(SiteJob(**told))
+                fields["billing"] = float(row["billing"])
+            jobs.append(SiteJob(**fields))
     return jobs
 
 
@@ -98,11 +100,11 @@ def replayed(site, jobs, config):
 
 def differences(path):
     """Yield one line per job that the replay treats otherwise than the golden schedule."""
-    told = json.loads(path.read_text(encoding="utf-8"))
-    site = read_site(told)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    site = read_site(document)
     jobs = SiteJobs.of(read_jobs(path.with_name(f"{path.stem}_jobs.csv")))
     schedules = read_starts(path)
-    for policy, settings in told["policies"].items():
+    for policy, settings in document["policies"].items():
         got = replayed(site, jobs, of(SchedulerConfig, settings))
         want = schedules.get(policy, {})
         for job in sorted(got.keys() | want.keys()):

@@ -129,7 +129,7 @@ def related_tests(path: str, tests: Path) -> list[str]:
     for one in sorted(tests.glob("test_*.py")):
         words = one.stem.split("_")
         of_folder = folder in words and folder not in PARTS
-        named = 1 if stem in words else 2 if of_folder else FAR
+        named = 1 if set(stem.split("_")) <= set(words) else 2 if of_folder else FAR
         if (step := min(named, steps.get(one.stem, FAR))) < FAR:
             near.append((step, not of_folder, f"tests/{one.name}"))
     return [name for *_, name in sorted(near)[:MOST_FILES]]
@@ -250,17 +250,17 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=20, help="how many mutants (default 20)")
     parser.add_argument("--seed", type=int, default=0, help="which of them (default 0)")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for the tests of one")
-    asked = parser.parse_args()
-    if asked.files:
-        paths = [str(Path(one).resolve().relative_to(ROOT)) for one in asked.files]
+    options = parser.parse_args()
+    if options.files:
+        paths = [str(Path(one).resolve().relative_to(ROOT)) for one in options.files]
         found = [mutant for path in paths for mutant in mutants_of(path, None)]
     else:
-        changed = changed_lines(asked.since or default_base())
+        changed = changed_lines(options.since or default_base())
         found = [mutant for path, lines in changed.items() for mutant in mutants_of(path, lines)]
-    chosen = random.Random(asked.seed).sample(found, min(asked.sample, len(found)))
+    chosen = random.Random(options.seed).sample(found, min(options.sample, len(found)))
     chosen.sort(key=lambda one: (one.path, one.mutation.start))
     with tempfile.TemporaryDirectory() as folder:
-        left = list(survivors(Copy(Path(folder), asked.limit), chosen))
+        left = list(survivors(Copy(Path(folder), options.limit), chosen))
     for mutant in left:
         print(mutant)
     print(f"{len(left)} of {len(chosen)} mutants survive ({len(found)} are possible)")

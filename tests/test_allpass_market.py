@@ -145,10 +145,10 @@ def test_a_run_ends_in_which_offers_vanish_before_any_job_gets_on(helps):
     never = replace(fixed, market=market, reclaim=True, save_every_s=60.0)
     work = Workload.from_seconds([0.0, 5.0], [4000.0, 900.0], [4, 1], [9000.0, 9000.0])
     jobs = TraceJobs(work, pl.Series(["a", "b"]), ())
-    with pytest.raises(SettingError, match="offers vanish before any job") as told:
+    with pytest.raises(SettingError, match="offers vanish before any job") as error:
         replay(jobs, never, np.random.default_rng(0))
-    assert told.value.names == ("reclaim", "save_every_s")
-    assert all(name in str(told.value.hint) for name in ("save_every_s", "restore_s", "reclaim"))
+    assert error.value.names == ("reclaim", "save_every_s")
+    assert all(name in str(error.value.hint) for name in ("save_every_s", "restore_s", "reclaim"))
     run = replay(jobs, replace(never, **helps), np.random.default_rng(0))
     assert (run.finish_us > 0).all() and run.rentals.offer.size < 100_000
 

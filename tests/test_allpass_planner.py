@@ -230,8 +230,10 @@ def test_waits_for_containers_are_told_from_waits_for_workers(tmp_path):
         found = POLICIES[policy].run(jobs_from(path), few | more, np.random.default_rng(0))
         assert found.results["mean_container_queue_s"] == 4.5 * 902
         assert found.results["mean_queue_s"] == 4.5 * 902
-        told = found.warnings[-1]
-        assert "wait longer for containers than they run: at most 1 GPU may be serverless" in told
+        message = found.warnings[-1]
+        assert (
+            "wait longer for containers than they run: at most 1 GPU may be serverless" in message
+        )
         assert not any("workers of the capacity" in warning for warning in found.warnings)
     found = simulate(jobs_from(path, (9.0, 9.0)), {"capacity": 1}, np.random.default_rng(0))
     assert found.results["mean_container_queue_s"] == 0 < found.results["mean_queue_s"]
@@ -241,7 +243,7 @@ def test_a_threshold_that_falls_below_what_a_move_takes_is_told(tmp_path):
     # A job an hour with much time: the pressure stays low, and F falls by 2 s a minute.
     path = write_trace(tmp_path / "t.parquet", range(0, 36_000, 3_600), [900.0] * 10)
     jobs = jobs_from(path, (9.0, 9.0))
-    for settings, told in (
+    for settings, is_advised in (
         ({"min_threshold_s": 0.0}, True),
         ({"threshold_s": 60.0}, True),
         ({"min_threshold_s": 90.0}, False),
@@ -249,10 +251,10 @@ def test_a_threshold_that_falls_below_what_a_move_takes_is_told(tmp_path):
     ):
         found = simulate(jobs, settings, np.random.default_rng(0))
         average_s = found.results["mean_threshold_s"]
-        assert (average_s < 84) is told
+        assert (average_s < 84) is is_advised
         assert [
             f"was {average_s:.3g} s on average, less than the 84 s" in w for w in found.warnings
-        ] == ([True] if told else [])
+        ] == ([True] if is_advised else [])
 
 
 @pytest.mark.parametrize(
@@ -267,8 +269,8 @@ def test_a_threshold_that_falls_below_what_a_move_takes_is_told(tmp_path):
 def test_what_is_advised_about_a_low_threshold_can_be_done_and_helps(tmp_path, settings):
     path = write_trace(tmp_path / "t.parquet", range(0, 36_000, 3_600), [900.0] * 10)
     jobs = jobs_from(path, (9.0, 9.0))
-    (told,) = simulate(jobs, settings, np.random.default_rng(0)).warnings
-    advised = {name: float(value) for name, value in re.findall(r"--set (\w+)=(\d+)", told)}
+    (warning,) = simulate(jobs, settings, np.random.default_rng(0)).warnings
+    advised = {name: float(value) for name, value in re.findall(r"--set (\w+)=(\d+)", warning)}
     assert set(advised) <= {"min_threshold_s", "threshold_s", "max_threshold_s"}
     assert simulate(jobs, settings | advised, np.random.default_rng(0)).warnings == ()
 
@@ -277,10 +279,12 @@ def test_a_bill_above_all_serverless_is_told(tmp_path):
     # Ten days on one GPU, late from the start: 481 workers for a job that uses one.
     path = write_trace(tmp_path / "t.parquet", [0], [864_000.0])
     jobs = jobs_from(path, (1e-4, 1e-4))
-    for scaling, told in (("literal", True), ("bounded", False)):
+    for scaling, is_advised in (("literal", True), ("bounded", False)):
         found = simulate(jobs, {"scaling": scaling}, np.random.default_rng(0))
         assert found.results["cost_if_serverless_usd"] == pytest.approx(240 * 2.10)
-        assert any("above the $504.00 of serverless alone" in w for w in found.warnings) is told
+        assert (
+            any("above the $504.00 of serverless alone" in w for w in found.warnings) is is_advised
+        )
 
 
 def test_policies_are_found_by_name():

@@ -47,8 +47,8 @@ def test_a_price_of_an_a100_fills_no_hole_of_another_gpu(policy, kind):
     same = [(*row[:2], "A100-80GB", *row[3:]) for row in rows]
     found = with_prices({"gpu": "A100-80GB"}, book(same), None, known)
     usd = {"serverless": "2.10", "on_demand": "1.29"}[kind]
-    told = f"{word} price: ${usd}, the default of an A100, as the prices have none"
-    assert setting not in found.settings and told in found.notes
+    message = f"{word} price: ${usd}, the default of an A100, as the prices have none"
+    assert setting not in found.settings and message in found.notes
 
 
 def test_what_is_set_of_the_built_in_marketplace_is_told():

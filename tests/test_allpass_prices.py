@@ -300,9 +300,9 @@ def test_a_table_of_checkpoints_that_is_no_text_does_not_spill(tmp_path):
         read_checkpoints(path)
     path = tmp_path / "c.csv"
     path.write_text("job_class," + "x" * 500 + "\na,1\n")
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         read_checkpoints(path)
-    assert "characters) ...xxxxxxxxxx; expected" in str(told.value)
+    assert "characters) ...xxxxxxxxxx; expected" in str(error.value)
     path.write_text(",".join(f"c{i}" for i in range(99)) + "\n1\n")
     with pytest.raises(InputError, match=r"found c0, .*, c11 and 87 more; expected"):
         read_checkpoints(path)
@@ -331,9 +331,9 @@ def replayed(tmp_path, gpuplan):
             out,
             *sets,
         )
-        code, _, told = gpuplan(*plain, *more)
-        assert code == 0, told
-        return json.loads(out.read_text()), told
+        code, _, err = gpuplan(*plain, *more)
+        assert code == 0, err
+        return json.loads(out.read_text()), err
 
     return run
 
@@ -348,9 +348,9 @@ def test_the_command_follows_prices_and_checkpoints(replayed, tmp_path, gpuplan)
     source.write_text("\n".join([HEADER, *lines]) + "\n")
     assert gpuplan("prices", source, "-o", prices)[0] == 0
     where = ("--prices", prices, "--set", "provider=vast", "--set", "gpu=A100-80GB")
-    found, told = replayed(*where)
+    found, err = replayed(*where)
     assert found["results"]["cost_marketplace_usd"] == pytest.approx(618 / 3600)
-    assert "begin with it, and repeat" in told
+    assert "begin with it, and repeat" in err
     assert found["parameters"]["price_choice"] == {"provider": "vast", "gpu": "A100-80GB"}
     assert found["parameters"]["settings"]["market"]["most_offers"] == 2
     assert [one["path"] for one in found["inputs"]][1:] == [str(prices)]
@@ -384,9 +384,9 @@ def test_options_that_a_policy_has_no_use_for_are_refused(tmp_path, gpuplan):
         (("--prices", tmp_path / "none.parquet"), "none.parquet"),
         (("--checkpoints", table), "of which --checkpoints has nothing"),
     ):
-        code, _, told = gpuplan("simulate", trace, *options)
-        assert code in (2, 3, 4), told
-        assert problem in told.replace("\n", " ")
+        code, _, err = gpuplan("simulate", trace, *options)
+        assert code in (2, 3, 4), err
+        assert problem in err.replace("\n", " ")
 
 
 def test_the_picture_has_every_time_line():

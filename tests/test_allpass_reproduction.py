@@ -174,8 +174,8 @@ def test_every_figure_is_told(monkeypatch, capsys, seren):
     monkeypatch.setattr(reproduce_allpass, "SEEDS", 2)
     monkeypatch.setattr(reproduce_allpass, "PHILLY", Path("not at hand"))
     reproduce_allpass.main()
-    told = capsys.readouterr().out
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in told.splitlines()]
+    text = capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     rows = [row for row in rows if len(row) == 8]  # figure, what, paper and five columns
     end = 2 + len(seren.MEASURES)
     figures, percentiles = rows[2:end], rows[end + 2 :]  # or a policy and seven percentiles
@@ -183,7 +183,7 @@ def test_every_figure_is_told(monkeypatch, capsys, seren):
     assert all("(" in cell and "nan" not in cell for row in figures for cell in row[3:])
     assert [row[0] for row in percentiles] == [LIMITED, *CLUSTERS, "Modal"]
     for what in seren.ORDERINGS:
-        assert told.count(f"| {what} |") == 1
+        assert text.count(f"| {what} |") == 1
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What a CI service is told, by its variables; and that nothing is said without them."""
+"""What a CI service gets, by its variables; without them nothing is written."""
 
 from __future__ import annotations
 

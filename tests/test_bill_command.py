@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from support_traces import START, frame, in_memory, lab_trace, write_trace
 
 from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.planner.pricing.cents import split_cents, whole_cents
 from gpuplan.planner.pricing.gpu_hours import gpu_hours
-from gpuplan.planner.pricing.group_bill import bill_of, cluster_of
+from gpuplan.planner.pricing.group_bill import bill_of, cluster_of, split_cents, whole_cents
 from gpuplan.planner.pricing.type_prices import PriceRequest, prices_of
 
 HOUR = 3600.0
@@ -209,9 +208,8 @@ def test_what_cannot_be_billed_is_said(gpuplan, tmp_path, two_groups):
     assert "--idle spread: needs --cluster" in answer(
         gpuplan, two_groups, "--price", "1", "--idle", "spread", code=2
     )
-    assert "more than the 3 given" in answer(
-        gpuplan, two_groups, "--price", "1", "--cluster", "3", code=2
-    )
+    over = answer(gpuplan, two_groups, "--price", "1", "--cluster", "3", code=2)
+    assert "jobs hold 4.0 GPUs on average" in over and "more than the 3 given" in over
     assert "a bill needs a number" in answer(
         gpuplan, two_groups, "--price", "1", "--cluster", "x8", code=2
     )

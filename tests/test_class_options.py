@@ -4,7 +4,7 @@ import pytest
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.options.by_type import parse_by_type
-from gpuplan.cli.pareto.class_options import parse_caps, parse_limits
+from gpuplan.cli.pareto.parse import parse_caps, parse_limits
 
 
 def test_what_can_be_said():

@@ -11,7 +11,7 @@ import time
 import pytest
 from support_program import started, write_minutely
 
-from gpuplan.cli.app import messages
+from gpuplan.cli.app import console, messages
 from gpuplan.cli.app.lazy import COMMANDS
 
 HEAVY = ("polars", "numba", "cvxpy", "matplotlib", "scipy", "pyarrow", "numpy")
@@ -243,3 +243,15 @@ def test_a_command_is_not_quiet_because_one_before_it_was(gpuplan):
     assert messages.manners.quiet and messages.manners.debug
     code, _, err = gpuplan("list", "--no-such-option")
     assert (code, messages.manners.quiet) == (2, False) and "Traceback" not in err
+
+
+def test_linear_algebra_has_one_thread_unless_the_user_says_otherwise(monkeypatch):
+    for name in ("OMP_NUM_THREADS", *console.THREADS):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MKL_NUM_THREADS", "3")
+    console.limit_threads()
+    assert [os.environ[name] for name in console.THREADS] == ["1", "3", "1"]
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    console.limit_threads()
+    assert "OPENBLAS_NUM_THREADS" not in os.environ

@@ -184,7 +184,7 @@ def test_a_stop_costs_what_a_move_costs_allpass_unless_it_is_as_published(gpupla
 
 
 @pytest.mark.parametrize(
-    ("policy", "settings", "told"),
+    ("policy", "settings", "message"),
     [
         ("fifo", ["restore_s=10"], "fifo stops no job, so restore_s changes nothing"),
         ("fifo", ["restore_s=10", "preemptive=true"], None),
@@ -195,11 +195,11 @@ def test_a_stop_costs_what_a_move_costs_allpass_unless_it_is_as_published(gpupla
         ("gittins", ["preemptive=false"], "new, so gittins is first-fit"),
     ],
 )
-def test_what_a_setting_does_not_change_is_told(gpuplan, lab, policy, settings, told):
+def test_what_a_setting_does_not_change_is_told(gpuplan, lab, policy, settings, message):
     sets = [part for one in settings for part in ("--set", one)]
     code, _, err = gpuplan("simulate", lab, "--policy", policy, "--gpus", 8, *sets)
     assert code == 0
-    assert told in err if told else "so " not in err
+    assert message in err if message else "so " not in err
 
 
 def test_published_queues_find_some_demotions_late(gpuplan, tmp_path):

@@ -44,8 +44,8 @@ def document(gpuplan, *arguments):
 )
 def test_one_cluster_is_what_the_shape_says(gpuplan, trace, given, settings, mean_jqt_s):
     found = document(gpuplan, "simulate", trace, "--policy", "first-fit", *given)
-    told = found["parameters"]["settings"]
-    assert (told["cluster"], told["gpus"], told["gpus_per_node"]) == settings
+    shown = found["parameters"]["settings"]
+    assert (shown["cluster"], shown["gpus"], shown["gpus_per_node"]) == settings
     assert found["results"]["gpus"] == settings[1]
     assert found["results"]["mean_jqt_s"] == mean_jqt_s
     assert ("fragmented_share" in found["results"]) == (settings[2] is not None)
@@ -106,8 +106,8 @@ def test_what_a_sweep_refuses(gpuplan, trace, arguments, said):
 def test_pareto_rents_whole_nodes_up_to_the_limit(gpuplan, trace, given, rented):
     found = document(gpuplan, "pareto", trace, "--budget", "1.5x", "--rescale", "0", *given)
     cluster = found["results"]["cluster"]
-    told = (cluster["node_gpus"], cluster["max_gpus"], found["parameters"]["cluster"])
-    assert told == rented
+    shown = (cluster["node_gpus"], cluster["max_gpus"], found["parameters"]["cluster"])
+    assert shown == rented
 
 
 @pytest.mark.parametrize(

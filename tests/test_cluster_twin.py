@@ -179,7 +179,7 @@ def check_who_holds(case):
 
 
 def room_left(cluster, holds, gpus):
-    """Return the free GPUs of each node, from who holds what; of one node where none are told."""
+    """Return the free GPUs of each node, from who holds what; of one node where none are given."""
     each = cluster.gpus_per_node
     if not each:
         return [cluster.gpus - sum(gpus[job] for job, *_ in holds)]

@@ -140,9 +140,13 @@ def test_sums_over_the_rows_of_a_job_are_checked_too(tmp_path):
     rows = [{**row, "Submit": rows[0]["Submit"], "Start": rows[0]["Start"]} for row in rows]
     (tmp_path / "log.txt").write_text(log(*rows, run(12, "COMPLETED", JobID="10")))
     result = ingest([tmp_path / "log.txt"], tmp_path / "t.parquet", limit=ALL)
-    told = result.provenance
+    provenance = result.provenance
     assert read_trace(result.output).jobs["job_id"].to_list() == ["10"]
-    assert (told.rows_read, told.rows_kept, told.rows_rejected) == (2, 1, {"out_of_range": 1})
+    assert (provenance.rows_read, provenance.rows_kept, provenance.rows_rejected) == (
+        2,
+        1,
+        {"out_of_range": 1},
+    )
     (reject,) = pl.read_parquet(result.rejects_file).rows(named=True)
     assert (reject["row"], reject["column"], reject["found"]) == (2, "num_gpus", "18000000.0")
     assert json.loads(reject["raw"])["job_id"] == "9"

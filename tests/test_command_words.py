@@ -91,20 +91,20 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
         (f"one/a{suffix}", 3),
         (f"log.csv/a{suffix}", 3),
     ):
-        found, _, told = gpuplan(*PLAIN[name], *out, f"{option}={path}")
-        assert (found, told.count("error: ")) == (code, 1), (path[:20], told)
-        told.encode()
+        found, _, err = gpuplan(*PLAIN[name], *out, f"{option}={path}")
+        assert (found, err.count("error: ")) == (code, 1), (path[:20], err)
+        err.encode()
     assert sorted(os.listdir()) == before
 
 
 @pytest.mark.parametrize("words", READ, ids=" ".join)
 def test_an_input_that_cannot_be_read_is_refused(gpuplan, folder, words):
     for path in ("", "a\0b", LONG, f"{LONG}/t.parquet", "loop", "loop/t.parquet", "one"):
-        code, out, told = gpuplan(*words, path)
+        code, out, err = gpuplan(*words, path)
         if path not in ("", "a\0b") and "--throughputs" in words:
-            assert code == 2 and "records no steps" in told
+            assert code == 2 and "records no steps" in err
         else:
-            assert (code, out) == (2 if path in ("", "a\0b") else 3, ""), (path[:20], told)
+            assert (code, out) == (2 if path in ("", "a\0b") else 3, ""), (path[:20], err)
 
 
 @pytest.mark.parametrize(
@@ -126,17 +126,17 @@ def test_an_input_that_cannot_be_read_is_refused(gpuplan, folder, words):
 )
 def test_text_that_is_not_utf_8_or_has_a_nul_is_refused(gpuplan, idle, words):
     for text in (LATIN_1, "a\0b"):
-        code, out, told = gpuplan(*words, text)
-        assert (code, out) == (2, ""), told
-        assert "must be UTF-8, got 'caf\\xe9'" in told or "must not have a NUL byte" in told
+        code, out, err = gpuplan(*words, text)
+        assert (code, out) == (2, ""), err
+        assert "must be UTF-8, got 'caf\\xe9'" in err or "must not have a NUL byte" in err
 
 
 def test_a_log_may_have_any_name(gpuplan, folder):
     Path(f"{LATIN_1}.csv").write_text(LOG)
-    code, out, told = gpuplan(
+    code, out, err = gpuplan(
         "ingest", f"{LATIN_1}.csv", "-o", "x.parquet", "--output-format", "json"
     )
-    assert code == 0 and "caf\\\\xe9.csv" in out, told
+    assert code == 0 and "caf\\\\xe9.csv" in out, err
 
 
 def test_a_folder_of_any_name_may_be_worked_in(gpuplan, folder, monkeypatch):
@@ -145,8 +145,8 @@ def test_a_folder_of_any_name_may_be_worked_in(gpuplan, folder, monkeypatch):
     (odd / "log.csv").write_text(LOG)
     monkeypatch.chdir(odd)
     assert gpuplan("ingest", "log.csv", "-o", "t.parquet")[0] == 0
-    code, _, told = gpuplan("characterize", "t.parquet", "-o", "r.json", "--plot", "r.svg")
-    assert code == 0, told
+    code, _, err = gpuplan("characterize", "t.parquet", "-o", "r.json", "--plot", "r.svg")
+    assert code == 0, err
     assert sorted(path.name for path in odd.iterdir()) == [
         "log.csv", "r.json", "r.svg", "t.parquet"
     ]  # fmt: skip
@@ -165,8 +165,8 @@ def test_a_scenario_with_such_a_path_is_refused(gpuplan, folder):
     text = Path("s.toml").read_text()
     for path in (r"a\u0000b", LONG, "loop/t.parquet", ""):
         Path("s.toml").write_text(text.replace("t.parquet", path))
-        code, _, told = gpuplan("run", "s.toml")
-        assert code in (2, 3) and "error: " in told, (path[:20], told)
+        code, _, err = gpuplan("run", "s.toml")
+        assert code in (2, 3) and "error: " in err, (path[:20], err)
     Path("s.toml").write_text(text + '[output]\ndir = "a\\u0000b"\n')
     assert gpuplan("run", "s.toml")[0] in (2, 3)
 
@@ -178,5 +178,5 @@ def test_what_the_system_refuses_is_no_bug(gpuplan, folder, monkeypatch):
         raise OSError(5, "Input/output error", "/data/t.parquet")
 
     monkeypatch.setattr(study, "read_trace", failing)
-    code, _, told = gpuplan("characterize", "t.parquet")
-    assert (code, told) == (3, "error: /data/t.parquet: Input/output error\n")
+    code, _, err = gpuplan("characterize", "t.parquet")
+    assert (code, err) == (3, "error: /data/t.parquet: Input/output error\n")

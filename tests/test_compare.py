@@ -213,8 +213,8 @@ def test_table_picture_and_gates(gpuplan, lab, tmp_path):
         assert name in out
         assert picture.count(f">{name}</text>") == 2  # beside its curve and beside its bar
     long = given(["allpass", "fifo:preemptive=false,skipping=true"])
-    code, told, _ = gpuplan("compare", lab, "--sample", 60, *long)
-    assert code == 0 and "skipping=true" in told
+    code, text, _ = gpuplan("compare", lab, "--sample", 60, *long)
+    assert code == 0 and "skipping=true" in text
     code, out, _ = gpuplan("compare", lab, "--sample", 60, "--output-format", "csv")
     assert code == 0
     header, first, *_ = out.splitlines()
@@ -255,7 +255,7 @@ def test_what_more_money_buys(gpuplan, tmp_path):
     trace = write_trace(tmp_path / "t.parquet", [0, 10], [100.0, 600.0])
     one, two = "fifo:gpus=1,usd_per_gpu_h=1.8", "fifo:gpus=2,usd_per_gpu_h=9"
     cheap = "On 1 GPU ($1,310 a month at $1.8 per GPU-hour), "
-    for policies, told in (
+    for policies, message in (
         ((one,), f"{cheap}{one} takes 6.58 min per job (P95 wait 85.5 s)."),
         (
             (one, two),
@@ -270,6 +270,6 @@ def test_what_more_money_buys(gpuplan, tmp_path):
     ):
         code, out, err = gpuplan("compare", trace, *given(policies), "-q")
         assert code == 0, err
-        assert told in " ".join(out.split())
+        assert message in " ".join(out.split())
     out = gpuplan("compare", trace, *given([one]), "-q", "--output-format", "json")[1]
     assert json.loads(out)["results"]["span_s"] == 10

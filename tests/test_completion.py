@@ -40,24 +40,24 @@ def offered(shell, line):
         variables |= {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     else:
         variables |= {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    told = asked(variables)
+    text = asked(variables)
     if shell == "zsh":
-        return [part.partition('"')[0].replace("\\", "") for part in told.split('("')[1:]] + [
-            part.strip('"').replace("\\", "") for part in told.split('\n"')[1:]
+        return [part.partition('"')[0].replace("\\", "") for part in text.split('("')[1:]] + [
+            part.strip('"').replace("\\", "") for part in text.split('\n"')[1:]
         ]
-    return [row.partition("\t")[0] for row in told.splitlines()]
+    return [row.partition("\t")[0] for row in text.splitlines()]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_its_script(shell):
-    told = asked({"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}, "--show-completion", shell)
-    assert f"complete_{shell}" in told and "gpuplan" in told
+    text = asked({"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}, "--show-completion", shell)
+    assert f"complete_{shell}" in text and "gpuplan" in text
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_of_a_shell_by_its_name_is_the_way_the_docs_name(shell):
-    told = asked({"_GPUPLAN_COMPLETE": f"source_{shell}"})
-    assert f"complete_{shell}" in told and "gpuplan" in told
+    text = asked({"_GPUPLAN_COMPLETE": f"source_{shell}"})
+    assert f"complete_{shell}" in text and "gpuplan" in text
     assert "`_GPUPLAN_COMPLETE=source_zsh gpuplan`" in manual()
 
 

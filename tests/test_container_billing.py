@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from gpuplan.planner.policies.allpass import measure
+from gpuplan.planner.policies.allpass_policies import VARIANTS
 from gpuplan.planner.policies.allpass_settings import default_settings
-from gpuplan.planner.policies.allpass_variants import VARIANTS
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep

@@ -85,18 +85,18 @@ def test_commands_that_replay_infer_deadlines(gpuplan, tmp_path):
     # A fifo of one GPU: done after 10, 29, 58, 157 and 206 s, and the job of class c is late.
     path = write_trace(tmp_path / "t.parquet", range(5), DURATIONS, **LOG)
     infer = ("--deadline", "inferred", "--output-format", "json")
-    code, out, told = gpuplan("simulate", path, "--policy", "fifo", "--gpus", 1, *infer)
-    assert code == 0, told
+    code, out, err = gpuplan("simulate", path, "--policy", "fifo", "--gpus", 1, *infer)
+    assert code == 0, err
     document = json.loads(out)
     assert document["parameters"]["deadline"] == "inferred"
     assert document["results"]["deadline_miss_share"] == 0.2
     for command in ("sweep", "compare"):
-        code, out, told = gpuplan(command, path, *infer)
-        assert code == 0, told
+        code, out, err = gpuplan(command, path, *infer)
+        assert code == 0, err
         assert json.loads(out)["parameters"]["deadline"] == "inferred"
-        assert "9 in 10 jobs of their class" in told
-    code, _, told = gpuplan("sweep", path, *infer, "--deadline-factor", 3)
-    assert code == 2 and "leave out --deadline-factor" in told
+        assert "9 in 10 jobs of their class" in err
+    code, _, err = gpuplan("sweep", path, *infer, "--deadline-factor", 3)
+    assert code == 2 and "leave out --deadline-factor" in err
 
 
 @pytest.mark.parametrize("rule", ["given", "drawn", "inferred"])

@@ -27,16 +27,16 @@ def site(tmp_path_factory):
     def refuse(*_):
         raise AssertionError("the build opens a connection")
 
-    told = []
+    messages = []
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: told.append(record.getMessage())
+    handler.emit = lambda record: messages.append(record.getMessage())
     folder = tmp_path_factory.mktemp("site")
     logging.getLogger("mkdocs").addHandler(handler)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", refuse)
         build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder)))
     logging.getLogger("mkdocs").removeHandler(handler)
-    assert told == []  # a dead link or anchor, a page that the navigation lacks
+    assert messages == []  # a dead link or anchor, a page that the navigation lacks
     return folder
 
 

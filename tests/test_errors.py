@@ -87,8 +87,8 @@ def test_a_log_with_long_headers_and_cells_is_refused_in_few_words(gpuplan, tmp_
 def test_availability_without_prices_has_a_next_step():
     rows = [(h, "aws", "L4", "z", "spot", None, n) for h, n in enumerate((1, 0, 2))]
     offers = market(book(rows)).offers
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as error:
         quote(offers, "L4", source="p.parquet")
-    message = str(told.value)
+    message = str(error.value)
     assert message.startswith("--gpu L4: p.parquet has availability without prices\n")
     assert re.search(r"next: give a table with prices, --prices builtin, .*--price$", message)

@@ -356,3 +356,20 @@ def test_a_name_stands_where_a_curve_is_alone_and_not_where_one_step_is():
     other[120:160] *= 0.8
     (_, level), _ = _apart([curve, other])
     assert LEVELS[124] <= level <= LEVELS[155]
+
+
+def test_fairness_is_drawn_where_a_policy_measures_it(lab):
+    jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
+    specs = [PolicySpec(name, name, {"gpus": 40}) for name in ("fft", "fifo", "tiresias")]
+    found = compare(jobs, specs, np.random.default_rng(1))
+    figure = draw_policies(found)
+    _, fair, _ = figure.axes
+    curves = {line.get_label(): line for line in fair.lines}
+    assert {"fft", "tiresias"} <= curves.keys() and "fifo" not in curves
+    one = found.outcomes[0]
+    below = float((one.ftf < 1).mean())
+    ratio, level = curves["fft"].get_data()
+    assert level[ratio < 1].max() == pytest.approx(below, abs=0.01)
+    assert [1.0, 1.0] in [list(line.get_xdata()) for line in fair.lines]  # the share
+    texts = " ".join(text.get_text() for text in fair.texts)
+    assert "fft" in texts and "tiresias" in texts

@@ -66,6 +66,44 @@ def test_a_forecast_at_a_time_uses_the_hours_before(gpuplan, demand, tmp_path):
     assert cut == results_of(gpuplan, short)
 
 
+def test_a_cluster_smaller_than_the_past_peak_is_named(gpuplan, demand):
+    code, out, err = gpuplan("forecast", str(demand), "--cluster", "90")
+    assert code == 0
+    assert "more than the 90 there are" in out + err
+    code, out, err = gpuplan("forecast", str(demand), "--cluster", "500")
+    assert code == 0 and "there are" not in out + err
+
+
+def test_a_log_that_may_have_been_cut_is_named(gpuplan, demand):
+    with demand.open("a") as file:
+        file.write("504,0,1\n505,0,0\n")
+    code, out, err = gpuplan("forecast", str(demand))
+    assert code == 0 and "in the last 2 hours" in out + err and "--at 504" in out + err
+    code, out, err = gpuplan("forecast", str(demand), "--at", "504")
+    assert code == 0 and "below 5%" not in out + err
+
+
+def test_holidays_change_the_forecast_and_are_among_the_inputs(gpuplan, tmp_path):
+    rng = np.random.default_rng(2)
+    at = np.arange(24 * 30)
+    values = np.where(at // 24 % 6 == 2, 20, 70) + rng.integers(0, 5, at.size)
+    times = [f"2026-03-{1 + hour // 24:02}T{hour % 24:02}:00" for hour in at]
+    path, days = tmp_path / "demand.csv", tmp_path / "days.csv"
+    path.write_text("time,a\n" + "".join(f"{t},{v}\n" for t, v in zip(times, values, strict=True)))
+    days.write_text("".join(f"2026-03-{1 + day:02}\n" for day in range(2, 30, 6)))
+    words = ("--output-format", "json", "--model", "orglinear")
+    code, out, err = gpuplan("forecast", str(path), "--holidays", str(days), *words)
+    assert code == 0, err
+    found = json.loads(out)
+    assert [one["rows"] for one in found["inputs"]] == [at.size, 5]
+    assert found["parameters"]["holidays"] == str(days)
+    plain = results_of(gpuplan, path, *words)
+    mae = [one["series"][0]["models"][-1]["mae"] for one in (found["results"], plain)]
+    assert mae[0] < mae[1]
+    code, out, err = gpuplan("forecast", str(path), "--holidays", "2027-01-01", *words)
+    assert code == 0 and "learn nothing of holidays" in out + err
+
+
 @pytest.fixture
 def trace(tmp_path):
     rng = np.random.default_rng(4)
@@ -113,6 +151,12 @@ def test_spot_jobs_are_no_demand(gpuplan, trace):
         (("--cluster", "A100=4x8"), 2, "none of the series"),
         (("--cluster", "x8"), 2, "number of GPUs"),
         (("--at", "100", "--model", "seasonal-168h"), 2, "longer history"),
+        (("--by", "user"), 2, "its columns are the series"),
+        (("--holidays", "2026/12/25"), 2, "expected a date such as 2026-12-25"),
+        (("--holidays", "2026-12-25"), 2, "are of no calendar"),
+        (("--holidays", "2026-12-25", "--model", "dlinear"), 2, "knows no holidays"),
+        (("--holidays", "2026-12-45"), 2, "expected a date such as 2026-12-25"),
+        (("--holidays", "absent.csv"), 3, "absent.csv"),
     ],
 )
 def test_what_cannot_be_forecast_is_refused(gpuplan, demand, words, code, told):

@@ -1,15 +1,18 @@
 """Hourly demand and its models, worked by hand; what they say of series with a known law."""
 
+from datetime import timedelta
+
 import numpy as np
 import polars as pl
 import pytest
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.forecast.demand import DemandSeries, demand_of_jobs
+from gpuplan.analysis.forecast.demand import EPOCH, DemandSeries, demand_of_jobs
 from gpuplan.analysis.forecast.forecast import forecast
 from gpuplan.analysis.forecast.models import MODELS, Split, forecasts_of, targets
 from gpuplan.analysis.forecast.scores import pinball
 from gpuplan.analysis.forecast.series_file import is_series, read_series
+from gpuplan.analysis.user_tables.holidays import read_holidays
 
 HOUR = 3600 * 10**6
 
@@ -158,3 +161,45 @@ def test_a_job_log_that_begins_with_a_time_is_no_table_of_demand(tmp_path):
     path = tmp_path / "jobs.csv"
     path.write_text("timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 06:13:03,9,1,9,a\n")
     assert not is_series(path)
+
+
+def test_holidays_help_where_demand_falls_on_them():
+    rng = np.random.default_rng(8)
+    epoch_day, at = 20_454, np.arange(24 * 45)  # from 2026-01-01
+    free_days = [2, 6, 11, 13, 18, 22, 28, 33, 36, 41, 43]
+    holidays = [EPOCH.date() + timedelta(epoch_day + day) for day in free_days]
+    free = np.isin(at // 24, free_days)
+    series = (np.where(free, 25.0, 80.0) + rng.normal(0, 1, at.size))[None]
+    demand = DemandSeries(("a",), series, 24 * epoch_day, True)
+    split = Split.of(at.size, 4)
+    mask = demand.holiday_hours(holidays, 4)
+    assert mask[: at.size].tolist() == free.tolist() and mask.size == at.size + 4
+    errors = []
+    for is_holiday in (None, mask):
+        found = forecasts_of("orglinear", series, 0, split, is_holiday=is_holiday)
+        mean, _ = found.at(split.test)
+        errors.append(np.abs(targets(series, split.test, 4) - mean).mean())
+    assert errors[1] < 0.8 * errors[0], errors
+    with pytest.raises(ValueError, match="need hours of a calendar"):
+        forecast(DemandSeries(("a",), series, 0, False), 4, holidays=holidays)
+
+
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("date,name\n2026-12-25,Christmas\n# a note\n\n2026-01-01,New Year\n", 2),
+        ("2026-12-25\n2026-12-25\n", 1),
+        ("2026-12-25\nsoon\n", "holidays.csv:2: found 'soon'; expected a date such as 2026"),
+        ("2026-02-30\n", "found '2026-02-30'"),
+        ("date\n", "has no dates"),
+    ],
+)
+def test_a_file_of_holidays_is_read(tmp_path, text, dates):
+    path = tmp_path / "holidays.csv"
+    path.write_text(text)
+    if isinstance(dates, int):
+        assert len(read_holidays(str(path))) == dates
+        return
+    with pytest.raises(InputError) as error:
+        read_holidays(str(path))
+    assert dates in str(error.value)

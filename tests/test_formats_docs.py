@@ -28,11 +28,11 @@ def sections(page):
 )
 def test_every_format_has_its_section_with_an_example(formats, command, pages):
     for known in formats.values():
-        told = [
+        with_it = [
             text for page in pages for name, text in sections(page).items() if name == known.name
         ]
-        assert len(told) == 1, known.name
-        assert re.search(rf"^    .*gpuplan {command} .*-o ", told[0], re.MULTILINE), known.name
+        assert len(with_it) == 1, known.name
+        assert re.search(rf"^    .*gpuplan {command} .*-o ", with_it[0], re.MULTILINE), known.name
         index = (DOCS / "formats" / "README.md").read_text()
         assert any(f"[{known.name}]({page.name}#{known.name})" in index for page in pages)
 

@@ -1,4 +1,4 @@
-"""A disk that fills costs no old output, leaves no partial one, and is told as what it is."""
+"""A disk that fills costs no old output, leaves no partial one, and gets a message that says so."""
 
 import os
 import resource
@@ -43,9 +43,9 @@ def test_an_output_without_room_leaves_what_was_there(gpuplan, lab, tmp_path, mo
         Path(name).write_text("old")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     with small_files(500 if words[0] == "init" else 2500):
-        code, _, told = gpuplan(*words, "-q")
-    assert code == 3, told
-    assert "cannot be written" in told or "No space" in told
+        code, _, err = gpuplan(*words, "-q")
+    assert code == 3, err
+    assert "cannot be written" in err or "No space" in err
     after = {path: path.read_bytes() for path in tmp_path.rglob("*")}
     after.pop(tmp_path / "x.parquet", None)  # the trace is whole before the model is written
     assert after == before
@@ -68,9 +68,9 @@ def test_a_scenario_runs_where_its_cache_is_full(gpuplan, tmp_path, monkeypatch)
     Path("s.toml").write_text(
         '[workload]\nsynth = { preset = "kalos", jobs = 30 }\n[study.characterize]\n'
     )
-    code, out, told = gpuplan("run", "s.toml", "--cache", "cache")
-    assert code == 0 and "30 jobs" in out, told
-    assert "warning: not cached: " in told and "No space left" in told
+    code, out, err = gpuplan("run", "s.toml", "--cache", "cache")
+    assert code == 0 and "30 jobs" in out, err
+    assert "warning: not cached: " in err and "No space left" in err
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,6 @@ def test_a_standard_stream_without_room(words, stream, code):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_may_not_be_written_is_told_before_the_work(gpuplan, tmp_path):
     tmp_path.chmod(0o500)
-    code, _, told = gpuplan("synth", "--preset", "kalos", "--jobs", 9, "-o", tmp_path / "x.parquet")
+    code, _, err = gpuplan("synth", "--preset", "kalos", "--jobs", 9, "-o", tmp_path / "x.parquet")
     tmp_path.chmod(0o700)
-    assert code == 3 and "Permission denied" in told
+    assert code == 3 and "Permission denied" in err

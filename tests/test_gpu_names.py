@@ -15,7 +15,7 @@ from gpuplan.analysis.gpu_names import MODELS, gpu_name, is_known_gpu, same_gpu
         ("a100-80", "A100-80GB"),
         ("a100_80gb", "A100-80GB"),
         ("A100 PCIE 40GB", "A100-40GB"),
-        ("A100", "A100"),  # 40 or 80: not told, not made up
+        ("A100", "A100"),  # 40 or 80: not given, not made up
         ("Tesla V100-SXM2-32GB", "V100-32GB"),
         ("V100M32", "V100-32GB"),
         ("nvidia h100 80gb hbm3", "H100-80GB"),

@@ -77,8 +77,8 @@ def test_the_program_groups_its_commands_by_question(gpuplan, narrow):
     assert code == 0
     for title, names in GROUPS.items():
         section = out.partition(f"\n{title}\n")[2].partition("\n\n")[0]
-        told = [line.split()[0] for line in section.splitlines() if line[2] != " "]
-        assert told == list(names)
+        listed = [line.split()[0] for line in section.splitlines() if line[2] != " "]
+        assert listed == list(names)
     assert len(out.splitlines()) <= MOST_LINES
     assert all(flag in out for flag in ("--version", "--install-completion", "--help, -h"))
 

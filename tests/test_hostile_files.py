@@ -1,4 +1,4 @@
-"""Files that cannot be read to their end, and options files without measure: told, never a bug."""
+"""Files that cannot be read to their end, and options files of any size: an error, never a bug."""
 
 import errno
 import io

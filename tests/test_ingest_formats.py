@@ -82,8 +82,8 @@ def test_the_durations_of_the_log_itself(tmp_path):
         "rows whose own duration is not end - start by more than 1 s (that one counts): 1",
     )
     # One that never started has none, whatever the column says; one still running may have one.
-    told = SEREN.replace(",,120,", ",7,120,").replace("+08:00,,,30", "+08:00,,99,30")
-    jobs, _, _ = ingest_text(tmp_path, told, own_durations=True)
+    log = SEREN.replace(",,120,", ",7,120,").replace("+08:00,,,30", "+08:00,,99,30")
+    jobs, _, _ = ingest_text(tmp_path, log, own_durations=True)
     assert jobs["duration_s"].to_list() == [14.0, 7200.0, 0.0, None, 99.0]
     _, _, rejects = ingest_text(tmp_path, KALOS.replace(",60,12", ",-60,12"), own_durations=True)
     assert rejects.select("row", "reason", "column").rows() == [

@@ -123,11 +123,11 @@ def check(folder, data: bytes, name: str, source_format: str | None):
         assert (folder / name).read_bytes() == data
         return None
     assert (folder / name).read_bytes() == data
-    told = result.provenance
+    provenance = result.provenance
     refused = 0 if rejected is None else rejected.height
-    assert told.rows_kept == jobs.height > 0
-    assert told.rows_read == jobs.height + refused
-    assert sum(told.rows_rejected.values()) == refused
+    assert provenance.rows_kept == jobs.height > 0
+    assert provenance.rows_read == jobs.height + refused
+    assert sum(provenance.rows_rejected.values()) == refused
     written = {"trace.parquet", name} | ({"trace.rejects.parquet"} if refused else set())
     assert {path.name for path in folder.iterdir()} == written
     assert jobs["job_id"].n_unique() == jobs.height
@@ -140,7 +140,7 @@ def check(folder, data: bytes, name: str, source_format: str | None):
     )
     if rejected is not None:
         assert rejected.select("file", "row", "reason", "raw").null_count().sum_horizontal()[0] == 0
-    return told
+    return provenance
 
 
 def rows_in(data: bytes) -> int:
@@ -159,11 +159,11 @@ def test_damage_never_breaks_the_account(tmp_path_factory, log, seed):
         data = damage_json(data, rng) if is_json and rng.random() < 0.6 else damage_text(data, rng)
     packed = pack(data, rng)
     forced = name if rng.random() < 0.7 else None
-    told = check(tmp_path_factory.mktemp("fuzz"), packed, file, forced)
-    if told is None or packed != data or b'"' in data or log not in ONE_ROW_PER_LINE:
+    provenance = check(tmp_path_factory.mktemp("fuzz"), packed, file, forced)
+    if provenance is None or packed != data or b'"' in data or log not in ONE_ROW_PER_LINE:
         return
     header = rows_in(whole) - LOGS_ROWS[log]
-    assert told.rows_read == rows_in(data) - header
+    assert provenance.rows_read == rows_in(data) - header
 
 
 LOGS_ROWS = {log: rows_in(LOGS[log][2].encode()) - 1 for log in ONE_ROW_PER_LINE if log in LOGS}

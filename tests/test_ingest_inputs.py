@@ -79,9 +79,9 @@ def test_a_folder_may_hold_its_own_trace(tmp_path):
 
 def test_a_log_of_another_calendar_in_a_folder_is_an_error(tmp_path):
     logs = files(tmp_path / "logs", {"a.csv": log_of("a"), "b.csv": SEREN})
-    with pytest.raises(InputError, match=r"a\.csv: has times from the start of the log") as told:
+    with pytest.raises(InputError, match=r"a\.csv: has times from the start of the log") as error:
         ingest([logs], tmp_path / "t.parquet")
-    assert "--source-format" in str(told.value)
+    assert "--source-format" in str(error.value)
     assert ids(ingest([logs], tmp_path / "t.parquet", source_format="sia")) == ["a"]
 
 
@@ -145,8 +145,8 @@ def test_standard_input(gpuplan, tmp_path, monkeypatch, spool, dress):
         "ingest", "-", "-o", trace, "--max-rejects", "1", "--output-format", "json"
     )
     assert code == 0, err
-    (told,) = json.loads(out)["inputs"]
-    assert told == {"path": "-", "sha256": hashlib.sha256(data).hexdigest(), "rows": 3}
+    (source,) = json.loads(out)["inputs"]
+    assert source == {"path": "-", "sha256": hashlib.sha256(data).hexdigest(), "rows": 3}
     refused = pl.read_parquet(tmp_path / "t.rejects.parquet")
     assert refused.select("file", "row").rows() == [("-", 4)]
 

@@ -10,6 +10,8 @@ import pytest
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.parquet import write_parquet
+from gpuplan.analysis.site.columns import KEPT_COLUMNS
 from gpuplan.analysis.trace import Selection, read_trace
 
 SACCT = """JobID|User|Account|State|Submit|Start|End|ElapsedRaw|AllocTRES|Comment|Queued
@@ -171,3 +173,25 @@ def test_a_trace_of_several_formats_keeps_them_when_it_is_ingested_again(tmp_pat
     other = written(tmp_path, other_csv=WANDB.replace('"7"', '"9"').replace('"xx"', '"yy"'))
     jobs = jobs_of([both, *other], tmp_path)
     assert jobs["source"].to_list() == [*before["source"], "wandb", "wandb"]
+
+
+def test_what_ingest_wrote_it_reads_in_full(tmp_path):
+    log = tmp_path / "a.trace"
+    log.write_text("ResNet-18\tpython main.py\t--steps\t0\t1200\t5.5\t2\n" * 2)
+    first = tmp_path / "first.parquet"
+    ingest([log], first)
+    when = datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC)
+    values = {
+        "eligible_time": when,
+        "limit_s": 0.1 + 0.2,
+        "partition": "gpu",
+        "req_nodes": 2,
+        "recorded_priority": 2**53 + 1,
+    }
+    more = {name: pl.Series([one, None], dtype=KEPT_COLUMNS[name]) for name, one in values.items()}
+    whole = pl.read_parquet(first).with_columns(**more)
+    write_parquet(whole, first, pl.read_parquet_metadata(first))
+    again = tmp_path / "again.parquet"
+    ingest([first], again)
+    assert pl.read_parquet(again).equals(whole)
+    assert whole["steps"].to_list() == [1200.0, 1200.0]

@@ -51,8 +51,10 @@ def test_rows_of_several_offsets_are_told(tmp_path):
     mixed = [head, rows[0].replace("+08:00", "+05:30"), *rows[1:]]
     _, result, _ = ingest_text(tmp_path, "\n".join(mixed))
     assert result.provenance.time_zone == "+08:00"
-    told = "times of several offsets: +08:00 (10), +05:30 (3); hours of the day are those of +08:00"
-    assert told in result.provenance.notes
+    message = (
+        "times of several offsets: +08:00 (10), +05:30 (3); hours of the day are those of +08:00"
+    )
+    assert message in result.provenance.notes
     assert result.warnings == ()
 
 

@@ -47,10 +47,14 @@ def test_four_tables_are_joined(tmp_path):
     assert jobs["user"].to_list() == ["ua", "ub", "ub", "uc", "uc"]
     states = ["completed", "failed", "running", "not_started", "completed"]
     assert jobs["state"].to_list() == states
-    told = result.provenance
-    assert (told.source_format, told.rows_read, told.relative_time) == ("pai", 5, True)
-    assert any("Asia/Shanghai" in note for note in told.notes)
-    counts = dict(note.rpartition(": ")[::2] for note in told.notes)
+    provenance = result.provenance
+    assert (provenance.source_format, provenance.rows_read, provenance.relative_time) == (
+        "pai",
+        5,
+        True,
+    )
+    assert any("Asia/Shanghai" in note for note in provenance.notes)
+    counts = dict(note.rpartition(": ")[::2] for note in provenance.notes)
     assert counts["jobs without a start or an end (no duration)"] == "2"
     assert counts["jobs whose tasks ask for several GPU types (no type is kept)"] == "1"
 
@@ -163,8 +167,8 @@ def test_bad_rows_of_every_table_are_told(tmp_path, table, old, new, refused):
     jobs, result, rejects = ingest_tables(tmp_path, change=change)
     rows = rejects.with_columns(pl.col("file").str.split("/").list.last())
     assert rows.select("file", "row", "reason", "column").rows() == refused
-    told = result.provenance
-    assert told.rows_read == jobs.height + len(refused)
+    provenance = result.provenance
+    assert provenance.rows_read == jobs.height + len(refused)
     assert jobs.height == 5 - sum(file == JOBS for file, *_ in refused)
 
 

@@ -87,15 +87,18 @@ def test_provenance_is_in_the_footer(tmp_path):
     _, result, _ = ingest_text(tmp_path, sia(*good(9), "x"))
     stored = pl.read_parquet_metadata(result.output)[METADATA_KEY]
     assert Provenance.from_json(stored) == result.provenance
-    told = result.provenance
-    assert (told.rows_read, told.rows_kept, told.rows_rejected) == (
+    provenance = result.provenance
+    assert (provenance.rows_read, provenance.rows_kept, provenance.rows_rejected) == (
         10,
         9,
         {"wrong_number_of_fields": 1},
     )
     import hashlib
 
-    assert told.sources[0].sha256 == hashlib.sha256((tmp_path / "log.csv").read_bytes()).hexdigest()
+    assert (
+        provenance.sources[0].sha256
+        == hashlib.sha256((tmp_path / "log.csv").read_bytes()).hexdigest()
+    )
 
 
 def test_the_hash_is_of_the_compressed_file(tmp_path):

@@ -135,8 +135,8 @@ def test_too_many_rejects_leave_the_trace_and_are_told(tmp_path):
     assert "log.csv:5: column 'time': found 'soon' (unreadable)" in str(caught.value)
     assert "2 of 5 rows" in str(caught.value)
     assert f"the rows that cannot be used are in {aside}, and nothing else" in str(caught.value)
-    told = pl.read_parquet(aside).select("row", "reason", "raw").rows()
-    assert told == [(5, "unreadable", rows[3]), (6, "negative_gpus", rows[4])]
+    rejected = pl.read_parquet(aside).select("row", "reason", "raw").rows()
+    assert rejected == [(5, "unreadable", rows[3]), (6, "negative_gpus", rows[4])]
     assert first.output.read_bytes() == before
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["log.csv", "trace.parquet", "trace.rejects.parquet"]

@@ -96,18 +96,18 @@ def gavel_with(tmp_path, text, rates, worker):
     log, table, trace = tmp_path / "a.trace", tmp_path / "rates", tmp_path / "t.parquet"
     log.write_text(text)
     table.write_bytes(rates if isinstance(rates, bytes) else rates.encode())
-    told = ingest(
+    provenance = ingest(
         [log], trace, choices=IngestOptions(throughputs=table, worker_type=worker)
     ).provenance
-    return pl.read_parquet(trace), told
+    return pl.read_parquet(trace), provenance
 
 
 @pytest.mark.parametrize("rates", [RATES, RATES_JSON, gzip.compress(RATES_JSON.encode())])
 def test_gavel_durations_from_throughputs(tmp_path, rates):
-    jobs, told = gavel_with(tmp_path, GAVEL_SHORT, rates, "v100")
+    jobs, provenance = gavel_with(tmp_path, GAVEL_SHORT, rates, "v100")
     assert jobs["duration_s"].to_list() == [3000.0, None]  # 120000 / 40; no LM on 12 GPUs
     assert jobs["gpu_type"].to_list() == ["V100", "V100"]
-    assert told.notes == (
+    assert provenance.notes == (
         "durations are total_steps over the throughputs of v100 in rates",
         "jobs whose type and GPUs have no throughput on v100 (no duration): 1",
     )
@@ -139,10 +139,10 @@ def test_bad_throughputs(tmp_path, rates, worker, error, says):
 
 
 def test_steps_are_kept_where_no_worker_type_is_chosen(tmp_path):
-    jobs, told = gavel_with(tmp_path, GAVEL_SHORT, RATES, None)
+    jobs, provenance = gavel_with(tmp_path, GAVEL_SHORT, RATES, None)
     assert jobs["duration_s"].to_list() == [None, None]
     assert jobs["steps"].to_list() == [120_000.0, 48_000.0]
-    assert "--worker-type chooses" in told.notes[0]
+    assert "--worker-type chooses" in provenance.notes[0]
 
 
 def test_throughputs_only_where_they_mean_something(gpuplan, tmp_path):
@@ -302,9 +302,9 @@ def test_swf(tmp_path):
         ("3", "2", "7"),
         ("4", "2", None),
     ]
-    told = result.provenance
-    assert (told.relative_time, told.time_zone) == (False, "Europe/Berlin")
-    assert told.notes == (
+    provenance = result.provenance
+    assert (provenance.relative_time, provenance.time_zone) == (False, "Europe/Berlin")
+    assert provenance.notes == (
         "num_gpus holds processors: the log knows no GPUs",
         "jobs that were cancelled before they started (no duration): 1",
         "jobs whose allocation is unknown: the request counts: 1",

@@ -98,8 +98,11 @@ def test_every_real_file_is_what_it_is(shared, tmp_path):
         trace, prices = kind_of(name, TRACES), kind_of(name, PRICES)
         assert (trace is None) + (prices is None) + (kind_of(name, neither) is None) == 2, name
         if trace is not None:
-            told = ingest([path], tmp_path / "t.parquet").provenance
-            assert (told.source_format, told.rows_kept, told.rows_rejected) == (*trace, {}), name
+            provenance = ingest([path], tmp_path / "t.parquet").provenance
+            assert (provenance.source_format, provenance.rows_kept, provenance.rows_rejected) == (
+                *trace,
+                {},
+            ), name
         else:
             refused(ingest, path, tmp_path / "no")
         if prices is not None:

@@ -285,10 +285,10 @@ def test_other_columns_stand_in_and_are_told(tmp_path):
     jobs, result, _ = ingest_text(tmp_path, text)
     row = jobs.select("job_id", "duration_s", "num_gpus", "queue_s", "state").row(0)
     assert row == ("12", 3600.0, 4.0, 0.0, "unknown")
-    told = " ".join(result.provenance.notes)
-    assert "no Submit: a job counts as submitted at its Start" in told
-    assert "GPUs are those requested" in told
-    assert "no NNodes" in told
+    notes = " ".join(result.provenance.notes)
+    assert "no Submit: a job counts as submitted at its Start" in notes
+    assert "GPUs are those requested" in notes
+    assert "no NNodes" in notes
 
 
 @pytest.mark.parametrize(

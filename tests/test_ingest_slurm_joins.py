@@ -23,8 +23,8 @@ def test_components_of_a_heterogeneous_job_add_up(tmp_path):
         ("5", 8.0, 4, 60.0, 1),
     ]
     assert jobs["gpu_type"].to_list() == [None, "A100"]
-    told = result.provenance
-    assert (told.rows_read, told.rows_kept, result.rows_by_source) == (2, 2, (2,))
+    provenance = result.provenance
+    assert (provenance.rows_read, provenance.rows_kept, result.rows_by_source) == (2, 2, (2,))
     assert [n for what, n in notes(result).items() if "joined" in what] == ["1"]
 
 

@@ -120,12 +120,12 @@ BAD_COUNTS = [(-1, "negative_gpus"), ("two", "unreadable"), (1.5, "unreadable"),
 @pytest.mark.parametrize("place", ["metadata", "config", "csv"])
 def test_a_gpu_count_that_is_none_rejects_its_run(tmp_path, count, reason, place):
     if place == "csv":
-        rows = [f"r{i},2026-01-01T00:00:00Z,5,{told}" for i, told in enumerate([count, "auto", ""])]
+        rows = [f"r{i},2026-01-01T00:00:00Z,5,{cell}" for i, cell in enumerate([count, "auto", ""])]
         text = "\n".join(["ID,Created,Runtime,GPU Count", *rows])
     else:
         plain = {**WANDB_RUNS[2], "metadata": {}, "config": {}}
-        told = enumerate([count, "auto", None])
-        runs = [{**plain, "id": f"r{i}", place: {"gpu_count": gpus}} for i, gpus in told]
+        cells = enumerate([count, "auto", None])
+        runs = [{**plain, "id": f"r{i}", place: {"gpu_count": gpus}} for i, gpus in cells]
         text = json.dumps(runs)
     jobs, _, rejected = ingest_text(tmp_path, text)
     assert jobs.select("job_id", "num_gpus").rows() == [("r1", 1.0), ("r2", 1.0)]

@@ -222,10 +222,10 @@ def test_a_tar_header_that_claims_gigabytes_is_damage(tmp_path):
 
 def test_the_limits_stand_in_the_documentation():
     text = (Path(__file__).parents[1] / "docs" / "limits.md").read_text()
-    told = (
+    limits_in_force = (
         limits.MOST_LINE_BYTES, limits.MOST_RECORD_BYTES, MOST_PIPED_BYTES, limits.UNPACKED_BYTES,
     )  # fmt: skip
-    for size in told:
+    for size in limits_in_force:
         assert limits.shown_size(size) in text
     for number in (limits.MOST_COLUMNS, limits.MOST_MEMBERS, limits.MOST_RATIO):
         assert f"{number:,}" in text

@@ -8,6 +8,7 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.forecast.demand import DemandSeries
+from gpuplan.cli.tables.lending_tables import _earning
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour
 from gpuplan.planner.policies.spot.settings import ABOUT, defaults_of, scheduler_of, scheduler_with
 from gpuplan.simkit.spot.parameters import SCHEDULERS
@@ -58,6 +59,16 @@ def test_an_eviction_worked_by_hand(gpuplan, small):
     assert row["paying_spot_gpu_h"] == pytest.approx(held)
     assert row["benefit_usd_per_month"] == pytest.approx(2 * held * 730.5 / 2.5)
     assert "jobs request" in err
+
+
+@pytest.mark.parametrize(
+    ("setting", "kept_s"), [("milestones=0.25/0.5", 4500), ("milestones_s=30m/80m/3h", 4800)]
+)
+def test_milestones_take_the_place_of_regular_checkpoints(gpuplan, small, setting, kept_s):
+    found, _ = compared(gpuplan, small, "--policy", "yarn-cs", "--set", setting)
+    (row,) = found["results"]["policies"]
+    assert row["spot"]["mean_jct_s"] == 6030 + 40 + 9000 - kept_s
+    assert row["wasted_gpu_h"] == pytest.approx(8 * (5030 - kept_s + 40) / 3600)
 
 
 def test_a_short_run_that_is_evicted_earns_nothing(gpuplan, tmp_path):
@@ -134,6 +145,28 @@ def test_the_answer_is_short(gpuplan, busy):
     assert "GPUs" in out and "/month" in out and "High-priority jobs wait" in out
 
 
+def test_a_comparison_shows_both_kinds_of_jobs_the_quota_and_eta_over_time(gpuplan, busy, tmp_path):
+    names = ("gfs", "gfs-d", "static-quota", "yarn-cs", "lyra")
+    picture, line = tmp_path / "picture.svg", tmp_path / "line.parquet"
+    code, _, err = gpuplan(
+        "compare", str(busy), "--cluster", "4x8", *SPOT,
+        *(word for name in (*names, "fifo") for word in ("--policy", name)),
+        "-o", str(picture), "--timeline", str(line),
+    )  # fmt: skip
+    assert code == 0, err
+    drawn = picture.read_text()
+    for name in names[:3]:
+        assert f"{name}: GPUs in use, of 32<" in drawn
+    assert "yarn-cs: GPUs in use, of 32 (1 more: --timeline)" in drawn and "lyra: GPUs" not in drawn
+    assert drawn.count(">spot quota<") == 3 and "Factor of the quota (eta)" in drawn
+    rows = pl.read_parquet(line)
+    assert rows["time_s"].min() == 0
+    known = rows.drop_nulls("hp_gpus").group_by("label").len()
+    assert sorted(known["label"]) == sorted(names)
+    columns = {"hp_gpus", "spot_gpus", "quota_gpus", "eta", "spot_waiting"}
+    assert columns <= set(rows.columns)
+
+
 def test_jobs_that_never_fit_are_named_and_left_out(gpuplan, busy):
     found, err = compared(
         gpuplan, busy, "--policy", "gfs", "--policy", "fifo", *SPOT, cluster="7x1"
@@ -171,6 +204,13 @@ def test_without_spot_jobs_nothing_is_lent_and_that_is_said(gpuplan, busy):
     assert any("--spot CONDITION" in one for one in found["warnings"])
 
 
+def test_spot_jobs_that_never_start_are_not_called_absent():
+    waiting = {"spot_runs": 0, "spot": {"jobs": 3}}
+    absent = {"spot_runs": 0, "spot": {"jobs": 0}}
+    assert _earning([waiting]) == "No spot job starts."
+    assert _earning([absent]) == "No job is spot."
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -182,6 +222,9 @@ def test_without_spot_jobs_nothing_is_lent_and_that_is_said(gpuplan, busy):
         (("--policy", "gfs", "--set", "forecast=arima"), "forecast"),
         (("--policy", "gfs", "--spot", "gpus > 1"), "--spot"),
         (("--policy", "gfs", "--set", "checkpoint_every_s=0"), "checkpoint_every_s must be"),
+        (("--policy", "gfs", "--set", "milestones=0.5/0.25"), "milestones must ascend"),
+        (("--policy", "gfs", "--set", "eta_rises_below=-1"), "eta_rises_below must be from 0"),
+        (("--policy", "gfs-d", "--set", "eta_max=3"), "eta_max"),
     ],
 )
 def test_mistakes_are_named(gpuplan, busy, words, told):

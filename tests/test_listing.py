@@ -130,10 +130,10 @@ def test_a_name_shows_all_there_is_about_one(gpuplan, kind):
     document = json.loads(out)
     assert code == 0 and document["parameters"] == {"name": name}
     assert document["results"][kind.value] == [row for row in rows if row[key] == name]
-    told = " ".join(gpuplan("list", kind, name)[1].split())
-    assert name in told
+    message = " ".join(gpuplan("list", kind, name)[1].split())
+    assert name in message
     words = [rows[-1].get(field) for field in ("about", "description", "source")]
-    assert all(word is None or " ".join(word.split()) in told for word in words)
+    assert all(word is None or " ".join(word.split()) in message for word in words)
 
 
 def test_an_unknown_name_is_answered_with_the_nearest(gpuplan):

@@ -24,8 +24,8 @@ def test_the_page_is_up_to_date():
 def test_the_manual_has_every_option_of_every_command(name):
     section = manual().partition(f"\n## gpuplan {name}\n")[2].partition("\n## ")[0]
     flags = [flag for one in command_named(name).params for flag in getattr(one, "opts", ())]
-    told = {flag for flag in flags if flag.startswith("--")} - {"--help"}
-    assert told and all(f"`{flag}`" in section for flag in told)
+    options = {flag for flag in flags if flag.startswith("--")} - {"--help"}
+    assert options and all(f"`{flag}`" in section for flag in options)
     assert f"gpuplan {name}" in section.partition("**Example**")[2]
 
 
@@ -34,8 +34,8 @@ def test_the_terminal_takes_nothing_of_a_help_for_markup_but_bold_and_colour(nam
     for one in command_named(name).params:
         text = getattr(one, "help", None) or ""
         shown = " ".join(Text.from_markup(text).plain.replace("`", "").split())
-        told = " ".join(_plain(text).replace("`", "").replace("\\<", "<").split())
-        assert shown == told
+        message = " ".join(_plain(text).replace("`", "").replace("\\<", "<").split())
+        assert shown == message
 
 
 def test_the_extra_of_an_engine_can_be_read(gpuplan):

@@ -58,8 +58,8 @@ def files(tmp_path_factory):
 
 
 def as_json(gpuplan, *words):
-    code, out, told = gpuplan(*words, "--output-format", "json")
-    assert code == 0, told
+    code, out, err = gpuplan(*words, "--output-format", "json")
+    assert code == 0, err
     return json.loads(out)
 
 
@@ -125,9 +125,9 @@ def test_the_threshold_falls_to_what_moves_of_these_classes_take(gpuplan, files)
     point = next(one for one in swept["results"]["points"] if one["policy"] == "adaptive")
     assert point["cost_usd"] == found["results"]["cost_usd"]
     low = as_json(gpuplan, "simulate", *given, "--set", "threshold_s=5", "--set", "gain_up_s=0")
-    (told,) = [one for one in low["warnings"] if "less than the" in one]
-    assert f"less than the {mean_s:g} s that a move takes" in told
-    assert f"--set min_threshold_s={math.ceil(mean_s)} " in told
+    (warning,) = [one for one in low["warnings"] if "less than the" in one]
+    assert f"less than the {mean_s:g} s that a move takes" in warning
+    assert f"--set min_threshold_s={math.ceil(mean_s)} " in warning
 
 
 def test_what_stops_cost_is_the_class_own_on_a_cluster(gpuplan, files, tmp_path):
@@ -148,8 +148,8 @@ def test_what_stops_cost_is_the_class_own_on_a_cluster(gpuplan, files, tmp_path)
     } == set(pays.items())
     hours = found["results"]["window_s"] / 3600  # of the four offers of the first six hours
     assert found["results"]["cost_usd"] == pytest.approx(hours * 4 * 0.5)
-    code, _, told = gpuplan(*plain, "--set", "reference=true")
-    assert code == 2 and "without --checkpoints" in told
+    code, _, err = gpuplan(*plain, "--set", "reference=true")
+    assert code == 2 and "without --checkpoints" in err
 
 
 def test_no_offers_beside_prices_are_the_conventional_cloud_alone(gpuplan, files):
@@ -166,9 +166,9 @@ def test_no_offers_beside_prices_are_the_conventional_cloud_alone(gpuplan, files
 def test_checkpoints_need_a_policy_that_uses_them(gpuplan, files):
     trace, market = files
     both = ("--policy", "hpa", "--policy", "fifo")
-    code, _, told = gpuplan("compare", trace, *both, *market[2:4])
-    assert code == 2 and "hpa and fifo has no use" not in told
-    assert "--checkpoints: none of hpa, fifo moves or stops jobs" in told
+    code, _, err = gpuplan("compare", trace, *both, *market[2:4])
+    assert code == 2 and "hpa and fifo has no use" not in err
+    assert "--checkpoints: none of hpa, fifo moves or stops jobs" in err
     assert as_json(gpuplan, "compare", trace, *both, "--policy", "srtf", *market[2:4])
 
 
@@ -269,9 +269,9 @@ def test_no_command_compares_different_gpus(gpuplan, files):
         ("compare", trace, *both, *prices),
         ("sweep", trace, "--against", "fifo:gpus=32,gpu=H100", "--threshold", "60", *prices),
     ):
-        code, _, told = gpuplan(*words)
-        assert code == 2 and "--prices builtin: the policies would pay for different GPUs" in told
-        assert "A100 (allpass)" in told and "next: --set gpu=NAME alone, one for all" in told
+        code, _, err = gpuplan(*words)
+        assert code == 2 and "--prices builtin: the policies would pay for different GPUs" in err
+        assert "A100 (allpass)" in err and "next: --set gpu=NAME alone, one for all" in err
 
 
 @pytest.mark.parametrize(
@@ -298,15 +298,15 @@ def test_no_command_pays_a100_prices_for_another_gpu(gpuplan, tmp_path, monkeypa
     (tmp_path / "s.toml").write_text(text.replace("SET", ""))
     given = words[0] in ("simulate", "sweep", "compare")
     words = (*words, "--prices", "p.parquet") if given else words
-    code, _, told = gpuplan(*words)
-    assert code == 2 and "no serverless price of H100" in told and "p.parquet" in told
-    assert "next: --set serverless_usd_per_gpu_h=N" in told
+    code, _, err = gpuplan(*words)
+    assert code == 2 and "no serverless price of H100" in err and "p.parquet" in err
+    assert "next: --set serverless_usd_per_gpu_h=N" in err
     (tmp_path / "s.toml").write_text(text.replace("SET", 'set = ["serverless_usd_per_gpu_h=4"]'))
     setting = f"{'' if given else 'sweep.set='}serverless_usd_per_gpu_h=4"
     full = ("--full",) if given else ()
-    code, _, told = gpuplan(*words, *full, *(() if words[0] == "run" else ("--set", setting)))
-    assert code == 0, told
-    said = (tmp_path / "r" / "report.md").read_text() if words[0] == "report" else told
+    code, _, err = gpuplan(*words, *full, *(() if words[0] == "run" else ("--set", setting)))
+    assert code == 0, err
+    said = (tmp_path / "r" / "report.md").read_text() if words[0] == "report" else err
     assert "serverless price: as set" in said
 
 
@@ -325,8 +325,10 @@ def test_what_needs_offers_that_change_is_told_to_change_nothing_elsewhere(gpupl
     ):
         sets = [word for one in given for word in ("--set", one)]
         words = ("simulate", trace, "--policy", policy, *sets)
-        told = [one for one in as_json(gpuplan, *words)["warnings"] if "the offers stay" in one]
-        assert len(told) == (idle is not None)
-        assert all(one.startswith(f"{idle} nothing: the offers stay as they are") for one in told)
+        message = [one for one in as_json(gpuplan, *words)["warnings"] if "the offers stay" in one]
+        assert len(message) == (idle is not None)
+        assert all(
+            one.startswith(f"{idle} nothing: the offers stay as they are") for one in message
+        )
         priced = as_json(gpuplan, *words, *market[:2], *market[4:])["warnings"]
         assert not any("the offers stay" in one for one in priced)

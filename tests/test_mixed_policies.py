@@ -6,17 +6,18 @@ import numpy as np
 import polars as pl
 import pytest
 from support_document import write_trace
+from support_mixed import jobs_of, rows
 
 from gpuplan.analysis.errors import InfeasibleError, InputError, UsageError
 from gpuplan.analysis.ingest.ingest import ingest
-from gpuplan.analysis.user_tables.gpu_rates import read_gpu_rates
+from gpuplan.analysis.user_tables.gpu_rates import RATE_COLUMNS, read_gpu_rates
+from gpuplan.cli.formats.report import Report
+from gpuplan.cli.tables.fairness_tables import with_fairness
 from gpuplan.planner.policies.mixed.greedy_types import fastest_free
 from gpuplan.planner.registry import POLICIES
-from gpuplan.planner.runs.job_rates import JobRates, RateSource
-from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.studies.replay import ReplayRequest
 from gpuplan.simkit.cluster_shape import ClusterShape
-from gpuplan.simkit.workload import Workload
 
 MIXED = [
     name for name, one in POLICIES.items() if one.takes_gpu_types and "round_s" in one.settings
@@ -27,23 +28,6 @@ A,T4,1,1
 A,V100,2,3
 """
 SHAPE = ClusterShape.parse("V100=2x2,T4=1x4")
-
-
-def jobs_of(submit_s, duration_s, gpus, rate):
-    """Jobs whose durations are those on the fastest type."""
-    n = len(gpus)
-    submit = np.array(submit_s, np.int64) * 1_000_000
-    work = Workload(
-        submit_us=submit,
-        service_us=np.array(duration_s, np.int64) * 1_000_000,
-        gpus=np.array(gpus, np.int64),
-        deadline_us=submit + 10**12,
-        billed_gpus=np.array(gpus, float),
-    )
-    rates = np.array(rate, float)
-    own = JobRates(("V100", "T4"), rates, np.array(duration_s) * rates.max(axis=1))
-    ids = pl.Series([f"j{i}" for i in range(n)])
-    return TraceJobs(work, ids, (), rates=own)
 
 
 def some_jobs(n=14, seed=3):
@@ -106,34 +90,30 @@ def test_a_gang_that_fits_on_no_type_is_named():
         POLICIES["fft"].run(jobs, {"cluster": SHAPE}, np.random.default_rng(0))
 
 
-def test_estimates_may_be_wrong():
-    jobs = some_jobs()
-    exact, wrong = (
-        POLICIES["fft"].run(
-            jobs, {"cluster": SHAPE, "estimate_error": error}, np.random.default_rng(1)
-        )
-        for error in (0.0, 0.9)
-    )
-    assert exact.results["mean_jct_s"] != wrong.results["mean_jct_s"]
-
-
-def rows(classes, gpus, duration=None, gpu_type=None, steps=None):
-    n = len(classes)
-    return pl.DataFrame(
-        {
-            "job_class": pl.Series(classes, dtype=pl.String),
-            "num_gpus": pl.Series(gpus, dtype=pl.Float64),
-            "duration_s": pl.Series(duration or [None] * n, dtype=pl.Float64),
-            "gpu_type": pl.Series(gpu_type or [None] * n, dtype=pl.String),
-            "steps": pl.Series(steps or [None] * n, dtype=pl.Float64),
-        }
-    )
+@pytest.mark.parametrize("name", ["srtf", "fft", "gavel", "fifo"])
+def test_estimates_may_be_wrong(name):
+    """One gang at a time: policies of known work begin with the one that seems shorter."""
+    shape = ClusterShape.parse("V100=1x2,T4=1x2")
+    duration = np.array([3000.0, 3300.0])
+    jobs = jobs_of([0, 0], duration, [2, 2], [[1.0, 0.0]] * 2)
+    own = {"objective": "sjf"} if name == "gavel" else {}
+    begun = []
+    for seed in range(6):
+        settings = {"cluster": shape, "estimate_error": 0.9, **own}
+        frame = POLICIES[name].run(jobs, settings, np.random.default_rng(seed)).frame
+        seen = duration * (1 + np.random.default_rng(seed).spawn(2)[0].uniform(-0.9, 0.9, 2))
+        first = int(frame["start_s"].arg_min())
+        assert first == (0 if name == "fifo" else seen.argmin())
+        begun.append(first)
+        done_s = frame["gpu_s"].to_numpy() / 2
+        assert (done_s >= duration).all()  # the work is the true one
+    assert len(set(begun)) == (1 if name == "fifo" else 2)
 
 
 def test_rates_of_a_table(tmp_path):
     path = tmp_path / "rates.csv"
     path.write_text(RATES)
-    source = RateSource(path, {}, ("V100", "T4"))
+    source = RateSource(str(path), {}, ("V100", "T4"))
     found = source.apply(path, rows(["A", "A", "B"], [1, 2, 1], steps=[600, 600, 600]))
     assert found.jobs["duration_s"].to_list() == [300.0, 200.0]
     rates = found.of(found.jobs)
@@ -149,7 +129,7 @@ def test_rates_of_a_table(tmp_path):
     with pytest.raises(InputError, match="no job of the trace has a rate"):
         source.apply(path, rows(["B"], [1], steps=[5]))
     with pytest.raises(UsageError, match=r"has no rates on A100.*T4, V100"):
-        RateSource(path, {}, ("A100",)).apply(path, rows(["A"], [1], steps=[5]))
+        RateSource(str(path), {}, ("A100",)).apply(path, rows(["A"], [1], steps=[5]))
 
 
 def test_assumed_speeds(tmp_path):
@@ -166,9 +146,9 @@ def test_assumed_speeds(tmp_path):
 def test_tables_of_rates(tmp_path):
     path = tmp_path / "rates.csv"
     path.write_text(RATES)
-    assert read_gpu_rates(path).row(0) == ("A", "V100", 1.0, 2.0)
+    assert read_gpu_rates(path).row(0)[:4] == ("A", "V100", 1.0, 2.0)
     path.write_text("worker_type,job_type,scale_factor,steps_per_second\nk80,A,1,4\nk80,B,1,0\n")
-    assert read_gpu_rates(path).rows() == [("A", "k80", 1.0, 4.0)]
+    assert read_gpu_rates(path).select(RATE_COLUMNS).rows() == [("A", "k80", 1.0, 4.0)]
     path.write_text(RATES + "A,T4,1,1\n")
     with pytest.raises(InputError, match="one row per class, GPU type and number of GPUs"):
         read_gpu_rates(path)
@@ -248,3 +228,39 @@ def test_a_picture_of_a_small_run_shows_where_each_job_ran(gpuplan, tmp_path):
         text = picture.read_text()
         assert "V100" in text and "T4" in text  # GPUs held by type have a legend
         assert ("Where each of 30 jobs ran" in text) == is_small
+
+
+def fair_row(label, jct_s, ftf):
+    return {"label": label, "mean_jct_s": jct_s, "ftf_mean": ftf, "ftf_below_one_share": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([("fft", 100, 0.8)], "50.0% of jobs end sooner than on a 1/N share of the cluster."),
+        (
+            [("fft", 100, 0.8), ("gavel:objective=sjf", 130, 0.6)],
+            "gavel:objective=sjf is the fairest (0.6 times the completion time on a 1/N share, fft "
+            "0.8) and 30% slower.",
+        ),
+        (
+            [("fft", 100, 0.82), ("srtf", 104, 0.8), ("pal", 300, 2)],
+            "Plain srtf is as fast and as fair as any within 5%: completion times are 0.8 times "
+            "those on a 1/N share.",
+        ),
+        (
+            [("fft", 100, 0.8), ("srtf", 200, 1.5)],
+            "fft is also the fairest within 5%: completion times are 0.8 times those on a 1/N "
+            "share.",
+        ),
+        (
+            [("pal", 100, 1), ("sia", 101, 0.99), ("srtf", 102, 1)],
+            "All are as fast and as fair within 5%: completion times are 0.99 times those on a 1/N "
+            "share.",
+        ),
+    ],
+)
+def test_the_answer_names_what_fairness_costs(rows, expected):
+    report = Report("compare", {}, (), (), {}, headline="Fast.")
+    found = with_fairness(report, [{**fair_row(*row), "utilization_by_type": {}} for row in rows])
+    assert found.headline == f"Fast. {expected}"

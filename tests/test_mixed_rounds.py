@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gpuplan.planner.policies.mixed.fair_share import ideal_rounds, share_rates
 from gpuplan.planner.policies.mixed.fft_rounds import FftRounds, FftRules
 from gpuplan.planner.policies.mixed.gang_packing import pack_gangs
+from gpuplan.planner.policies.mixed.gavel_rounds import GavelRounds
 from gpuplan.planner.policies.mixed.mixed_rounds import play
 from gpuplan.planner.policies.mixed.placement import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
@@ -255,3 +256,21 @@ def test_figure_2_moves_only_where_it_pays(switch_weight, end_min):
         jobs, cluster, phi="total", fairness_weight=0.0, switch_weight=float(switch_weight)
     )
     assert found.tolist() == pytest.approx([5.0, end_min, 15.0], abs=1e-6)
+
+
+def test_deficits_of_gavel_are_what_each_job_did_not_get_of_its_fraction():
+    # One GPU, solved in rounds 0, 10, 20 and 30, each time for the shortest job alone. The job of
+    # 3 rounds ends in round 12; then the first job, which has no fraction, fills rounds 13 to 19.
+    # It ends in round 22, and the last one fills rounds 23 to 29.
+    jobs = rated([0, 1, 2], [1, 1, 1], [20.0, 30.0, 3.0], np.ones((3, 1)))
+    gavel = GavelRounds("sjf", 3000.0, jobs, 300.0)
+    chosen = []
+
+    def choose(state):
+        kind = gavel(state)
+        chosen.append(int(state.running[np.flatnonzero(kind >= 0)[0]]))
+        return kind
+
+    play(jobs, MixedCluster((1,), restart_s=0), choose)
+    assert chosen[:30] == [*[0] * 10, *[2] * 3, *[0] * 10, *[1] * 7]
+    assert gavel.deficit[:, 0].tolist() == [-7.0, -7.0, 0.0]

@@ -1,4 +1,4 @@
-"""A misspelt word is told with the nearest known one, whatever it names."""
+"""A misspelt word is refused with the nearest known one, whatever it names."""
 
 import re
 from importlib.resources import as_file, files

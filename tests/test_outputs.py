@@ -129,9 +129,9 @@ OVER = [
 @pytest.mark.parametrize("words", OVER, ids=" ".join)
 def test_an_input_is_never_written_over(gpuplan, folder, words):
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    code, _, told = gpuplan(*words)
-    assert code == 3, told
-    assert "write to another file" in told or "two outputs go to this file" in told
+    code, _, err = gpuplan(*words)
+    assert code == 3, err
+    assert "write to another file" in err or "two outputs go to this file" in err
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
@@ -168,9 +168,9 @@ def test_all_files_of_a_command_are_written_or_none(gpuplan, folder, words, monk
     before = files_in(folder)
     with monkeypatch.context() as patch:
         patch.setattr("gpuplan.cli.formats.render.as_json", full_disk)
-        code, _, told = gpuplan(*words, "-o", "a.json")
-    assert code == 3 and "a.json: cannot be written: No space left on device" in told
-    assert "wrote" not in told
+        code, _, err = gpuplan(*words, "-o", "a.json")
+    assert code == 3 and "a.json: cannot be written: No space left on device" in err
+    assert "wrote" not in err
     assert files_in(folder) == before
     assert gpuplan(*words, "-o", "a.json")[0] == 0
     assert {path.name for path in {*files_in(folder)} - {*before}} == {
@@ -182,8 +182,8 @@ def test_a_time_line_that_cannot_be_written_leaves_no_result(gpuplan, folder, mo
     before = files_in(folder)
     monkeypatch.setattr("gpuplan.analysis.parquet.write_parquet", full_disk)
     words = ("simulate", "t.parquet", "--policy", "fifo", "--timeline", "a.parquet")
-    code, _, told = gpuplan(*words, "-o", "a.md", "--plot", "a.svg")
-    assert code == 3 and "a.parquet: cannot be written: No space left on device" in told
+    code, _, err = gpuplan(*words, "-o", "a.md", "--plot", "a.svg")
+    assert code == 3 and "a.parquet: cannot be written: No space left on device" in err
     assert files_in(folder) == before
 
 
@@ -192,16 +192,16 @@ def test_a_table_of_prices_and_its_picture_are_written_or_neither(gpuplan, folde
     words = ("prices", "p.csv", "-o", "x.parquet", "--plot", "x.svg")
     with monkeypatch.context() as patch:
         patch.setattr("gpuplan.cli.figures.style.save", full_disk)
-        code, _, told = gpuplan(*words)
-    assert code == 3 and "x.svg: cannot be written: No space left on device" in told
+        code, _, err = gpuplan(*words)
+    assert code == 3 and "x.svg: cannot be written: No space left on device" in err
     assert files_in(folder) == before
     with monkeypatch.context() as patch:
         patch.setattr("gpuplan.analysis.prices.ingest.write_parquet", full_disk)
-        code, _, told = gpuplan(*words)
-    assert code == 3 and "x.parquet: cannot be written: No space left on device" in told
+        code, _, err = gpuplan(*words)
+    assert code == 3 and "x.parquet: cannot be written: No space left on device" in err
     assert files_in(folder) == before
-    code, _, told = gpuplan(*words)
-    assert code == 0 and "wrote x.svg" in told
+    code, _, err = gpuplan(*words)
+    assert code == 0 and "wrote x.svg" in err
     assert {path.name for path in {*files_in(folder)} - {*before}} == {"x.parquet", "x.svg"}
 
 
@@ -209,8 +209,8 @@ def test_a_pipe_that_cannot_be_written_leaves_no_file(gpuplan, folder):
     before = files_in(folder)
     Path("full.md").symlink_to("/dev/full")
     for words in (("-o", "full.md", "-o", "a.json"), ("-o", "a.json", "-o", "full.md")):
-        code, _, told = gpuplan("characterize", "t.parquet", *words)
-        assert code == 3 and "full.md: cannot be written: No space left on device" in told
+        code, _, err = gpuplan("characterize", "t.parquet", *words)
+        assert code == 3 and "full.md: cannot be written: No space left on device" in err
         assert {path.name for path in files_in(folder)} == {path.name for path in before}
 
 
@@ -226,7 +226,7 @@ def test_a_file_of_one_form_has_the_suffix_of_the_form(gpuplan, folder, words, o
     # The inputs of diff do not exist: the name is refused before any work.
     before = files_in(folder)
     for name in ("m.txt", f"m{suffix}.gz", "m"):
-        code, _, told = gpuplan(*words, option, name)
-        assert code == 2, told
-        assert f"{option} {name}: expected a name that ends in {suffix}" in told
+        code, _, err = gpuplan(*words, option, name)
+        assert code == 2, err
+        assert f"{option} {name}: expected a name that ends in {suffix}" in err
     assert files_in(folder) == before

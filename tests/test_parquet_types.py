@@ -1,4 +1,4 @@
-"""Parquet columns of every type, as tools write them: read, rejected or told, never a panic."""
+"""Parquet columns of every type, as tools write them: read, rejected or refused, never a panic."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

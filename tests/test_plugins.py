@@ -1,4 +1,4 @@
-"""What installed packages add: found, checked, and told where it cannot be used."""
+"""What installed packages add: found, checked, and reported where it cannot be used."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import support_plugins as support
 
 from gpuplan.analysis.cache import key_of
 from gpuplan.analysis.log_formats.registry import FORMATS
-from gpuplan.analysis.plugins import PluginError, PluginWarning, tell_problems_to
+from gpuplan.analysis.plugins import PluginError, PluginWarning, report_problems_to
 from gpuplan.cli.options import completion
 from gpuplan.planner.speedup.registry import load_speedup
 
@@ -224,7 +224,7 @@ def test_a_name_of_two_packages_is_refused(install, gpuplan):
 
 def test_without_a_terminal_it_is_a_warning_of_python(install):
     install("broken-gpus", "raise ImportError('no')", ("log_formats", "acme", "ACME"))
-    tell_problems_to(None)
+    report_problems_to(None)
     with pytest.warns(PluginWarning, match="broken-gpus 1.0"):
         assert len(FORMATS) == len(FORMATS.built_in)
 

@@ -155,11 +155,11 @@ def test_what_is_nested_up_to_the_limits_is_evaluated(text, expected):
 
 
 def test_the_command_line_says_how_to_nest_less(gpuplan, ten):
-    code, out, told = gpuplan("characterize", ten, "--where", NESTED["nullif"])
+    code, out, err = gpuplan("characterize", ten, "--where", NESTED["nullif"])
     assert (code, out) == (2, "")
-    told = " ".join(told.split())
-    assert "18 functions, CASE, BETWEEN, IN or NOT inside each other; at most 8" in told
-    assert "next: use fewer" in told and "join conditions by AND" in told
+    err = " ".join(err.split())
+    assert "18 functions, CASE, BETWEEN, IN or NOT inside each other; at most 8" in err
+    assert "next: use fewer" in err and "join conditions by AND" in err
 
 
 @pytest.fixture
@@ -173,12 +173,10 @@ def ten(tmp_path):
 
 
 def test_the_command_line_refuses_it_with_the_limit_and_the_way_out(gpuplan, ten):
-    code, out, told = gpuplan(
-        "characterize", ten, "--where", repeated("num_gpus > 1", 3000, " OR ")
-    )
+    code, out, err = gpuplan("characterize", ten, "--where", repeated("num_gpus > 1", 3000, " OR "))
     assert (code, out) == (2, "")
-    assert "3,000 terms joined by AND and OR; at most 2,000" in told
-    assert "num_gpus IN (1, 2, 4)" in told and len(told) < 400
+    assert "3,000 terms joined by AND and OR; at most 2,000" in err
+    assert "num_gpus IN (1, 2, 4)" in err and len(err) < 400
 
 
 @pytest.mark.parametrize("text", ["num_gpus", "num_gpus + 1", "1"])

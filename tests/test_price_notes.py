@@ -29,7 +29,7 @@ def notes(gpuplan, trace):
 
 
 @pytest.mark.parametrize(
-    ("command", "arguments", "told"),
+    ("command", "arguments", "message"),
     [
         ("simulate", "", ALL),
         ("compare", "", ALL),
@@ -68,9 +68,9 @@ def notes(gpuplan, trace):
         ),
     ],
 )
-def test_prices_in_force(notes, command, arguments, told):
+def test_prices_in_force(notes, command, arguments, message):
     (said,) = notes(command, arguments)
-    assert told in said
+    assert message in said
 
 
 @pytest.mark.parametrize(

@@ -63,16 +63,18 @@ def test_aws_prices_are_per_instance_and_change(tmp_path):
         ("K520", "us-east-1a", 1.211 / 4),
         ("K520", "us-east-1a", 1.5901 / 4),
     ]
-    told = result.provenance
-    assert told.sources[0].sampling == "change" and told.sources[0].source_format == "aws"
-    assert told.rows_skipped == {
+    provenance = result.provenance
+    assert (
+        provenance.sources[0].sampling == "change" and provenance.sources[0].source_format == "aws"
+    )
+    assert provenance.rows_skipped == {
         "prices of another system than Linux": 1,
         "prices of instance types not in the GPU table": 1,
     }
-    assert (told.rows_read, told.rows_kept) == (5, 3)
-    assert any("m5.large" in note for note in told.notes)
+    assert (provenance.rows_read, provenance.rows_kept) == (5, 3)
+    assert any("m5.large" in note for note in provenance.notes)
     stored = pl.read_parquet_metadata(result.output)[METADATA_KEY]
-    assert PriceProvenance.from_json(stored) == told
+    assert PriceProvenance.from_json(stored) == provenance
 
 
 def test_instance_types_of_one_gpu_and_zone_are_series_of_their_own(tmp_path):
@@ -177,9 +179,9 @@ def test_prime_snapshots_without_an_offer_are_counted(tmp_path):
     offers = ({}, {"runpod": {"count": 4, "min": 2.69}}, {})
     times = (f"2025-10-19T2{hour}:00:00+00:00" for hour in range(3))
     lines = map(prime_line, times, offers)
-    told = ingest_text(tmp_path, "\n".join(lines), "H100.jsonl").provenance
-    assert (told.rows_read, told.rows_kept) == (3, 1)
-    assert told.rows_skipped == {"snapshots without an offer": 2}
+    provenance = ingest_text(tmp_path, "\n".join(lines), "H100.jsonl").provenance
+    assert (provenance.rows_read, provenance.rows_kept) == (3, 1)
+    assert provenance.rows_skipped == {"snapshots without an offer": 2}
 
 
 def test_vast_offers_are_priced_per_gpu(tmp_path):
@@ -241,12 +243,12 @@ def test_skypilot_catalogue(tmp_path):
         ],
         key=str,
     )
-    told = result.provenance
-    assert told.rows_skipped == {
+    provenance = result.provenance
+    assert provenance.rows_skipped == {
         "offers that do not exist": 3,
         "prices of machines without a GPU": 4,
     }
-    assert told.rows_read == told.rows_kept + 7 == 12
+    assert provenance.rows_read == provenance.rows_kept + 7 == 12
     dated = ingest_text(tmp_path, text, "2026-01-04/gcp.csv")
     assert set(dated.prices["provider"]) == {"gcp"}
     assert dated.prices["timestamp"][0] == datetime(2026, 1, 4, tzinfo=UTC)
@@ -304,9 +306,9 @@ def test_machines_without_a_gpu_beside_others(tmp_path):
     document = {"metadata": {"gap_seconds": 600}, "data": [0, 1]}
     for machine in ("intel_64", "v100_1"):
         folder = availability_folder(tmp_path, document, f"us-west-2a_{machine}.json")
-    told = ingest_prices([folder], tmp_path / "out.parquet").provenance
-    assert told.rows_skipped == {"counts of a machine without a known GPU (intel_64)": 2}
-    assert (told.rows_read, told.rows_kept) == (4, 2)
+    provenance = ingest_prices([folder], tmp_path / "out.parquet").provenance
+    assert provenance.rows_skipped == {"counts of a machine without a known GPU (intel_64)": 2}
+    assert (provenance.rows_read, provenance.rows_kept) == (4, 2)
     with pytest.raises(InputError, match=r"no usable price \(2 counts of a machine without"):
         ingest_prices([folder / "us-west-2a_intel_64.json"], tmp_path / "alone.parquet")
 

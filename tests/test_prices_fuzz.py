@@ -77,10 +77,14 @@ def test_damaged_files_lose_no_row_and_raise_no_bug(tmp_path_factory, name, wher
     except GpuplanError:
         assert list(folder.glob("out*")) == []
         return
-    told = result.provenance
-    parts = (told.rows_kept, *told.rows_skipped.values(), *told.rows_rejected.values())
-    assert told.rows_read == sum(parts)
-    assert counted(name, text) in (None, told.rows_read)
-    assert result.prices.height == told.rows_kept == pl.read_parquet(result.output).height
+    provenance = result.provenance
+    parts = (
+        provenance.rows_kept,
+        *provenance.rows_skipped.values(),
+        *provenance.rows_rejected.values(),
+    )
+    assert provenance.rows_read == sum(parts)
+    assert counted(name, text) in (None, provenance.rows_read)
+    assert result.prices.height == provenance.rows_kept == pl.read_parquet(result.output).height
     aside = 0 if result.rejects_file is None else pl.read_parquet(result.rejects_file).height
-    assert aside == sum(told.rows_rejected.values())
+    assert aside == sum(provenance.rows_rejected.values())

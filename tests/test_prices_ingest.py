@@ -30,8 +30,12 @@ def test_bad_rows_are_kept_aside_with_their_place(tmp_path):
     ]
     text = "\n".join([HEADER, good, *(line for line, *_ in bad)])
     result = ingest_text(tmp_path, text, limit=Limit.of("100%"))
-    told = result.provenance
-    assert (told.rows_read, told.rows_kept, sum(told.rows_rejected.values())) == (11, 1, 10)
+    provenance = result.provenance
+    assert (provenance.rows_read, provenance.rows_kept, sum(provenance.rows_rejected.values())) == (
+        11,
+        1,
+        10,
+    )
     aside = pl.read_parquet(result.rejects_file)
     assert aside["row"].to_list() == list(range(3, 13))
     assert aside["column"].to_list() == [column for _, column, _ in bad]

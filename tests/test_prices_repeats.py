@@ -29,10 +29,14 @@ def ingested(tmp_path, *texts):
         paths[-1].write_text(text)
     result = ingest_prices(paths, tmp_path / "out.parquet")
     (offer,) = market(read_prices(result.output)).offers
-    told = result.provenance
-    parts = (told.rows_kept, *told.rows_skipped.values(), *told.rows_rejected.values())
-    assert told.rows_read == sum(parts) == sum(source.rows for source in told.sources)
-    assert offer.rows == result.prices.height == told.rows_kept
+    provenance = result.provenance
+    parts = (
+        provenance.rows_kept,
+        *provenance.rows_skipped.values(),
+        *provenance.rows_rejected.values(),
+    )
+    assert provenance.rows_read == sum(parts) == sum(source.rows for source in provenance.sources)
+    assert offer.rows == result.prices.height == provenance.rows_kept
     return result, offer
 
 

@@ -35,7 +35,7 @@ def test_the_statistics_of_the_readme(shared, tmp_path, name):
     folder = shared / "data" / "prices"
     prices = ingested(folder / f"{name}.csv.gz", tmp_path).prices
     seen = 0
-    for gpu, provider, kind, region, *told in listed((folder / "README.md").read_text(), name):
+    for gpu, provider, kind, region, *numbers in listed((folder / "README.md").read_text(), name):
         own = prices.filter(
             (pl.col("gpu_type") == gpu_name(gpu))
             & (pl.col("provider") == provider)
@@ -43,7 +43,7 @@ def test_the_statistics_of_the_readme(shared, tmp_path, name):
             & pl.col("region").eq_missing(pl.lit(region or None, pl.String))
         )
         price, time = own[PRICE], own["timestamp"].dt.strftime("%Y-%m-%d")
-        n, first, last, *levels, distinct = told
+        n, first, last, *levels, distinct = numbers
         assert (price.len(), time[0], time[-1]) == (int(n), first, last)
         found = (price.min(), price.median(), price.mean(), price.max())
         assert found == pytest.approx([float(level) for level in levels], abs=5.1e-5)
@@ -57,10 +57,10 @@ def test_the_view_has_the_statistics_of_snapshots(shared, tmp_path):
     ingested(folder / "prime_by_provider.csv.gz", tmp_path)
     offers = market(read_prices(tmp_path / "prices.parquet")).offers
     rows = list(listed((folder / "README.md").read_text(), "prime_by_provider"))
-    told = {(gpu_name(row[0]), row[1]): row for row in rows}
-    assert len(offers) == len(told) == 22
+    expected = {(gpu_name(row[0]), row[1]): row for row in rows}
+    assert len(offers) == len(expected) == 22
     for offer in offers:
-        *_, n, _, _, least, median, mean, most, _ = told[offer.gpu_type, offer.provider]
+        *_, n, _, _, least, median, mean, most, _ = expected[offer.gpu_type, offer.provider]
         assert offer.rows == int(n) and offer.sampling == "snapshot"
         found = (offer.least, offer.median, offer.mean, offer.most)
         assert found == pytest.approx(list(map(float, (least, median, mean, most))), abs=5.1e-5)

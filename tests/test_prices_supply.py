@@ -99,18 +99,20 @@ def test_steps_agree_with_a_look_at_every_hour(first, second, start):
     ]
     whole = replace(book(counts(*first)), supply=pl.concat(frames))
     (steps,) = availability_steps(whole)
-    told = {}
+    expected = {}
     for begin, levels in ((0, first), (start, second)):
         for h, n in enumerate(levels):
-            told[begin + h] = told.get(begin + h, 0) + n
+            expected[begin + h] = expected.get(begin + h, 0) + n
     shown = {h: n for s, e, n in hours(steps) for h in range(int(s), int(e))}
-    assert shown == told
+    assert shown == expected
     joined = steps.start_us[1:] == steps.end_us[:-1]
     assert np.all(np.diff(steps.available)[joined] != 0)
     (one,) = supplies(whole)
-    level = [told.get(h) for h in range(max(told) + 2)]
+    level = [expected.get(h) for h in range(max(expected) + 2)]
     assert one.losses == sum(bool(a) and b == 0 for a, b in pairwise(level))
-    assert one.available_share == pytest.approx(sum(n > 0 for n in told.values()) / len(told))
+    assert one.available_share == pytest.approx(
+        sum(n > 0 for n in expected.values()) / len(expected)
+    )
 
 
 def availability_file(tmp_path, name="aws-10-26-2022/us-west-2a_v100_8.json", **more):
@@ -120,8 +122,8 @@ def availability_file(tmp_path, name="aws-10-26-2022/us-west-2a_v100_8.json", **
 
 def test_a_file_without_prices_is_kept_as_availability(tmp_path):
     result = availability_file(tmp_path)
-    told = result.provenance
-    assert (told.rows_read, told.rows_kept, told.rows_rejected) == (4, 4, {})
+    provenance = result.provenance
+    assert (provenance.rows_read, provenance.rows_kept, provenance.rows_rejected) == (4, 4, {})
     assert result.prices["price_usd_per_gpu_hour"].null_count() == 4
     assert result.prices.select(PRICE, "available", "instance").rows() == [
         (None, n, "v100_8") for n in (0, 1, 2, 0)

@@ -125,7 +125,7 @@ def test_what_cannot_be_meant_is_told_before_the_work(gpuplan, trace, tmp_path, 
 
 
 def test_the_time_is_told_only_where_it_is_asked_for(gpuplan, trace, tmp_path, monkeypatch):
-    def told(*options):
+    def time_and_text(*options):
         some = ("--study", "characterize", "--formats", "json,html,md,junit")
         code, _, err = gpuplan("report", trace, "-o", tmp_path, *some, *options)
         assert code == 0, err
@@ -133,10 +133,10 @@ def test_the_time_is_told_only_where_it_is_asked_for(gpuplan, trace, tmp_path, m
         text = "".join((tmp_path / name).read_text() for name in names)
         return json.loads((tmp_path / "report.json").read_text())["time"], text
 
-    assert told()[0] is None
-    assert told("--time", "2026-01-31")[0] == "2026-01-31T00:00:00Z"
+    assert time_and_text()[0] is None
+    assert time_and_text("--time", "2026-01-31")[0] == "2026-01-31T00:00:00Z"
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")
-    time, text = told()
+    time, text = time_and_text()
     assert time == "2026-01-01T00:00:00Z" and text.count(time) == 4
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "now")
     code, _, err = gpuplan("report", trace, "-o", tmp_path)

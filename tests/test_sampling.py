@@ -82,8 +82,8 @@ def test_jobs_still_running_are_told_apart_where_they_matter(tmp_path):
             load_gpus(read_trace(path, one).jobs, include_running=True)
             for one in (None, Selection(sample=3, seed=seed))
         )
-        told = f"({part / whole:.3g} times with jobs still running)"
-        assert (told in note) == ("running)" in note)
+        message = f"({part / whole:.3g} times with jobs still running)"
+        assert (message in note) == ("running)" in note)
     assert "running)" in note
 
 

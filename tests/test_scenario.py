@@ -9,10 +9,9 @@ import pytest
 import support_document as made
 from hypothesis import given
 from hypothesis import strategies as st
+from support_scenario import load
 
 from gpuplan.analysis.errors import GpuplanError
-from gpuplan.cli.scenario.loading import load_scenario
-from gpuplan.cli.scenario.scenario import Scenario, ScenarioError
 from gpuplan.cli.scenario.shared_options import SECTIONS
 from gpuplan.cli.scenario.source import read_source
 
@@ -25,24 +24,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def load(folder: Path, text: str, *overrides: str) -> Scenario:
-    path = folder / "plan.toml"
-    path.write_text(text, encoding="utf-8")
-    return load_scenario(path, overrides)
-
-
 def arguments(folder: Path, text: str, *overrides: str) -> dict[str, tuple[str, ...]]:
     text = '[workload]\ntrace = "trace.parquet"\n' + text
     return {one.name: one.arguments for one in load(folder, text, *overrides).studies}
-
-
-def mistakes(folder: Path, text: str, *overrides: str) -> list[str]:
-    """Return what is said of a scenario, each without the folder."""
-    with pytest.raises(ScenarioError) as raised:
-        load(folder, text, *overrides)
-    assert raised.value.exit_code in (2, 3)
-    said = str(raised.value).replace(f"{folder}/", "")
-    return [one.partition("\n  next")[0] for one in said.split("\nerror: ")]
 
 
 def test_a_study_takes_what_sections_give_to_all(folder):
@@ -237,8 +221,8 @@ def test_the_scenario_of_the_docs_is_right_and_its_keys_are_all(folder):
     assert not scenario.warnings and len(scenario.gates) == 2
     for section, keys in SECTIONS.items():
         row = next(line for line in text.splitlines() if line.startswith(f"| `[{section}]` |"))
-        told = set(re.findall(r"`(\w+)`", row.split("|")[2]))
-        assert told - {"trace", "log", "synth", "characterize", "pareto"} == set(keys)
+        documented = set(re.findall(r"`(\w+)`", row.split("|")[2]))
+        assert documented - {"trace", "log", "synth", "characterize", "pareto"} == set(keys)
 
 
 def test_a_command_that_is_not_a_text_is_named(gpuplan, folder, monkeypatch):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import support_document as made
+from support_scenario import load, mistakes
 
 from gpuplan.analysis.errors import GpuplanError, InputError, UsageError
 from gpuplan.cli.scenario.loading import load_scenario
-from gpuplan.cli.scenario.scenario import Scenario, ScenarioError
 from gpuplan.cli.scenario.source import read_source
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,21 +22,6 @@ ROOT = Path(__file__).resolve().parents[1]
 def folder(tmp_path: Path) -> Path:
     made.write_trace(tmp_path / "trace.parquet", 3)
     return tmp_path
-
-
-def load(folder: Path, text: str, *overrides: str) -> Scenario:
-    path = folder / "plan.toml"
-    path.write_text(text, encoding="utf-8")
-    return load_scenario(path, overrides)
-
-
-def mistakes(folder: Path, text: str, *overrides: str) -> list[str]:
-    """Return what is said of a scenario, each without the folder."""
-    with pytest.raises(ScenarioError) as raised:
-        load(folder, text, *overrides)
-    assert raised.value.exit_code in (2, 3)
-    said = str(raised.value).replace(f"{folder}/", "")
-    return [one.partition("\n  next")[0] for one in said.split("\nerror: ")]
 
 
 def test_every_mistake_with_its_line_and_the_nearest_key(folder):
@@ -239,5 +224,5 @@ def test_tables_of_any_depth_are_refused_with_a_message(gpuplan, tmp_path):
     for depth in (400, 2000):
         for rest in ("", "x = 2\n"):  # given twice, which is looked for below the deep table
             path.write_text(f"[{'.'.join('a' * depth)}]\nx = 1\n{rest}")
-            code, _, told = gpuplan("report", path, "-o", tmp_path / "made")
-            assert code == 3 and "TOML" in told, told
+            code, _, err = gpuplan("report", path, "-o", tmp_path / "made")
+            assert code == 3 and "TOML" in err, err

@@ -1,4 +1,4 @@
-"""What is told of settings with which no run can be made: the option typed, and what next."""
+"""Errors of settings with which no run can be made: the option typed, and what to do next."""
 
 import pickle
 
@@ -29,7 +29,7 @@ def trace(tmp_path_factory):
     return write_trace(path, [0, 1, 2], [900.0, 60.0, 30.0], [4.0, 1.0, 0.5])
 
 
-def told(gpuplan, trace, command, arguments):
+def error_of(gpuplan, trace, command, arguments):
     name, *arguments = command, *arguments.split()
     code, out, err = gpuplan(name, trace, *arguments, "-q")
     assert (code, out) == (2, "")
@@ -115,7 +115,7 @@ def told(gpuplan, trace, command, arguments):
     ],
 )
 def test_of_a_replay(gpuplan, trace, arguments, problem, hint):
-    found = told(gpuplan, trace, "simulate", arguments)
+    found = error_of(gpuplan, trace, "simulate", arguments)
     assert found[0].startswith(problem) and found[1] == hint
 
 
@@ -186,7 +186,7 @@ def test_of_a_replay(gpuplan, trace, arguments, problem, hint):
     ],
 )
 def test_of_rows(gpuplan, trace, arguments, problem):
-    found, _ = told(gpuplan, trace, "compare", arguments)
+    found, _ = error_of(gpuplan, trace, "compare", arguments)
     assert found.startswith(problem.format(arguments))
 
 
@@ -243,7 +243,7 @@ def test_a_row_is_the_same_with_a_space_behind(gpuplan, trace):
     ],
 )
 def test_of_a_sweep(gpuplan, trace, arguments, problem, hint):
-    found = told(gpuplan, trace, "sweep", f"--threshold 60 {arguments}")
+    found = error_of(gpuplan, trace, "sweep", f"--threshold 60 {arguments}")
     assert found[0].startswith(problem) and hint in (None, found[1])
 
 
@@ -300,9 +300,9 @@ def test_the_setting_is_named_that_makes_a_replay_too_long(policy, name):
     zeros, ones = np.zeros(400), np.ones(400)
     work = Workload.from_seconds(zeros, 60 * ones, ones, 900 * ones)
     jobs = TraceJobs(work, pl.Series(["a"] * 400), ())
-    with pytest.raises(SettingError, match="more than 36,000 years") as told:
+    with pytest.raises(SettingError, match="more than 36,000 years") as error:
         POLICIES[policy].run(jobs, {name: CENTURY_S}, np.random.default_rng(0))
-    assert told.value.names == (name,) and told.value.hint == f"set {name} lower"
+    assert error.value.names == (name,) and error.value.hint == f"set {name} lower"
 
 
 @pytest.mark.parametrize("policy", ["allpass", "srtf"])

@@ -23,9 +23,9 @@ TOO_MUCH = {"duration": "1e15", "durations": "60/1e15", "usd": "1e308", "count":
 @pytest.mark.parametrize("name", [name for name, one in EVERY.items() if one.kind in TOO_MUCH])
 def test_too_much_is_refused_by_name_and_told_how_much_may_be(name):
     kind, most = EVERY[name].kind, EVERY[name].most
-    with pytest.raises(UsageError, match=rf"^--set {name} .*expected .*at most [0-9]") as told:
+    with pytest.raises(UsageError, match=rf"^--set {name} .*expected .*at most [0-9]") as error:
         parse_settings([f"{name}={TOO_MUCH[kind]}"], EVERY)
-    limit = str(told.value).rpartition("at most ")[2].replace(",", "")
+    limit = str(error.value).rpartition("at most ")[2].replace(",", "")
     (read,) = parse_settings([f"{name}={limit}"], EVERY).values()
     assert (read[0] if kind == "durations" else read) == pytest.approx(most)
 

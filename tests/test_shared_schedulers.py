@@ -23,9 +23,9 @@ def facts(shared, tmp_path):
 
     def of(file, **choices):
         trace, chosen = tmp_path / "trace.parquet", IngestOptions(**choices)
-        told = ingest([shared / "data" / file], trace, choices=chosen, limit=NONE).provenance
+        provenance = ingest([shared / "data" / file], trace, choices=chosen, limit=NONE).provenance
         summary = characterize(read_trace(trace, columns=COLUMNS)).summary()
-        return told, summary, pl.read_parquet(trace)
+        return provenance, summary, pl.read_parquet(trace)
 
     return of
 
@@ -37,9 +37,9 @@ def readme_rows(shared, folder):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
 
 
-def counts(told):
+def counts(description):
     """Return the counts of ``1: 436, 2: 226``."""
-    return {name: int(n) for name, n in (pair.rsplit(": ", 1) for pair in told.split(", "))}
+    return {name: int(n) for name, n in (pair.rsplit(": ", 1) for pair in description.split(", "))}
 
 
 def gpu_mix(summary):
@@ -56,8 +56,8 @@ def test_gavel(shared, facts):
     rates = shared / "data/gavel/throughputs_isolated.csv"
     for name, jobs, without, mix, scv, durations in rows:
         file = next((shared / "data/gavel").rglob(f"{name.rpartition('/')[2]}.trace*"))
-        told, summary, _ = facts(file)
-        assert (told.source_format, told.relative_time) == ("gavel", True)
+        provenance, summary, _ = facts(file)
+        assert (provenance.source_format, provenance.relative_time) == ("gavel", True)
         assert summary["jobs"] == int(jobs)
         assert gpu_mix(summary) == counts(mix)
         found = summary["interarrival"]["scv"]
@@ -81,8 +81,8 @@ def test_gavel_throughputs_as_the_simulator_has_them(shared, facts):
 
 
 def test_tiresias(facts):
-    told, summary, _ = facts("tiresias/60_job.csv")
-    assert (told.source_format, summary["jobs"]) == ("tiresias", 60)
+    provenance, summary, _ = facts("tiresias/60_job.csv")
+    assert (provenance.source_format, summary["jobs"]) == ("tiresias", 60)
     assert rounded(summary["duration_s"], DURATION) == [
         178.4, 125.0, 211.1, 308.1, 1054.2, 121.0, 1800.0,
     ]  # fmt: skip
@@ -112,8 +112,8 @@ def test_the_golden_tiresias_jobs_and_their_clusters(gpuplan, shared, tmp_path):
 
 
 def test_kalos_jobs_by_worker(facts):
-    told, summary, jobs = facts("acmetrace/kalos_completed_319.csv")
-    assert (told.source_format, summary["jobs"]) == ("tiresias", 319)
+    provenance, summary, jobs = facts("acmetrace/kalos_completed_319.csv")
+    assert (provenance.source_format, summary["jobs"]) == ("tiresias", 319)
     assert rounded(summary["duration_s"], DURATION) == [
         15421.6, 310.0, 36979.0, 94767.0, 221412.0, 14.0, 625740.0,
     ]  # fmt: skip
@@ -133,8 +133,8 @@ def test_kalos_jobs_by_worker(facts):
 
 
 def test_azure_requests(facts):
-    told, summary, jobs = facts("azure-llm-2023/AzureLLMInferenceTrace_code.csv.gz")
-    assert (told.source_format, summary["jobs"]) == ("azure-llm", 8819)
+    provenance, summary, jobs = facts("azure-llm-2023/AzureLLMInferenceTrace_code.csv.gz")
+    assert (provenance.source_format, summary["jobs"]) == ("azure-llm", 8819)
     first, last = jobs["submit_time"].min(), jobs["submit_time"].max()
     assert first.isoformat() == "2023-11-16T18:17:03.979960+00:00"
     assert last.isoformat() == "2023-11-16T19:14:19.928016+00:00"
@@ -150,8 +150,8 @@ def test_azure_requests(facts):
     ],
 )
 def test_dilu(facts, file, starts, running, mean, types):
-    told, summary, jobs = facts(f"dilu/{file}")
-    assert (told.source_format, summary["jobs"]) == ("dilu", starts)
+    provenance, summary, jobs = facts(f"dilu/{file}")
+    assert (provenance.source_format, summary["jobs"]) == ("dilu", starts)
     assert summary["censored_jobs"] == jobs["duration_s"].null_count() == running
     assert rounded(summary["duration_s"], ("mean", "p50", "max")) == [mean, 120.0, 900.0]
     kinds = dict(jobs["job_class"].value_counts().rows())
@@ -165,8 +165,8 @@ def test_sia_and_pollux_workloads(shared, facts, folder):
         assert len(paths) == int(files)
         lasts, scvs, seen, kinds = [], [], set(), Counter()
         for path in paths:
-            told, summary, frame = facts(path)
-            assert told.source_format == "sia"
+            provenance, summary, frame = facts(path)
+            assert provenance.source_format == "sia"
             assert f"[{summary['jobs']}]" == jobs
             lasts.append(frame["submit_time"].max().timestamp())
             scvs.append(summary["interarrival"]["scv"])

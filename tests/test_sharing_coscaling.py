@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from support_sharing_twin import TwinCurve, TwinFunction, TwinRules, TwinSharing
+from support_sharing_parts import TwinCurve, TwinFunction, TwinRules
+from support_sharing_twin import TwinSharing
 
 from gpuplan.simkit.sharing.coscaling import run_sharing
 from gpuplan.simkit.sharing.curves import exec_time, join_curves, saturation

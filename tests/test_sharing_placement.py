@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support_sharing_twin import TwinFunction, TwinInstance, TwinPlacement, TwinRules
+from support_sharing_parts import TwinFunction, TwinInstance, TwinPlacement, TwinRules
 
 from gpuplan.simkit.sharing.fleet import INFERENCE, LLM, TRAINING
 from gpuplan.simkit.sharing.placement import Instances, place_instances

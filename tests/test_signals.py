@@ -54,13 +54,13 @@ def test_a_signal_at_any_moment(log, tmp_path, seed):
     )
     time.sleep(rng.uniform(0, 1.5))
     process.send_signal(number)
-    _, told = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=120)
     left = [path.name for path in tmp_path.iterdir()]
-    assert "Traceback" not in told
+    assert "Traceback" not in err
     if process.returncode == 0:  # it was quicker
-        assert (told, left) == ("", ["out.parquet"])
+        assert (err, left) == ("", ["out.parquet"])
     else:
-        assert (process.returncode, told) == (CODES[number], "error: interrupted\n")
+        assert (process.returncode, err) == (CODES[number], "error: interrupted\n")
         assert [name for name in left if name != "out.parquet"] == []
 
 
@@ -72,8 +72,8 @@ def test_a_signal_while_importing(tmp_path, number):
     process = started("--help", env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert process.stdout.readline() == "importing\n"
     process.send_signal(number)
-    _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (CODES[number], "error: interrupted\n")
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (CODES[number], "error: interrupted\n")
 
 
 BUSY = """
@@ -103,8 +103,8 @@ def test_a_signal_that_meets_a_finalizer_is_not_lost(lab, tmp_path):
     how = "Finalized(); time.sleep(60)"
     process = started(lab, tmp_path / "out.json", program=BUSY.format(how=how))
     process.send_signal(signal.SIGTERM)
-    _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (143, "error: interrupted\n")
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (143, "error: interrupted\n")
     assert not list(tmp_path.iterdir())
 
 
@@ -120,8 +120,8 @@ def test_a_second_signal_ends_what_the_first_did_not(lab, tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
-    _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (130, "error: interrupted\n")
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "error: interrupted\n")
     assert not list(tmp_path.iterdir())
 
 
@@ -134,8 +134,8 @@ def test_a_signal_that_the_caller_ignores_is_ignored(lab, tmp_path):
     )
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGTERM)
-    _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (143, "error: interrupted\n")
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (143, "error: interrupted\n")
 
 
 def test_work_in_order_may_be_closed_by_one_of_its_own_threads():

@@ -7,7 +7,7 @@ import pytest
 from support_traces import lab_trace, write_trace
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.options.size_options import parse_growth, parse_sizes, parse_target
+from gpuplan.cli.commands.size import parse_growth, parse_sizes, parse_target
 from gpuplan.planner.sizing.targets import OVER, PERCENTILE
 from gpuplan.planner.studies.size_request import SizeRange
 
@@ -145,7 +145,7 @@ def test_a_commitment_with_its_two_extremes(gpuplan, lab, two_types):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         ((), 2, "say what waits you accept"),
         (("--target", "p95 <= 1h"), 2, "expected a target such as p95_wait <= 1h"),
@@ -170,8 +170,8 @@ def test_a_commitment_with_its_two_extremes(gpuplan, lab, two_types):
         (("--commit", "1", "--on-demand", "A100=2"), 2, "--on-demand: jobs that name no GPU"),
     ],
 )
-def test_what_cannot_be_answered_is_said(gpuplan, lab, words, code, told):
-    assert told in " ".join(answer(gpuplan, lab, *words, code=code).split())
+def test_what_cannot_be_answered_is_said(gpuplan, lab, words, code, message):
+    assert message in " ".join(answer(gpuplan, lab, *words, code=code).split())
 
 
 def test_each_gpu_type_has_its_curve_in_words(gpuplan, two_types):
@@ -192,8 +192,8 @@ def test_one_gpu_is_singular(gpuplan, tmp_path):
 
 def test_a_policy_that_lets_jobs_wait_on_any_cluster_may_have_no_size(gpuplan, lab):
     words = ("--policy", "equal", "--target", "mean_wait <= 1s")
-    told = answer(gpuplan, lab, *words, code=4)
-    assert "no size meets it" in told and "under equal" in told
+    message = answer(gpuplan, lab, *words, code=4)
+    assert "no size meets it" in message and "under equal" in message
 
 
 def test_gates_name_the_size_in_size_diff_and_report(gpuplan, lab, tmp_path):

@@ -9,14 +9,17 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support_traces import frame, in_memory
 
-from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.cli.options.size_options import parse_target
+from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.cli.commands.size import parse_target
+from gpuplan.cli.options.cluster_options import read_shape
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sizing import search
 from gpuplan.planner.sizing.commitment import demand_of, plan_commitment
+from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.sizing.search import Sizes, interval_of, smallest
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling, SizedReplay
 from gpuplan.simkit.workload import Workload
@@ -52,6 +55,17 @@ def test_a_size_worked_out_by_hand():
     assert smallest(sizes_of(jobs, "mean_slowdown <= 2.5")) == 1
     assert smallest(sizes_of(jobs, "mean_slowdown <= 1.5", "mean_wait <= 1h")) == 2
     assert smallest(sizes_of(jobs, "mean_wait <= 50s", step=3)) == 3
+
+
+def test_a_cluster_names_the_gpus_of_a_log_without_types_and_growth_brings_jobs_closer():
+    trace = in_memory(frame([0, 60], duration_s=[9.0, 9.0], num_gpus=[1.0, 1.0]))
+    terms = PoolTerms(None, read_shape("A100=2x4", "--cluster"), 0.2, None, None, False, 0)
+    (pool,) = pools_of(trace, terms)
+    assert pool.shape is not None and (pool.shape.gpus, pool.gpus_per_node) == (8, 4)
+    assert np.diff(pool.jobs.workload.submit_us).tolist() == [50_000_000]
+    two = replace(terms, shape=read_shape("A100=4,T4=4", "--cluster"))
+    with pytest.raises(UsageError, match="jobs on GPUs without a type"):
+        pools_of(trace, two)
 
 
 def erlang_c_wait(load: float, servers: int) -> float:

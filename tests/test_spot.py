@@ -2,6 +2,7 @@
 
 import importlib.util
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numba
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 from support_spot_twin import SpotTwin, Task
 
+from gpuplan.simkit.spot.checkpoints import kept_of
 from gpuplan.simkit.spot.parameters import SCHEDULERS, Rules, SpotScheduler
 from gpuplan.simkit.spot.quota import demand_bound, next_eta
 from gpuplan.simkit.spot.simulator import RUN_ENDS, SpotWorkload, never_fits, simulate_spot
+from gpuplan.simkit.spot.tasks import DURATION, SAVED, STATE
 
 pytestmark = pytest.mark.kernels
 SLOW_TO_COMPILE = pytest.mark.skipif(
@@ -72,15 +75,17 @@ def drawn(seed, blocking):
     return cards, tasks, forecast
 
 
-def agree(seed, policy, blocking):
+def agree(seed, policy, blocking, rules=None, twin_rules=None):
     cards, tasks, forecast = drawn(seed, blocking)
     scheduler = replace(
         SCHEDULERS[POLICIES[policy]], blocking=blocking,
-        aggregate="pool" if policy == "gfs-pool" else "sum",
+        aggregate="pool" if policy == "gfs-pool" else "sum", **(rules or {}),
     )  # fmt: skip
     found = run(cards, tasks, scheduler, forecast)
     shown = {name: forecast[name].tolist() for name in ("mu", "sigma")} | {"z": forecast["z"]}
-    twin = SpotTwin(cards, tasks, policy, shown, blocking=blocking, horizon_s=HORIZON_S).run()
+    twin = SpotTwin(
+        cards, tasks, policy, shown, blocking=blocking, horizon_s=HORIZON_S, **(twin_rules or {})
+    ).run()
     for task in twin.tasks:
         at = task.rank
         ours = (found.first_start_s[at], found.finish_s[at], found.evictions[at])
@@ -101,6 +106,25 @@ def agree(seed, policy, blocking):
 def test_the_kernel_agrees_with_a_plain_twin(policy):
     for seed in range(2):
         agree(seed, policy, blocking=bool(seed % 2))
+
+
+MILESTONES = (
+    {"milestones": (0.25, 0.5, 0.9), "milestones_s": (600, 5000)},
+    {"milestones": (0.25, 0.5, 0.9, 600, 5000)},
+)
+STEERING = (
+    {"eta_falls_above": 1.0, "eta_rises_below": 0.9, "longest_wait_s": 60, "heat_limit": 97},
+    {"falls_above": 1.0, "rises_below": 0.9, "theta_s": 60, "heat_limit": 97},
+)
+
+
+@SLOW_TO_COMPILE
+@pytest.mark.parametrize(
+    ("policy", "rules"), [("gfs", MILESTONES), ("lyra", MILESTONES), ("gfs-pool", STEERING)]
+)
+def test_the_kernel_agrees_with_a_plain_twin_under_other_rules(policy, rules):
+    for seed in range(3):
+        agree(seed, policy, False, *rules)
 
 
 @pytest.mark.slow
@@ -234,7 +258,13 @@ def test_tasks_that_never_fit_are_found():
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [("placement", "x", "placement must be one of"), ("p", 0.2, "p must be from 0.5"),
-     ("tick_s", 0, "tick_s must be from 1"), ("eta_min", 3.0, "eta_min must be from")],
+     ("tick_s", 0, "tick_s must be from 1"), ("eta_min", 3.0, "eta_min must be from"),
+     ("heat_limit", 0, "heat_limit must be from 1"),
+     ("eta_falls_above", 0.5, "eta_falls_above must be from 1"),
+     ("eta_rises_below", 2.0, "eta_rises_below must be from 0 to 1"),
+     ("milestones", (0.5, 0.25), "milestones must ascend"),
+     ("milestones", (0.5, 1.5), "milestones must ascend"),
+     ("milestones_s", (0.5,), "milestones_s must ascend from 1")],
 )  # fmt: skip
 def test_rules_out_of_range_are_refused(field, value, said):
     with pytest.raises(ValueError, match=said):
@@ -251,6 +281,27 @@ def test_eta_steers_towards_the_target_that_is_set():
         )
     with pytest.raises(ValueError, match="eviction_target must be above 0"):
         SpotScheduler(eviction_target=0.0)
+
+
+def test_eta_falls_and_rises_at_the_thresholds_that_are_set():
+    rules = Rules.of(SpotScheduler(eta_falls_above=2.0, eta_rises_below=0.8), 8000, 0)
+    eta = partial(getattr(next_eta, "py_func", next_eta), 1.0, rules=rules)
+    assert eta(0.19, 9999) == 1.0  # below 2 x 0.1
+    assert eta(0.25, 9999) == pytest.approx(0.1 / 0.25)
+    assert eta(0.07, 9999) == pytest.approx(1.8 - 0.7)  # at 0.8 x 0.1 it is 1
+    assert eta(0.07, 0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("useful", "saved", "kept"),
+    [(249, 0, 0), (250, 0, 250), (499, 0, 300), (700, 250, 350), (100, 600, 0), (300, 600, 0)],
+)
+def test_milestones_keep_what_was_done_before_them(useful, saved, kept):
+    # Of 1,000 s: at 250 s and 600 s, and after 300 s of work.
+    rules, milestones = Rules.of(SpotScheduler(), 8000, 0), np.array([0.25, 0.6, 300.0])
+    tasks = np.zeros((STATE + 1, 1), np.int64)
+    tasks[DURATION], tasks[SAVED] = 1000, saved
+    assert getattr(kept_of, "py_func", kept_of)(tasks, 0, useful, rules, milestones) == kept
 
 
 @pytest.mark.parametrize(

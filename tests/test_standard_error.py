@@ -39,12 +39,12 @@ def test_a_panic_at_a_damaged_file_is_one_message(gpuplan, tmp_path, monkeypatch
     monkeypatch.setattr("gpuplan.analysis.prices.book._canonical", panic)
     monkeypatch.setattr("gpuplan.analysis.trace._as_canonical", panic)
     capfd.readouterr()
-    code, _, told = gpuplan("characterize", trace)
-    assert code == 3 and "t.parquet" in told
+    code, _, err = gpuplan("characterize", trace)
+    assert code == 3 and "t.parquet" in err
     monkeypatch.undo()
     monkeypatch.setattr("gpuplan.analysis.prices.book._canonical", panic)
-    code, _, told = gpuplan("simulate", trace, "--prices", table)
-    assert code == 3 and "p.parquet: is a damaged price table (assertion failed)" in told
+    code, _, err = gpuplan("simulate", trace, "--prices", table)
+    assert code == 3 and "p.parquet: is a damaged price table (assertion failed)" in err
     assert "panicked" not in capfd.readouterr().err
 
 

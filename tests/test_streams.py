@@ -80,8 +80,8 @@ def test_a_device_takes_the_form_of_standard_output(gpuplan, lab, tmp_path):
 def test_a_full_device_is_an_output_error(gpuplan, lab, tmp_path):
     full = tmp_path / "full.json"
     full.symlink_to("/dev/full")
-    code, out, told = gpuplan("characterize", lab, "-q", "-o", full)
-    assert (code, out) == (3, "") and "No space left" in told
+    code, out, err = gpuplan("characterize", lab, "-q", "-o", full)
+    assert (code, out) == (3, "") and "No space left" in err
     assert full.is_symlink()
 
 
@@ -146,8 +146,8 @@ def test_what_is_no_file_is_refused_before_the_work(gpuplan, tmp_path, monkeypat
     path = tmp_path / "s.json"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path.name)  # such names are short
-        code, _, told = gpuplan("characterize", tmp_path / "none.parquet", "-o", path)
-    assert code == 3 and "s.json: is a socket; name a file" in told
+        code, _, err = gpuplan("characterize", tmp_path / "none.parquet", "-o", path)
+    assert code == 3 and "s.json: is a socket; name a file" in err
     assert stat.S_ISSOCK(path.stat().st_mode)
 
 

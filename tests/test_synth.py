@@ -104,12 +104,12 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(original, tmp
 
 def test_the_file_says_what_it_is(original, tmp_path):
     synthetic(original, tmp_path / "t.parquet", seed=3)
-    told = read_trace(tmp_path / "t.parquet").provenance
-    assert told.source_format == "synthetic" and told.time_zone == "+08:00"
-    assert "none was recorded" in told.notes[0]
-    assert "seed 3" in told.notes[1]
-    assert told.rows_kept == original.jobs.height
-    assert not told.relative_time
+    provenance = read_trace(tmp_path / "t.parquet").provenance
+    assert provenance.source_format == "synthetic" and provenance.time_zone == "+08:00"
+    assert "none was recorded" in provenance.notes[0]
+    assert "seed 3" in provenance.notes[1]
+    assert provenance.rows_kept == original.jobs.height
+    assert not provenance.relative_time
 
 
 def test_a_failure_leaves_nothing(original, tmp_path):

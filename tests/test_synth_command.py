@@ -22,19 +22,19 @@ def test_the_json_says_what_was_asked_and_how_near_it_is(gpuplan, trace, tmp_pat
     code, text, err = gpuplan(
         "synth", "--like", trace, "--jobs", 1400, "--seed", 5, "--output-format", "json", "-o", out
     )
-    told = json.loads(text)
+    document = json.loads(text)
     assert code == 0
-    assert told["command"] == "synth"
-    assert told["inputs"][0]["path"] == str(trace) and told["inputs"][0]["rows"] == 1500
-    assert told["parameters"]["jobs"] == 1400 and told["parameters"]["seed"] == 5
-    rows = {row["statistic"]: row for row in told["results"]["compared"]}
+    assert document["command"] == "synth"
+    assert document["inputs"][0]["path"] == str(trace) and document["inputs"][0]["rows"] == 1500
+    assert document["parameters"]["jobs"] == 1400 and document["parameters"]["seed"] == 5
+    rows = {row["statistic"]: row for row in document["results"]["compared"]}
     mean = rows["duration_s.mean"]
     assert mean["difference"] == pytest.approx(mean["synthetic"] - mean["original"])
     assert (mean["verdict"] == "within") == (abs(mean["difference"]) <= mean["allowed"])
     verdicts = [row["verdict"] for row in rows.values()]
     for verdict in ("within", "outside", "too_few_data"):
-        assert told["results"][f"statistics_{verdict}"] == verdicts.count(verdict)
-    assert told["results"]["statistics_compared"] == len(verdicts) - verdicts.count(None)
+        assert document["results"][f"statistics_{verdict}"] == verdicts.count(verdict)
+    assert document["results"]["statistics_compared"] == len(verdicts) - verdicts.count(None)
     outside = verdicts.count("outside")
     assert ("outside" in err) == bool(outside)
     assert read_trace(out).rows == 1400
@@ -57,8 +57,8 @@ def test_one_job_meets_nothing(gpuplan, tmp_path):
     out = tmp_path / "synth.parquet"
     code, text, err = gpuplan("synth", "--preset", "seren", "--jobs", 1, "-o", out)
     assert code == 0 and "outside" not in err
-    told = " ".join(text.split())
-    assert "0 of 9 statistics within their tolerance, 9 with too few data to tell" in told
+    message = " ".join(text.split())
+    assert "0 of 9 statistics within their tolerance, 9 with too few data to tell" in message
     assert "yes" not in text and "too few data" in text
 
 
@@ -150,9 +150,9 @@ def test_a_model_that_cannot_be_saved_leaves_no_trace(gpuplan, trace, tmp_path, 
 def test_a_trace_may_last_no_time(gpuplan, tmp_path, days):
     out, model = tmp_path / "s.parquet", tmp_path / "m.json"
     like = write_trace(tmp_path / "t.parquet", [i * 700.0 for i in range(400)], [60.0] * 400)
-    code, _, told = gpuplan(
+    code, _, err = gpuplan(
         *("synth", "--like", like, "--jobs", 20, "--days", days, "-o", out, "--save-model", model)
     )
-    assert code == 0, told
-    code, _, told = gpuplan("synth", "--model", model, "--jobs", 20, "--days", days, "-o", out)
-    assert code == 0, told
+    assert code == 0, err
+    code, _, err = gpuplan("synth", "--model", model, "--jobs", 20, "--days", days, "-o", out)
+    assert code == 0, err

@@ -170,8 +170,8 @@ def test_any_trace_can_be_imitated(tmp_path_factory, drawn, jobs, calendar):
     columns = {name: [row[name] for row in drawn] for name in drawn[0]}
     columns |= {"num_workers": [1] * len(drawn), "attempts": [1] * len(drawn)}
     frame = support_traces.frame(columns.pop("submit_s"), **columns)
-    told = support_synth.ZONE if calendar else Provenance("canonical", relative_time=True)
-    trace = support_traces.in_memory(frame, told)
+    provenance = support_synth.ZONE if calendar else Provenance("canonical", relative_time=True)
+    trace = support_traces.in_memory(frame, provenance)
     path = tmp_path_factory.mktemp("any") / "t.parquet"
     result = synthetic(trace, path, jobs=jobs, days=3)
     read = read_trace(path)

@@ -20,11 +20,11 @@ def test_philly(shared, tmp_path, gpuplan):
         *("synth", "--like", trace, "--jobs", 55_009, "--seed", 1, "-o", out),
         *("--output-format", "json"),
     )
-    told = {row["statistic"]: row["verdict"] for row in json.loads(text)["results"]["compared"]}
+    document = {row["statistic"]: row["verdict"] for row in json.loads(text)["results"]["compared"]}
     assert code == 0
-    assert not [key for key, verdict in told.items() if verdict not in (None, "within")]
-    assert {"by_hour.distance", "by_weekday.distance", "arrivals.weekly_strength"} <= set(told)
-    assert {"load.p95_gpus", "load.peak_gpus", "arrivals.burst_share_hours"} <= set(told)
+    assert not [key for key, verdict in document.items() if verdict not in (None, "within")]
+    assert {"by_hour.distance", "by_weekday.distance", "arrivals.weekly_strength"} <= set(document)
+    assert {"load.p95_gpus", "load.peak_gpus", "arrivals.burst_share_hours"} <= set(document)
     flat = synthesize(
         without_rhythm(fit_model(read_trace(trace))), Request(55_009, 1), tmp_path / "flat.parquet"
     )

@@ -43,7 +43,7 @@ def test_the_rate_of_spot_jobs_follows_its_load():
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--jobs", "9"), "--jobs"),
         (("--spot-load", "many"), "a factor such as 4x"),
@@ -53,9 +53,9 @@ def test_the_rate_of_spot_jobs_follows_its_load():
         (("--save-model", "m.json"), "not a fitted model"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(gpuplan, tmp_path, words, told):
+def test_what_cannot_be_drawn_is_refused(gpuplan, tmp_path, words, message):
     code, _, err = gpuplan(*WORDS, *words, "-o", str(tmp_path / "x.parquet"))
-    assert code == 2 and told in err, err
+    assert code == 2 and message in err, err
 
 
 def test_other_presets_need_jobs_and_no_spot_load(gpuplan, tmp_path):

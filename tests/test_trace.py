@@ -388,11 +388,11 @@ def test_a_trace_without_run_times_is_mapped_as_its_refusal_says(gpuplan, tmp_pa
     jobs = pl.DataFrame({"submit_time": [ORIGIN], "num_gpus": [2.0], "ran": [60.0]})
     path, out = tmp_path / "jobs.parquet", tmp_path / "t.parquet"
     jobs.write_parquet(path)
-    code, _, told = gpuplan("simulate", path)
+    code, _, err = gpuplan("simulate", path)
     step = f"next: name its columns: gpuplan ingest {path} -o trace.parquet --map duration_s=COLUMN"
-    assert code == 3 and told.rstrip().endswith(step)
+    assert code == 3 and err.rstrip().endswith(step)
     assert gpuplan("ingest", path, "-o", out, "--map", "duration_s=ran")[0] == 0
     assert read_trace(out).jobs["duration_s"].to_list() == [60.0]
     jobs.with_columns(duration_s=pl.lit(None, pl.Float64)).write_parquet(path)
-    code, _, told = gpuplan("simulate", path)
-    assert code == 3 and "--map duration_s=COLUMN (or start_time and end_time)" in told
+    code, _, err = gpuplan("simulate", path)
+    assert code == 3 and "--map duration_s=COLUMN (or start_time and end_time)" in err

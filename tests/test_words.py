@@ -7,10 +7,10 @@ from gpuplan.analysis.words import a_log, counted
 
 
 @pytest.mark.parametrize(
-    ("number", "told"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (1200, "1,200 rows")]
+    ("number", "message"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (1200, "1,200 rows")]
 )
-def test_counted(number, told):
-    assert counted(number, "row") == told
+def test_counted(number, message):
+    assert counted(number, "row") == message
 
 
 def test_articles_of_the_formats():

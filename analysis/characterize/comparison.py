@@ -42,10 +42,10 @@ def compare(
     rows = []
     for i, j in combinations(range(len(traces)), 2):
         for quantity, first in samples[i].items():
-            drawn = None
+            both = None
             if intervals is not None and quantity == "duration_s":
-                drawn = intervals[i], intervals[j]
-            rows.append(_pair(names[i], names[j], quantity, first, samples[j][quantity], drawn))
+                both = intervals[i], intervals[j]
+            rows.append(_pair(names[i], names[j], quantity, first, samples[j][quantity], both))
     return tuple(rows)
 
 
@@ -79,16 +79,17 @@ def _pair(
     quantity: str,
     first: FloatArray,
     second: FloatArray,
-    drawn: tuple[Intervals, Intervals] | None,
+    intervals: tuple[Intervals, Intervals] | None,
 ) -> TwoSample:
     if not first.size or not second.size:
         return TwoSample(name, other, quantity)
     ks, at, p_value = ks_two_sample(first, second)
     one, two = percentile(first, 50), percentile(second, 50)
     ratio_ci = difference_ci = None
-    if drawn is not None:
-        level, before, after = drawn[0].level, drawn[0].medians, drawn[1].medians
-        blocks = min(each.blocks for each in drawn)
+    if intervals is not None:
+        one_of, other_of = intervals
+        level, before, after = one_of.level, one_of.medians, other_of.medians
+        blocks = min(one_of.blocks, other_of.blocks)
         difference_ci = interval(after - before, level, blocks)
         if (before > 0).all():
             ratio_ci = interval(after / before, level, blocks)

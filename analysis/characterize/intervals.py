@@ -120,16 +120,16 @@ def intervals(
     gap_s = _gaps(jobs)
     block = block_length(jobs.duration_s, gap_s, jobs.gpu_s, jobs.queue_s)
     blocks = draw_blocks(jobs.jobs, block, resamples, rng)
-    drawn = resampled(jobs, blocks)
-    medians = drawn["duration_s.p50"]
+    samples = resampled(jobs, blocks)
+    medians = samples["duration_s.p50"]
     assert isinstance(medians, np.ndarray)
-    found = {name: _ends(name, values, level, blocks.count) for name, values in drawn.items()}
+    found = {name: _ends(name, values, level, blocks.count) for name, values in samples.items()}
     for values, count in (
         resampled_load(jobs, resamples, rng),
         resampled_bursts(jobs.submit_us, resamples, rng),
         *resampled_rhythm(jobs.submit_us, zone_of(trace.provenance), resamples, rng),
     ):
-        found |= {name: _ends(name, drawn, level, count) for name, drawn in values.items()}
+        found |= {name: _ends(name, samples, level, count) for name, samples in values.items()}
     return Intervals(
         level=level,
         resamples=resamples,
@@ -157,16 +157,16 @@ class ResampledShare:
         return share_interval(self.values, self.share, level, blocks)
 
 
-Drawn = FloatArray | Studentized | ResampledShare
+Resampled = FloatArray | Studentized | ResampledShare
 
 
-def _ends(name: str, drawn: Drawn, level: float, blocks: int) -> Ends | None:
+def _ends(name: str, samples: Resampled, level: float, blocks: int) -> Ends | None:
     """Return the interval of a statistic from its resamples."""
-    if isinstance(drawn, Studentized | ResampledShare):
-        return drawn.interval(level, blocks)
+    if isinstance(samples, Studentized | ResampledShare):
+        return samples.interval(level, blocks)
     if name in EXTREMES:
-        return at_least(drawn, level)
-    return interval(drawn, level, blocks)
+        return at_least(samples, level)
+    return interval(samples, level, blocks)
 
 
 def _gaps(jobs: JobArrays) -> FloatArray:
@@ -174,7 +174,7 @@ def _gaps(jobs: JobArrays) -> FloatArray:
     return np.append(np.diff(jobs.submit_us) / MICROS, np.nan)
 
 
-def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, Drawn]:
+def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, Resampled]:
     """Return each statistic, by its path in the results, of every resample; NaN is undefined."""
     duration, queue, gpu = _Sorted(jobs.duration_s), _Sorted(jobs.queue_s), _GpuTime(jobs)
 
@@ -197,7 +197,7 @@ def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, Drawn]:
     )
     with ThreadPoolExecutor(max_workers=2) as pool:  # NumPy releases the interpreter's lock
         rows = np.array(list(pool.map(ordered, range(len(blocks.starts)))))
-    found: dict[str, Drawn] = dict(zip(names, rows.T, strict=True))
+    found: dict[str, Resampled] = dict(zip(names, rows.T, strict=True))
     whole = gpu.concentration(np.ones(jobs.jobs, dtype=np.int32))
     shares = [name for name in names if name.startswith("gpu_time.")]
     found |= {
@@ -212,7 +212,7 @@ def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, Drawn]:
     }
 
 
-def _additive(jobs: JobArrays, blocks: Blocks) -> dict[str, Drawn]:
+def _additive(jobs: JobArrays, blocks: Blocks) -> dict[str, Resampled]:
     """Return the statistics that are made of sums over the jobs."""
     gap_s = _gaps(jobs)
     known = (~np.isnan(gap_s)).astype(np.float64)

@@ -1,7 +1,7 @@
 """Shares of jobs and GPU time by GPU count, state, class, user and group.
 
 The interval of the number of distinct users: a bootstrap cannot give it, as users who came once are
-missing from most resamples and nobody new is in any. Ecology estimates the number of species from
+missing from most resamples and no new one is in any. Ecology estimates the number of species from
 how many samples each occurs in; here samples are blocks of consecutive jobs.
 
 Sources: Chao, "Estimating the population size for capture-recapture data with unequal

@@ -1,7 +1,7 @@
 """Resamples of the time line, for statistics that count hours or GPUs held and not jobs.
 
-They are drawn as those of jobs are (`gpuplan.analysis.bootstrap`), in blocks of successive hours
-whose length the series itself tells. Blocks for a rhythm are whole days or weeks; those for the
+They are made as those of jobs are (`gpuplan.analysis.bootstrap`), of blocks of successive hours
+whose length follows from the series. Blocks for a rhythm are whole days or weeks; those for the
 GPUs held are at least as long as one job affects them (`memory_s`).
 """
 
@@ -100,14 +100,14 @@ def resampled_bursts(submit_us: IntArray, resamples: int, rng: np.random.Generat
     blocks = draw_blocks(hours, block, resamples, rng)
 
     def one(resample: int) -> list[float]:
-        drawn = counts[blocks.positions(resample)]
-        jobs = int(drawn.sum())
+        sampled = counts[blocks.positions(resample)]
+        jobs = int(sampled.sum())
         if not jobs:
             return [0.0, 0.0, np.nan, 0.0]
-        over = drawn > poisson_quantile(jobs / hours, BURST_QUANTILE)
+        over = sampled > poisson_quantile(jobs / hours, BURST_QUANTILE)
         found = np.count_nonzero(over)
         windows = np.count_nonzero(over[1:] & ~over[:-1]) + over[0]
-        return [found, found / hours, drawn[over].sum() / jobs, windows]
+        return [found, found / hours, sampled[over].sum() / jobs, windows]
 
     return _each(BURSTS, one, resamples), blocks.count
 
@@ -118,7 +118,7 @@ def resampled_rhythm(
     """Return the strength of the daily and of the weekly rhythm, from ten days and weeks on.
 
     An hour brings along its place on the clock; blocks are whole days, or weeks, so that every
-    place is as frequent. Means over days drawn twice differ more than means over different days,
+    place is as frequent. Means over days sampled twice differ more than means over different days,
     which makes the rhythm of a resample look stronger: the values are moved to have the
     statistic for their mean, and cut to 0 to 1.
     """

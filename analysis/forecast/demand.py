@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
+from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.analysis.time_units import HOUR_US
 
 PARTS_PER_GPU = 1_000_000
@@ -44,6 +45,13 @@ class DemandSeries:
     def hour_of_week(self) -> int:
         """Hour of the week of the first value; 0 is Monday at midnight."""
         return (self.first_hour + (DAY_H * EPOCH_WEEKDAY if self.has_calendar else 0)) % WEEK_H
+
+    def holiday_hours(self, days: Collection[date], steps: int) -> BoolArray:
+        """Return whether each hour, and each of some steps beyond, is of a day; of a calendar."""
+        numbers = [(day - EPOCH.date()).days for day in days]
+        hours = self.first_hour + np.arange(self.hours + steps)
+        found: BoolArray = np.isin(hours // DAY_H, numbers)
+        return found
 
     def before(self, hour: int) -> DemandSeries:
         """Return the hours before an hour."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 
@@ -62,33 +64,39 @@ def least_hours(steps: int) -> int:
     return max(LEAST_H, 5 * (steps + 1))
 
 
-def forecast(demand: DemandSeries, steps: int, model: str = AUTO) -> DemandForecast:
+def forecast(
+    demand: DemandSeries, steps: int, model: str = AUTO, holidays: Collection[date] = ()
+) -> DemandForecast:
     """Return the next hours of every series.
 
     Args:
         demand: at least `least_hours` of it.
         steps: hours ahead, 1 to 24.
         model: one of `MODELS`; ``auto`` chooses by the mean absolute error in validation.
+        holidays: days, in UTC, on which demand may differ; past ones and those to come.
 
     Raises:
-        ValueError: too few hours, or for this model.
+        ValueError: too few hours, or for this model; or holidays without a calendar.
     """
     if demand.hours < least_hours(steps):
         raise ValueError(
             f"a forecast of {steps} h needs {least_hours(steps)} h, got {demand.hours}"
         )
+    if holidays and not demand.has_calendar:
+        raise ValueError("holidays need hours of a calendar")
+    is_holiday = demand.holiday_hours(holidays, steps) if holidays else None
     split = Split.of(demand.hours, steps)
+    begun = time.process_time()
     found: dict[str, Forecasts] = {}
     for name in MODELS:
-        begun = time.process_time()
-        made = forecasts_of(name, demand.gpus, demand.hour_of_week, split)
+        made = forecasts_of(name, demand.gpus, demand.hour_of_week, split, is_holiday=is_holiday)
         if made is None:
             if name == model:
                 raise ValueError(f"{name} needs a longer history than {demand.hours} h")
             continue
         found[name] = made
-        if (spent := time.process_time() - begun) > 0.05:
-            LOG.info("training %s took %.1f s of CPU time", name, spent)
+    spent = time.process_time() - begun
+    LOG.info("training %d models took %.2g s of CPU time", len(found), spent)
     scores = [score(one, demand.gpus, split.validation, split.test) for one in found.values()]
     by_series = tuple(zip(*scores, strict=True))
     chosen = tuple(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.arrays import BoolArray, FloatArray
 from gpuplan.analysis.forecast.demand import DAY_H, WEEK_H
 from gpuplan.analysis.forecast.linear import fit_linear
 
@@ -99,6 +99,7 @@ def forecasts_of(
     hour_of_week: int,
     split: Split,
     levels: Sequence[float] = LEVELS,
+    is_holiday: BoolArray | None = None,
 ) -> Forecasts | None:
     """Return the forecasts of a model, fitted on the training part; None where that is too short.
 
@@ -109,9 +110,10 @@ def forecasts_of(
         hour_of_week: of the first value.
         split: the parts.
         levels: shares of hours in which demand should stay at or below each bound.
+        is_holiday: of each hour and each step beyond, for ``orglinear``; None where unknown.
     """
     if name in (ORGLINEAR, DLINEAR):
-        return _linear(name, series, hour_of_week, split, levels)
+        return _linear(name, series, hour_of_week, split, levels, is_holiday)
     back, rule = _RULES[name]
     if split.train < back:
         return None
@@ -158,8 +160,9 @@ def _with_residual_bounds(
 
 
 def _linear(
-    name: str, series: FloatArray, hour_of_week: int, split: Split, levels: Sequence[float]
-) -> Forecasts | None:
+    name: str, series: FloatArray, hour_of_week: int, split: Split, levels: Sequence[float],
+    is_holiday: BoolArray | None,
+) -> Forecasts | None:  # fmt: skip
     length = split.window_h
     if length is None:
         return None
@@ -167,8 +170,9 @@ def _linear(
     model = fit_linear(
         series, hour_of_week, length, split.steps, split.train, split.valid,
         anchored=is_full, calendar=is_full, likelihood=is_full,
+        is_holiday=is_holiday,
     )  # fmt: skip
-    mean, sigma = model.forecast(series, hour_of_week)
+    mean, sigma = model.forecast(series, hour_of_week, is_holiday)
     first = split.train - length
     mean, sigma = np.maximum(mean[:, :, first:], 0.0), sigma[:, :, first:]
     if not is_full:

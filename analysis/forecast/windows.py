@@ -6,7 +6,7 @@ anchored at their last value, else to ``sum(w * x)``. Both directions are correl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import fft
@@ -35,7 +35,7 @@ class Windows:
     @classmethod
     def of(cls, series: FloatArray, length: int, *, anchored: bool) -> Windows:
         """Return the windows of series, shape (series, T) with T >= L."""
-        size = fft.next_fast_len(series.shape[1] + length, real=True)
+        size = fft.next_fast_len(series.shape[1], real=True)  # no window reaches past the end
         return cls(series, length, anchored, size, fft.rfft(series, size, axis=1))
 
     @property
@@ -48,10 +48,22 @@ class Windows:
         """Last value of each window, shape (series, count)."""
         return self.series[:, self.length - 1 :]
 
-    def apply(self, weights: FloatArray) -> FloatArray:
-        """Return the map of every window; shape (maps, series, count) for weights (maps, L)."""
-        kernel = np.conj(fft.rfft(weights, self.size, axis=1))
-        found: FloatArray = fft.irfft(self.spectrum * kernel[:, None, :], self.size, axis=2)
+    def of_series(self, part: slice) -> Windows:
+        """Return the windows of some of the series."""
+        return replace(self, series=self.series[part], spectrum=self.spectrum[part])
+
+    def transformed(self, weights: FloatArray) -> FloatArray:
+        """Return the transforms of maps, for `apply`."""
+        found: FloatArray = np.conj(fft.rfft(weights, self.size, axis=1))
+        return found
+
+    def apply(self, weights: FloatArray, kernels: FloatArray | None = None) -> FloatArray:
+        """Return the map of every window; shape (maps, series, count) for weights (maps, L).
+
+        ``kernels`` are `transformed` weights, where several parts of the series share them.
+        """
+        kernels = self.transformed(weights) if kernels is None else kernels
+        found: FloatArray = fft.irfft(self.spectrum * kernels[:, None, :], self.size, axis=2)
         found = found[:, :, : self.count]
         if self.anchored:
             found -= weights.sum(axis=1)[:, None, None] * self.last

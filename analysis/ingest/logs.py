@@ -124,7 +124,7 @@ def _opened(path: Path, options: LogOptions) -> Iterator[IngestedLog]:
 
 
 def _ingest(path: Path, options: LogOptions, files: ExitStack) -> IngestedLog:
-    """Return the trace of a log, from the cache or made now, and tell so."""
+    """Return the trace of a log, from the cache or made now, with a note of which."""
     choices = IngestOptions(options.columns, options.time_zone)
     reader = log_reader(options.source_format, choices, options.max_rejects)
     with reader.opened([path]) as inputs:

@@ -234,14 +234,14 @@ class Reading:
     def _schema(self) -> dict[str, pl.DataType]:
         """Return the columns of the trace: the canonical ones, and those that the format keeps."""
         own = {name: OWN_COLUMNS[name] for name in self.format.keeps}
-        if not self.format.kept:
+        if self.format.kept is None:
             return {**CANONICAL, **own}
-        found: set[str] = set()
         for source in self.sources:
             with closing(SourceStream(source)) as stream:
-                found.update(self.format.open(stream).columns)
-        kept = [name for name in self.format.kept if name in found]
-        return {**CANONICAL, **own, **dict.fromkeys(kept, pl.String())}
+                head = Head(source.path, stream.head)
+                columns = self.format.open(stream).columns
+                own |= self.format.kept(replace(head, file=stream.file), columns)
+        return {**CANONICAL, **own}
 
     def _open(
         self, stream: SourceStream, number: int, planned: Callable[[SourceContext], ReadingPlan]

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import polars as pl
 
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
 from gpuplan.analysis.log_formats.mapped import TARGETS, mapped_plan, table_plan
-from gpuplan.analysis.reading.plan import ReadingPlan, text
+from gpuplan.analysis.reading.plan import NUMBER, Field, ReadingPlan, Rule, text
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.tabular import open_rows
-from gpuplan.analysis.schema import METADATA_KEY, REQUIRED, SOURCE, Provenance
+from gpuplan.analysis.reading.times import moment
+from gpuplan.analysis.schema import (
+    CANONICAL,
+    METADATA_KEY,
+    OWN_COLUMNS,
+    REQUIRED,
+    SOURCE,
+    STEPS,
+    SUBMIT_TYPE,
+    Provenance,
+)
 
 FROM_ENDS = ("submit_time", "start_time", "end_time", "num_gpus")
 """Columns that are enough where run times are not recorded: each is end less start."""
+KINDS = (pl.String(), pl.Float64(), pl.Int64(), pl.Int32(), SUBMIT_TYPE)
+"""Types of the columns that ingest writes besides the canonical ones."""
 
 
 def _plan(context: SourceContext) -> ReadingPlan:
@@ -26,13 +38,35 @@ def _plan(context: SourceContext) -> ReadingPlan:
             need(context, REQUIRED, "canonical")
         columns = {name: name for name in TARGETS if name in context.columns}
         plan = table_plan(context, columns, "job")
-    if SOURCE in context.columns:
-        plan = replace(plan, fields=(*plan.fields, text(SOURCE, SOURCE)))
+    kept = _kept(context.head, context.columns)
+    plan = replace(plan, fields=(*plan.fields, *(_own(*column) for column in kept.items())))
+    if STEPS in kept:
+        negative = Rule("negative_duration", STEPS, "at least 0", pl.col(STEPS) < 0)
+        plan = replace(plan, rules=(*plan.rules, negative))
     before = _provenance(context.head)
     if before is None:
         return plan
     return replace(plan, relative_time=before.relative_time, time_zone=before.time_zone,
                    notes=before.notes)  # fmt: skip
+
+
+def _kept(head: Head, columns: Sequence[str]) -> dict[str, pl.DataType]:
+    """Return the columns besides the canonical ones: all that ingest itself wrote."""
+    known = {SOURCE: pl.String(), **OWN_COLUMNS}
+    if _provenance(head) is None:
+        return {name: kind for name, kind in known.items() if name in columns}
+    written = pl.read_parquet_schema(head.file or head.path)
+    own = {name: kind for name, kind in written.items() if name not in CANONICAL}
+    return {name: known.get(name, kind) for name, kind in own.items() if kind in KINDS}
+
+
+def _own(name: str, kind: pl.DataType) -> Field:
+    if kind == pl.String():
+        return text(name, name)
+    if kind == SUBMIT_TYPE:
+        return Field(name, name, moment(name, "UTC"), "a time")
+    value = pl.col(name).cast(kind, strict=False)
+    return Field(name, name, value, NUMBER)
 
 
 def _provenance(head: Head) -> Provenance | None:
@@ -65,5 +99,5 @@ CANONICAL_FORMAT = LogFormat(
     takes_zone=True,
     takes_columns=True,
     columns=REQUIRED,
-    kept=(SOURCE,),
+    kept=_kept,
 )

@@ -108,8 +108,8 @@ class LogFormat:
         jobs_table: name of the table with the jobs, in a log of several tables.
         side_table: returns the side table that a source is; None where its rows are jobs.
         columns: required columns of a CSV log, to suggest the nearest format; empty for others.
-        kept: columns of text that a trace keeps besides the canonical ones, where a source has
-            them.
+        kept: returns the columns that a trace keeps besides the canonical ones, given the columns
+            of a source.
     """
 
     name: str
@@ -126,7 +126,7 @@ class LogFormat:
     jobs_table: str | None = None
     side_table: Callable[[Head], SideTable | None] = no_side_table
     columns: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    kept: Callable[[Head, Sequence[str]], Mapping[str, pl.DataType]] | None = None
 
 
 def has_columns(head: Head, names: Sequence[str]) -> str | None:

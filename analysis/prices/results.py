@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from gpuplan.analysis.price_formats.schema import PRICE
-from gpuplan.analysis.prices.cheapest import Lead
+from gpuplan.analysis.prices.cheapest_source import Lead
 from gpuplan.analysis.prices.ingest import PricesResult
 from gpuplan.analysis.prices.offers import Availability, Offer
 from gpuplan.analysis.prices.supply import Supply

@@ -11,7 +11,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.catalogue import AS_OF, SOURCE
-from gpuplan.analysis.prices.cheapest import Cheapest, cheapest_sources
+from gpuplan.analysis.prices.cheapest_source import Cheapest, cheapest_sources
 from gpuplan.analysis.prices.hourly import HourlyPrices, common_means, hourly_prices
 from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
 from gpuplan.analysis.prices.supply import Supply, supplies

@@ -1,1 +1,1 @@
-"""What a site tells about itself: its log with the scheduler's fields, and its Slurm settings."""
+"""A site's own files: its log with the scheduler's fields, and its Slurm settings."""

@@ -159,7 +159,7 @@ def _seconds(time: pl.Expr) -> pl.Expr:
 
 
 def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.DataFrame, set[str]]:
-    """Return the rows of sacct in the columns of the twin, and which of them it tells."""
+    """Return the rows of sacct in the columns of the twin, and which of them the log has."""
     text = [name for name in cells.columns if cells[name].dtype == pl.String]
     cells = cells.with_columns(
         pl.when(~pl.col(name).is_in(NOTHING) & (pl.col(name) != "")).then(pl.col(name)).alias(name)

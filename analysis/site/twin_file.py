@@ -53,7 +53,7 @@ def _leaves(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[
 
 
 def twin_text(document: SiteDocument, calibration: Mapping[str, Any]) -> str:
-    """Return the text of the file; values that nobody gave carry their source as a comment."""
+    """Return the text of the file; assumed values carry their source as a comment."""
     sources = {key: source for key, source in document.sources.items() if source != "given"}
     lines = [
         "# Written by gpuplan calibrate; keys are Slurm's names. A number of a time is minutes."

@@ -1,4 +1,4 @@
-"""Synthetic traces: a fitted or published model of a workload, and jobs drawn from it."""
+"""Synthetic traces: a fitted or published model of a workload, and jobs sampled from it."""
 
 from gpuplan.analysis.synth.fit import fit_model
 from gpuplan.analysis.synth.model import WorkloadModel

@@ -6,7 +6,7 @@ Cinlar, "Introduction to Stochastic Processes", 1975, section 4.7). In busy time
 stationary: a share of zeros and a curve of positive gaps, in the order of scores with memory
 (see `synth.dependence`), so that short gaps follow short gaps: bursts, and lulls between them.
 
-Bending and whole seconds change the moments, so knobs are turned on the path drawn until C^2, the
+Bending and whole seconds change the moments, so knobs are turned on the sampled path until C^2, the
 share of zero gaps and the shares of hours and weekdays are the wanted ones: a power on the longest
 tenth of the positive gaps (the lulls), the share of zeros, and the rates themselves, as a few
 bursts that fall on a quiet day would hide any week. How much memory the scores have is settled
@@ -174,7 +174,7 @@ def clock_step_s(micros: IntArray) -> float:
 def _weekly_shape(
     submit_us: IntArray, arrivals: ArrivalModel
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return relative rates by hour and by weekday, drawn towards 1 as the evidence is thin.
+    """Return relative rates by hour and by weekday, pulled towards 1 as the evidence is thin.
 
     A count of an hour has a variance of about C^2 times its mean, so that it is worth 1 / C^2 of
     the jobs in it: each rate is shrunk as if max(1, C^2) further jobs had come at the mean rate.

@@ -113,7 +113,7 @@ class StatisticRow:
         difference: how far apart they are, in the unit of the tolerance.
         allowed: the tolerance; null where there is none.
         explained_by_chance: the largest difference that so few data explain.
-        verdict: what the difference tells; null without a tolerance.
+        verdict: whether the difference is within the tolerance; null without one.
     """
 
     statistic: str

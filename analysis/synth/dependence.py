@@ -1,7 +1,7 @@
 """Exact margins, dependent values: draw by strata, then arrange the draws by scores.
 
-Every quantity (gaps, sizes, durations, waits) is drawn with one value per stratum of its curve, so
-that means and percentiles hardly vary from seed to seed, and is then rearranged to have the ranks
+Every quantity (gaps, sizes, durations, waits) is sampled with one value per stratum of its curve,
+so that means and percentiles hardly vary from seed to seed. It is then rearranged to have the ranks
 of normal scores that carry the dependence: Iman and Conover, "A distribution-free approach to
 inducing rank correlation among input variables", Communications in Statistics 11 (1982). The
 scores of successive gaps are a mix of autoregressions of several memories, of which the long ones

@@ -31,7 +31,7 @@ TEXT = ("job_id", "user", "group", "job_class", "gpu_type", "source_state")
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class SampledJobs:
     """Jobs in order of submission; every array has shape (n,).
 
     Attributes:
@@ -55,11 +55,11 @@ class Drawn:
     num_gpus: FloatArray
     state: NDArray[np.uint8]
 
-    def in_order(self) -> Drawn:
+    def in_order(self) -> SampledJobs:
         """Return the jobs sorted by submission; equal ones keep their order."""
         order = np.argsort(self.submit_us, kind="stable")
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Drawn(**{name: a[order] if a.size else a for name, a in arrays.items()})
+        return SampledJobs(**{name: a[order] if a.size else a for name, a in arrays.items()})
 
     def job_arrays(self) -> JobArrays:
         """Return the jobs as arrays for `characterize`; running jobs have no duration."""
@@ -78,7 +78,7 @@ class Drawn:
         )
 
 
-def draw(model: WorkloadModel, count: int, first_s: float, span_s: float, seed: int) -> Drawn:
+def draw(model: WorkloadModel, count: int, first_s: float, span_s: float, seed: int) -> SampledJobs:
     """Return ``count`` jobs submitted over ``span_s`` seconds from ``first_s`` (UTC) on.
 
     Every part has its own random stream, so that one does not affect another.
@@ -115,7 +115,7 @@ def draw(model: WorkloadModel, count: int, first_s: float, span_s: float, seed: 
     scores = shared_scores(model.habits.wait, owner, run, crowd, wait)
     queue_s = _by_curve(band, waits, scores, wait_step, wait)
 
-    drawn = Drawn(
+    sampled = SampledJobs(
         submit_us=submit_us,
         owner=owner.astype(np.int32),
         group=_draw_groups(model.owners, owner, group_of),
@@ -126,7 +126,7 @@ def draw(model: WorkloadModel, count: int, first_s: float, span_s: float, seed: 
         num_gpus=gpus_of[cell],
         state=_draw_states(model, duration_s, gpus_of[cell] > 0, fate),
     )
-    return _censored(drawn, round(model.states.running * count), fate)
+    return _censored(sampled, round(model.states.running * count), fate)
 
 
 def _draw_owners(
@@ -188,8 +188,8 @@ def _by_curve(
     for number, curve in enumerate(curves):
         end = begin + int(np.count_nonzero(part == number))
         if curve is not None and end > begin:
-            drawn = curve.at(strata(end - begin, rng))
-            values[order[begin:end]] = np.rint(drawn / step_s) * step_s
+            sampled = curve.at(strata(end - begin, rng))
+            values[order[begin:end]] = np.rint(sampled / step_s) * step_s
         begin = end
     return values
 
@@ -226,53 +226,53 @@ def _choose(rows: FloatArray, place: IntArray, rng: np.random.Generator) -> IntA
     return chosen
 
 
-def _censored(drawn: Drawn, running: int, rng: np.random.Generator) -> Drawn:
+def _censored(sampled: SampledJobs, running: int, rng: np.random.Generator) -> SampledJobs:
     """Return the jobs with up to ``running`` of them still running at the last submission.
 
     These are the last to end of those that run past it; their durations are the times run by then.
     Their full durations and states go to jobs of their cell without a duration: durations are
-    drawn for the jobs that have ended alone, and must not lack the longest.
+    sampled for the jobs that have ended alone, and must not lack the longest.
     """
     if not running:
-        return drawn
-    snapshot_s = drawn.submit_us[-1] / MICROS
-    start_s = drawn.submit_us / MICROS + np.nan_to_num(drawn.queue_s)
-    end_s = np.nan_to_num(start_s + drawn.duration_s)
+        return sampled
+    snapshot_s = sampled.submit_us[-1] / MICROS
+    start_s = sampled.submit_us / MICROS + np.nan_to_num(sampled.queue_s)
+    end_s = np.nan_to_num(start_s + sampled.duration_s)
     past = np.flatnonzero((end_s > snapshot_s) & (start_s < snapshot_s))
     last = past[np.argsort(-end_s[past], kind="stable")[:running]]
-    duration_s, state = drawn.duration_s.copy(), drawn.state.copy()
+    duration_s, state = sampled.duration_s.copy(), sampled.state.copy()
     untimed = rng.permutation(np.flatnonzero(np.isnan(duration_s)))
-    for cell in np.unique(drawn.cell[last]):
-        to = untimed[drawn.cell[untimed] == cell]
-        whole = last[drawn.cell[last] == cell][: to.size]
+    for cell in np.unique(sampled.cell[last]):
+        to = untimed[sampled.cell[untimed] == cell]
+        whole = last[sampled.cell[last] == cell][: to.size]
         to = to[: whole.size]
-        duration_s[to], state[to] = drawn.duration_s[whole], drawn.state[whole]
+        duration_s[to], state[to] = sampled.duration_s[whole], sampled.state[whole]
     duration_s[last] = np.floor(snapshot_s - start_s[last])
     state[last] = RUNNING
-    return replace(drawn, duration_s=duration_s, state=state)
+    return replace(sampled, duration_s=duration_s, state=state)
 
 
-def to_frame(model: WorkloadModel, drawn: Drawn, begin: int, end: int) -> pl.DataFrame:
+def to_frame(model: WorkloadModel, sampled: SampledJobs, begin: int, end: int) -> pl.DataFrame:
     """Return rows ``begin`` to ``end`` in the canonical columns."""
     rows = slice(begin, end)
     holdings = model.holdings
     kind = model.owners.kind
-    width = len(str(drawn.submit_us.size))
+    width = len(str(sampled.submit_us.size))
     columns: dict[str, pl.Series | None] = dict.fromkeys(CANONICAL)
     number = pl.Series(np.arange(begin + 1, end + 1)).cast(pl.String).str.zfill(width)
     columns["job_id"] = "synth-" + number
     if kind is not None:
-        columns[kind] = _named(kind, model.owners.count, drawn.owner[rows])
-    if drawn.group.size:
-        columns["group"] = _named("group", model.owners.groups, drawn.group[rows])
-    columns["job_class"] = _pick([c.job_class for c in model.cells], drawn.cell[rows])
-    columns["submit_time"] = pl.Series(drawn.submit_us[rows])
-    columns["queue_s"] = pl.Series(drawn.queue_s[rows]).fill_nan(None)
-    columns["duration_s"] = pl.Series(drawn.duration_s[rows]).fill_nan(None)
-    columns["num_gpus"] = pl.Series(drawn.num_gpus[rows])
+        columns[kind] = _named(kind, model.owners.count, sampled.owner[rows])
+    if sampled.group.size:
+        columns["group"] = _named("group", model.owners.groups, sampled.group[rows])
+    columns["job_class"] = _pick([c.job_class for c in model.cells], sampled.cell[rows])
+    columns["submit_time"] = pl.Series(sampled.submit_us[rows])
+    columns["queue_s"] = pl.Series(sampled.queue_s[rows]).fill_nan(None)
+    columns["duration_s"] = pl.Series(sampled.duration_s[rows]).fill_nan(None)
+    columns["num_gpus"] = pl.Series(sampled.num_gpus[rows])
     for name in ("num_workers", "gpu_type", "priority", "attempts"):
-        columns[name] = _pick([getattr(h, name) for h in holdings], drawn.holding[rows])
-    columns["state"] = _pick(list(STATES), drawn.state[rows])
+        columns[name] = _pick([getattr(h, name) for h in holdings], sampled.holding[rows])
+    columns["state"] = _pick(list(STATES), sampled.state[rows])
     return pl.DataFrame(
         [
             pl.Series(name, [None], dtype=kind).new_from_index(0, end - begin)

@@ -176,7 +176,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadModel:
-    """A workload from which jobs can be drawn; only numbers and names of classes and GPU types.
+    """A workload from which jobs can be sampled; only numbers and names of classes and GPU types.
 
     Attributes:
         source: description of the original.

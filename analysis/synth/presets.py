@@ -23,7 +23,7 @@ from gpuplan.analysis.synth.model import (
     Waits,
     WorkloadModel,
 )
-from gpuplan.analysis.synth.published import PUBLISHED, Published
+from gpuplan.analysis.synth.published_workloads import PUBLISHED, Published
 from gpuplan.analysis.time_units import DAY_S, HOUR_S
 
 PRESETS = tuple(sorted(PUBLISHED))

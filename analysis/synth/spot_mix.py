@@ -16,12 +16,11 @@ import polars as pl
 from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import atomic_output
-from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, Provenance
+from gpuplan.analysis.schema import CANONICAL, LAST_INSTANT_US, METADATA_KEY, Provenance
 from gpuplan.analysis.synth.compare import ComparedStatistic, Statistic
 from gpuplan.analysis.synth.week import local_midnight_s
 from gpuplan.analysis.synth.write import NOTHING_RECORDED, Request, Synthesis
 from gpuplan.analysis.time_units import DAY_S, HOUR_S, MICROS
-from gpuplan.analysis.trace import LAST_INSTANT_US
 from gpuplan.analysis.version import gpuplan_version
 
 NAME = "gfs"

@@ -1,4 +1,4 @@
-"""Read a stored model, checked before anything is drawn from it."""
+"""Read a stored model, checked before anything is sampled from it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _no_model(path: Path, problem: str) -> InputError:
 
 
 def _check(model: WorkloadModel) -> None:
-    """Raise ValueError where numbers cannot be drawn from."""
+    """Raise ValueError where a workload cannot be sampled from these numbers."""
     if not model.cells or any(cell.curve >= len(model.durations) for cell in model.cells):
         raise ValueError("cells and durations do not fit together")
     if abs(sum(cell.share for cell in model.cells) - 1) > 1e-6:
@@ -104,7 +104,7 @@ def _check(model: WorkloadModel) -> None:
         raise ValueError(f"unknown time zone {zone!r}")
     if start is not None:
         local_midnight_s(start, zone)
-    with np.errstate(all="raise"):  # errors that the rules above miss show up when jobs are drawn
+    with np.errstate(all="raise"):  # errors that the rules above miss show up when jobs are sampled
         to_frame(model, draw(model, TRIAL_JOBS, 0.0, float(TRIAL_JOBS), seed=0), 0, TRIAL_JOBS)
 
 

@@ -15,13 +15,19 @@ from polars.io.plugins import register_io_source
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.plain import plain
-from gpuplan.analysis.schema import CANONICAL, FIRST_SUBMIT, METADATA_KEY, Provenance, SourceFile
+from gpuplan.analysis.schema import (
+    CANONICAL,
+    FIRST_SUBMIT,
+    LAST_INSTANT_US,
+    METADATA_KEY,
+    Provenance,
+    SourceFile,
+)
 from gpuplan.analysis.synth.compare import ComparedStatistic, StatisticRow, Verdict, compare
-from gpuplan.analysis.synth.draw import Drawn, draw, to_frame
+from gpuplan.analysis.synth.draw import SampledJobs, draw, to_frame
 from gpuplan.analysis.synth.model import Reference, WorkloadModel
 from gpuplan.analysis.synth.week import local_midnight_s
 from gpuplan.analysis.time_units import DAY_S, MICROS
-from gpuplan.analysis.trace import LAST_INSTANT_US
 from gpuplan.analysis.version import gpuplan_version
 
 CHUNK_ROWS = 250_000
@@ -92,7 +98,7 @@ class SynthResults:
         statistics_within: how many are within it.
         statistics_too_few_data: how many have too few data to tell.
         statistics_outside: how many are outside.
-        rows_moved: drawn rows that equaled a recorded one and were changed.
+        rows_moved: sampled rows that equaled a recorded one and were changed.
         notes: what the model assumes.
     """
 
@@ -123,7 +129,7 @@ class Synthesis:
         provenance: the metadata of the file.
         span_s: time from the first to the last submission.
         compared: statistics next to those of the original.
-        moved: drawn rows that equalled a recorded one and were changed by a step of the clock.
+        moved: sampled rows that equalled a recorded one and were changed by a step of the clock.
     """
 
     output: Path
@@ -183,7 +189,7 @@ def synthesize(
         request: the requested size.
         output: the trace; its name ends in ``.parquet``.
         sources: files the model comes from, for the provenance.
-        recorded: rows of the original (`RECORDED`); a drawn row that equals one in submission,
+        recorded: rows of the original (`RECORDED`); a sampled row that equals one in submission,
             duration and GPUs (without a duration: in submission, GPUs and class) is moved.
 
     Raises:
@@ -201,8 +207,8 @@ def synthesize(
             f"the first submission would be before {FIRST_SUBMIT:%-d %B} of the year 1; choose a "
             "later --start"
         )
-    drawn = draw(model, request.jobs, first_s, span_s, request.seed)
-    drawn, moved = _apart(drawn, recorded, model)
+    sampled = draw(model, request.jobs, first_s, span_s, request.seed)
+    sampled, moved = _apart(sampled, recorded, model)
     zone = model.arrivals.time_zone
     relative = model.arrivals.start is None and request.start is None
     provenance = Provenance(
@@ -221,16 +227,16 @@ def synthesize(
         ),
         gpuplan_version=gpuplan_version(),
     )
-    users = int(np.unique(drawn.owner).size) if model.owners.kind == "user" else None
-    compared = compare(drawn.job_arrays(), users, zone, _reference(model, request, span_s))
+    users = int(np.unique(sampled.owner).size) if model.owners.kind == "user" else None
+    compared = compare(sampled.job_arrays(), users, zone, _reference(model, request, span_s))
     with atomic_output(output) as temporary:
-        _write(model, drawn, temporary, provenance)
+        _write(model, sampled, temporary, provenance)
     return Synthesis(
         output=output,
         model=model,
         request=request,
         provenance=provenance,
-        span_s=float(drawn.submit_us[-1] - drawn.submit_us[0]) / MICROS,
+        span_s=float(sampled.submit_us[-1] - sampled.submit_us[0]) / MICROS,
         compared=tuple(compared),
         moved=moved,
     )
@@ -285,7 +291,9 @@ def _reference(model: WorkloadModel, request: Request, span_s: float) -> Referen
     )
 
 
-def _apart(drawn: Drawn, recorded: pl.DataFrame | None, model: WorkloadModel) -> tuple[Drawn, int]:
+def _apart(
+    sampled: SampledJobs, recorded: pl.DataFrame | None, model: WorkloadModel
+) -> tuple[SampledJobs, int]:
     """Return the jobs without copies of recorded rows, and the number that had to be moved.
 
     A row that equals a recorded one in submission, duration and GPUs gets one clock step more. One
@@ -293,14 +301,14 @@ def _apart(drawn: Drawn, recorded: pl.DataFrame | None, model: WorkloadModel) ->
     of the clock later, between the instants that the original can have.
     """
     if recorded is None:
-        return drawn, 0
+        return sampled, 0
     rows = pl.DataFrame(
         {
-            "submit_time": drawn.submit_us,
-            "duration_s": pl.Series(drawn.duration_s).fill_nan(None),
-            "num_gpus": drawn.num_gpus,
+            "submit_time": sampled.submit_us,
+            "duration_s": pl.Series(sampled.duration_s).fill_nan(None),
+            "num_gpus": sampled.num_gpus,
             "job_class": pl.Series([c.job_class for c in model.cells], dtype=pl.String).gather(
-                drawn.cell.astype(np.uint32)
+                sampled.cell.astype(np.uint32)
             ),
         }
     ).with_row_index("at")
@@ -311,11 +319,11 @@ def _apart(drawn: Drawn, recorded: pl.DataFrame | None, model: WorkloadModel) ->
         rows.filter(timed), known.filter(timed), TIMED_KEY, "duration_s", model.duration_step_s
     )
     later = _moved(rows.filter(~timed), known.filter(~timed), UNTIMED_KEY, "submit_time", later_us)
-    duration_s, submit_us = drawn.duration_s.copy(), drawn.submit_us.copy()
+    duration_s, submit_us = sampled.duration_s.copy(), sampled.submit_us.copy()
     duration_s[longer["at"]] = longer["duration_s"]
     submit_us[later["at"]] = later["submit_time"]
-    drawn = replace(drawn, duration_s=duration_s, submit_us=submit_us)
-    return drawn.in_order() if later.height else drawn, longer.height + later.height
+    sampled = replace(sampled, duration_s=duration_s, submit_us=submit_us)
+    return sampled.in_order() if later.height else sampled, longer.height + later.height
 
 
 def _moved(
@@ -338,12 +346,12 @@ def _among(rows: pl.DataFrame, known: pl.DataFrame, key: tuple[str, ...]) -> pl.
     return rows.join(known, on=list(key), how="semi", nulls_equal=True, maintain_order="left")
 
 
-def _write(model: WorkloadModel, drawn: Drawn, path: Path, provenance: Provenance) -> None:
-    count = drawn.submit_us.size
+def _write(model: WorkloadModel, sampled: SampledJobs, path: Path, provenance: Provenance) -> None:
+    count = sampled.submit_us.size
 
     def batches(*_: object) -> Iterator[pl.DataFrame]:
         for begin in range(0, count, CHUNK_ROWS):
-            yield to_frame(model, drawn, begin, min(begin + CHUNK_ROWS, count))
+            yield to_frame(model, sampled, begin, min(begin + CHUNK_ROWS, count))
 
     scan = register_io_source(batches, schema=dict(CANONICAL))
     with path.open("wb") as file:

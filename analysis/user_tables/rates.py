@@ -52,9 +52,7 @@ def read_throughputs(path: Path) -> pl.DataFrame:
     table = table.with_columns(
         *([] if "epoch" in table.columns else [pl.lit(0.0).alias("epoch")]),
         *([] if "work_share" in table.columns else [pl.lit(1.0).alias("work_share")]),
-        pl.col("gpu_type").str.strip_chars()
-        if "gpu_type" in table.columns
-        else pl.lit("").alias("gpu_type"),
+        _gpu_type(table),
     )
     typed = "gpu_type" in cells.raw.columns
     if typed:
@@ -114,9 +112,11 @@ def read_goodputs(path: Path) -> pl.DataFrame:
     """Read a CSV of Pollux' throughput parameters, batch limits and gradient noise scale.
 
     Returns:
-        One row per class and epoch: ``row`` (in the file), ``job_class``, ``epoch`` (0 where there
-        is no such column), the columns of `GOODPUT_COLUMNS`, ``work_share`` (1 where not given),
-        ``work_h`` and ``rescale_s`` (null where not given), sorted by class and epoch.
+        One row per GPU type, class and epoch: ``row`` (in the file), ``gpu_type`` (empty where
+        there is no such column), ``job_class``, ``epoch`` (0 where there is no such column), the
+        columns of `GOODPUT_COLUMNS`, ``work_share`` (1 where not given), ``work_h`` and
+        ``rescale_s`` (null where not given), sorted by GPU type, in the order of the file, class
+        and epoch.
 
     Raises:
         InputError: no such file, not a CSV, a column missing, or a cell that breaks a rule.
@@ -129,9 +129,16 @@ def read_goodputs(path: Path) -> pl.DataFrame:
         pl.lit(value, dtype=pl.Float64).alias(name)
         for name, value in default.items()
         if name not in table.columns
-    )
-    first = pl.struct("job_class", "epoch").is_first_distinct()
-    cells.refuse(table, "job_class", "one row per class and epoch", first)
+    ).with_columns(_gpu_type(table))
+    typed = "gpu_type" in cells.raw.columns
+    if typed:
+        cells.refuse(table, "gpu_type", "the name of a GPU type", pl.col("gpu_type") != "")
+    first = pl.struct("gpu_type", "job_class", "epoch").is_first_distinct()
+    per = f"{'GPU type, ' if typed else ''}class and epoch"
+    cells.refuse(table, "job_class", f"one row per {per}", first)
+    batch = pl.col("init_batch_size")
+    one = (batch == batch.first()).over("job_class", "epoch")
+    cells.refuse(table, "init_batch_size", "the same on every GPU type", one)
     low, high = pl.col("init_batch_size"), pl.col("max_batch_size")
     cells.refuse(table, "max_batch_size", "at least init_batch_size", low <= high)
     local = pl.col("min_local_bsz") <= pl.col("max_local_bsz")
@@ -140,9 +147,18 @@ def read_goodputs(path: Path) -> pl.DataFrame:
     cells.refuse(table, "max_batch_size", f"at most {MOST_STEPS:,} x max_local_bsz", steps)
     for name in ("work_h", "rescale_s"):
         given = pl.col(name)
-        same = given.eq_missing(given.first()).over("job_class")
+        same = given.eq_missing(given.first()).over("gpu_type", "job_class")
         cells.refuse(table, name, "the same in every row of a class", same)
-    check_shares(path, table)
-    names = ("row", "job_class", "epoch", *GOODPUT_COLUMNS[1:], *OPTIONAL[1:])
+    same = (pl.col("work_share") == pl.col("work_share").first()).over("job_class", "epoch")
+    cells.refuse(table, "work_share", "the same share in every row of an epoch", same)
+    check_shares(path, table.unique(["job_class", "epoch"], maintain_order=True))
+    names = ("row", "gpu_type", "job_class", "epoch", *GOODPUT_COLUMNS[1:], *OPTIONAL[1:])
     whole = [pl.col("epoch", *WHOLE_BATCH).cast(pl.Int64)]
-    return table.select(names).with_columns(whole).sort("job_class", "epoch")
+    by_file = pl.col("row").min().over("gpu_type")
+    return table.select(names).with_columns(whole).sort(by_file, "job_class", "epoch")
+
+
+def _gpu_type(table: pl.DataFrame) -> pl.Expr:
+    """Return the names of GPU types; empty where a table has none."""
+    known = pl.col("gpu_type").str.strip_chars() if "gpu_type" in table.columns else pl.lit("")
+    return known.alias("gpu_type")

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from gpuplan.analysis.errors import InputError, shortened
 from gpuplan.analysis.reading.source import read_unpacked
 
-MOST_SECONDS = 100_000_000
-
 
 def read_rates(path: Path) -> NDArray[np.float64]:
     """Return the requests of each second.

@@ -37,7 +37,7 @@ KNOWN = (*TEXTS, *FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class SharedFunction:
-    """A function as the file tells of it.
+    """A function as the file describes it.
 
     Attributes:
         name: its name.

@@ -15,11 +15,14 @@ import sys
 from gpuplan.cli.app.interrupts import State, stopped
 
 AGAIN_S = 0.01
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+"""Variables that the libraries behind NumPy and SciPy read when they are loaded."""
 
 
 def run() -> None:
     """Run the command line."""
     answer_signals()
+    limit_threads()
     from gpuplan.cli.app.main import run as run_main
 
     run_main()
@@ -32,6 +35,16 @@ def answer_signals() -> None:
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as for nohup
             signal.signal(number, _answer)
     sys.unraisablehook = _again_if_swallowed
+
+
+def limit_threads() -> None:
+    """Give linear algebra one thread, unless the user says otherwise; call it before NumPy loads.
+
+    Matrices are small here. On a busy machine threads wait for each other longer than they compute.
+    """
+    if "OMP_NUM_THREADS" not in os.environ:
+        for name in THREADS:
+            os.environ.setdefault(name, "1")
 
 
 def _answer(number: int, frame: object) -> None:

@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     messages.manners.reset()  # of a command before it in the same process
     is_completing = "_GPUPLAN_COMPLETE" in os.environ  # a warning would stand in the prompt
-    plugins.tell_problems_to(_pass_over if is_completing else messages.warn)
+    plugins.report_problems_to(_pass_over if is_completing else messages.warn)
     try:
         return execute(arguments)
     except GpuplanError as error:

@@ -130,10 +130,14 @@ def _answer(request: CharacterizeRequest) -> Report:
 
 
 def _one(found: CharacterizeStudy, parameters: dict[str, Any]) -> Report:
-    from gpuplan.cli.tables.characterize_tables import main_statistics, workload_tables
+    from gpuplan.cli.tables.characterize_tables import (
+        gpu_type_table,
+        main_statistics,
+        workload_headline,
+        workload_tables,
+    )
     from gpuplan.cli.tables.fit_tables import fit_tables
     from gpuplan.cli.tables.price_tables import bill_tables
-    from gpuplan.cli.tables.today_tables import gpu_type_table, workload_headline
 
     (portrait,), bill = found.portraits, found.bill
 

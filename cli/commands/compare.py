@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -145,7 +146,9 @@ def _answer(request: CompareRequest) -> Report:
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
 
-        return draw_policies(found)
+        first_us = study.replayed.jobs.first_submit_us
+        first = None if first_us is None else datetime.fromtimestamp(first_us / 1e6, UTC)
+        return draw_policies(found, first)
 
     return Report(
         command="compare",

@@ -21,7 +21,7 @@ from gpuplan.cli.options.shared_options import DATE_FORMATS, OutputWithoutRows, 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.studies.forecast import ForecastRequest
+    from gpuplan.planner.studies.forecast_request import ForecastRequest
 
 
 class Series(StrEnum):
@@ -91,6 +91,15 @@ def forecast(
         ),
     ] = None,
     spot: Spot = None,
+    holidays: Annotated[
+        str | None,
+        typer.Option(
+            help="Days on which demand differs, for orglinear: 2026-12-25,2026-12-26, or a file "
+            "with one date per line. Name past holidays and those to come (UTC).",
+            metavar="DATES|FILE",
+            show_default=False,
+        ),
+    ] = None,
 ) -> Study[ForecastRequest]:
     """Forecast the GPUs of each group, and how many to lend."""
     from dataclasses import replace
@@ -98,7 +107,7 @@ def forecast(
     from gpuplan.analysis.errors import UsageError
     from gpuplan.cli.formats.units import parse_duration
     from gpuplan.cli.options.cluster_options import read_shape
-    from gpuplan.planner.studies.forecast import ForecastRequest
+    from gpuplan.planner.studies.forecast_request import ForecastRequest
 
     hours = parse_duration(horizon, "--horizon") / 3600
     if hours != int(min(hours, 25)):
@@ -112,6 +121,7 @@ def forecast(
         model=model,
         cluster=None if cluster is None else read_shape(cluster, "--cluster"),
         backtest=backtest,
+        holidays=holidays,
     )
     return Study(request, _answer)
 

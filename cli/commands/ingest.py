@@ -33,7 +33,7 @@ EXAMPLE = "gpuplan ingest trace_seren.csv -o seren.parquet"
 
 
 class Duration(StrEnum):
-    """Which durations count where a log tells them beside starts and ends."""
+    """Which durations count where a log has them beside starts and ends."""
 
     computed = "computed"
     source = "source"

@@ -160,7 +160,7 @@ def report(
 ) -> None:
     """Run several studies of a trace, and write a page, a comment, JSON, and test cases."""
     from gpuplan.analysis.errors import UsageError
-    from gpuplan.cli.diff.baseline import judge_since, read_baseline
+    from gpuplan.cli.diff.gates import judge_since, read_baseline
     from gpuplan.cli.documents.assemble import time_stamp
     from gpuplan.cli.documents.emit import write_stdout
     from gpuplan.cli.documents.gates import conclude

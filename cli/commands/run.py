@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.documents.study import Document, StudyResult, TableGrid
+from gpuplan.cli.formats.escape import terminal
+from gpuplan.cli.formats.report import Column, Report, Shown, Table
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -23,11 +27,11 @@ from gpuplan.cli.options.shared_options import (
 
 if TYPE_CHECKING:
     from gpuplan.analysis.cache import Cache
-    from gpuplan.cli.documents.study import Document
     from gpuplan.cli.scenario.scenario import Scenario
 
 EXAMPLE = "gpuplan run scenario.toml --set study.pareto.budget=1.2x,2x --output report"
 PLANNED = ("study", "cached", "what runs")
+GATES = (Column("gate", "gate"), Column("state", "state"), Column("detail", "detail"))
 
 
 class RunFormat(StrEnum):
@@ -150,17 +154,12 @@ def _text(document: Document, form: RunFormat, *, full: bool) -> str:
 
             return said(document, sys.stdout)
         case RunFormat.table:
-            from gpuplan.cli.scenario.showing import as_text
-
-            return as_text(document, sys.stdout)
+            return _all_tables(document, sys.stdout)
 
 
 def _show_plan(scenario: Scenario, cache: Cache, form: RunFormat) -> None:
-    import shlex
-
     from gpuplan.analysis.plain import plain
     from gpuplan.cli.documents.emit import emit
-    from gpuplan.cli.formats.report import Column, Report, Table
     from gpuplan.cli.options.shared_options import Output, ResultFormat
     from gpuplan.cli.results.run import PlannedStudy, RunResults, RunWorkload
     from gpuplan.cli.scenario.running import planned
@@ -184,4 +183,38 @@ def _show_plan(scenario: Scenario, cache: Cache, form: RunFormat) -> None:
             tables=(Table("What would run", tuple(Column(name, name) for name in PLANNED), rows),),
         ),
         Output(output_format=ResultFormat(form.value)),
+    )
+
+
+def _all_tables(document: Document, stream: TextIO) -> str:
+    """Return every study under its command, as wide as ``stream`` where it is a terminal."""
+    from gpuplan.cli.formats.render import as_text
+
+    parts = [
+        f"# {study.name}\n"
+        f"{terminal(f'$ gpuplan {study.command} {shlex.join(study.arguments)}')}\n\n"
+        f"{as_text(_report(study), stream)}"
+        for study in document.studies
+    ]
+    if document.gates:
+        rows = [(gate.condition, gate.state, gate.detail) for gate in document.gates]
+        gates = Report(command="run", results={}, tables=(Table("Gates", GATES, rows),))
+        parts.append(as_text(gates, stream))
+    return "\n".join(parts)
+
+
+def _report(study: StudyResult) -> Report:
+    """Return a result as the renderer takes it, its cells as they were shown."""
+    return Report(
+        command=study.command,
+        results=study.results,
+        tables=tuple(_table(grid) for grid in study.tables),
+        headline=study.headline,
+    )
+
+
+def _table(grid: TableGrid) -> Table:
+    columns = tuple(Column(heading.text, heading.text) for heading in grid.headings)
+    return Table(
+        grid.title, columns, [[Shown(cell.value, cell.text) for cell in row] for row in grid.rows]
     )

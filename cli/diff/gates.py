@@ -5,18 +5,24 @@ per cent of the old value, in percentage points for a share, or in the unit of t
 sign, so that it is not taken for a limit on the value itself. A gate that no row trips is not
 checked where a row of the old document has no partner in the new one, or a value on one side only;
 then it fails unless ``--allow-unchecked`` accepts that. Rows that only the new document has are
-counted in the detail.
+counted in the detail. ``report --baseline`` checks such conditions against an earlier report.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.diff.changes import NOISE, Change, DocumentDiff
+from gpuplan.cli.diff.changes import NOISE, Change, DocumentDiff, compare
+from gpuplan.cli.diff.read import Version, check_comparable, read_version
+from gpuplan.cli.documents.contract import as_json
+from gpuplan.cli.documents.gates import judge_all
+from gpuplan.cli.documents.study import Document
 from gpuplan.cli.formats.units import show_between, show_in
-from gpuplan.cli.gates.conditions import Condition, limit_of, read_condition
+from gpuplan.cli.gates.conditions import Condition, limit_of, parse_condition, read_condition
 from gpuplan.cli.gates.fields import NoField, NoRow, Numbers, ResultField, some
 from gpuplan.cli.gates.gates import GateResult, by_either_name, each, find
 
@@ -177,3 +183,42 @@ def signed_share(share: float) -> str:
     if abs(share) < 0.0005 and share:
         return f"{100 * share:+.1g}%"
     return f"{100 * share:+,.1f}%" if share else "0%"
+
+
+def read_baseline(path: Path) -> Version:
+    """Read an earlier ``report.json``, or the JSON output of one command, as a study of its name.
+
+    Raises:
+        InputError: the file is neither.
+    """
+    found = read_version(path)
+    studies = {name or found.command: study for name, study in found.studies.items()}
+    return replace(found, command="report", studies=studies)
+
+
+def judge_since(
+    baseline: Version | None, document: Document, conditions: Sequence[str]
+) -> tuple[GateResult, ...]:
+    """Return the outcome of each condition.
+
+    With a baseline, a condition whose value has a sign (``> +10%``) is on the change since then.
+
+    Raises:
+        InputError: a study of the baseline is of another command than here.
+    """
+    if baseline is None:
+        return judge_all(document.studies, conditions)
+    written = json.loads(as_json(document))
+    studies = {study["name"]: study for study in written["studies"]}
+    now = Version(Path("this report"), "", "report", studies, written["gpuplan_version"])
+    check_comparable(baseline, now)
+    changes = compare(baseline, now)
+    return tuple(
+        gate
+        for one in conditions
+        for gate in (
+            check_changes(changes, [one])
+            if parse_condition(one).is_signed
+            else judge_all(document.studies, [one])
+        )
+    )

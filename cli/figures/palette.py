@@ -63,7 +63,7 @@ LOOKS: dict[str, Look] = {
     "equal": Look(COLOURS["yellow"], LONG),
     "pollux": Look(COLOURS["indigo"], LONG),
     "pollux-autoscaling": Look(COLOURS["olive"], LONG),
-    "fft": Look(COLOURS["crimson"], LONG),
+    "fft": Look(COLOURS["yellow"], MIXED),
     "gavel": Look(COLOURS["wine"], LONG),
     "allox": Look(COLOURS["violet"], LONG),
     "tiresias": Look(COLOURS["brown"], MIXED),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import matplotlib
@@ -12,16 +13,23 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    MaxNLocator,
+    NullLocator,
+    PercentFormatter,
+)
 from numpy.lib.stride_tricks import sliding_window_view
 
 from gpuplan.analysis.plain import plain
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
+from gpuplan.cli.figures.lending import draw_lending, lending_outcomes, lending_rows
 from gpuplan.cli.figures.palette import KINDS, Look, look_of
 from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, lay_out, new_figure, on_paper
 from gpuplan.cli.formats.units import show_duration, show_usd, tick_usd
-from gpuplan.planner.compare import PolicyComparison
+from gpuplan.planner.compare import PolicyComparison, PolicyOutcome
 from gpuplan.simkit.arrays import FloatArray
 
 LEVELS = np.linspace(0, 1, 201)  # shares of jobs at which curves are drawn
@@ -30,25 +38,39 @@ LINE = 22  # letters of a line of a label
 ALIKE = 0.08  # a smaller difference of logarithms is invisible
 BESIDE = 4  # levels up and down on which a curve must be alone too, as steps may be apart on one
 SEEN = 0.05  # curves must differ at this share of the levels to be distinct
+RATIOS = tuple(lead * 10.0**power for power in range(-3, 6) for lead in (1, 2, 5))
+MOST_RATIOS = 9
 LINES = 4  # of the names of curves that look the same
 
 
-def draw_policies(found: PolicyComparison) -> Figure:
-    """Return two panels: share of jobs done up to each completion time, and cost, by policy.
+def draw_policies(found: PolicyComparison, first_submit: datetime | None = None) -> Figure:
+    """Return panels by policy: share of jobs done up to each completion time, and cost.
 
-    The bars of cost are stacked by the kind of GPUs paid.
+    The bars of cost are stacked by the kind of GPUs paid. In between come fairness, where a policy
+    measures it, and of policies that lend GPUs the GPUs of both kinds of jobs, the quota and eta
+    over time, from ``first_submit`` on.
     """
     seen: Counter[str] = Counter()
     looks = []
     for one in found.outcomes:
         looks.append(look_of(one.policy, seen[one.policy]))
         seen[one.policy] += 1
-    rows = len(found.outcomes)
-    bars_in = 1.5 + 0.3 * rows
-    figure = new_figure(height_in=4.2 + bars_in, rows=(4.2, bars_in))
+    lending = lending_outcomes(found.outcomes, looks)
+    fair = [i for i, one in enumerate(found.outcomes) if one.ftf is not None]
+    rows = (
+        4.2,
+        *((3.6,) if fair else ()),
+        *lending_rows(lending),
+        1.5 + 0.3 * len(found.outcomes),
+    )
+    figure = new_figure(height_in=sum(rows), rows=rows)
     with matplotlib.rc_context(SETTINGS):
-        _costs(figure.axes[1], found, looks)
+        if lending:
+            draw_lending(figure.axes[1 + bool(fair) : -1], lending, first_submit)
+        _costs(figure.axes[-1], found, looks)
         _completion(figure.axes[0], found, looks)
+        if fair:
+            _fairness(figure.axes[1], [found.outcomes[i] for i in fair], [looks[i] for i in fair])
     return figure
 
 
@@ -69,8 +91,38 @@ def _completion(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
     axes.set_xlabel("completion time, from submission to finish")
     axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
     curves = [np.maximum(_quantiles(one.jct_s), low) for one in found.outcomes]
-    for one, curve, look in zip(found.outcomes, curves, looks, strict=True):
-        axes.step(curve, LEVELS, where="post", label=one.label, **look.line())
+    _draw_curves(axes, [one.label for one in found.outcomes], curves, looks)
+
+
+def _fairness(axes: Axes, outcomes: Sequence[PolicyOutcome], looks: list[Look]) -> None:
+    """Draw the share of jobs up to each finish-time fairness, with a line at 1."""
+    axes.set_title("How fair it is")
+    axes.set_ylabel("jobs at or below")
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    axes.set_ylim(0, 1.02)
+    curves = [_quantiles(one.ftf) for one in outcomes if one.ftf is not None]
+    low = min(0.5, *(curve[0] for curve in curves))
+    high = max(2.0, *(curve[-1] for curve in curves))
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    ticks = [one for one in RATIOS if low <= one <= high]
+    while len(ticks) > MOST_RATIOS:
+        ticks = [one for one in ticks if one == 1 or ticks.index(one) % 2 == ticks.index(1) % 2]
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.set_xticklabels([f"{one:g}" for one in ticks])
+    axes.set_xlabel("completion time over that on a 1/N share of the cluster (below 1: sooner)")
+    axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+    axes.axvline(1.0, color=INK, linewidth=0.8)
+    _draw_curves(axes, [one.label for one in outcomes], curves, looks)
+
+
+def _draw_curves(
+    axes: Axes, labels: Sequence[str], curves: list[FloatArray], looks: list[Look]
+) -> None:
+    """Draw quantiles at `LEVELS`, each with its name; those that look the same share one."""
+    for label, curve, look in zip(labels, curves, looks, strict=True):
+        axes.step(curve, LEVELS, where="post", label=label, **look.line())
     groups = _alike(curves)
     named = _apart([curves[group[0]] for group in groups])
     lines: list[tuple[float, float]] = []
@@ -80,7 +132,7 @@ def _completion(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
     place_labels(
         axes,
         named,
-        [_name([found.outcomes[i].label for i in group]) for group in groups],
+        [_name([labels[i] for i in group]) for group in groups],
         [on_paper(looks[group[0]].colour) if len(group) == 1 else INK for group in groups],
         lines,
         near=0,

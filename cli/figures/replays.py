@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gpuplan.cli.figures.calendar_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.cli.figures.palette import CLASSES, KINDS, look_of
 from gpuplan.cli.figures.style import CYCLE, INK, SETTINGS, SOFT, new_figure
+from gpuplan.cli.figures.time_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, JobBars, Panel, TimeLines
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import MICROS
@@ -88,7 +88,7 @@ def draw_time_lines(lines: TimeLines, policy: str, first_submit: datetime | None
     figure = new_figure(rows=rows, height_in=height_in, share_x=True)
     with matplotlib.rc_context(SETTINGS):
         for axes, panel in zip(figure.axes, panels, strict=False):
-            _draw(axes, panel, time, colour, ticks=5 if is_tall else 4)
+            draw_panel(axes, panel, time, colour, ticks=5 if is_tall else 4)
         finish_timelines(figure, time[-1], unit, first_submit)
         if bars is not None:
             unit_s = DAY_S if first_submit is not None or unit == "days" else HOUR_S
@@ -116,7 +116,8 @@ def _draw_bars(axes: Axes, bars: JobBars, begin: float, unit_us: float) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def _draw(axes: Axes, panel: Panel, time: FloatArray, colour: str, *, ticks: int) -> None:
+def draw_panel(axes: Axes, panel: Panel, time: FloatArray, colour: str, *, ticks: int) -> None:
+    """Draw the values of a panel at these times, with a legend where there are several."""
     axes.set_title(panel.title)
     axes.set_ylabel("minutes" if panel.unit == SECONDS else panel.unit)
     kinds = [name for name in panel.series if name in KINDS and np.any(panel.series[name])]

@@ -13,9 +13,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFo
 from gpuplan.analysis.characterize import Characterization
 from gpuplan.analysis.characterize.gpu_time import GpuTime
 from gpuplan.analysis.characterize.load import Load
-from gpuplan.cli.figures.calendar_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.cli.figures.cdf import draw_cdf, nothing, tick_durations
 from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, new_figure, on_paper
+from gpuplan.cli.figures.time_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.cli.formats.model_names import model_name
 from gpuplan.cli.formats.units import show_duration, show_number
 

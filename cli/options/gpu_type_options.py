@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,11 +21,12 @@ class GpuTypeChoice:
     """How fast jobs run on each GPU type of a cluster."""
 
     throughputs: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="Measured rate of each job class on each GPU type and number of GPUs: a CSV of "
-            "job_class, gpu_type, gpus, rate, or Gavel's throughputs (CSV or JSON).",
-            metavar="FILE",
+            "job_class, gpu_type, gpus, rate; Gavel's throughputs (CSV or JSON); profile:sia; or "
+            "pollux:FILE, parameters of Pollux' goodput model by gpu_type.",
+            metavar="FILE|profile:NAME",
             rich_help_panel=PANEL,
             show_default=False,
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,9 +10,8 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.cli.formats.units import parse_duration
-from gpuplan.cli.options.by_type import parse_by_type
+from gpuplan.cli.options.by_type import once, parse_by_type
 from gpuplan.cli.options.cluster_options import read_size
-from gpuplan.cli.pareto.class_options import parse_caps, parse_limits
 from gpuplan.cli.pareto.options import (
     MoneyChoice,
     RentingChoice,
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.class_options import ClassOptions
     from gpuplan.planner.frontier.replay.renting import RentedCluster
     from gpuplan.planner.studies.gpu_types import GpuTypes
+
+CAP = re.compile(r"^(?P<name>.*\S)\s*<=\s*(?P<time>\S+)$")
 
 
 def choices_of(scaling: ScalingChoice, width: WidthChoice) -> ClassOptions:
@@ -130,3 +132,31 @@ def _prices(texts: Sequence[str], types: tuple[str, ...]) -> dict[str, float]:
             raise UsageError("--price: several GPU types need a price each, for example T4=0.5")
         return {types[0] if types else "": usd}
     return parse_by_type(texts, "--price")
+
+
+def parse_caps(texts: Sequence[str]) -> dict[str, float]:
+    """Return seconds by class from ``bert <= 2h``.
+
+    Raises:
+        UsageError: a text is not such a requirement, or repeats a class.
+    """
+    caps: dict[str, float] = {}
+    for text in texts:
+        match = CAP.match(text.strip())
+        if match is None:
+            raise UsageError(f"--require {text!r}: expected 'CLASS <= TIME' such as 'bert <= 2h'")
+        once(caps, match["name"], "--require")
+        caps[match["name"]] = parse_duration(match["time"], f"--require {text!r}: time")
+    return caps
+
+
+def parse_limits(texts: Sequence[str]) -> dict[str, int]:
+    """Return GPUs by class from ``bert=16``. Raises `UsageError` as `parse_caps` does."""
+    limits: dict[str, int] = {}
+    for text in texts:
+        name, _, gpus = (part.strip() for part in text.rpartition("="))
+        if not name or not re.fullmatch("[0-9]{1,7}", gpus):
+            raise UsageError(f"--limit {text!r}: expected CLASS=GPUS such as bert=16")
+        once(limits, name, "--limit")
+        limits[name] = int(gpus)
+    return limits

@@ -143,7 +143,7 @@ class _Loader:
         )
 
     def synth(self, options: Mapping[str, Any]) -> DeclaredWorkload:
-        """Read a trace that is to be drawn: the options of ``gpuplan synth``."""
+        """Read a trace that is to be synthesized: the options of ``gpuplan synth``."""
         with self.placed(("workload", "synth")):
             if len({"preset", "like", "model"} & options.keys()) != 1:
                 raise UsageError("synth: expected one of preset, like and model")
@@ -325,7 +325,7 @@ class _Loader:
         """Read the conditions."""
         from gpuplan.cli.gates.conditions import read_condition
 
-        is_known = len(studies) == len(self.table("study"))  # else that is the mistake to tell
+        is_known = len(studies) == len(self.table("study"))  # else that is the mistake to report
         commands = {study.name: study.command for study in studies if is_known}
         conditions = given if isinstance(given, list) else [given]
         for condition in conditions:
@@ -352,7 +352,7 @@ class _Loader:
         return None
 
     def known(self, keys: Keys, table: Mapping[str, Any], names: Collection[str]) -> None:
-        """Tell of the keys of a table that mean nothing, with the nearest that does."""
+        """Report the keys of a table that mean nothing, with the nearest that does."""
         where = f"[{'.'.join(keys)}] " if keys else ""
         for key in table:
             if key not in names:
@@ -370,7 +370,7 @@ class _Loader:
 
     @contextmanager
     def placed(self, keys: Keys = ()) -> Iterator[None]:
-        """Keep what is raised inside with its place, where it does not tell one itself."""
+        """Add the place to an error raised inside that names none."""
         try:
             yield
         except ScenarioError as error:

@@ -61,7 +61,7 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
     Args:
         scenario: as `load_scenario` returns it.
         cache: what was run before.
-        time: when the document is made, where it shall tell.
+        time: when the document is made; None to leave it out.
 
     Raises:
         GpuplanError: a study cannot be done; the message names it.

@@ -70,24 +70,32 @@ def _trade(rows: Sequence[Row]) -> str:
         return f"{share} of jobs end sooner than on a 1/N share of the cluster."
     quick = min(rows, key=lambda row: float(row["mean_jct_s"]))
     fair = min(rows, key=lambda row: float(row["ftf_mean"]))
-    plain = next((row for row in rows if row["label"].partition(":")[0] == "srtf"), None)
-    jct, ftf = quick["mean_jct_s"] * (1 + ALIKE), fair["ftf_mean"] * (1 + ALIKE)
-    if plain is not None and plain["mean_jct_s"] <= jct and plain["ftf_mean"] <= ftf:
+    as_good = [row for row in rows if _is_near(row, quick, "mean_jct_s")]
+    as_good = [row for row in as_good if _is_near(row, fair, "ftf_mean")]
+    if len(as_good) == len(rows):
+        return f"All are as fast and as fair within {ALIKE:.0%}{_times(fair)}."
+    plain = next((row for row in as_good if row["label"].partition(":")[0] == "srtf"), None)
+    if plain is not None:
         return (
-            f"Plain {plain['label']} is as fast and as fair as any "
-            f"(fairness {show_number(plain['ftf_mean'])}), within {ALIKE:.0%}."
+            f"Plain {plain['label']} is as fast and as fair as any within {ALIKE:.0%}"
+            f"{_times(plain)}."
         )
-    if quick["ftf_mean"] <= ftf:
-        return (
-            f"{quick['label']} is also the fairest within {ALIKE:.0%}: completion times are "
-            f"{show_number(quick['ftf_mean'])} times those on a 1/N share."
-        )
+    if quick in as_good:
+        return f"{quick['label']} is also the fairest within {ALIKE:.0%}{_times(quick)}."
     more = fair["mean_jct_s"] / quick["mean_jct_s"] - 1
     slower = "as fast" if more <= ALIKE else f"{more:.0%} slower"
     return (
         f"{fair['label']} is the fairest ({show_number(fair['ftf_mean'])} times the completion "
         f"time on a 1/N share, {quick['label']} {show_number(quick['ftf_mean'])}) and {slower}."
     )
+
+
+def _is_near(row: Row, best: Row, key: str) -> bool:
+    return bool(row[key] <= best[key] * (1 + ALIKE))
+
+
+def _times(row: Row) -> str:
+    return f": completion times are {show_number(row['ftf_mean'])} times those on a 1/N share"
 
 
 def _table(title: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Table:

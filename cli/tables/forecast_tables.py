@@ -6,7 +6,8 @@ from gpuplan.analysis.forecast.forecast import AUTO
 from gpuplan.analysis.forecast.models import LAST_VALUE
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_count, show_number, show_share
-from gpuplan.planner.studies.forecast import PEAK, ForecastResults, Lendable
+from gpuplan.planner.studies.forecast_lending import PEAK
+from gpuplan.planner.studies.forecast_results import ForecastResults, Lendable
 
 MOST_ROWS = 12
 
@@ -31,11 +32,11 @@ def headline(results: ForecastResults, model: str) -> str:
 def _lending(results: ForecastResults) -> str:
     first = [one for one in results.lendable if one.p == 0.9 and one.guarantee_h == 1]
     total, capacity = sum(one.gpus for one in first), sum(one.capacity_gpus for one in first)
-    of = (
-        f"{show_count(capacity)} GPUs (the peak so far; --cluster for another number)"
-        if any(one.capacity_from == PEAK for one in first)
-        else f"{show_count(capacity)} GPUs"
-    )
+    of, peaks = f"{show_count(capacity)} GPUs", [one.capacity_from == PEAK for one in first]
+    if all(peaks):
+        of += " (the peak so far; --cluster for another number)"
+    elif any(peaks):
+        of += " (the peak so far of types that --cluster leaves out)"
     return f"You can lend {show_count(total)} of {of} for 1 h with 90% probability."
 
 
@@ -73,8 +74,8 @@ def _next_hours(results: ForecastResults) -> Table:
         Column("series", "series"),
         Column("last_gpus", "last hour", _gpus),
         *(Column(f"step_{step}_gpus", f"+{step} h", _gpus) for step in _shown(steps)),
-        Column("p90_gpus", "90% below", _gpus),
-        Column("p95_gpus", "95% below", _gpus),
+        Column("p90_gpus", "90% bound", _gpus),
+        Column("p95_gpus", "95% bound", _gpus),
         Column("peak_gpus", "peak so far", _gpus),
         Column("chosen", "model"),
     )
@@ -103,9 +104,9 @@ def _every_hour(results: ForecastResults) -> Table:
         Column("hour", "hour" if results.issued_at is None else ""),
         Column("begin", "" if results.issued_at is None else "from (UTC)"),
         Column("mean_gpus", "expected", _gpus),
-        Column("p50_gpus", "50% below", _gpus),
-        Column("p90_gpus", "90% below", _gpus),
-        Column("p95_gpus", "95% below", _gpus),
+        Column("p50_gpus", "50% bound", _gpus),
+        Column("p90_gpus", "90% bound", _gpus),
+        Column("p95_gpus", "95% bound", _gpus),
         Column("model", "model"),
     )
     rows = [

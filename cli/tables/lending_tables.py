@@ -60,7 +60,9 @@ def _usd(value: float) -> str:
 def _earning(rows: Sequence[Row]) -> str:
     some = [row for row in rows if row["spot_runs"]]
     if not some:
-        return "No job is spot."
+        return (
+            "No spot job starts." if any(row["spot"]["jobs"] for row in rows) else "No job is spot."
+        )
     best = max(some, key=lambda row: float(row["benefit_usd_per_month"]))
     most = best["benefit_usd_per_month"]
     price = f"at {show_usd(best['spot_usd_per_gpu_h'])} per spot GPU-hour"

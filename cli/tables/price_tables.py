@@ -10,7 +10,7 @@ from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_count, show_number, show_share, show_usd
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.prices.cheapest import Cheapest
+    from gpuplan.analysis.prices.cheapest_source import Cheapest
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.supply import Supply
     from gpuplan.analysis.prices.view import PriceView

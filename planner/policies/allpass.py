@@ -19,9 +19,10 @@ from gpuplan.planner.runs.settings import FEWER_JOBS, LOWER, SettingError, check
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import share_within
+from gpuplan.simkit.allpass.allpass_run import AllpassRun
+from gpuplan.simkit.allpass.gangs import NeverDone
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
-from gpuplan.simkit.allpass.reclaim import NeverDone
-from gpuplan.simkit.allpass.simulator import AllpassRun, run_allpass
+from gpuplan.simkit.allpass.simulator import run_allpass
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.renting.pool import MOST_GANG, TooWide
 from gpuplan.simkit.steps import peak_overlap, time_average
@@ -88,7 +89,7 @@ def replay(jobs: TraceJobs, parameters: Allpass, draws: Draws | np.random.Genera
 
 
 def _impossible(error: ValueError, parameters: Allpass) -> UsageError:
-    """Return what to tell of a replay that cannot be made: by which settings, and what next."""
+    """Return the error of a replay that cannot be made: by which settings, and what next."""
     suspects: tuple[str, ...] = ()
     advice = FEWER_JOBS
     if isinstance(error, TimeOverflow):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.planner.runs.window import end_of_window
-from gpuplan.simkit.allpass.simulator import AllpassRun
+from gpuplan.simkit.allpass.allpass_run import AllpassRun
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 
@@ -53,7 +53,7 @@ def bill_of_allpass(run: AllpassRun, window_us: int | None = None) -> AllpassBil
     serverless = run.serverless_usd * in_container
     rented = run.rental_usd * on_worker
     shares = run.worker_us.astype(np.float64)
-    if not shares.any():  # nobody ever used a worker
+    if not shares.any():  # no job ever used a worker
         shares = np.ones(shares.size)
     return AllpassBill(
         serverless_usd=serverless,

@@ -1,30 +1,233 @@
-"""Allpass and the policies made of it, as the registry lists them."""
+"""Allpass, and policies that are Allpass with something taken away, as the registry lists them.
+
+A variant has one tier, one threshold or another scaler. All run in one simulator, so prices,
+offers, start-up times and billing are the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
-from gpuplan.planner.policies.allpass_settings import SETTINGS, default_settings
-from gpuplan.planner.policies.allpass_variants import VARIANTS as KNOWN
-from gpuplan.planner.policies.allpass_variants import simulate
+import numpy as np
+import polars as pl
+
+from gpuplan.planner.policies.allpass_settings import (
+    SETTINGS,
+    default_settings,
+    parameters_from,
+    settings_of,
+)
 from gpuplan.planner.policies.policy import Policy
+from gpuplan.planner.runs.settings import Setting, SettingError, check_widest
+from gpuplan.planner.runs.simulation import Simulation
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.simkit.allpass.parameters import LONGEST_S, MOST_KEPT, QUEUE_ORDERS, Allpass
 
-if TYPE_CHECKING:
-    import numpy as np
+CONTAINERS = frozenset(name for name in SETTINGS if name.startswith("serverless"))
+MOVES = frozenset(
+    {"threshold_rule", "min_threshold_s", "max_threshold_s"}
+    | {"gain_up_s", "limit_up_s", "gain_down_s", "limit_down_s"}
+)
+"""What Algorithm 1 alone uses."""
+LEAVING = MOVES | {"controller", "threshold_s", "checkpoint_s", "restore_s"}
+"""What moving a job from one tier to the other uses."""
+DEMAND = frozenset({"scale_out", "scaling", "window_s", "max_pressure"})
+"""What Algorithm 2 alone uses."""
+HPA: dict[str, Setting] = {
+    "target_utilization": Setting("number", "busy share of the workers aimed at"),
+    "utilization_tolerance": Setting("number", "how far the share may be off, relative to it"),
+    "stabilization_s": Setting(
+        "duration", "for how long the most workers desired are kept", at_most=LONGEST_S
+    ),
+    "min_workers": Setting("count", "fewest workers (GPUs) rented", at_most=MOST_KEPT),
+    "queue_order": Setting("choice", "which waiting job takes idle workers first", QUEUE_ORDERS),
+}
 
-    from gpuplan.planner.runs.simulation import Simulation
-    from gpuplan.planner.runs.trace_jobs import TraceJobs
+WITHOUT_CONTAINERS = {
+    "controller": "fixed",
+    "threshold_s": 0.0,
+    "checkpoint_s": 0.0,
+    "restore_s": 0.0,
+    "serverless_startup_s": 0.0,
+    "serverless_startup_sd_s": 0.0,
+}
+OF_CONTAINERS = (
+    "cost_if_serverless_usd",
+    "cost_serverless_usd",
+    "finished_serverless_share",
+    "mean_container_queue_s",
+    "mean_demotion_s",
+    "mean_startup_s",
+    "mean_threshold_s",
+    "never_demotable_jobs",
+)
+OF_WORKERS = (
+    "cost_conventional_usd",
+    "cost_if_serverless_usd",
+    "cost_marketplace_usd",
+    "mean_demotion_s",
+    "mean_marketplace_usd_per_gpu_h",
+    "mean_threshold_s",
+    "never_demotable_jobs",
+    "reclaimed_workers",
+    "worker_busy_share",
+    "workers_mean",
+    "workers_peak",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AllpassVariant:
+    """One policy.
+
+    Attributes:
+        about: what it does, one sentence.
+        source: where it comes from.
+        fixed: the settings of Allpass that make it, by name; they cannot be set.
+        unused: settings of Allpass that would change nothing.
+        own: settings that Allpass does not offer.
+        usual: defaults other than those of Allpass.
+        hidden: results that say nothing of it.
+    """
+
+    about: str
+    source: str
+    fixed: Mapping[str, Any]
+    unused: frozenset[str]
+    own: Mapping[str, Setting] = field(default_factory=dict)
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """What may be set, by name."""
+        return {k: v for k, v in SETTINGS.items() if k not in self.unused} | dict(self.own)
+
+    def defaults(self) -> dict[str, Any]:
+        """Return the value that every setting has where it is not set."""
+        plain = Allpass()
+        own = {name: getattr(plain, name) for name in self.own}
+        usual = {**default_settings(), **own, **self.usual}
+        return {name: usual[name] for name in self.settings}
+
+    def effective(self, parameters: Allpass) -> dict[str, Any]:
+        """Return the value of every setting under parameters."""
+        found = settings_of(parameters) | {name: getattr(parameters, name) for name in self.own}
+        return {name: value for name, value in found.items() if name not in self.unused}
+
+    @property
+    def has_containers(self) -> bool:
+        """Whether jobs start on serverless GPUs."""
+        return not self.unused >= CONTAINERS
+
+
+VARIANTS: dict[str, AllpassVariant] = {
+    "fixed-threshold": AllpassVariant(
+        "Allpass with a threshold that does not move",
+        "Allpass, section 5 (Fixed-F); docs/compare.md",
+        fixed={"controller": "fixed"},
+        unused=MOVES | {"controller"},
+    ),
+    "serverless-only": AllpassVariant(
+        "runs every job on serverless GPUs to its end",
+        "Allpass, section 5 (Modal); docs/compare.md",
+        fixed={"controller": "fixed", "threshold_s": np.inf},
+        unused=frozenset(SETTINGS) - CONTAINERS - {"gpu"},
+        hidden=OF_WORKERS,
+    ),
+    "serverful-only": AllpassVariant(
+        "runs every job on rented workers, as many as Allpass would rent",
+        "Allpass, section 3.3; docs/compare.md",
+        fixed=WITHOUT_CONTAINERS,
+        unused=LEAVING | CONTAINERS,
+        hidden=OF_CONTAINERS,
+    ),
+    "hpa": AllpassVariant(
+        "runs every job on rented workers, as many as keep 70% of them busy",
+        "Kubernetes' horizontal pod autoscaler; docs/compare.md",
+        # It looks at no deadline, so a short window saves the time to look ahead.
+        fixed=WITHOUT_CONTAINERS
+        | {"scaling": "utilization", "scale_out": "queue", "window_s": 60.0},
+        unused=LEAVING | CONTAINERS | DEMAND,
+        own=HPA,
+        usual={"tick_s": 15.0, "queue_order": "submission"},
+        hidden=OF_CONTAINERS,
+    ),
+}
+
+
+def simulate(
+    jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator, policy: str
+) -> Simulation:
+    """Run one of `VARIANTS` under settings; see `AllpassVariant.settings`.
+
+    Raises:
+        UsageError: settings that no run can have, or a job wider than the capacity of a policy
+            that has nowhere else to put it.
+    """
+    from gpuplan.planner.policies.allpass import (
+        check_fits,
+        job_frame,
+        measure,
+        replay,
+        time_lines,
+        timeline_frame,
+        warnings_of,
+    )
+
+    variant = VARIANTS[policy]
+    if not variant.has_containers:  # no job leaves one, so nothing is saved and loaded
+        plain = replace(jobs.workload, checkpoint_us=None, restore_us=None)
+        jobs = replace(jobs, workload=plain)
+    parameters = parameters_from({**variant.usual, **settings, **variant.fixed})
+    check_fits(jobs, parameters)
+    if not variant.has_containers:
+        _check_capacity(jobs, parameters)
+    run = replay(jobs, parameters, rng)
+    results = measure(run, jobs.window_us)
+
+    def rows() -> pl.DataFrame:
+        frame = job_frame(jobs, run)
+        if variant.has_containers:
+            return frame
+        return frame.with_columns(start_s=frame["submit_s"] + frame["queue_s"])  # on its workers
+
+    return Simulation(
+        policy=policy,
+        settings=variant.effective(run.parameters),
+        results={key: value for key, value in results.items() if key not in variant.hidden},
+        rows=rows,
+        warnings=warnings_of(parameters, results, parameters.move_s(jobs.workload)),
+        timeline=partial(timeline_frame, run),
+        run=run,
+        lines=partial(time_lines, run),
+    )
+
+
+def _check_capacity(jobs: TraceJobs, parameters: Allpass) -> None:
+    """Raise `SettingError` where a job, or the policy, needs more workers than may be rented."""
+    capacity = parameters.capacity
+    check_widest(int(jobs.workload.gpus.max()), capacity, "capacity", "would never start")
+    kept = parameters.min_workers if parameters.scaling == "utilization" else 0
+    if capacity is not None and kept > capacity:
+        raise SettingError(
+            ["min_workers", "capacity"],
+            f"{kept} workers are always kept, and at most {capacity} may be",
+            f"set min_workers={capacity} or less, or a larger capacity",
+        )
 
 
 def _allpass(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
-    from gpuplan.planner.policies.allpass import simulate
+    from gpuplan.planner.policies import allpass
 
-    return simulate(jobs, settings, rng)
+    return allpass.simulate(jobs, settings, rng)
 
 
 def _variant(name: str) -> Policy:
-    known = KNOWN[name]
+    known = VARIANTS[name]
 
     def run(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
         return simulate(jobs, settings, rng, name)
@@ -44,4 +247,4 @@ ALLPASS = Policy(
     _allpass,
     decides_by_deadlines=True,
 )
-VARIANTS = tuple(map(_variant, KNOWN))
+POLICIES = (ALLPASS, *map(_variant, VARIANTS))

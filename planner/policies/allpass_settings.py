@@ -126,7 +126,7 @@ def parameters_from(values: Mapping[str, Any]) -> Allpass:
 
 
 def _check(values: Mapping[str, Any]) -> None:
-    """Raise `SettingError` where `Allpass` would tell of no setting, or of no next step."""
+    """Raise `SettingError`, which names settings and a next step, before `Allpass` raises."""
     ladder = list(LADDER)[1:]
     least, median, most = (values.get(name, LADDER[name]) for name in ladder)
     if not least <= median <= most:

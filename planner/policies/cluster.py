@@ -112,7 +112,7 @@ def _sized(
 
 
 def _told(cluster: Cluster) -> str:
-    """Return what to say where nobody gave the size."""
+    """Return the note on a size that was not given."""
     each = cluster.gpus_per_node
     why = (
         f"the fewest nodes of {each} on which no job waits or is stopped"
@@ -136,7 +136,7 @@ def _replayable(settings: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _without_effect(policy: str, settings: Mapping[str, Any], cluster: Cluster) -> tuple[str, ...]:
-    """Tell of settings that change nothing: no job is stopped, all are equal, nothing is rented."""
+    """Warn of settings that change nothing: no job is stopped, all are equal, nothing is rented."""
     idle = [name for name in ("checkpoint_s", "restore_s") if settings.get(name)]
     notes = []
     offered = [name for name in RENTED if name in settings]

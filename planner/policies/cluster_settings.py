@@ -103,7 +103,7 @@ class Scheduler:
             raise setting_error(error, self.settings, {}) from error
 
     def _check(self, values: Mapping[str, Any], pool: GpuPool) -> None:
-        """Raise `SettingError` where `Cluster` would tell of no setting, or of no next step."""
+        """Raise `SettingError`, which names settings and a next step, before `Cluster` raises."""
         for name in ("limits_s", "limits_gpu_s"):
             limits = values.get(name, ())
             if any(a >= b for a, b in pairwise((0.0, *limits))):

@@ -221,7 +221,7 @@ def _simulate(
 
 
 def _assumed(model: SpeedupModel, policy: Policy, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what the results rest on that nobody said."""
+    """Return the assumptions that the results rest on."""
     if "speedup" in given or "speedup" not in policy.settings:
         return ()
     return (f"jobs are assumed to scale as {model.name}; set speedup to what you measured",)
@@ -248,7 +248,7 @@ def _speedup(values: Mapping[str, Any]) -> SpeedupModel:
 def _scaled(
     jobs: TraceJobs, model: SpeedupModel, values: Mapping[str, Any], policy: Policy
 ) -> tuple[ScaledJobs, tuple[str, ...]]:
-    """Return what the policy runs, and what to tell of its size."""
+    """Return what the policy runs, and notes on its size."""
     from gpuplan.planner.frontier.model.class_options import ClassOptions
     from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
 

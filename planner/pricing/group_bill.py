@@ -11,16 +11,44 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 
 import numpy as np
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.time_units import HOUR_US, MONTH_H
-from gpuplan.planner.pricing.cents import split_cents, whole_cents
 from gpuplan.planner.pricing.gpu_hours import UNKNOWN, GpuHours
 from gpuplan.planner.pricing.type_prices import TypePrice
+
+
+def whole_cents(usd: Fraction) -> int:
+    """Return dollars as cents, half a cent rounded up."""
+    return floor(usd * 100 + Fraction(1, 2))
+
+
+def split_cents(total: int, parts: Sequence[Fraction]) -> list[int]:
+    """Return cents for each part that add up to ``total``.
+
+    Method of the largest remainder (Hamilton): every part is rounded down, and the cents left go to
+    the parts that lost most.
+
+    Args:
+        total: cents, >= 0; of the sum of the parts, rounded.
+        parts: dollars, each >= 0. Of equal remainders the first part gets the cent.
+
+    Raises:
+        ValueError: the total is not that of the parts.
+    """
+    found = [floor(usd * 100) for usd in parts]
+    left = total - sum(found)
+    if not 0 <= left <= len(found):
+        raise ValueError(f"expected a total of these parts, got {total} for {sum(found)} and up")
+    lost = sorted(range(len(found)), key=lambda part: found[part] - parts[part] * 100)
+    for part in lost[:left]:
+        found[part] += 1
+    return found
+
 
 MONTH = Fraction(MONTH_H)
 

@@ -71,7 +71,7 @@ class TraceCost:
     Attributes:
         bills: one per GPU type of the jobs and source that has it, the cheapest first.
         cheapest: one per GPU type that somebody has.
-        unpriced_gpu_hours: GPU-hours of a GPU that nobody has, or that is not known.
+        unpriced_gpu_hours: GPU-hours of a GPU that has no offer, or that is not known.
         notes: what a reader should know.
     """
 

@@ -42,13 +42,13 @@ def check_factor(rule: str | None, factor: tuple[float, float] | None) -> str:
 def soft_deadlines(
     trace: Trace, jobs: pl.DataFrame, rule: str, factor: tuple[float, float] | None
 ) -> tuple[pl.Series, tuple[str, ...]]:
-    """Return when each job should be done, seconds after its submission, and what to tell of it.
+    """Return when each job should be done, seconds after its submission, and notes.
 
     - ``given``: the trace's own; drawn where it has none.
     - ``drawn``: duration x a factor uniform between bounds (Allpass, section 5.1).
     - ``inferred``: what users of such jobs are used to: the time from submission to end within
       which 9 in 10 jobs of the class (`USUAL_SHARE`) were done when they were recorded; of all
-      jobs where no job of the class has a recorded wait. Jobs still running count for nobody.
+      jobs where no job of the class has a recorded wait. Jobs still running do not count.
 
     Drawn and inferred deadlines are at most a century, as the times of a trace are.
 

@@ -17,5 +17,5 @@ def non_dominated(cost: FloatArray, jct: FloatArray) -> list[int]:
 
 
 def same_point(one: int, other: int, cost: FloatArray, jct: FloatArray) -> bool:
-    """Tell whether two points have the same cost and the same completion time."""
+    """Return whether two points have the same cost and the same completion time."""
     return bool(cost[one] == cost[other] and jct[one] == jct[other])

@@ -12,9 +12,10 @@ import polars as pl
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.gpu_names import gpu_name
 from gpuplan.analysis.schema import STEPS
-from gpuplan.analysis.user_tables.gpu_rates import read_gpu_rates
+from gpuplan.analysis.user_tables.gpu_rates import OF_CLASS
 from gpuplan.analysis.words import counted
-from gpuplan.simkit.arrays import FloatArray
+from gpuplan.planner.runs.throughputs import Throughputs, load_throughputs
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
 COLUMNS = ("job_class", "gpu_type", STEPS)
 """What rates need of a trace besides GPUs and durations."""
@@ -29,16 +30,69 @@ class JobRates:
         gpu_types: the types.
         rate: work per second of each job on each type, 0 where it cannot run; shape (n, T).
         work: of each job; shape (n,).
+        details: what a table says of moves; None without a table.
     """
 
     gpu_types: tuple[str, ...]
     rate: FloatArray
     work: FloatArray
+    details: JobDetails | None = None
 
     def on(self, gpu_types: tuple[str, ...]) -> FloatArray:
         """Return the rates on some of the types, in their order; shape (n, len(gpu_types))."""
-        found: FloatArray = self.rate[:, [self.gpu_types.index(name) for name in gpu_types]]
+        found: FloatArray = self.rate[:, self._places(gpu_types)]
         return found
+
+    def cross_host_on(self, gpu_types: tuple[str, ...]) -> FloatArray | None:
+        """Return the factors across hosts as `on` does; None without a table."""
+        if self.details is None:
+            return None
+        found: FloatArray = self.details.cross_host[:, self._places(gpu_types)]
+        return found
+
+    def _places(self, gpu_types: tuple[str, ...]) -> list[int]:
+        return [self.gpu_types.index(name) for name in gpu_types]
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetails:
+    """What a table of rates says of jobs besides their rates; NaN where it says nothing.
+
+    Attributes:
+        cross_host: factor on the rate of a gang on more hosts than it needs; shape (n, T).
+        state_gb: state that moves with a job; shape (n,).
+        dataset_gb: data that it fetches before its first start; shape (n,).
+        is_pipeline: whether it is parallel in a pipeline; shape (n,).
+    """
+
+    cross_host: FloatArray
+    state_gb: FloatArray
+    dataset_gb: FloatArray
+    is_pipeline: BoolArray
+
+    @property
+    def has_states(self) -> bool:
+        """Whether the state of every job is known."""
+        return bool(np.isfinite(self.state_gb).all())
+
+    def of(self, rows: IntArray) -> JobDetails:
+        """Return those of some jobs."""
+        return JobDetails(
+            self.cross_host[rows],
+            self.state_gb[rows],
+            self.dataset_gb[rows],
+            self.is_pipeline[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Rates on the types of a cluster, the rate where each job ran, notes, and details."""
+
+    rate: FloatArray
+    ran: FloatArray
+    notes: tuple[str, ...]
+    details: JobDetails | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +100,12 @@ class RateSource:
     """Where rates come from.
 
     Attributes:
-        throughputs: a table of measured rates; see `read_gpu_rates`. None for ``speeds``.
+        throughputs: measured rates; see `load_throughputs`. None for ``speeds``.
         speeds: relative speed of each GPU type, the same for every job.
         gpu_types: the types of the cluster.
     """
 
-    throughputs: Path | None
+    throughputs: str | None
     speeds: Mapping[str, float]
     gpu_types: tuple[str, ...]
 
@@ -59,21 +113,20 @@ class RateSource:
         """Return the jobs that can run on a type, their rates, and what to know of both.
 
         The work of a job is its steps where the trace has them, else its duration times its rate
-        where it ran. Durations become those on the fastest type.
+        where it ran, else that of its class in a profile. Durations become those on the fastest
+        type.
 
         Raises:
             UsageError: neither a table nor speeds are given, or they lack a type of the cluster.
             InputError: the table cannot be used, or no job can run.
         """
-        if self.throughputs is not None:
-            rate, ran, own = self._measured(jobs)
-        else:
-            rate, ran, own = self._assumed(jobs)
-        notes = list(own)
+        measured = None if self.throughputs is None else load_throughputs(self.throughputs)
+        found = self._assumed(jobs) if measured is None else self._measured(jobs, measured)
+        rate, ran, notes = found.rate, found.ran, list(found.notes)
         fastest = rate.max(axis=1, initial=0.0)
         duration = jobs["duration_s"].to_numpy().astype(np.float64)
         steps = jobs[STEPS].to_numpy().astype(np.float64)
-        by_steps = np.isfinite(steps) & (self.throughputs is not None)
+        by_steps = np.isfinite(steps) & (measured is not None and measured.table is not None)
         unknown = ~by_steps & np.isfinite(duration) & ~(ran > 0) & (fastest > 0)
         work = np.where(by_steps, steps, duration * np.where(ran > 0, ran, fastest))
         if unknown.any():
@@ -82,12 +135,22 @@ class RateSource:
                 f"{'is' if unknown.sum() == 1 else 'are'} assumed to have run on the fastest type "
                 "of the cluster"
             )
+        sizes = {} if measured is None else measured.works()
+        by_class = ~by_steps & ~np.isfinite(duration)
+        if sizes and by_class.any():
+            known = jobs["job_class"].replace_strict(sizes, default=None, return_dtype=pl.Float64)
+            work = np.where(by_class, known.to_numpy().astype(np.float64), work)
+            sized = int((by_class & np.isfinite(work) & (fastest > 0)).sum())
+            notes.append(
+                f"{counted(sized, 'job')} {'has' if sized == 1 else 'have'} no duration: the work "
+                f"is that of the class in {self.throughputs}"
+            )
         lost = ~(fastest > 0)
         if lost.any():
             notes.append(_left_out(jobs.filter(pl.Series(lost))))
         if lost.all():
             raise InputError(
-                self.throughputs or path,
+                path if measured is None else measured.path or path,
                 "no job of the trace has a rate on any GPU type of the cluster",
                 expected=f"rates on {', '.join(self.gpu_types)} of the classes and GPUs of jobs",
                 hint="add rows to --throughputs, or give --gpu-speed instead",
@@ -99,37 +162,54 @@ class RateSource:
             pl.Series("duration_s", takes).fill_nan(None),
             pl.Series("row_of_rates", np.arange(jobs.height)),
         ).filter(pl.Series(keep))
-        return RatedRows(rows, JobRates(self.gpu_types, rate, work), tuple(notes))
+        return RatedRows(rows, JobRates(self.gpu_types, rate, work, found.details), tuple(notes))
 
-    def _measured(self, jobs: pl.DataFrame) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-        assert self.throughputs is not None
-        table = read_gpu_rates(self.throughputs)
-        known = table["gpu_type"].unique().sort().to_list()
-        gpus = jobs["num_gpus"].ceil()
-        rows = jobs.select("job_class", gpus.alias("gpus"), pl.col("gpu_type").alias("recorded"))
-        columns = []
+    def _measured(self, jobs: pl.DataFrame, measured: Throughputs) -> _Rates:
+        known = measured.gpu_types
         for name in self.gpu_types:
-            if (found := _same(name, known)) is None:
+            if _same(name, known) is None:
                 raise UsageError(
-                    f"--throughputs {self.throughputs}: has no rates on {name}, a GPU type of the "
+                    f"--throughputs {measured.text}: has no rates on {name}, a GPU type of the "
                     f"cluster; it has {', '.join(known[:12])}\n"
                     f"  next: --cluster with its types, or add rows of {name}"
                 )
-            one = table.filter(pl.col("gpu_type") == found).select("job_class", "gpus", "rate")
-            joined = rows.join(one, on=["job_class", "gpus"], how="left", maintain_order="left")
+        gpus = jobs["num_gpus"].ceil().cast(pl.Float64)
+        rows = jobs.select("job_class", gpus.alias("gpus"), pl.col("gpu_type").alias("recorded"))
+        table = measured.rates(rows.select("job_class", "gpus").unique())
+        columns, factors = [], []
+        for name in self.gpu_types:
+            one = table.filter(pl.col("gpu_type") == _same(name, known))
+            joined = rows.join(
+                one.select("job_class", "gpus", "rate", "cross_host"),
+                on=["job_class", "gpus"],
+                how="left",
+                maintain_order="left",
+            )
             columns.append(joined["rate"].fill_null(0.0).to_numpy())
+            factors.append(joined["cross_host"].to_numpy())
         names = {one: _same(one, known) for one in rows["recorded"].unique() if one is not None}
         recorded = rows.with_columns(
             pl.col("recorded").replace_strict(names, default=None, return_dtype=pl.String)
         ).join(
-            table.rename({"gpu_type": "recorded"}),
+            table.select("job_class", "gpus", pl.col("gpu_type").alias("recorded"), "rate"),
             on=["job_class", "gpus", "recorded"],
             how="left",
             maintain_order="left",
         )
-        return np.column_stack(columns), recorded["rate"].fill_null(0.0).to_numpy(), ()
+        classes = table.select("job_class", *OF_CLASS).unique("job_class", maintain_order=True)
+        own = rows.select("job_class").join(
+            classes, on="job_class", how="left", maintain_order="left"
+        )
+        details = JobDetails(
+            np.column_stack(factors).astype(np.float64),
+            own["state_gb"].to_numpy().astype(np.float64),
+            own["dataset_gb"].to_numpy().astype(np.float64),
+            (own["parallelism"] == "pipeline").fill_null(False).to_numpy(),
+        )
+        ran = recorded["rate"].fill_null(0.0).to_numpy()
+        return _Rates(np.column_stack(columns), ran, (), details)
 
-    def _assumed(self, jobs: pl.DataFrame) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    def _assumed(self, jobs: pl.DataFrame) -> _Rates:
         types = ", ".join(self.gpu_types)
         if not self.speeds:
             raise UsageError(
@@ -157,7 +237,7 @@ class RateSource:
             "relative GPU speeds are assumed the same for every job: "
             + ", ".join(f"{name} {self.speeds[name]:g}" for name in known),
         )
-        return np.tile(each, (jobs.height, 1)), ran, notes
+        return _Rates(np.tile(each, (jobs.height, 1)), ran, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +257,9 @@ class RatedRows:
     def of(self, kept: pl.DataFrame) -> JobRates:
         """Return the rates of the jobs that are kept in the end."""
         at = kept["row_of_rates"].to_numpy()
-        return JobRates(self.rates.gpu_types, self.rates.rate[at], self.rates.work[at])
+        own = self.rates
+        details = None if own.details is None else own.details.of(at)
+        return JobRates(own.gpu_types, own.rate[at], own.work[at], details)
 
 
 def _same(name: str, known: list[str]) -> str | None:

@@ -12,7 +12,7 @@ from gpuplan.planner.runs.panels import TimeLines
 from gpuplan.simkit.run import Run
 
 SOON_S = 600.0
-"""Every policy tells the share of jobs done within this time, as Allpass' paper does."""
+"""Every policy reports the share of jobs done within this time, as the Allpass paper does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Simulation:
         policy: name in `gpuplan.planner.registry.POLICIES`.
         settings: the effective value of every setting.
         results: headline numbers; keys are stable and carry their unit.
-        rows: makes `frame`, so that nothing is held for rows that nobody asks for.
+        rows: makes `frame`, so that rows are only made when requested.
         frame: one row per job: ``job_id``, ``submit_s``, ``start_s``, ``finish_s``, ``jct_s``,
             ``jqt_s``, ``gpu_s``, ``cost_usd`` and what the policy adds. Times are seconds after
             the first submission.

@@ -55,7 +55,7 @@ class TraceJobs:
     Attributes:
         workload: the jobs, times after the first submission among them.
         job_id: their names, in the same order.
-        notes: what was left out or drawn, one sentence each.
+        notes: what was left out or assumed, one sentence each.
         first_submit_us: the first submission, microseconds of the Unix epoch; None where the trace
             has no calendar.
         job_class: the class of each, in the same order; None where it was not read.
@@ -137,7 +137,8 @@ def jobs_of(
             expected="seconds of run time on the recorded GPUs",
             hint="a replay needs run times: gpuplan ingest LOG -o trace.parquet --map "
             "duration_s=COLUMN (or start_time and end_time); gpuplan pareto can take job sizes "
-            "from a --speedup profile instead",
+            "from a --speedup profile instead, and a replay on several GPU types from "
+            "--throughputs profile:sia",
         )
     timed = ~timeless & ~gpuless
     running = timed & (jobs["state"] == "running").fill_null(False)

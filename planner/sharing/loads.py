@@ -41,7 +41,7 @@ and twice the rate.
 
 @dataclass(frozen=True, slots=True)
 class RequestProcess:
-    """A process that requests are drawn from.
+    """A process that requests are sampled from.
 
     Attributes:
         name: one of `PROCESSES`.

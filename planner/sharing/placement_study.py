@@ -162,7 +162,7 @@ def instances_of_trace(
     several gangs.
 
     Returns:
-        the instances in the order of their starts, and what to tell of them.
+        the instances in the order of their starts, and notes.
     """
     jobs = trace.jobs
     state = jobs["state"].cast(pl.String)

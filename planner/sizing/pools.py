@@ -11,7 +11,8 @@ from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.jobs import job_arrays
-from gpuplan.analysis.trace import Trace, scale_arrivals
+from gpuplan.analysis.sampling import scale_arrivals
+from gpuplan.analysis.trace import Trace
 from gpuplan.planner.runs.trace_jobs import TraceJobs, jobs_of
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 
@@ -49,7 +50,7 @@ class PoolTerms:
 
     Attributes:
         gpu: the type of jobs that name none.
-        shape: today's cluster; None where nobody gave it.
+        shape: today's cluster; None where it is not given.
         growth: of arrivals; 0.2 divides the times between them by 1.2.
         deadlines, deadline_factor: as `jobs_of` takes them.
         include_running: replay jobs that still run as if they had ended.

@@ -54,7 +54,7 @@ class ReplayTerms:
 
     Attributes:
         policy: with its settings, but for its size.
-        rng: what is random is drawn from a copy for each size.
+        rng: random values come from a copy for each size.
         gpus_per_node: GPUs of a node; None where nodes do not matter.
         targets: to judge.
         confidence: of the intervals; None for none.

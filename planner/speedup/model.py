@@ -55,6 +55,13 @@ class ClassProfile:
         ratio: FloatArray = ours / theirs
         return ratio
 
+    @property
+    def mean_speed(self) -> float:
+        """How fast one GPU is over a whole job, in the unit of ``speed``."""
+        if not self.speed:
+            return 1.0
+        return sum(share * speed for share, speed in zip(self.shares, self.speed, strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class SpeedupModel:
@@ -113,6 +120,15 @@ class SpeedupModel:
         law = None if self.law is None else of(self.law)
         classes = {name: of(profile) for name, profile in self.classes.items()}
         return replace(self, law=law, classes=classes, ends=None)
+
+
+def with_shares_of(first: ClassProfile, profile: ClassProfile) -> ClassProfile:
+    """Return a profile with the work per epoch of the first GPU type of the class.
+
+    Shares are of time on one GPU, which each epoch takes in inverse proportion to its speed.
+    """
+    time = np.array(first.shares) / profile.speed_over(first)
+    return replace(profile, shares=tuple((time / time.sum()).tolist()))
 
 
 def of_types(

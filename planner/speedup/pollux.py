@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.user_tables.rates import read_goodputs
 from gpuplan.planner.speedup.functions import MeasuredSpeedup, measured_curve
-from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
+from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types, with_shares_of
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 MOST_GPUS = 1024  # larger widths are not evaluated; few jobs could use them
@@ -115,46 +116,77 @@ class Goodput:
         best: FloatArray = np.maximum.reduceat(found, np.cumsum(most) - most)
         return best
 
-    def curve(self) -> MeasuredSpeedup | None:
-        """Return the speedup on 1, 2, ... `widest` GPUs; None if one GPU allows no batch.
+    def profile(self) -> tuple[MeasuredSpeedup, float] | None:
+        """Return the speedup on 1, 2, ... `widest` GPUs, and the goodput on one.
 
-        If no batch is allowed on k GPUs, a job uses the best smaller number.
+        None if one GPU allows no batch. If none is allowed on k GPUs, a job uses the best smaller
+        number.
         """
         goodput = self.best()
         if not goodput[0]:
             return None
         fewer = np.maximum.accumulate(goodput)
         goodput = np.where(goodput > 0, goodput, fewer)
-        return measured_curve(np.arange(1.0, goodput.size + 1), goodput / goodput[0])
+        counts = np.arange(1.0, goodput.size + 1)
+        return measured_curve(counts, goodput / goodput[0]), float(goodput[0])
+
+    def curve(self) -> MeasuredSpeedup | None:
+        """Return the speedup alone."""
+        found = self.profile()
+        return None if found is None else found[0]
 
 
 def load_goodputs(path: Path, name: str) -> SpeedupModel:
-    """Return the speedups from a table of goodput parameters.
+    """Return the speedups from a table of goodput parameters, of one GPU type or several.
+
+    Shares of work are those on the first type of a class.
 
     Raises:
         InputError: the table cannot be read, or an epoch allows no batch on one GPU.
     """
-    classes = {}
-    for (job_class,), rows in read_goodputs(path).group_by("job_class", maintain_order=True):
-        curves = []
-        for row in rows.select("row", *Goodput.__dataclass_fields__).iter_rows(named=True):
-            at = row.pop("row")
-            curve = Goodput(**row).curve()
-            if curve is None:
-                raise InputError(
-                    path,
-                    "no batch on one GPU is within the limits",
-                    row=at,
-                    column="max_batch_size",
-                    expected="room for init_batch_size samples, in parts of min_local_bsz to "
-                    "max_local_bsz",
-                )
-            curves.append(curve)
-        shares = rows["work_share"] / rows["work_share"].sum()
-        classes[str(job_class)] = ClassProfile(
-            epochs=tuple(curves),
-            shares=tuple(shares.to_list()),
-            work_h=rows["work_h"][0],
-            rescale_s=rows["rescale_s"][0],
+    by_type: dict[str, dict[str, ClassProfile]] = {}
+    first_of: dict[str, ClassProfile] = {}
+    table = read_goodputs(path)
+    for (gpu, job_class), rows in table.group_by("gpu_type", "job_class", maintain_order=True):
+        profile, label = _profile(path, rows), str(job_class)
+        first = first_of.setdefault(label, profile)
+        if len(first.epochs) != len(profile.epochs):
+            raise InputError(
+                path,
+                f"class {label!r} has {len(profile.epochs)} epochs on {gpu}, "
+                f"{len(first.epochs)} on the type before",
+                row=int(rows["row"].min()),  # type: ignore[arg-type]
+                column="epoch",
+                expected="the same epochs on every GPU type",
+            )
+        by_type.setdefault(str(gpu), {})[label] = (
+            profile if profile is first else with_shares_of(first, profile)
         )
-    return SpeedupModel(name=name, origin=f"Pollux' goodput model, {path}", classes=classes)
+    return of_types(name, f"Pollux' goodput model, {path}", by_type)
+
+
+def _profile(path: Path, rows: pl.DataFrame) -> ClassProfile:
+    """Return one class on one GPU type."""
+    curves, speeds = [], []
+    for row in rows.select("row", *Goodput.__dataclass_fields__).iter_rows(named=True):
+        at = row.pop("row")
+        found = Goodput(**row).profile()
+        if found is None:
+            raise InputError(
+                path,
+                "no batch on one GPU is within the limits",
+                row=at,
+                column="max_batch_size",
+                expected="room for init_batch_size samples, in parts of min_local_bsz to "
+                "max_local_bsz",
+            )
+        curves.append(found[0])
+        speeds.append(found[1])
+    shares = rows["work_share"] / rows["work_share"].sum()
+    return ClassProfile(
+        epochs=tuple(curves),
+        shares=tuple(shares.to_list()),
+        work_h=rows["work_h"][0],
+        rescale_s=rows["rescale_s"][0],
+        speed=tuple(speeds),
+    )

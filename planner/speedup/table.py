@@ -10,7 +10,7 @@ import polars as pl
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.user_tables.rates import read_throughputs
 from gpuplan.planner.speedup.functions import measured_curve
-from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types
+from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types, with_shares_of
 
 
 def load_table(path: Path, name: str) -> SpeedupModel:
@@ -40,7 +40,7 @@ def load_table(path: Path, name: str) -> SpeedupModel:
                 column="epoch",
                 expected="the same epochs on every GPU type",
             )
-        by_type.setdefault(str(gpu_type), {})[label] = _with_shares_of(first, profile)
+        by_type.setdefault(str(gpu_type), {})[label] = with_shares_of(first, profile)
     return of_types(name, f"measured, {path}", by_type, tuple(dict.fromkeys(notes)))
 
 
@@ -61,14 +61,3 @@ def _profile(rows: pl.DataFrame, what: str, notes: list[str]) -> ClassProfile:
         )
     portions = tuple((np.array(shares) / sum(shares)).tolist())
     return ClassProfile(epochs=tuple(curves), shares=portions, speed=tuple(speed))
-
-
-def _with_shares_of(first: ClassProfile, profile: ClassProfile) -> ClassProfile:
-    """Return a profile with the work per epoch of the first GPU type.
-
-    Shares are of time on one GPU, which each epoch takes in inverse proportion to its speed.
-    """
-    time = np.array(first.shares) / profile.speed_over(first)
-    return ClassProfile(
-        epochs=profile.epochs, shares=tuple((time / time.sum()).tolist()), speed=profile.speed
-    )

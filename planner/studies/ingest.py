@@ -12,7 +12,7 @@ from gpuplan.analysis.ingest.ingest import ingest as ingest_logs
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.reading.rejects import rejects_path
 from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
-from gpuplan.analysis.site.kept import FORMATS, add_site_columns, read_site_columns
+from gpuplan.analysis.site.trace_columns import FORMATS, add_site_columns, read_site_columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from gpuplan.analysis.prices.view import BUILT_IN
 from gpuplan.analysis.schema import LIMIT_COLUMN
 from gpuplan.analysis.trace import Selection, Trace
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
-from gpuplan.analysis.user_tables.gpu_rates import read_gpu_rates
 from gpuplan.analysis.words import listed
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.registry import find_policy
@@ -28,6 +27,7 @@ from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.job_rates import COLUMNS as RATE_COLUMNS
 from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.runs.settings import OF_PRICES
+from gpuplan.planner.runs.throughputs import load_throughputs
 from gpuplan.planner.runs.trace_jobs import COLUMNS, OF_TENANTS, TraceJobs, jobs_of
 
 LOG_WINDOW, OWN_WINDOW = WINDOWS = ("log", "run")
@@ -106,7 +106,7 @@ class ReplayRequest:
         prices: a price table, or ``builtin`` for the list that comes with gpuplan; None for the
             prices in the settings of the policies.
         checkpoints: a table of what it takes to save and load jobs, by class.
-        throughputs: a table of the rates of jobs on each GPU type.
+        throughputs: measured rates of jobs on each GPU type; see `load_throughputs`.
         gpu_speed: relative speed of each GPU type, where there is no table.
     """
 
@@ -117,7 +117,7 @@ class ReplayRequest:
     include_running: bool = False
     prices: str | None = None
     checkpoints: Path | None = None
-    throughputs: Path | None = None
+    throughputs: str | None = None
     gpu_speed: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -155,9 +155,7 @@ class ReplayRequest:
             book = read_prices(Path(self.prices))
             inputs = (*inputs, InputFile(str(book.path), book.sha256, book.rows))
         if self.throughputs is not None:
-            rows = read_gpu_rates(self.throughputs).height
-            digest = sha256_of(self.throughputs)
-            inputs = (*inputs, InputFile(str(self.throughputs), digest, rows))
+            inputs = (*inputs, *load_throughputs(self.throughputs).inputs())
         return ReplayFiles(inputs, book, overheads)
 
     def rates(self, settings: Iterable[Mapping[str, Any]]) -> RateSource | None:
@@ -234,7 +232,7 @@ class ReplayRequest:
         parameters = {
             "prices": self.prices,
             "checkpoints": self.checkpoints and str(self.checkpoints),
-            "throughputs": self.throughputs and str(self.throughputs),
+            "throughputs": self.throughputs,
             "gpu_speed": dict(self.gpu_speed) or None,
             "deadline": rule,
             "deadline_factor": factor and list(factor),

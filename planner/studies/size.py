@@ -211,4 +211,16 @@ def _warnings(
             )
     if any(pool.seen.waits == 0 for pool in pools):
         notes.append("the log records no waits, so today's waits are unknown")
+    if len(pools) > 1 and _chooses_types(request.policy.policy):
+        notes.append(
+            f"each GPU type is sized for its own jobs: {request.policy.policy} moves none to "
+            "another type here\n  next: to replay jobs on a mix of types, gpuplan compare "
+            "--cluster with --gpu-speed or --throughputs"
+        )
     return list(dict.fromkeys(notes))
+
+
+def _chooses_types(policy: str) -> bool:
+    """Return whether a policy is one that chooses among GPU types in rounds."""
+    settings = find_policy(policy).settings
+    return "round_s" in settings and "preemptive" not in settings

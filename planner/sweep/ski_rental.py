@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuplan.planner.sweep.result_types import ClosedFormResults
+from gpuplan.simkit.allpass.allpass_run import overheads_us
 from gpuplan.simkit.allpass.parameters import Allpass
-from gpuplan.simkit.allpass.simulator import overheads_us
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload

@@ -36,8 +36,9 @@ from gpuplan.simkit.allpass.buffers import (
     WORKER_READY,
     note,
 )
+from gpuplan.simkit.allpass.containers import AHEAD, start_container
 from gpuplan.simkit.allpass.demand import RATE, WIDTH, WORK, fold_overdue, pressure, settled
-from gpuplan.simkit.allpass.reclaim import NeverDone, stop_gang
+from gpuplan.simkit.allpass.gangs import NeverDone, end_gang, start_gang, stop_gang
 from gpuplan.simkit.allpass.scalers import (
     largest_fall,
     next_threshold,
@@ -48,13 +49,10 @@ from gpuplan.simkit.allpass.scalers import (
 from gpuplan.simkit.heap import insert, pop
 from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.renting.pool import (
-    BUSY,
     IDLE,
     JOB,
     LISTED_DOWN,
-    LISTED_UP,
     MOST_GANG,
-    NEXT,
     OFFER,
     PRICE,
     READY,
@@ -76,8 +74,6 @@ MOST_RENTALS = 1 << 24  # 2 GB of them
 MOST_HELD = 1 << 20  # workers at once; the work on each grows with how many there are
 
 MOST_RECLAIMED = 1 << 16  # and 16 for each GPU of all jobs, while no job makes progress
-
-AHEAD = 1 << 10  # ticks for which ends of jobs are foreseen
 
 
 @kernel
@@ -153,7 +149,7 @@ def replay(
     reclaimed = progress_at = done_then = 0
     most_reclaimed = MOST_RECLAIMED + 16 * gpus.sum()
 
-    # The end of a job that stays in its container matters to nobody but the ticks, unless others
+    # The end of a job that stays in its container matters to the ticks alone, unless others
     # wait for its GPUs: those it holds leave a count at the first tick that sees it gone.
     leaving = np.zeros(AHEAD, np.int64)
     ahead = AHEAD if gpus.sum() <= rules.serverless_limit else 0
@@ -191,7 +187,7 @@ def replay(
         if next_tick < time:
             time, code = next_tick, TICK
         if changed and (time > now or code >= DISPATCH):
-            changed = queue[0, 0] > 0 and gpus[queue[1, 1]] <= idle  # else nobody can start
+            changed = queue[0, 0] > 0 and gpus[queue[1, 1]] <= idle  # else no job can start
             if changed:
                 time, code = now, DISPATCH
         if done == n and time >= last:
@@ -211,19 +207,13 @@ def replay(
             while queue[0, 0]:
                 job = queue[1, 1]
                 if gpus[job] > idle:
-                    break  # nobody overtakes the head
+                    break  # no job overtakes the head
                 pop(queue)
                 idle -= gpus[job]
                 jobs[QUEUE, job] += now - jobs[SINCE, job]
                 run = restore[job] + jobs[LEFT_US, job]
                 jobs[SINCE, job], jobs[FINISH, job], jobs[STATE, job] = now, now + run, SERVED
-                chain = -1
-                for _ in range(gpus[job]):
-                    worker = take_idle(workers, cheapest, LISTED_UP)
-                    workers[BUSY, worker] += run
-                    workers[JOB, worker], workers[NEXT, worker] = job, chain
-                    chain = worker
-                jobs[CHAIN, job] = chain
+                jobs[CHAIN, job] = start_gang(workers, job, gpus[job], run, cheapest)
                 row = settled(demand, bucket[job], due, now)
                 demand[row, RATE] += gpus[job]
                 insert(ends, now + run, FINISH_SERVERFUL | job)
@@ -371,10 +361,7 @@ def replay(
                 demand[row, WIDTH] -= gpus[number]
                 serverful_width -= gpus[number]
                 idle += gpus[number]
-                worker = jobs[CHAIN, number]
-                while worker >= 0:
-                    list_idle(workers, worker, cheapest, most_expensive)
-                    worker = workers[NEXT, worker]
+                end_gang(workers, jobs[CHAIN, number], cheapest, most_expensive)
                 changed = True
         else:
             pop(soon)
@@ -398,36 +385,21 @@ def replay(
                 list_idle(workers, number, cheapest, most_expensive)
                 changed = True
 
-        # Containers are given in the order of submission.
+        # Containers start in the order of submission.
         while next_admit < next_submit and serverless + gpus[next_admit] <= rules.serverless_limit:
             job = next_admit
             next_admit += 1
             serverless += gpus[job]
-            begin = now + startup[job]
-            end = begin + service[job]
-            jobs[START, job] = begin
             if now > submit[job]:
                 jobs[QUEUE, job] = now - submit[job]
-            still = max(0, -((next_tick - end) // rules.tick_us))  # ticks before its end
-            reserve = threshold - service[job]
-            stays = gpus[job] > rules.capacity or (
-                reserve >= 0
-                and (fixed or service[job] <= rules.min_threshold_us or still <= reserve // fall)
+            begin = now + startup[job]
+            end = start_container(
+                *(jobs, job, gpus[job], service[job], begin, threshold, next_tick, ticks),
+                *(leaving, ahead, running, ends, fixed, fall, rules),
             )
-            if stays and still < ahead:
-                jobs[FINISH, job], jobs[SERVERLESS, job] = end, service[job]
-                leaving[(ticks + still) % AHEAD] += gpus[job]
+            if end >= 0:
                 last = max(last, end)
                 done += 1
-                continue
-            jobs[STATE, job] = RUNNING
-            leaves = False  # for sure: it has used up its threshold before that can change
-            if not stays:
-                # The key under which it waits for its demotion: the choice of events adds the rest.
-                insert(running, begin if rules.live else begin + threshold, job)
-                leaves = begin + threshold < end and (fixed or begin + threshold <= next_tick)
-            if not leaves:
-                insert(ends, end, FINISH_SERVERLESS | job)
 
     release_all(workers, bills, rentals, max(now, last))
     return rentals, notes

@@ -83,7 +83,7 @@ def pollux_shares(
     """
     fair = (gpus + active.size - 1) // active.size
     epochs = belief.shape[0]
-    # Jobs in one epoch have one row of costs, where no penalty tells them apart: the first rows.
+    # Jobs in one epoch share one row of costs, of the first rows, unless a penalty differs.
     cost = np.empty((epochs + active.size, belief.shape[1]))
     known = np.zeros(epochs, np.bool_)
     kind, kinds = np.empty(active.size, np.int64), epochs
@@ -178,6 +178,24 @@ def best_size(
 
 
 @kernel
+def is_settled(
+    active: Any, rows: Any, delay: Any, jobs: Any, belief: Any, unpenalized: Any
+) -> bool:
+    """Return whether the widths stay until jobs come or go.
+
+    They do where no others would be better even if changes cost nothing, and every change costs
+    something: with time changes only become cheaper.
+    """
+    surplus = np.zeros(belief.shape, np.int64)  # jobs at each row and width, less those wanted
+    for i in range(active.size):
+        if delay[active[i]] == 0:
+            return False
+        surplus[rows[i], jobs[active[i], WIDTH]] += 1
+        surplus[rows[i], unpenalized[i]] -= 1
+    return not surplus.any()
+
+
+@kernel
 def play_pollux(r: Any, rules: Any) -> Any:
     """Run all jobs under Pollux; return the log. See `Rounds`."""
     log, belief, clock = np.zeros((256, 4), np.int64), r.belief[0], r.clock
@@ -185,11 +203,15 @@ def play_pollux(r: Any, rules: Any) -> Any:
     ready = 0 if scaled else rules.max_gpus
     coming, coming_at = 0, 0
     recent, seen = np.zeros(rules.window), 0
-    by_age = r.delay.max() > 0  # the shares then change with time alone
+    by_age = r.delay.max() > 0  # the shares then change with time alone, until they are settled
+    settled, is_checked = False, False
     shared = -1  # GPUs of the cluster at the last decision
+    size = 0  # best size for the jobs that there are; 0 is not known
     while begin_round(r):
         now, alive = clock[NOW], clock[ALIVE]
         running, row = r.running[:alive], r.row[:alive]
+        if clock[CHANGED]:
+            size = 0
         if coming and now >= coming_at:
             ready += coming
             coming = 0
@@ -199,23 +221,40 @@ def play_pollux(r: Any, rules: Any) -> Any:
             seen += 1
             off = abs(recent.mean() - rules.target)
             if ready == 0 or (seen >= rules.window and off > rules.band):
-                size = best_size(now, running, row, r.submit, r.delay, r.jobs, belief, rules)
+                if size == 0:
+                    size = best_size(now, running, row, r.submit, r.delay, r.jobs, belief, rules)
                 if size > ready and rules.provision_us > 0:
                     coming, coming_at = size - ready, now + rules.provision_us
                 else:
                     ready = size
                 seen = 0
-        if by_age or clock[CHANGED] or shared != ready:  # else the shares are what they were
+        is_new = clock[CHANGED] or shared != ready
+        if is_new:
+            settled, is_checked = False, False
+        if is_new or (by_age and not settled):  # else the shares are what they were
             width = pollux_shares(
                 now, running, row, r.submit, r.delay, r.jobs, belief, ready, rules.power, True
             )
+            if by_age and not is_new and not is_checked:
+                settled = is_settled(
+                    running,
+                    row,
+                    r.delay,
+                    r.jobs,
+                    belief,
+                    pollux_shares(
+                        now, running, row, r.submit, r.delay, r.jobs, belief, ready, rules.power,
+                        False,
+                    ),
+                )  # fmt: skip
+                is_checked = True
             for i in range(alive):
                 r.width[i] = width[i]
             shared = ready
             log = note(log, r, ready + coming)
         elif log[clock[NOTES] - 1, RENTED] != ready + coming:
             log = note(log, r, ready + coming)
-        end_round(r, not by_age and not scaled)
+        end_round(r, (settled or not by_age) and not scaled)
         if scaled and clock[ALIVE] == 0:
             ready = coming = seen = 0
             log = note(log, r, 0)

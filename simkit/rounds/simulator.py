@@ -261,7 +261,7 @@ def run_of(r: step.Rounds, log: IntArray, fixed: int | None, most: int) -> Round
     Args:
         r: the state after the last round.
         log: its rows, as `step.note` wrote them.
-        fixed: GPUs rented from time 0 to the last end; None where the log tells.
+        fixed: GPUs rented from time 0 to the last end; None where the log has them.
         most: GPUs that may be rented.
     """
     log, jobs = log[: int(r.clock[step.NOTES])], r.jobs

@@ -170,7 +170,7 @@ def end_round(r: Any, is_lasting: bool) -> None:
     widths, types, restart, row = r.width, r.gpu_type, r.restart, r.row
     first_epoch, group, submit, step = r.first_epoch, r.group, r.submit, r.interval
     now, alive, arrived, changed = clock[NOW], clock[ALIVE], clock[ARRIVED], False
-    due = submit[arrived] if arrived < submit.size else -1  # -1: nobody is to come
+    due = submit[arrived] if arrived < submit.size else -1  # -1: no more jobs come
     for i in range(alive):
         job, width = running[i], widths[i]
         starts = width != table[job, WIDTH] or restart[i] != 0

@@ -1,4 +1,4 @@
-"""What tells the policies of shared GPUs apart: charges, score and quotas."""
+"""How the policies of shared GPUs differ: charges, score and quotas."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_kernel as kernel
+from gpuplan.simkit.spot.checkpoints import kept_of
 from gpuplan.simkit.spot.place import grown_by
 from gpuplan.simkit.spot.pool import MILLI
 from gpuplan.simkit.spot.tasks import NODE_MASK, POD_MILLI, RESTART, SIZE, START
@@ -24,10 +25,10 @@ def gang_fits_with_evictions(pool: Any, g: int, size: int, pods: int) -> bool:
 
 
 @kernel
-def waste_of(tasks: Any, task: int, now: int, checkpoint_s: int) -> int:
+def waste_of(tasks: Any, task: int, now: int, rules: Any, milestones: Any) -> int:
     """Return milli-GPU seconds since the last checkpoint of a run, or since its start."""
     useful = now - tasks[START, task] - tasks[RESTART, task]
-    kept = useful // checkpoint_s * checkpoint_s if useful > 0 else 0
+    kept = kept_of(tasks, task, useful, rules, milestones) if useful > 0 else 0
     since = useful - kept if kept else now - tasks[START, task]
     lost: int = tasks[SIZE, task] * since
     return lost
@@ -59,7 +60,7 @@ def choose_victims(
     """Choose the node for one HP pod and the spot tasks it evicts there.
 
     Every task of a node is a victim at first; in the order of the policy each is spared while the
-    pod still fits.
+    pod still fits. Random victims are evicted one after the other until it fits.
 
     Args:
         pool: `gpuplan.simkit.spot.pool.Pool`.
@@ -122,7 +123,7 @@ def choose_victims(
                     keys[known] += _bits(tasks, pool.pods[node, at], scratch) * _share(tasks, task)
             for at in range(here):
                 if rules.victims == BY_GFS:
-                    keys[at] = -waste_of(tasks, owner[at], now, rules.checkpoint_s)
+                    keys[at] = -waste_of(tasks, owner[at], now, rules, scratch.milestones)
                 elif rules.victims in (LATEST, LOWEST):
                     keys[at] = tasks[START, owner[at]]
                 elif rules.victims == RANDOM:
@@ -136,13 +137,16 @@ def choose_victims(
                     order[place] = order[place - 1]
                     place -= 1
                 order[place] = at
+            one_by_one = rules.victims == RANDOM
             for card in range(size):
-                free[card] = MILLI - pool.hard[begin + card]
-            idle = pool.clear[node]
+                card_at = begin + card
+                free[card] = pool.free[card_at] if one_by_one else MILLI - pool.hard[card_at]
+            idle = pool.idle[node] if one_by_one else pool.clear[node]
             count = here
             for at in range(here):
                 task = owner[order[at]]
-                idle = _take(pool, tasks, task_of, node, task, free, idle, 1, scratch)
+                if not one_by_one:
+                    idle = _take(pool, tasks, task_of, node, task, free, idle, 1, scratch)
                 fits = idle >= cards
                 if not cards:
                     fits = False
@@ -160,7 +164,7 @@ def choose_victims(
                 waste = 0
                 for at in range(here):
                     if not spared[at]:
-                        waste += waste_of(tasks, owner[at], now, rules.checkpoint_s)
+                        waste += waste_of(tasks, owner[at], now, rules, scratch.milestones)
                 first = (evicted + count) / (finished + evicted + count)
                 first += rules.beta * waste / (capacity * lasted)
         elif rules.victims == LATEST:

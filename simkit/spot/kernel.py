@@ -161,7 +161,7 @@ def replay(
         while arrived < n and tasks[SUBMIT, arrived] == now:
             wait(tasks, arrived, now, queue, records, count)
             arrived += 1
-        _cool(pool, records, count, now)
+        _cool(pool, records, count, now, rules.heat_limit)
         if now == tick:
             eta = _update(tasks, pool, queue, lendable, rules, records, count, now, eta)
             tick += rules.tick_s
@@ -176,13 +176,13 @@ def replay(
 
 
 @kernel
-def _cool(pool: Any, records: Any, count: Any, now: int) -> None:
+def _cool(pool: Any, records: Any, count: Any, now: int, limit: int) -> None:
     """Forget evictions that are an hour, and a day, ago."""
     while count[HOT_HOUR] < count[HOT_TO] and records.hot[0, count[HOT_HOUR]] <= now - HOUR:
-        add_heat(pool, records.hot[1, count[HOT_HOUR]], 0, -1)
+        add_heat(pool, records.hot[1, count[HOT_HOUR]], 0, -1, limit)
         count[HOT_HOUR] += 1
     while count[HOT_FROM] < count[HOT_HOUR] and records.hot[0, count[HOT_FROM]] <= now - DAY:
-        add_heat(pool, records.hot[1, count[HOT_FROM]], 1, -1)
+        add_heat(pool, records.hot[1, count[HOT_FROM]], 1, -1, limit)
         count[HOT_FROM] += 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 PLACEMENTS = ("gfs", "packing", "apart", "fragmentation", "lowest")
@@ -27,6 +28,8 @@ class SpotScheduler:
         placement: one of `PLACEMENTS`.
         victims: one of `VICTIMS`.
         avoids_heat: whether spot pods of whole GPUs skip nodes with many recent evictions.
+        heat_limit: heat from which they skip a node; an eviction counts 96 for an hour, and 1 for
+            24 hours. 504 is where 0.01 x 3^(heat / 120) reaches 1 (GFS, section 3.4).
         quota: one of `QUOTAS`: no limit for spot, one from a forecast of HP demand, or
             ``quota_share`` of the pool.
         quota_share: 0 to 1.
@@ -39,10 +42,14 @@ class SpotScheduler:
         guarantee_h: hours for which a spot run is guaranteed.
         aggregate: whether the bound is that of the pool's demand, or the sum of all
             organizations' bounds.
+        eta_falls_above: eta falls where the eviction rate exceeds this many times its target.
+        eta_rises_below: eta may rise where it is below this many times its target.
         eta_min, eta_max: limits of eta.
         longest_wait_s: spot waits above this raise eta.
         beta: weight of waste against the eviction rate (Eq. 19).
         checkpoint_s: useful run time between checkpoints of a spot run.
+        milestones, milestones_s: parts of a task's duration, and seconds of its work, at which
+            checkpoints are taken instead.
         grace_s: how long a victim works on after its eviction is decided.
         restart_s, restart_gang_s: start-up of a run after an eviction, up to 8 GPUs and above.
         tick_s: time between updates of the quota.
@@ -52,6 +59,7 @@ class SpotScheduler:
     placement: str = "gfs"
     victims: str = "gfs"
     avoids_heat: bool = True
+    heat_limit: int = 504
     quota: str = "forecast"
     quota_share: float = 0.25
     blocking: bool = False
@@ -61,11 +69,15 @@ class SpotScheduler:
     eviction_target: float | None = None
     guarantee_h: int = 1
     aggregate: str = "pool"
+    eta_falls_above: float = 1.5
+    eta_rises_below: float = 0.5
     eta_min: float = 0.05
     eta_max: float = 2.0
     longest_wait_s: int = 3600
     beta: float = 0.5
     checkpoint_s: int = 3600
+    milestones: tuple[float, ...] = ()
+    milestones_s: tuple[float, ...] = ()
     grace_s: int = 30
     restart_s: int = 40
     restart_gang_s: int = 60
@@ -87,6 +99,9 @@ class SpotScheduler:
             ("quota_share", 0.0, 1.0),
             ("p", 0.5, 0.9999),
             ("guarantee_h", 1, 168),
+            ("heat_limit", 1, 10**9),
+            ("eta_falls_above", 1.0, 1e6),
+            ("eta_rises_below", 0.0, 1.0),
             ("eta_min", 0.0, self.eta_max),
             ("eta_max", self.eta_min, 100.0),
             ("longest_wait_s", 0, 10**9),
@@ -104,6 +119,14 @@ class SpotScheduler:
             raise ValueError(
                 f"eviction_target must be above 0 and at most 1, got {self.eviction_target!r}"
             )
+        for name, low, high in (("milestones", 1e-6, 0.999999), ("milestones_s", 1.0, 1e9)):
+            values = getattr(self, name)
+            ascends = all(one < other for one, other in pairwise(values))
+            if not (ascends and all(low <= one <= high for one in values)):
+                raise ValueError(
+                    f"{name} must ascend from {low:g} to {high:g} at most, got "
+                    f"{'/'.join(f'{one:g}' for one in values)}"
+                )
 
 
 GFS = SpotScheduler()
@@ -139,12 +162,15 @@ class Rules(NamedTuple):
     placement: int
     victims: int
     avoids_heat: bool
+    heat_limit: int
     quota: int
     blocking: bool
     leases: bool
     steers: bool
     target: float
     guarantee_s: int
+    falls_above: float
+    rises_below: float
     eta_min: float
     eta_max: float
     longest_wait_s: int
@@ -168,12 +194,15 @@ class Rules(NamedTuple):
             placement=PLACEMENTS.index(scheduler.placement),
             victims=VICTIMS.index(scheduler.victims),
             avoids_heat=scheduler.avoids_heat,
+            heat_limit=scheduler.heat_limit,
             quota=QUOTAS.index(scheduler.quota),
             blocking=scheduler.blocking,
             leases=scheduler.leases,
             steers=scheduler.eta_rule != "fixed",
             target=target,
             guarantee_s=3600 * scheduler.guarantee_h,
+            falls_above=scheduler.eta_falls_above,
+            rises_below=scheduler.eta_rises_below,
             eta_min=scheduler.eta_min,
             eta_max=scheduler.eta_max,
             longest_wait_s=scheduler.longest_wait_s,

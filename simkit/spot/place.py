@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_kernel as kernel
-from gpuplan.simkit.spot.pool import HOT, HOT_NODES, HP, MILLI, SPOT, pick_cards
+from gpuplan.simkit.spot.pool import HOT_NODES, HP, MILLI, SPOT, pick_cards
 
 BY_GFS, BY_PACKING, BY_KIND, BY_FRAGMENTATION, BY_NUMBER = range(5)  # as in `PLACEMENTS`
 
@@ -28,7 +28,7 @@ def pods_that_fit(pool: Any, hp: bool, g: int, size: int, pods: int, rules: Any)
     idle, held, heat, pods_in = pool.idle, pool.held, pool.node_heat, pool.pods_in
     free, first = pool.free, pool.first
     for node in range(idle.size):
-        if (apart and held[HP, node] > 0) or (cool and heat[node] >= HOT):
+        if (apart and held[HP, node] > 0) or (cool and heat[node] >= rules.heat_limit):
             continue
         if whole:
             found += pods_in[idle[node], size]
@@ -76,7 +76,7 @@ def best_node(pool: Any, hp: bool, g: int, rules: Any, weights: Any, growth: Any
             if left > MILLI:
                 continue
             shared, left = (1, -left) if left < MILLI else (0, 0)
-        if avoids_heat and heat[node] >= HOT:
+        if avoids_heat and heat[node] >= rules.heat_limit:
             continue
         if placement == BY_KIND:
             if not hp and held[HP, node] > 0:
@@ -107,11 +107,11 @@ def best_node(pool: Any, hp: bool, g: int, rules: Any, weights: Any, growth: Any
             elif part[own, node] != best_part:
                 if part[own, node] < best_part:
                     continue
-            elif (min(heat[node], HOT) if hp else -heat[node]) <= best_heat:
+            elif (min(heat[node], rules.heat_limit) if hp else -heat[node]) <= best_heat:
                 continue
         best, best_calm, best_shared, best_left = node, calm, shared, left
         best_packing, best_part = packing[node], part[own, node]
-        best_heat = min(heat[node], HOT) if hp else -heat[node]
+        best_heat = min(heat[node], rules.heat_limit) if hp else -heat[node]
     return best
 
 

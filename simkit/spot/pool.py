@@ -23,8 +23,6 @@ HP, SPOT, BLOCKED = range(3)
 
 FREE_MILLI, SPOT_MILLI, HOT_NODES, CHANGES = range(4)  # entries of `Pool.totals`
 
-HOT = 504
-"""Heat from which a node takes no spot pods of whole GPUs (GFS, section 3.4; docs/gfs.md)."""
 PER_HOUR_EVENT = 96  # heat of an eviction within the past hour; one within 24 hours counts 1
 
 
@@ -187,13 +185,16 @@ def unlist_pod(pool: Any, node: int, pod: int) -> None:
 
 
 @kernel
-def add_heat(pool: Any, node: int, hours: int, change: int) -> None:
-    """Count an eviction on a node, or no longer; ``hours`` is 0 for the past hour, 1 for 24."""
+def add_heat(pool: Any, node: int, hours: int, change: int, limit: int) -> None:
+    """Count an eviction on a node, or no longer; ``hours`` is 0 for the past hour, 1 for 24.
+
+    Nodes of at least ``limit`` heat are hot.
+    """
     before = pool.node_heat[node]
     pool.heat[hours, node] += change
     after = PER_HOUR_EVENT * pool.heat[0, node] + pool.heat[1, node]
     pool.node_heat[node] = after
-    pool.totals[HOT_NODES] += int(after >= HOT) - int(before >= HOT)
+    pool.totals[HOT_NODES] += int(after >= limit) - int(before >= limit)
     pool.totals[CHANGES] += 1
 
 

@@ -43,10 +43,10 @@ def next_eta(eta: float, rate: float, longest: int, rules: Any) -> float:
     """Return eta after a tick at which the eviction rate and the longest wait were these."""
     q = rules.target
     if rules.steers:
-        if rate > 1.5 * q:
+        if rate > rules.falls_above * q:
             eta *= q / rate
-        elif rate < 0.5 * q and longest > rules.longest_wait_s:
-            eta *= 1.5 - rate / q
+        elif rate < rules.rises_below * q and longest > rules.longest_wait_s:
+            eta *= 1.0 + rules.rises_below - rate / q  # 1 at the threshold
         eta = min(max(eta, rules.eta_min), rules.eta_max)
     return eta
 

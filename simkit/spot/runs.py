@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuplan.simkit.heap import insert
 from gpuplan.simkit.jit import borrowing_kernel as kernel
+from gpuplan.simkit.spot.checkpoints import kept_of
 from gpuplan.simkit.spot.pool import (
     CHANGES,
     HP,
@@ -146,7 +147,7 @@ def end_run(
         return
     lasted = now - tasks[START, task]
     done = max(0, lasted - tasks[RESTART, task])
-    kept = done if why == LEASE_ENDED else done // rules.checkpoint_s * rules.checkpoint_s
+    kept = done if why == LEASE_ENDED else kept_of(tasks, task, done, rules, scratch.milestones)
     tasks[WASTED, task] += tasks[SIZE, task] * (done - kept + min(tasks[RESTART, task], lasted))
     tasks[SAVED, task] += kept
     wait(tasks, task, now, queue, records, count)
@@ -163,8 +164,8 @@ def end_run(
                 records.hot[0, count[HOT_TO]] = now
                 records.hot[1, count[HOT_TO]] = node
                 count[HOT_TO] += 1
-                add_heat(pool, node, 0, 1)
-                add_heat(pool, node, 1, 1)
+                add_heat(pool, node, 0, 1, rules.heat_limit)
+                add_heat(pool, node, 1, 1, rules.heat_limit)
 
 
 @kernel

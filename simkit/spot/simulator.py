@@ -175,7 +175,10 @@ def simulate_spot(
         tasks[table.BUCKET] = bucket
         tasks[table.FIRST_START] = tasks[table.FINISH] = tasks[table.STOP] = -1
         tasks[table.STATE] = -1
-        scratch = table.Scratch.of(pods, int(cards.max()), pool.pods.shape[1], rules.seed)
+        milestones = (*scheduler.milestones, *scheduler.milestones_s)
+        scratch = table.Scratch.of(
+            pods, int(cards.max()), pool.pods.shape[1], rules.seed, milestones
+        )
         records = table.Records.of(most, nodes, ticks)
         count = np.zeros(COUNTERS, np.int64)
         done = replay(

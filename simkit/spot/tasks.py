@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ class Scratch(NamedTuple):
         places: node and mask of the cards of each pod, shape (2, pods).
         free, owner, order, keys, spared, victims: for one node.
         random: state of the generator, shape (1,).
+        milestones: checkpoints of every task, below 1 parts of its duration, else seconds of its
+            work; empty where checkpoints are regular. Here, as small functions take the rules.
     """
 
     places: Any
@@ -42,9 +45,12 @@ class Scratch(NamedTuple):
     spared: Any
     victims: Any
     random: Any
+    milestones: Any
 
     @classmethod
-    def of(cls, pods: int, cards: int, per_node: int, seed: int) -> Scratch:
+    def of(
+        cls, pods: int, cards: int, per_node: int, seed: int, milestones: Sequence[float]
+    ) -> Scratch:
         """Return empty space for nodes of at most ``cards`` cards and ``per_node`` spot pods."""
         return cls(
             places=np.full((2, pods), -1, np.int64),
@@ -55,6 +61,7 @@ class Scratch(NamedTuple):
             spared=np.zeros(per_node, np.bool_),
             victims=np.zeros(per_node, np.int64),
             random=np.array([seed], np.int64),
+            milestones=np.array(milestones, np.float64),
         )
 
 

@@ -27,6 +27,7 @@ from gpuplan.simkit.twin.profile import (
     start_steps,
     take,
 )
+from gpuplan.simkit.twin.refusals import CANCELLED
 from gpuplan.simkit.twin.state import (
     GONE,
     IDLE_BITS,
@@ -41,7 +42,6 @@ from gpuplan.simkit.twin.state import (
     sort_first,
     start_key,
 )
-from gpuplan.simkit.twin.tables import CANCELLED
 
 NONE, EASY, CONSERVATIVE, SLURM = range(4)
 
@@ -147,9 +147,9 @@ def build_node(state: Any, profile: Any, node: int, now: int, step: int) -> None
 def _search_now(
     state: Any, site: Any, profile: Any, known: Any, shape: int, limit: int, now: int, step: int
 ) -> bool:
-    """Return whether a shape finds room now, and mark the nodes that have some.
+    """Return whether a shape fits now, and mark the nodes with enough free GPUs.
 
-    A node without a reservation in this pass frees more and more GPUs, so that its idle ones tell.
+    A node without a reservation in this pass only frees more GPUs, so its idle ones suffice.
     """
     line, need, gpus = site.shape_class[shape], site.shape_nodes[shape], site.shape_gpus[shape]
     low, high = site.class_first[line], site.class_first[line + 1]

@@ -16,6 +16,7 @@ from gpuplan.simkit.twin.backfill import NONE, SLURM, Searches, new_searches, pl
 from gpuplan.simkit.twin.limits import is_blocked
 from gpuplan.simkit.twin.priority import enqueue, set_priority, tick
 from gpuplan.simkit.twin.profile import FAR, FreeProfile, new_profile
+from gpuplan.simkit.twin.refusals import CANCELLED, UNSTARTED
 from gpuplan.simkit.twin.shares import set_factors
 from gpuplan.simkit.twin.state import (
     COMING,
@@ -36,7 +37,6 @@ from gpuplan.simkit.twin.state import (
     start_key,
     window_allows,
 )
-from gpuplan.simkit.twin.tables import CANCELLED, UNSTARTED
 
 MOST_IDLE_TICKS = 1000  # ticks with waiting jobs and nothing else to come; then they never start
 

@@ -82,8 +82,8 @@ class Associations:
 def associations(given: Iterable[SiteAssociation], used: Iterable[tuple[str, str]]) -> Associations:
     """Return the associations given and those that jobs use, with every account they need.
 
-    An account nobody describes lies under the root with one share, and so does a user nobody
-    describes in their account. An account that would be its own ancestor lies under the root.
+    An account without a description lies under the root with one share, and so does a user
+    without one in their account. An account that would be its own ancestor lies under the root.
     """
     known: dict[tuple[str, str], SiteAssociation] = {}
     rows = list(given)

@@ -9,8 +9,9 @@ import numpy as np
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.kernel import replay
+from gpuplan.simkit.twin.refusals import REASONS
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
-from gpuplan.simkit.twin.tables import REASONS, kernel_input
+from gpuplan.simkit.twin.tables import kernel_input
 
 NOT_STARTED = -1
 LAST_SECOND = 1 << 56  # a unit may be a microsecond

@@ -87,7 +87,7 @@ class SiteAssociation:
 
 @dataclass(frozen=True, slots=True)
 class SiteNodeEvent:
-    """A time in which a node takes no new job; ``announced`` None: nobody knows before."""
+    """A time in which a node takes no new job; ``announced`` None: not known before."""
 
     node: str
     start: int

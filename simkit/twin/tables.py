@@ -13,19 +13,11 @@ import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
+from gpuplan.simkit.twin.refusals import NO_LIMIT, limit_value, refusals
 from gpuplan.simkit.twin.shares import CLASSIC, TREE, Associations, ShareTree, associations
 from gpuplan.simkit.twin.site import BACKFILLS, PLACEMENTS, SchedulerConfig, SiteCluster
 
-NO_LIMIT = 1 << 60
-MOST_DOMINATED = 1500  # shapes up to which a failure of one is told to all larger ones
-
-REASONS = (
-    "", "PartitionTimeLimit", "PartitionNodeLimit", "QOSMaxGRESPerJob",
-    "QOSMaxWallDurationPerJobLimit", "shape", "QOSGrpGRES", "QOSGrpJobsLimit", "QOSMaxGRESPerUser",
-    "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit", "AssocGrpGRES", "cancelled", "never",
-)  # fmt: skip
-"""Why a job never started, by code."""
-CANCELLED, UNSTARTED = REASONS.index("cancelled"), REASONS.index("never")
+MOST_DOMINATED = 1500  # shapes up to which a failure of one also marks all larger ones
 
 
 class JobTable(NamedTuple):
@@ -179,7 +171,10 @@ def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> 
         jobs.ready, jobs.nodes, jobs.gpus, jobs.limit, jobs.runtime, jobs.cancel, jobs.pinned,
         jobs.billing, tie.astype(np.int64), part, line, shape, jobs.user, assoc, qos, part_qos,
         limited, tier[part] if n else part, _base(site, jobs, config, part, qos),
-        _refused(site, jobs, config, tables, limits, qos, part_qos, assoc, known),
+        refusals(
+            site, jobs, config, tables.site, limits, part, shape, tables.class_gpus, qos, part_qos,
+            assoc, known,
+        ),
     )  # fmt: skip
     return KernelInput(table, tables.site, limits, tree, _rules(config), order, known)
 
@@ -280,10 +275,6 @@ def _larger(triples: IntArray) -> tuple[IntArray, IntArray]:
     )
 
 
-def _limit(value: int | None) -> int:
-    return NO_LIMIT if value is None else value
-
-
 def _limit_tables(
     site: SiteCluster, jobs: SiteJobs, known: Associations, assoc: IntArray
 ) -> tuple[LimitTable, IntArray, IntArray, IntArray]:
@@ -296,7 +287,7 @@ def _limit_tables(
     count, users, nodes = len(site.qos), len(jobs.users), len(known.rows) + 1
 
     def column(name: str) -> IntArray:
-        return np.array([_limit(getattr(q, name)) for q in site.qos], np.int64)
+        return np.array([limit_value(getattr(q, name)) for q in site.qos], np.int64)
 
     rows, of_job = known.rows, part_qos[jobs.partition]
     limited = np.zeros(own.size, np.int64)
@@ -306,8 +297,9 @@ def _limit_tables(
     kinds = int(limited.max(initial=0)) + 1
     table = LimitTable(
         column("grp_gpus"), column("grp_jobs"), column("user_gpus"), column("user_jobs"),
-        np.array([NO_LIMIT, *(_limit(r.grp_gpus) for r in rows)], np.int64),
-        np.array([NO_LIMIT, *(_limit(r.max_jobs) if r.user else NO_LIMIT for r in rows)], np.int64),
+        np.array([NO_LIMIT, *(limit_value(r.grp_gpus) for r in rows)], np.int64),
+        np.array([NO_LIMIT, *(limit_value(r.max_jobs) if r.user else NO_LIMIT for r in rows)],
+                 np.int64),
         np.zeros(count, np.int64), np.zeros(count, np.int64),
         np.zeros((count, users), np.int64), np.zeros((count, users), np.int64),
         np.zeros(nodes, np.int64), np.zeros(nodes, np.int64),
@@ -336,76 +328,14 @@ def _base(
     return base
 
 
-def _refused(
-    site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig, tables: _Tables,
-    limits: LimitTable, qos: IntArray, part_qos: IntArray, assoc: IntArray, known: Associations,
-) -> IntArray:  # fmt: skip
-    """Return why a job can never start, by code of `REASONS`; 0 where it can."""
-    n, gpus, part = jobs.id.size, jobs.total_gpus, tables.part
-    found = np.zeros(n, np.int64)
-
-    def refuse(reason: str, broken: Any) -> None:
-        found[(found == 0) & broken] = REASONS.index(reason)
-
-    max_time = np.array([_limit(p.max_time) for p in site.partitions], np.int64)
-    max_nodes = np.array([_limit(p.max_nodes) for p in site.partitions], np.int64)
-    refuse("PartitionTimeLimit", jobs.limit > max_time[part])
-    refuse("PartitionNodeLimit", jobs.nodes > max_nodes[part])
-
-    def of(quality: str, which: IntArray) -> IntArray:
-        values = [_limit(getattr(q, quality)) for q in site.qos] + [NO_LIMIT]
-        return np.array(values, np.int64)[which]
-
-    def either(quality: str) -> IntArray:
-        least: IntArray = np.minimum(of(quality, part_qos), of(quality, qos))
-        return least
-
-    if config.limits:
-        refuse("QOSMaxGRESPerJob", gpus > either("job_gpus"))
-        refuse("QOSMaxWallDurationPerJobLimit", jobs.limit > either("max_wall"))
-    site_table = tables.site
-    enough = np.array(
-        [
-            (tables.class_gpus[c] >= g).sum() >= k
-            for c, k, g in zip(
-                site_table.shape_class, site_table.shape_nodes, site_table.shape_gpus, strict=True
-            )
-        ],
-        bool,
-    )
-    if n:
-        refuse("shape", ~enough[tables.shape])
-    if config.limits:
-        refuse("QOSGrpGRES", gpus > either("grp_gpus"))
-        refuse("QOSGrpJobsLimit", either("grp_jobs") == 0)
-        refuse("QOSMaxGRESPerUser", gpus > _first_set(of, "user_gpus", part_qos, qos))
-        refuse("QOSMaxJobsPerUserLimit", _first_set(of, "user_jobs", part_qos, qos) == 0)
-        without = _first_set(of, "user_jobs", part_qos, qos) == NO_LIMIT
-        refuse("AssocMaxJobsLimit", without & (limits.assoc_jobs[assoc] == 0))
-        least = limits.assoc_gpus.copy()
-        for k in range(1, least.size):
-            least[k] = min(least[k], least[known.parent[k]])
-        refuse("AssocGrpGRES", gpus > least[assoc])
-    if n:  # a pinned job starts whatever the rules say, where the nodes could hold it
-        shape = np.where(enough[tables.shape], 0, REASONS.index("shape"))
-        found = np.where(jobs.pinned >= 0, shape, found)
-    return found
-
-
-def _first_set(of: Any, quality: str, part_qos: IntArray, qos: IntArray) -> IntArray:
-    """Return the limit of the partition's QOS where it sets one, else that of the job's."""
-    first = of(quality, part_qos)
-    found: IntArray = np.where(first < NO_LIMIT, first, of(quality, qos))
-    return found
-
-
 def _rules(config: SchedulerConfig) -> RuleTable:
     return RuleTable(
         config.order == "multifactor", BACKFILLS.index(config.backfill), config.limits,
         config.events, PLACEMENTS.index(config.placement), config.queue_depth,
         config.sched_interval, config.bf_interval, config.bf_window, config.bf_max_job_test,
-        _limit(config.bf_max_job_user), _limit(config.bf_max_job_part), config.bf_resolution,
-        config.bf_phase, float(config.w_age), float(config.w_fairshare), config.max_age,
+        limit_value(config.bf_max_job_user), limit_value(config.bf_max_job_part),
+        config.bf_resolution, config.bf_phase,
+        float(config.w_age), float(config.w_fairshare), config.max_age,
         TREE if config.fairshare == "tree" else CLASSIC, float(config.dampening), config.half_life,
         config.calc_period, config.calc_phase,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 from support_allpass_twin import Twin
 
-from gpuplan.simkit.allpass.simulator import overheads_us
+from gpuplan.simkit.allpass.allpass_run import overheads_us
 from gpuplan.simkit.renting.market import NANOS
 from gpuplan.simkit.time import MICROS_PER_HOUR
 

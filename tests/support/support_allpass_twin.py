@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuplan.simkit.allpass.simulator import overheads_us
+from gpuplan.simkit.allpass.allpass_run import overheads_us
 from gpuplan.simkit.renting.market import NANOS, Market
 from gpuplan.simkit.time import FOREVER, to_micros
 

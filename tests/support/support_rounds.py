@@ -28,7 +28,7 @@ def best_widths(cost, gpus):
 def drawn(rng, jobs=12, most=6, classes=None):
     """Jobs with one to three epochs, concave speedups and gaps of minutes.
 
-    Each is a class of its own, unless told, since like jobs can change places at no cost.
+    Each is a class of its own by default, since like jobs can change places at no cost.
     """
     classes = classes or jobs
     epochs = rng.integers(1, 4, classes)

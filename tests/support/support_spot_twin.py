@@ -50,8 +50,17 @@ class Task:
     def useful(self, now):
         return min(self.duration, self.saved + max(0, now - self.start - self.restart))
 
-    def last_checkpoint(self, now, every):
-        kept = max(0, now - self.start - self.restart) // every * every
+    def kept(self, useful, every, milestones):
+        """Return what a checkpoint keeps of the useful seconds of a run: every so often, or at
+        milestones, which are parts of the duration below 1 and seconds from 1 on."""
+        if not milestones:
+            return useful // every * every
+        reached = [math.floor(one * self.duration) if one < 1 else int(one) for one in milestones]
+        reached = [at for at in reached if at <= self.saved + useful]
+        return max([self.saved, *reached]) - self.saved
+
+    def last_checkpoint(self, now, every, milestones):
+        kept = self.kept(max(0, now - self.start - self.restart), every, milestones)
         return self.start + self.restart * (kept > 0) + kept
 
 
@@ -78,6 +87,10 @@ class SpotTwin:
         blocking=False,
         aggregate="sum",
         static_share=0.25,
+        milestones=(),
+        falls_above=1.5,
+        rises_below=0.5,
+        heat_limit=504,
     ):
         self.policy, self.tasks, self.forecast = policy, tasks, forecast
         self.cards = [[MILLI] * count for count in cards]
@@ -85,6 +98,8 @@ class SpotTwin:
         self.eta_rule, self.p, self.eta_min, self.eta_max = eta_rule, p, eta_min, eta_max
         self.theta_s, self.beta, self.horizon_s, self.blocking = theta_s, beta, horizon_s, blocking
         self.aggregate, self.static_share = aggregate, static_share
+        self.milestones, self.heat_limit = milestones, heat_limit
+        self.falls_above, self.rises_below = falls_above, rises_below
         self.gfs = policy.startswith("gfs")
         if policy == "chronus":
             self.grace_s = 0
@@ -165,7 +180,7 @@ class SpotTwin:
             kept = (
                 useful
                 if why == "lease"
-                else task.saved + (useful - task.saved) // self.checkpoint_s * self.checkpoint_s
+                else task.saved + task.kept(useful - task.saved, self.checkpoint_s, self.milestones)
             )
             restart = min(task.restart, now - task.start)
             task.wasted += task.size * (useful - kept + restart)
@@ -197,10 +212,10 @@ class SpotTwin:
         q = self.p if self.eta_rule == "literal" else 1 - self.p
         eta = self.eta
         if self.policy != "gfs-d" and self.eta_rule != "fixed":
-            if e > 1.5 * q:
+            if e > self.falls_above * q:
                 eta *= q / e
-            elif e < 0.5 * q and longest > self.theta_s:
-                eta *= 1.5 - e / q
+            elif e < self.rises_below * q and longest > self.theta_s:
+                eta *= 1 + self.rises_below - e / q
             eta = min(max(eta, self.eta_min), self.eta_max)
         self.eta = eta
         mu, sigma, z = (self.forecast[name] for name in ("mu", "sigma", "z"))
@@ -327,7 +342,12 @@ class SpotTwin:
             for node, cards in enumerate(free):
                 if not self.fits(cards, task.g):
                     continue
-                if self.gfs and not task.hp and task.whole and self.heat(node, now) >= 504:
+                if (
+                    self.gfs
+                    and not task.hp
+                    and task.whole
+                    and self.heat(node, now) >= self.heat_limit
+                ):
                     continue
                 if self.policy == "lyra" and not task.hp and kinds[node][0]:
                     continue
@@ -381,7 +401,7 @@ class SpotTwin:
         if self.policy in ("gfs", "gfs-pool", "gfs-d", "gfs-e"):
             heat = self.heat(node, now)
             own = kinds[node][0 if task.hp else 1] / (size * MILLI)
-            return (*shared, packing, own, min(heat, 504) if task.hp else -heat)
+            return (*shared, packing, own, min(heat, self.heat_limit) if task.hp else -heat)
         if self.policy in ("gfs-s", "yarn-cs", "chronus"):
             return (*shared, packing)
         if self.policy == "lyra":
@@ -413,7 +433,7 @@ class SpotTwin:
 
     # --- Algorithm 2 ---------------------------------------------------------------------------
     def waste(self, task, now):
-        return task.size * (now - task.last_checkpoint(now, self.checkpoint_s))
+        return task.size * (now - task.last_checkpoint(now, self.checkpoint_s, self.milestones))
 
     def place_by_eviction(self, task, now):
         free = [list(node) for node in self.cards]

@@ -118,9 +118,9 @@ def site_jobs(draw, most=14, parts=("p", "q", "r"), nodes=2, gpus=3, plain=False
     for number in range(1, draw(st.integers(1, most)) + 1):
         submit += draw(st.sampled_from([0, 0, 1, 5, 30]))
         run = draw(st.integers(0 if not plain else 1, 60))
-        told = {}
+        fields = {}
         if not plain:
-            told = {
+            fields = {
                 "user": draw(st.sampled_from("uvw")),
                 "account": draw(st.sampled_from(["x1", "x2", "z"])),
                 "qos": draw(st.sampled_from(["normal", "high", "other"])),
@@ -131,12 +131,12 @@ def site_jobs(draw, most=14, parts=("p", "q", "r"), nodes=2, gpus=3, plain=False
             }
             kind = draw(st.sampled_from(["", "", "", "cancel", "pinned"]))
             if kind:
-                told[kind] = submit + draw(st.integers(0, 60))
+                fields[kind] = submit + draw(st.integers(0, 60))
         jobs.append(
             SiteJob(
                 number, submit, draw(st.integers(1, nodes)), draw(st.integers(1, gpus)),
                 max(1, run + draw(st.sampled_from([-20, 0, 0, 10, 100]))), run,
-                partition=draw(st.sampled_from(parts)), **told,
+                partition=draw(st.sampled_from(parts)), **fields,
             )
         )  # fmt: skip
     return jobs

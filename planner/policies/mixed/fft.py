@@ -23,6 +23,12 @@ OWN = {
     "fairness_weight": Setting("number", "weight of what a job was denied of its share"),
     "switch_weight": Setting("number", "weight of the rounds that a change of type takes"),
     "switch_gpu": Setting("flag", "count a switch by the GPUs of the job, with the restart"),
+    "work_unit": Setting(
+        "choice",
+        "unit of work in the cost: fastest (rounds on the fastest type of a job), or given (that "
+        "of --throughputs)",
+        ("fastest", "given"),
+    ),
     "exact": Setting("flag", "solve each round to proven optimality, else within 0.1%"),
 }
 USUAL = {
@@ -30,6 +36,7 @@ USUAL = {
     "fairness_weight": 1.0,
     "switch_weight": 1.0,
     "switch_gpu": False,
+    "work_unit": "fastest",
     "exact": False,
 }
 

@@ -17,6 +17,8 @@ from gpuplan.simkit.arrays import FloatArray, IntArray
 
 BISECTIONS = 30
 CLOSE = 1e-3
+HALF = 0.5
+"""Rounds that a job counts as received before it ran, so that ranks are finite."""
 
 
 def max_min_fractions(weight: FloatArray, width: IntArray, gpus: IntArray) -> FloatArray:
@@ -93,7 +95,8 @@ class GavelRounds:
 
     def __post_init__(self) -> None:
         shape = self.jobs.rate.shape
-        self.share, self.received, self.deficit = (np.zeros(shape) for _ in range(3))
+        self.share, self.deficit = np.zeros(shape), np.zeros(shape)
+        self.received = np.full(shape, HALF)
         self.isolated, self.alone_rate = np.zeros(shape[0]), np.zeros(shape[0])
         self.left = self.jobs.seen_work.copy()
 
@@ -102,7 +105,7 @@ class GavelRounds:
         now = state.number * self.round_s
         self.is_due |= state.has_changed
         if self.is_due and now - self.solved_at >= self.resolve_s:
-            self._restart(state)
+            self._restart(state, (now - self.solved_at) / self.round_s)
             self.share[state.running] = self._fractions(state)
             self.solved_at, self.is_due = now, False
         kind = self._rounded(state)
@@ -110,12 +113,18 @@ class GavelRounds:
         self.received[state.running[runs], kind[runs]] += 1.0
         return kind
 
-    def _restart(self, state: RoundState) -> None:
-        """Count what jobs did not get of their fractions, and begin to count anew."""
+    def _restart(self, state: RoundState, rounds: float) -> None:
+        """Add to deficits what jobs did not get of their fractions, and begin to count anew.
+
+        Args:
+            state: the round.
+            rounds: since the last solution; infinite before the first.
+        """
         running = state.running
-        total = self.received[running].sum(axis=0)
-        self.deficit[running] += self.share[running] * total - self.received[running]
-        self.received[running] = 0.5
+        got = self.received[running] - HALF
+        if np.isfinite(rounds):
+            self.deficit[running] += self.share[running] * rounds - got
+        self.received[running] = HALF
 
     def _fractions(self, state: RoundState) -> FloatArray:
         rate, width, gpus = state.rate, state.width, state.gpus
@@ -184,13 +193,10 @@ class GavelRounds:
         """Return types by how little of its fraction each job received."""
         running, rate, width = state.running, state.rate, state.width
         share, received = self.share[running], self.received[running]
-        total = received.sum(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            part = np.where(total > 0, received / total, 0.0)
-            rank = np.where(part > 0, share / part, share * 1e9)
+        rank = share * received.sum(axis=0) / received
         kind = np.full(running.size, -1, np.int64)
-        able = np.where(rate > 0, rate, np.nan)
-        speed = np.nan_to_num(np.nanmean(able, axis=0)) if running.size else np.zeros(0)
+        able = (rate > 0).sum(axis=0)
+        speed = rate.sum(axis=0) / np.maximum(able, 1)
         for i in np.argsort(-speed, kind="stable").tolist():
             free = int(state.gpus[i])
             order = np.lexsort((-share[:, i], -self.deficit[running, i], -rank[:, i]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
 from gpuplan.planner.policies.allpass_settings import default_settings, idle_of_market
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
@@ -42,11 +42,18 @@ ANY = "GPU"
 
 ROUNDS: dict[str, Setting] = {
     "round_s": Setting("duration", "time between decisions"),
-    "state_gb": Setting("number", "state of a job that moves with it, GB; assumed for every job"),
+    "state_gb": Setting(
+        "number", "state of a job that moves with it, GB; of every job unless --throughputs says it"
+    ),
+    "dataset_gb": Setting(
+        "number", "data that a job fetches before its first start, GB; 0 if it has them by then"
+    ),
     "gbps": Setting("number", "rate at which the state moves, Gb/s"),
     "restart_s": Setting("duration", "pause of any start but the first, on top of the move"),
     "cross_host": Setting(
-        "number", "factor on the rate of a gang on more nodes than it needs, at most 1", at_most=1
+        "number",
+        "factor on the rate of a gang on more nodes than it needs, unless --throughputs says it",
+        at_most=1,
     ),
     "estimate_error": Setting(
         "number", "work that the policy sees is wrong by up to this share, at random", at_most=0.99
@@ -60,6 +67,7 @@ USUAL: dict[str, Any] = {
     **OWNED,
     "round_s": 300.0,
     "state_gb": 2.0,
+    "dataset_gb": 0.0,
     "gbps": 10.0,
     "restart_s": 30.0,
     "cross_host": 0.9,
@@ -136,6 +144,7 @@ def simulate(
         UsageError: settings that no run can have.
     """
     from gpuplan.planner.policies.mixed.mixed_rounds import play
+    from gpuplan.planner.policies.mixed.rated_trace import check_fits, rated_jobs
 
     refuse_choice(given)
     terms = terms_of(values)
@@ -143,8 +152,8 @@ def simulate(
     gpu_types = shape.gpu_types or (ANY,)
     errors, draws = rng.spawn(2)
     cluster = _cluster(shape, values)
-    rated = _rated(jobs, shape, cluster, values, errors)
-    _check_fits(jobs, rated, gpu_types, shape)
+    rated = rated_jobs(jobs, shape, cluster, values, given, errors)
+    check_fits(jobs, rated, gpu_types, shape)
     decided = prepare(rated, cluster, values, draws)
     try:
         found = play(rated, cluster, decided.choose)
@@ -172,7 +181,10 @@ def _simulation(
     bill = bill_of(run, terms, jobs.window_us, shape.gpus)
     hidden = {*OF_PRICES, *RENTED, "cluster", "gpus"}
     plain = {key: value for key, value in values.items() if key not in hidden}
-    state = () if "state_gb" in given else (_state_note(values),)
+    is_known = "state_gb" in given or (
+        jobs.rates is not None and jobs.rates.details is not None and jobs.rates.details.has_states
+    )
+    state = () if is_known else (_state_note(values),)
     return Simulation(
         policy=name,
         settings={k: v for k, v in plain.items() if k in given or k in _known(values)}
@@ -232,7 +244,7 @@ def _cluster(shape: ClusterShape, values: Mapping[str, Any]) -> MixedCluster:
     for name in ("round_s", "gbps", "cross_host"):
         if not 0 < values[name] < float("inf"):
             raise SettingError([name], f"must be above 0, got {values[name]:g}")
-    for name in ("state_gb", "estimate_error", "restart_s"):
+    for name in ("state_gb", "dataset_gb", "estimate_error", "restart_s"):
         if not 0 <= values[name] < float("inf"):
             raise SettingError([name], f"must be at least 0, got {values[name]:g}")
     return MixedCluster(
@@ -242,62 +254,6 @@ def _cluster(shape: ClusterShape, values: Mapping[str, Any]) -> MixedCluster:
         gbps=values["gbps"],
         restart_s=values["restart_s"],
         cross_host=(values["cross_host"], 1.0),
-    )
-
-
-def _rated(
-    jobs: TraceJobs,
-    shape: ClusterShape,
-    cluster: MixedCluster,
-    values: Mapping[str, Any],
-    rng: np.random.Generator,
-) -> RatedJobs:
-    """Return the jobs with work in rounds on the fastest type of the cluster."""
-    from gpuplan.planner.policies.mixed.rated_jobs import RatedJobs
-
-    work = jobs.workload
-    n = work.size
-    if jobs.rates is None and len(shape.pools) > 1:
-        raise SettingError(
-            ["cluster"],
-            f"rates on {', '.join(shape.gpu_types)} are needed, and there are none here",
-            "replay with gpuplan simulate or compare, --throughputs or --gpu-speed",
-        )
-    rate, rounds = np.ones((n, 1)), np.maximum(work.service_us, 1) / MICROS / cluster.round_s
-    if jobs.rates is not None:
-        measured = jobs.rates.on(shape.gpu_types)
-        fastest = measured.max(axis=1)
-        rate = measured / fastest[:, None]
-        rounds = np.maximum(jobs.rates.work / fastest, 1 / MICROS) / cluster.round_s
-    error = values["estimate_error"]
-    return RatedJobs(
-        submit_s=work.submit_us / MICROS,
-        gpus=work.gpus,
-        work=rounds,
-        rate=rate,
-        state_gb=np.full(n, float(values["state_gb"])),
-        is_pipeline=np.zeros(n, bool),
-        estimate=1 + rng.uniform(-error, error, n) if error else None,
-    )
-
-
-def _check_fits(
-    jobs: TraceJobs, rated: RatedJobs, gpu_types: tuple[str, ...], shape: ClusterShape
-) -> None:
-    """Raise `InfeasibleError` where a gang fits on no type of the cluster."""
-    gpus = np.array([pool.gpus for pool in shape.pools])
-    fits = ((rated.rate > 0) & (rated.gpus[:, None] <= gpus)).any(axis=1)
-    if fits.all():
-        return
-    j = int(np.flatnonzero(~fits)[0])
-    able = [name for name, rate in zip(gpu_types, rated.rate[j], strict=True) if rate > 0]
-    many = int((~fits).sum())
-    more = f", and {many - 1:,} other jobs do not fit either" if many > 1 else ""
-    on = f" on {' or '.join(able)}" if shape.gpu_types else ""
-    raise InfeasibleError(
-        f"job {jobs.job_id[j]} needs {rated.gpus[j]} GPUs of one type{on}, and the cluster is "
-        f"{shape}{more}\n  next: a larger --cluster, or leave wide jobs out with --where "
-        f"'num_gpus <= {int(gpus.max())}'"
     )
 
 

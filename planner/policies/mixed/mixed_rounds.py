@@ -198,10 +198,16 @@ class _MixedDriver:
         changes = runs & (last >= 0) & (kind != last)
         again = runs & (last >= 0) & (changes | moved | (now_on < 0))
         copied = (changes | moved) * jobs.state_gb[running] * 8 / self.cluster.gbps
-        pause = np.rint((copied + self.cluster.restart_s) * MICROS).astype(np.int64)
-        pause = np.where(again, pause, 0)
+        wait_s = np.where(again, copied + self.cluster.restart_s, 0.0)
+        if jobs.dataset_gb is not None:
+            first = runs & (last < 0)
+            wait_s[first] = jobs.dataset_gb[running[first]] * 8 / self.cluster.gbps
+        pause = np.rint(wait_s * MICROS).astype(np.int64)
         self._note(view, kind, again, changes, pause)
         factor = np.where(jobs.is_pipeline[running], *self.cluster.cross_host[::-1])
+        if jobs.cross_host is not None:
+            own = jobs.cross_host[running, np.maximum(kind, 0)]
+            factor = np.where(np.isnan(own), factor, own)
         return Allocation(
             width=width,
             gpu_type=np.where(runs, kind, 0),
@@ -261,7 +267,7 @@ class _MixedDriver:
         rows = np.arange(running.size)
         up = changes & (rate[rows, np.maximum(kind, 0)] > rate[rows, last])
         self.upward[running[up]] += 1
-        self.pause_us[running[again]] = pause[again]
+        self.pause_us[running[pause > 0]] = pause[pause > 0]
         spent = np.minimum(self.pause_us[running], int(self.cluster.round_s * MICROS)) * runs
         self.pause_us[running] -= spent
         self.lost_us[running] += spent

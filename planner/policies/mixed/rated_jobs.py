@@ -23,6 +23,9 @@ class RatedJobs:
         state_gb: what a move copies, GB.
         is_pipeline: whether the gang is parallel in a pipeline, which loses nothing across hosts.
         estimate: work that policies see over the true work; None for 1.
+        dataset_gb: what a job fetches before its first start, GB; None for nothing.
+        cross_host: factor on the rate of a gang on more hosts than it needs, NaN for that of the
+            cluster; shape (n, T). None for that of the cluster everywhere.
     """
 
     submit_s: FloatArray
@@ -32,6 +35,8 @@ class RatedJobs:
     state_gb: FloatArray
     is_pipeline: BoolArray
     estimate: FloatArray | None = None
+    dataset_gb: FloatArray | None = None
+    cross_host: FloatArray | None = None
 
     @property
     def seen_work(self) -> FloatArray:

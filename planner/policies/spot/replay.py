@@ -231,7 +231,8 @@ def _ticks(
             own = getattr(one, name)[np.maximum(at, 0)]
             values[name] += np.where(known, own, 0.0) * pool.gpus / run.gpus
         values["waiting"] += np.where(known, one.spot_waiting[np.maximum(at, 0)], 0)
-    return time_s * MICROS - pools.offset_us, values
+    # The first tick may come before the first submission.
+    return np.maximum(time_s * MICROS - pools.offset_us, 0), values
 
 
 def _timeline(pools: SpotPools, found: Sequence[SpotRun], run: LentRun) -> pl.DataFrame:

@@ -71,14 +71,36 @@ OF_QUOTA: dict[str, Setting] = {
         at_most=1,
         unlimited=True,
     ),
+    "eta_falls_above": Setting(
+        "number", "the quota falls above this many times the target of evictions", at_most=1e6
+    ),
+    "eta_rises_below": Setting(
+        "number", "the quota may rise below this many times the target of evictions", at_most=1
+    ),
     "eta_min": Setting("number", "least factor of the quota", at_most=100),
     "eta_max": Setting("number", "greatest factor of the quota", at_most=100),
     "longest_wait_s": Setting("duration", "spot waits above this raise the quota"),
 }
+STEERED = (
+    "eviction_target",
+    "longest_wait_s",
+    *(name for name in OF_QUOTA if name.startswith("eta_")),
+)
+"""Settings of a quota that follows evictions."""
+
 OF_ALL: dict[str, Setting] = {
     "guarantee_h": Setting("count", "hours for which a spot run is guaranteed", at_most=24),
     "blocking": Setting("flag", "whether a job that does not fit holds up those behind it"),
     "checkpoint_every_s": Setting("duration", "run time between checkpoints of a spot job"),
+    "milestones": Setting(
+        "numbers",
+        "parts of a spot job's run time at which it saves a checkpoint, in place of "
+        "checkpoint_every_s; such as 0.25/0.5/0.75",
+        optional=True,
+    ),
+    "milestones_s": Setting(
+        "durations", "the same in seconds of its work, such as 30m/2h", optional=True
+    ),
     "grace_s": Setting("duration", "how long an evicted job works on"),
     "restart_s": Setting("duration", "start-up after an eviction, up to 8 GPUs"),
     "restart_gang_s": Setting("duration", "start-up after an eviction above 8 GPUs"),
@@ -110,11 +132,17 @@ def settings_of(policy: str) -> dict[str, Setting]:
     if usual.quota == "forecast":
         own = {**OF_QUOTA, **own}
         if policy == "gfs-d":
-            del own["eta_rule"], own["eviction_target"]
+            own = {name: one for name, one in own.items() if name not in STEERED}
     elif usual.quota == "share":
         own = {"quota_share": Setting("number", "share of the GPUs", at_most=1), **own}
     if usual.victims == "gfs":
         own["beta"] = Setting("number", "weight of wasted work against the eviction rate")
+    if usual.avoids_heat:
+        own["heat_limit"] = Setting(
+            "count",
+            "heat from which a node takes no spot pods of whole GPUs; an eviction there counts 96 "
+            "for an hour and 1 for a day",
+        )
     if usual.leases:
         del own["grace_s"]
     size = {name: SHARED[name] for name in SIZES}
@@ -125,6 +153,7 @@ def defaults_of(policy: str) -> dict[str, Any]:
     """Return the value of every setting of a policy where it is not set."""
     usual = scheduler_of(policy)
     of_kernel = {one.name: getattr(usual, one.name) for one in fields(SpotScheduler)}
+    of_kernel = {name: None if value == () else value for name, value in of_kernel.items()}
     known = {
         **default_settings(),
         **USUAL,
@@ -150,6 +179,8 @@ def scheduler_with(policy: str, values: Mapping[str, Any]) -> SpotScheduler:
         if name not in settings_of(policy):
             continue
         value = values[name]
+        if value is None and getattr(usual, one.name) == ():
+            value = ()
         given[one.name] = round(value) if isinstance(getattr(usual, one.name), int) else value
         if isinstance(getattr(usual, one.name), bool):
             given[one.name] = bool(value)

@@ -1,16 +1,37 @@
-"""What becomes of a job when the marketplace takes back one of its workers."""
+"""Gangs of jobs on workers: they start, end, and stop where a worker is taken back."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gpuplan.simkit.allpass.buffers import AWAY, CHAIN, FINISH, LEFT_US, LOST, SINCE, STATE
-from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.renting.pool import BUSY, NEXT, list_idle
+from gpuplan.simkit.jit import borrowing_kernel, kernel
+from gpuplan.simkit.renting.pool import BUSY, JOB, LISTED_UP, NEXT, list_idle, take_idle
 
 
 class NeverDone(ValueError):
     """The marketplace keeps taking workers back before any job makes progress."""
+
+
+@borrowing_kernel
+def start_gang(workers: Any, job: int, gpus: int, run: int, cheapest: Any) -> int:
+    """Put a job on the cheapest idle workers; return the first, which leads to the others."""
+    chain = -1
+    for _ in range(gpus):
+        worker = take_idle(workers, cheapest, LISTED_UP)
+        workers[BUSY, worker] += run
+        workers[JOB, worker], workers[NEXT, worker] = job, chain
+        chain = worker
+    return chain
+
+
+@borrowing_kernel
+def end_gang(workers: Any, first: int, cheapest: Any, most_expensive: Any) -> None:
+    """List the workers of a job that has ended as idle."""
+    worker = first
+    while worker >= 0:
+        list_idle(workers, worker, cheapest, most_expensive)
+        worker = workers[NEXT, worker]
 
 
 @kernel

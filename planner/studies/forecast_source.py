@@ -1,0 +1,145 @@
+"""The demand that a forecast starts from: a trace or a table, up to the hour it is issued."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.files import sha256_of
+from gpuplan.analysis.forecast.demand import DemandSeries, demand_of_jobs, time_of_hour
+from gpuplan.analysis.forecast.series_file import is_series, read_series
+from gpuplan.analysis.gpu_names import is_known_gpu
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.input_files import InputFile, trace_input
+from gpuplan.analysis.time_units import HOUR_US
+from gpuplan.analysis.words import counted
+from gpuplan.planner.studies.forecast_request import ALL, ForecastRequest
+from gpuplan.simkit.time import to_micros
+
+MOST_SERIES = 100
+OF_JOBS = ("user", "job_class")
+COLUMNS = ("submit_time", "duration_s", "num_gpus", "state", "priority")
+
+
+@dataclass(frozen=True, slots=True)
+class DemandSource:
+    """Demand as read, up to the hour at which the forecast is issued."""
+
+    demand: DemandSeries
+    peak_gpus: float
+    are_pools: bool
+    input: InputFile
+    notes: tuple[str, ...]
+
+
+def demand_source(request: ForecastRequest) -> DemandSource:
+    """Return the demand of a trace or a table.
+
+    Raises:
+        InputError: the source cannot be used.
+        UsageError: a time outside of it, or options that it has no use for.
+    """
+    return _from_series(request) if is_series(request.source) else _from_trace(request)
+
+
+def _from_series(request: ForecastRequest) -> DemandSource:
+    demand = read_series(request.source)
+    if request.by in OF_JOBS:
+        raise UsageError(
+            f"--by {request.by}: {request.source} is a table of demand; its columns are the series"
+        )
+    wrong = [name for name, value in request.jobs.parameters().items() if value not in (None, 1, 0)]
+    if wrong:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
+        raise UsageError(f"{options}: {request.source} is a table of demand and has no jobs")
+    rows = demand.hours
+    end = demand.first_hour + demand.hours
+    hour = end if request.at is None else _hour_of(request.at, demand.has_calendar)
+    if not demand.first_hour < hour <= end:
+        raise _outside(request, demand.first_hour, end, demand.has_calendar)
+    demand = demand.before(hour)
+    return DemandSource(
+        demand,
+        float(demand.gpus.sum(axis=0).max()),
+        request.by == "gpu_type"
+        or (request.by == "group" and all(map(is_known_gpu, demand.names))),
+        InputFile(str(request.source), sha256_of(request.source), rows),
+        (),
+    )
+
+
+def _from_trace(request: ForecastRequest) -> DemandSource:
+    by = () if request.by == ALL else (request.by,)
+    trace = read_trace(request.source, request.jobs, columns=(*COLUMNS, *by))
+    jobs, notes = trace.jobs, list(trace.notes)
+    is_spot = (jobs["priority"] == "spot").fill_null(False)
+    timeless = jobs["duration_s"].is_null()
+    kept = ~is_spot & ~timeless & (jobs["num_gpus"] > 0)
+    if is_spot.any():
+        notes.append(
+            f"{counted(int(is_spot.sum()), 'spot job')} left out: the forecast is of the others"
+        )
+    if (timeless & ~is_spot).any():
+        count = int((timeless & ~is_spot).sum())
+        notes.append(f"{counted(count, 'job')} left out without a duration")
+    if not kept.any():
+        raise InputError(
+            request.source,
+            "every job is spot, or has no GPUs or no duration",
+            expected="jobs of high priority",
+            hint="check --where and --spot",
+        )
+    last = jobs["submit_time"].dt.epoch("us").max()
+    jobs = jobs.filter(kept)
+    submit = jobs["submit_time"].dt.epoch("us").to_numpy()
+    duration = to_micros(np.minimum(jobs["duration_s"].to_numpy(), 1e9))
+    gpus = jobs["num_gpus"].to_numpy()
+    has_calendar = not trace.provenance.relative_time
+    assert isinstance(last, int)
+    first, end = int(submit[0] // HOUR_US), last // HOUR_US
+    hour = end if request.at is None else _hour_of(request.at, has_calendar)
+    if request.at is not None and not first < hour <= end + 1:
+        raise _outside(request, first, end + 1, has_calendar)
+    names = pl.repeat(ALL, jobs.height, eager=True) if request.by == ALL else jobs[request.by]
+    if names.null_count() == len(names):
+        notes.append(f"no job has a {request.by}: all make one series")
+        names = pl.repeat(ALL, jobs.height, eager=True)
+    if hour <= first:
+        demand = DemandSeries((ALL,), np.zeros((1, 0)), first, has_calendar)
+        return DemandSource(demand, 0.0, False, trace_input(trace), tuple(notes))
+
+    def demanded(names: pl.Series) -> DemandSeries:
+        return demand_of_jobs(
+            submit, duration, gpus, names,
+            has_calendar=has_calendar, until_hour=hour, most=MOST_SERIES,
+        )  # fmt: skip
+
+    together = demanded(pl.repeat(ALL, jobs.height, eager=True))
+    return DemandSource(
+        demanded(names),
+        float(together.gpus.max()),
+        request.by == "gpu_type",
+        trace_input(trace),
+        tuple(notes),
+    )
+
+
+def _hour_of(at: datetime | int, has_calendar: bool) -> int:
+    """Return the number of an hour. Raises `UsageError` where the source counts otherwise."""
+    if isinstance(at, int):
+        if has_calendar:
+            raise UsageError(f"--at {at}: expected a time such as 2026-01-31T12:00")
+        return at
+    return int(at.timestamp()) // 3600
+
+
+def _outside(request: ForecastRequest, first: int, end: int, has_calendar: bool) -> UsageError:
+    low, high = (
+        (time_of_hour(one).isoformat()[:16] if has_calendar else str(one))
+        for one in (first + 1, end)
+    )
+    return UsageError(f"--at {request.at}: {request.source} allows {low} to {high}")
