@@ -59,7 +59,7 @@ def test_json_is_the_contract(gpuplan, trace):
     ]  # fmt: skip
     assert list(results["groups"]["user"]["rows"][0]) == [
         "name", "jobs", "share_jobs", "gpu_hours", "share_gpu_hours", "median_duration_s",
-        "p90_duration_s", "mean_num_gpus",
+        "p90_duration_s", "mean_num_gpus", "usd_per_month",
     ]  # fmt: skip
     assert len(results["arrivals"]["by_hour"]) == 24 and len(results["gpu_time"]["lorenz"]) <= 101
     assert document["parameters"]["top"] == 10
@@ -203,7 +203,7 @@ def test_a_trace_without_gpus_has_no_table_of_them(gpuplan, tmp_path):
 def test_the_row_of_gpus_held_says_that_it_is_a_mean(gpuplan, trace):
     _, out, _ = gpuplan("characterize", trace, "--full")
     assert "GPUs held, mean per " in out and "too many to be chance" in out
-    assert "of the change in arrivals repeats daily" in out
+    assert "of the variation in arrivals repeats daily" in out
 
 
 DEGENERATE = {

@@ -273,3 +273,16 @@ def test_what_more_money_buys(gpuplan, tmp_path):
         assert message in " ".join(out.split())
     out = gpuplan("compare", trace, *given([one]), "-q", "--output-format", "json")[1]
     assert json.loads(out)["results"]["span_s"] == 10
+
+
+def test_a_job_that_runs_faster_than_recorded_has_no_negative_wait(gpuplan, tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [600.0 * i for i in range(20)], [3600.0] * 20)
+    asked = ("compare", path, "--policy", "equal", "--policy", "fifo", "--gpus", "16")
+    code, out, err = gpuplan(*asked, "--output-format", "json")
+    assert code == 0, err
+    equal, fifo = json.loads(out)["results"]["policies"]
+    assert equal["mean_jct_s"] < 3600 <= fifo["mean_jct_s"]
+    assert equal["p95_wait_s"] == equal["p95_jqt_s"] >= 0
+    text = " ".join(gpuplan(*asked)[1].split())
+    assert "equal is fastest with " in text and " per job if jobs scale as power:0.8 (" in text
+    assert text.count("if jobs scale as") == 1

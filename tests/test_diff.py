@@ -133,7 +133,7 @@ def test_rows_that_nothing_tells_apart_are_not_compared_and_that_is_said():
     found = compared({"a": 1, "x": [{"v": 1}, {"v": 2}]}, {"a": 1, "x": [{"v": 2}, {"v": 1}]})
     assert found.unmatched == ["x"] and [one.path for one in found.numbers] == ["a"]
     report = report_of(found, tolerance=0.0, top=5, gates=())
-    assert report.warnings == ("x: nothing tells its rows apart, so it is not compared",)
+    assert report.warnings == ("x: its rows have no names, so it is not compared",)
 
 
 def test_words_that_differ_are_answers():

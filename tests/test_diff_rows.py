@@ -127,7 +127,7 @@ def test_a_verdict_in_words_is_an_answer_and_no_name_of_its_row():
             rows("x", {"v": 1}, {"v": 2}),
             rows("x", {"v": 1}, {"v": 2}),
             "x.v > +1%",
-            "x.v is in a list in which nothing tells the rows apart",
+            "x.v is in a list whose rows have no names",
         ),
     ],
 )

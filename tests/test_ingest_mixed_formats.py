@@ -144,7 +144,7 @@ def test_a_folder_may_hold_logs_of_two_formats_but_not_a_trace_beside_a_log(tmp_
     slurm, _ = written(folder, sacct_txt=SACCT, runs_csv=WANDB)
     assert sorted(jobs_of([folder], tmp_path)["source"].unique()) == ["slurm", "wandb"]
     ingest([slurm], folder / "old.parquet")
-    with pytest.raises(InputError, match="a trace beside a log may hold the same jobs"):
+    with pytest.raises(InputError, match="a trace and a log may hold the same jobs"):
         jobs_of([folder], tmp_path)
     both = jobs_of([folder / "old.parquet", folder / "runs.csv"], tmp_path)
     assert both.height == 4  # named, so meant

@@ -118,8 +118,8 @@ def test_an_error_tells_by_what_its_own_table_is_known(tmp_path):
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        ((JOBS,), "which tells no GPUs.*pai_task_table"),
-        ((JOBS, INSTANCES), "which tells no GPUs.*pai_task_table"),
+        ((JOBS,), "which has no GPUs.*pai_task_table"),
+        ((JOBS, INSTANCES), "which has no GPUs.*pai_task_table"),
         ((TASKS,), "the jobs are in pai_job_table"),
         ((TAGS, INSTANCES), "is pai_group_tag_table.*the jobs are in pai_job_table"),
     ],

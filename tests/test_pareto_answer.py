@@ -264,7 +264,13 @@ def test_a_budget_within_todays_peak_is_compared_with_today(given, expected):
     assert within_text(given.pop("within"), **given) == expected
 
 
-def test_a_budget_within_todays_peak_is_compared_with_smaller_ones():
+def test_a_budget_within_todays_peak_is_compared_with_others():
     text = within_text([3600.0] * 3, [3000.0] * 3)
     assert text.endswith("20, 60 min, no faster than 5 GPUs on average within it (50 min)")
     assert "no faster" not in within_text([3600.0] * 3, [3700.0] * 3)
+    # The replays are at 5, 6, ... GPUs: of 3 GPUs both are larger.
+    text = within_text([3600.0] * 3, [3700.0] * 3, [9000.0] * 3, gpus=3.0)
+    assert text.endswith(
+        "20, 60 min; more budget does not help while the peak stays at 20 (61.7 min with 5 GPUs)"
+    )
+    assert "more budget" not in within_text([3600.0] * 3, [3700.0] * 3, [1800.0] * 3, gpus=3.0)

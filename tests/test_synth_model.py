@@ -25,8 +25,8 @@ def text(model):
 
 def test_what_is_no_model_is_told_without_internals(tmp_path):
     for data, says in (
-        (b"{}", "is JSON, but tells no model version"),
-        (b"[1]", "is JSON, but tells no model version"),
+        (b"{}", "is JSON without a model version"),
+        (b"[1]", "is JSON without a model version"),
         (b"PAR1\x15\xee\xff", "is not text"),
         (b"{", "is not JSON (Expecting property name"),
         (b'{"version": 1}', "does not hold the numbers of a model (no field 'source')"),

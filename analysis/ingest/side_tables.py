@@ -52,7 +52,7 @@ def side_tables_first(known: LogFormat, sources: Sequence[Source]) -> list[Sourc
             first,
             f"is {side_table.name}; it says more about jobs, "
             f"but the jobs are in {known.jobs_table}",
-            expected=f"{known.jobs_table} beside it",
+            expected=f"{known.jobs_table} with it",
             hint="name all tables in one command, or the folder that holds them",
         )
     return sorted(sources, key=lambda source: tables[source.path] is None)

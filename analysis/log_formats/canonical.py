@@ -24,10 +24,11 @@ from gpuplan.analysis.schema import (
     Provenance,
 )
 
-FROM_ENDS = ("submit_time", "start_time", "end_time", "num_gpus")
-"""Columns that are enough where run times are not recorded: each is end less start."""
 KINDS = (pl.String(), pl.Float64(), pl.Int64(), pl.Int32(), SUBMIT_TYPE)
 """Types of the columns that ingest writes besides the canonical ones."""
+
+FROM_ENDS = ("submit_time", "start_time", "end_time", "num_gpus")
+"""Columns that are enough where run times are not recorded: each is end less start."""
 
 
 def _plan(context: SourceContext) -> ReadingPlan:

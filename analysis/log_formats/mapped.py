@@ -71,7 +71,7 @@ def table_plan(context: SourceContext, columns: Mapping[str, str], prefix: str) 
     notes = []
     if "end_time" in columns and not columns.keys() & {"start_time", "duration_s"}:
         notes.append(
-            f"no durations: {columns['end_time']} tells the ends, but no column is mapped to "
+            f"no durations: {columns['end_time']} has the ends, but no column is mapped to "
             "start_time or duration_s"
         )
     return ReadingPlan(

@@ -83,7 +83,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
                   pl.col("gpu_type").str.contains("|", literal=True)),
             Tally("pods scheduled before their creation (no wait recorded)", waited < 0),
         ),
-        notes=("a pod's phase is that at its deletion: Running tells no outcome",),
+        notes=("a pod's phase is that at its deletion, so Running says nothing about the outcome",),
         relative_time=True,
     )  # fmt: skip
 

@@ -119,8 +119,8 @@ def _plan(context: SourceContext) -> ReadingPlan:
     if TASKS not in context.side_rows:
         raise InputError(
             context.head.path,
-            f"is {JOBS}, which tells no GPUs",
-            expected=f"{TASKS} beside it; {INSTANCES} and {TAGS} are read too where they are given",
+            f"is {JOBS}, which has no GPUs",
+            expected=f"{TASKS} with it; {INSTANCES} and {TAGS} are read too where they are given",
             hint="name all tables in one command, or the folder that holds them",
         )
     task, instance, tag = (pl.col(name).struct.field for name in ("task", "instance", "tag"))

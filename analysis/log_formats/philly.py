@@ -144,7 +144,7 @@ def _plan_records(zone: str) -> ReadingPlan:
                  runs_us.list.min() < 0),
         ),
         tallies=(
-            Tally("jobs that never ran (no duration; 0 GPUs, as the log tells none)", never),
+            Tally("jobs that never ran (no duration; 0 GPUs, as the log gives none)", never),
             Tally("jobs that ran but list no GPUs (0 GPUs, as if they held none)",
                   ~never & (pl.col("num_gpus") == 0)),
             Tally("jobs still running (their duration is that of the attempts that ended)",

@@ -112,7 +112,7 @@ def guesses(
         raise InputError(
             inputs.sources[0].path if len(inputs.sources) == 1 else inputs.first,
             f"has no file that is {wanted}{_names(left_out)}",
-            hint="name the very file that is to be read, with --source-format where it is in doubt",
+            hint="name the file to read, with --source-format if its format is unclear",
         )
     return chosen, left_out
 

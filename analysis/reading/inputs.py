@@ -227,7 +227,7 @@ def _check(sources: Sequence[Source], outputs: Sequence[Path]) -> None:
     for source in sources:
         key = (source.file.resolve(), source.member)
         if key in seen:
-            raise UsageError(f"{source.path}: given twice; every row of it would be a duplicate")
+            raise UsageError(f"{source.path}: given twice; every row would be a duplicate")
         seen.add(key)
         for written in outputs:
             if same_file(written, source.file):

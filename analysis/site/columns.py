@@ -24,7 +24,7 @@ SWITCHED_OFF = {
     "nodes": ("NNodes", "a job takes as few nodes as can hold it"),
     "reason": ("Reason", "jobs that a dependency, a hold or a license kept waiting are scored"),
     "node_list": ("NodeList", "nodes that partitions share are not known"),
-    "submit_line": ("SubmitLine", "jobs that asked for named nodes are not pinned"),
+    "submit_line": ("SubmitLine", "jobs that requested named nodes are not pinned"),
     "reservation": ("Reservation", "jobs in reservations are not pinned"),
     "billing": ("billing", "usage counts GPUs"),
 }

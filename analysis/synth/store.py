@@ -37,7 +37,7 @@ def read_model(path: Path) -> WorkloadModel:
     try:
         stored = json.loads(read_small(path).decode("utf-8"))
         if not isinstance(stored, dict) or "version" not in stored:
-            raise _no_model(path, "is JSON, but tells no model version")
+            raise _no_model(path, "is JSON without a model version")
         if stored["version"] != MODEL_VERSION:
             raise _no_model(path, f"has the model version {stored['version']}")
         model: WorkloadModel = _build(WorkloadModel, stored)

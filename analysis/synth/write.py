@@ -35,7 +35,7 @@ LONGEST_DAYS = 200 * 366
 RECORDED = ("submit_time", "duration_s", "num_gpus", "job_class")
 TIMED_KEY = RECORDED[:3]
 UNTIMED_KEY = ("submit_time", "num_gpus", "job_class")
-NOTHING_RECORDED = "synthetic: every row was drawn from a model, none was recorded"
+NOTHING_RECORDED = "synthetic: every row was sampled from a model, none was recorded"
 
 
 class SynthModel(Protocol):

@@ -142,6 +142,7 @@ def _answer(request: CompareRequest) -> Report:
     results = plain(study.results)
     rows = plain(study.results.policies)
     has_deadlines = study.replayed.jobs.has_deadlines
+    speedups = {one.label: one.settings.get("speedup") for one in found.outcomes}
 
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
@@ -156,7 +157,7 @@ def _answer(request: CompareRequest) -> Report:
         tables=_tables(rows, has_deadlines=has_deadlines),
         inputs=study.replayed.inputs,
         parameters=plain(study.parameters()),
-        headline=answer_text(today, rows),
+        headline=answer_text(today, rows, speedups),
         warnings=study.warnings,
         caveats=study.caveats,
         notes=price_notes(request.policies, has_price=request.price is not None)

@@ -137,7 +137,7 @@ def _answer(request: SimulateRequest) -> Report:
         tables=(*tables, *replay_shapes(result.lines())),
         inputs=study.replayed.inputs,
         parameters=plain(study.parameters()),
-        headline=answer_text(today, [row]),
+        headline=answer_text(today, [row], {result.policy: result.settings.get("speedup")}),
         warnings=study.warnings,
         caveats=study.caveats,
         notes=price_notes([request.policy], has_price=request.price is not None)

@@ -203,7 +203,7 @@ def _compare_study(
     unclear = _ambiguous(fields)
     found.unmatched.extend(f"{name}.{path}" if name else path for path in unclear)
     lost = [one for side in fields for one in side if _is_within(one.path, unclear)]
-    why = "is in a list in which nothing tells the rows apart"
+    why = "is in a list whose rows have no names"
     found.incomparable.extend(_incomparable(name, lost, why))
     before, after = (
         _Side.of([one for one in side if not _is_within(one.path, unclear)]) for side in fields

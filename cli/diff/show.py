@@ -111,8 +111,7 @@ def report_of(
         (one for one in changed if not _subject(comparison, one)[0]), key=_size, reverse=True
     )
     warnings = [
-        f"{path}: nothing tells its rows apart, so it is not compared"
-        for path in comparison.unmatched
+        f"{path}: its rows have no names, so it is not compared" for path in comparison.unmatched
     ]
     warnings += _other_windows(comparison)
     tables = _tables(comparison, matter, others, tolerance, top, gates)

@@ -52,6 +52,11 @@ def within_peak(study: FrontierStudy, point: Point, precision: Precision) -> str
     if _has_waits(today) and today.p95_jct_s and p95_s > today.p95_jct_s * (1 + NOISE):
         before, after = precision.duration(today.p95_jct_s), precision.duration(p95_s)
         text += f", but P95 rises from {before} to {after}"
+    larger = _no_faster(study, point, within)
+    if larger is not None and larger.within_peak is not None:
+        gpus = precision.gpus_text(larger.plan.budget_gpus)
+        worse = precision.duration(larger.within_peak.mean_jct_s)
+        text += f"; more budget does not help while the peak stays at {peak} ({worse} with {gpus})"
     return text
 
 
@@ -64,6 +69,21 @@ def is_faster(within: PlanReplay, today: Today) -> bool:
 
 def _has_waits(today: Today) -> bool:
     return today.waits >= MOST_WAITS * today.usage.jobs
+
+
+def _no_faster(study: FrontierStudy, point: Point, within: PlanReplay) -> Point | None:
+    """Return the next larger requested budget, where none of these is faster within the peak."""
+    if not study.by_request:
+        return None
+    larger = [
+        one
+        for one in study.points
+        if one.plan.budget_gpus > point.plan.budget_gpus and one.within_peak is not None
+    ]
+    least_s = within.mean_jct_s * (1 - NOISE)
+    if any(one.within_peak and one.within_peak.mean_jct_s < least_s for one in larger):
+        return None
+    return next(iter(larger), None)
 
 
 def _as_fast(study: FrontierStudy, point: Point, within: PlanReplay) -> Point | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.formats.report import Column, Shown, Table
@@ -15,6 +15,7 @@ from gpuplan.cli.formats.units import (
     show_share,
 )
 from gpuplan.planner.runs.ties import WAIT_TIE, by_cost, fastest_of, same_times, spread
+from gpuplan.planner.speedup.registry import LAWS
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize.today import Today
@@ -24,10 +25,27 @@ Row = dict[str, Any]
 MOST_NAMES = 3
 
 
-def answer_text(today: Today | None, rows: Sequence[Row]) -> str:
-    """Return today, and which policy to choose; no winner is named among ties."""
+def answer_text(
+    today: Today | None, rows: Sequence[Row], speedups: Mapping[str, str | None] | None = None
+) -> str:
+    """Return today, and which policy to choose; no winner is named among ties.
+
+    Args:
+        today: what the log shows.
+        rows: the results of each policy.
+        speedups: label -> the speedup of its jobs, where it changes their widths.
+    """
+    known = speedups or {}
+    rows = [{**row, "assumed": _assumed(known.get(row["label"]))} for row in rows]
     parts = (today_text(today), _answer(rows))
     return " ".join(part for part in parts if part)
+
+
+def _assumed(speedup: str | None) -> str:
+    """Return the clause on a speedup that nobody measured; empty for a measured one or none."""
+    if speedup is None or speedup.partition(":")[0] not in LAWS:
+        return ""
+    return f" if jobs scale as {speedup}"
 
 
 def _answer(rows: Sequence[Row]) -> str:
@@ -97,7 +115,8 @@ def _tie(group: Sequence[Row]) -> str:
 
 def _times(row: Row) -> str:
     return (
-        f"{show_duration(row['mean_jct_s'])} per job (P95 wait {show_duration(row['p95_wait_s'])})"
+        f"{show_duration(row['mean_jct_s'])} per job{row['assumed']} "
+        f"(P95 wait {show_duration(row['p95_wait_s'])})"
     )
 
 

@@ -192,6 +192,6 @@ EASY = _policy(
 )
 CONSERVATIVE = _policy(
     "conservative",
-    "first come, first served; a job passes that delays nobody in line",
+    "first come, first served; a job passes others if it delays none of them",
     "Mu'alem and Feitelson, TPDS 2001",
 )

@@ -197,7 +197,7 @@ TIRESIAS = "Gu et al., Tiresias, NSDI 2019"
 
 SCHEDULERS: dict[str, Scheduler] = {
     "fifo": Scheduler(
-        "first come, first served; nobody passes", "textbook", "arrival", skipping=False
+        "first come, first served; no job passes another", "textbook", "arrival", skipping=False
     ),
     "first-fit": Scheduler(
         "first come, first served, passing what does not fit", "textbook", "arrival"

@@ -34,7 +34,7 @@ from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.timelines import usage_frame
 from gpuplan.planner.runs.window import share_within
 from gpuplan.simkit.cluster_shape import GpuPool
-from gpuplan.simkit.metrics import distribution
+from gpuplan.simkit.metrics import distribution, percentile
 from gpuplan.simkit.run import Run
 from gpuplan.simkit.steps import time_average
 from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR, TimeOverflow
@@ -337,6 +337,7 @@ def measure(
         **distribution(jct_s, "jct", "s"),
         "mean_service_s": float((jct_s - jqt_s).mean()),
         "mean_wait_s": float(jqt_s.mean()),
+        "p95_wait_s": percentile(jqt_s, 95),
         **distribution(jqt_s, "jqt", "s"),
         "mean_queue_s": float(jqt_s.mean()),
         **bill.summary(),

@@ -214,7 +214,7 @@ def _floor(
 def _choose(scores: list[LevelScore], floor: NoiseFloor, document: SiteDocument) -> tuple[str, str]:
     """Return the level of the lowest error, without rules that neither help nor were given."""
     at = min(range(len(scores)), key=lambda i: (scores[i].mae_s, i))
-    said = [f"{scores[at].name} has the lowest mean error ({scores[at].mae_s:,.0f} s)"]
+    said = [f"{scores[at].name} has the lowest mean error"]
     while at:
         gain = scores[at - 1].mae_s - scores[at].mae_s
         if gain > floor.spread_s:

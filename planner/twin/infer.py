@@ -163,7 +163,7 @@ def _nodes_of_peak(adding: _Adding, jobs: pl.DataFrame) -> None:
         why = (
             f"largest GPUs per node of a job, and a peak of {peak} GPUs in use"
             if recorded
-            else f"the log tells no nodes: nodes of one GPU, and a peak of {peak} GPUs in use"
+            else f"the log has no nodes: nodes of one GPU are assumed, {peak} in use at the peak"
         )
         group = f"{partition}-node"
         wide = rows.select((pl.col("nodes")).max()).item() or 1

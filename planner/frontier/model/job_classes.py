@@ -309,8 +309,8 @@ def _horizon_s(trace: Trace, given: float | None) -> float:
     span = float(submit_s[-1])
     if span <= 0:
         raise UsageError(
-            f"{trace.path}: all jobs are submitted at once, so the trace tells no arrival rate\n"
-            "  next: say over which time they arrive, for example --horizon 48h"
+            f"{trace.path}: all jobs are submitted at once, so there is no arrival rate\n"
+            "  next: give the time over which they arrive, for example --horizon 48h"
         )
     return span * submit_s.size / (submit_s.size - 1)
 
