@@ -111,7 +111,7 @@ def folder(tmp_path, monkeypatch):
 
 MADE_FIRST = {
     "diff": [
-        ("pareto", "trace.parquet", "--budget", "1.5x,2x", "--no-replay", "-o", f"{name}.json")
+        ("pareto", "trace.parquet", "--budget", "1.5x,2x", "-o", f"{name}.json")
         for name in ("main", "branch")
     ],
     "run": [("init", "scenario.toml")],
