@@ -108,7 +108,7 @@ def test_what_the_record_says_stands_beside_the_plan(gpuplan, hours, newtrace, t
         "gpus": pytest.approx(8), "best_mean_jct_s_at_these_gpus": pytest.approx(3600),
     }  # fmt: skip
     out = " ".join(gpuplan("pareto", "--full", *asked)[1].split())
-    today = "Today: 8 GPUs on average (peak 8), 70 min per job (10 min waiting, 60 min running)"
+    today = "Today: 7.89 GPUs on average (peak 8), 70 min per job (10 min waiting, 60 min running)"
     assert f"{today}." in out
     some = pl.when(pl.int_range(pl.len()) < 25).then(pl.lit(600.0)).alias("queue_s")
     frame.with_columns(some).write_parquet(path)

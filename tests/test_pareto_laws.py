@@ -43,7 +43,7 @@ def test_other_laws_come_with_sensitivity_and_not_beside_measurements(gpuplan, h
     assert names[:2] == ["power:0.6", "power:0.9"] and len(names) == 3
     assert "laws" not in results(gpuplan, hours, *FREE, "--speedup", "power:0.6..0.9")
     code, out, _ = gpuplan("pareto", "--full", hours, *FREE, "--budget", "1.5x,2x")
-    assert code == 0 and "If jobs follow another law" in out
+    assert code == 0 and "If jobs scale by another law" in out
     assert max(map(len, out.splitlines())) <= 100
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpuplan.cli.formats.precision import Precision
 
 
-DIFFERS = 0.01
+DIFFERS = 0.05
 """Two means of the same GPU-hours that differ by a smaller share are one for a reader."""
 
 

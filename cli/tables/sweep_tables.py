@@ -144,6 +144,7 @@ def grid_columns(found: Sweep) -> tuple[Column, Column]:
 def cases_table(found: Sweep) -> Table:
     """Return what to take at each price ratio and value of time."""
     valued = any(case.value_of_time is not None for case in found.cases)
+    sampled = any(case.taken.confidence is not None for case in found.cases)
     columns = (
         *grid_columns(found),
         Column("value_of_time_usd_per_h", "job-hour" if valued else "", show_usd),
@@ -151,7 +152,7 @@ def cases_table(found: Sweep) -> Table:
         Column("cost_usd", "cost", show_usd),
         Column("mean_jct_s", "mean JCT", show_duration),
         Column("saving_share", "saving"),
-        Column("best_share", "best in resamples", show_share),
+        *([Column("best_share", "best in resamples", show_share)] if sampled else []),
         Column("break_even_price_ratio", "break-even", show_number),
     )
     rows: list[list[Any]] = []
@@ -172,7 +173,7 @@ def cases_table(found: Sweep) -> Table:
                 *(case.price_ratio, limit_of(point), case.value_of_time),
                 _taken(case, point),
                 *(point.cost_usd, point.mean_jct_s, saving),
-                sure and sure.best_share,
+                *([sure and sure.best_share] if sampled else []),
                 _break_even(point),
             ]
         )

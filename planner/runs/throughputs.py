@@ -78,10 +78,7 @@ class Throughputs:
     @property
     def path(self) -> Path | None:
         """The file; None for a built-in profile."""
-        kind, _, rest = self.text.partition(":")
-        if kind not in KINDS:
-            return Path(self.text)
-        return None if kind == "profile" else Path(rest)
+        return throughputs_file(self.text)
 
     def inputs(self) -> tuple[InputFile, ...]:
         """Return the file for the account of a result, if there is one."""
@@ -89,6 +86,14 @@ class Throughputs:
             return ()
         rows = self.table.height if self.table is not None else _classes(self.model)
         return (InputFile(str(self.path), sha256_of(self.path), rows),)
+
+
+def throughputs_file(text: str) -> Path | None:
+    """Return the file that a text for `load_throughputs` names; None for a built-in profile."""
+    kind, _, rest = text.partition(":")
+    if kind not in KINDS:
+        return Path(text)
+    return None if kind == "profile" else Path(rest)
 
 
 def load_throughputs(text: str) -> Throughputs:

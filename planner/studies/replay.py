@@ -27,7 +27,7 @@ from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.job_rates import COLUMNS as RATE_COLUMNS
 from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.runs.settings import OF_PRICES
-from gpuplan.planner.runs.throughputs import load_throughputs
+from gpuplan.planner.runs.throughputs import load_throughputs, throughputs_file
 from gpuplan.planner.runs.trace_jobs import COLUMNS, OF_TENANTS, TraceJobs, jobs_of
 
 LOG_WINDOW, OWN_WINDOW = WINDOWS = ("log", "run")
@@ -117,13 +117,14 @@ class ReplayRequest:
     include_running: bool = False
     prices: str | None = None
     checkpoints: Path | None = None
-    throughputs: str | None = None
+    throughputs: Path | str | None = None
     gpu_speed: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
         """The files it reads."""
-        return (self.trace, self.prices, self.checkpoints, self.throughputs)
+        rates = None if self.throughputs is None else throughputs_file(str(self.throughputs))
+        return (self.trace, self.prices, self.checkpoints, rates)
 
     def check(self) -> None:
         """Check everything but the trace. Raises `InputError` or `UsageError`."""
@@ -155,7 +156,7 @@ class ReplayRequest:
             book = read_prices(Path(self.prices))
             inputs = (*inputs, InputFile(str(book.path), book.sha256, book.rows))
         if self.throughputs is not None:
-            inputs = (*inputs, *load_throughputs(self.throughputs).inputs())
+            inputs = (*inputs, *load_throughputs(str(self.throughputs)).inputs())
         return ReplayFiles(inputs, book, overheads)
 
     def rates(self, settings: Iterable[Mapping[str, Any]]) -> RateSource | None:
@@ -187,7 +188,8 @@ class ReplayRequest:
             )
         if len({frozenset(names) for names in types}) > 1:
             raise UsageError("--cluster: all policies need the same GPU types to be compared")
-        return RateSource(self.throughputs, self.gpu_speed, named[0])
+        rates = None if self.throughputs is None else str(self.throughputs)
+        return RateSource(rates, self.gpu_speed, named[0])
 
     def read(
         self,
@@ -232,7 +234,7 @@ class ReplayRequest:
         parameters = {
             "prices": self.prices,
             "checkpoints": self.checkpoints and str(self.checkpoints),
-            "throughputs": self.throughputs,
+            "throughputs": self.throughputs and str(self.throughputs),
             "gpu_speed": dict(self.gpu_speed) or None,
             "deadline": rule,
             "deadline_factor": factor and list(factor),
