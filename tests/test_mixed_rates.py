@@ -150,6 +150,46 @@ def test_a_first_start_waits_for_its_data_and_a_spread_gang_runs_at_the_measured
     assert run.lost_s.tolist() == [0, 32, 30]
 
 
+@pytest.mark.parametrize(
+    ("kinds", "state_gb", "dataset_gb", "end_s", "lost_s"),
+    [
+        ([0, 0, 0, 0], 0.0, 750.0, 900, 600),  # 750 GB take two rounds at 10 Gb/s
+        ([0, -1, 0, 0, 0], 0.0, 750.0, 1230, 630),  # 300 s are left, and a restart of 30 s
+        ([0, 1, 1, 1, 1], 750.0, 0.0, 1230, 630),
+        ([0, 1, -1, 1, 1, 1], 750.0, 0.0, 1560, 660),  # 330 s are left at 600 s
+        ([0, 1, 0, 0, 0], 375.0, 750.0, 1230, 930),  # fetch 300; fetch 300; copy 300 and 30 s
+    ],
+)
+def test_a_pause_longer_than_a_round_goes_on_after_an_interruption(
+    kinds, state_gb, dataset_gb, end_s, lost_s
+):
+    jobs = RatedJobs(
+        submit_s=np.zeros(1),
+        gpus=np.array([1]),
+        work=np.array([1.0 + (state_gb == 750)]),
+        rate=np.ones((1, 2)),
+        state_gb=np.array([state_gb]),
+        is_pipeline=np.zeros(1, bool),
+        dataset_gb=np.array([dataset_gb]),
+    )
+    run = play(jobs, MixedCluster((1, 1)), lambda state: np.array([kinds[state.number]]))
+    assert (run.run.finish_us.tolist(), run.lost_s.tolist()) == ([end_s * 1e6], [lost_s])
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("dataset_gb=1e15", "dataset_gb=1e15: make a job pause"),
+        ("gbps=1e-12", "gbps=1e-12: make a job pause"),
+        ("round_s=1e-9", "round_s=1e-9: must be at least 1 s"),
+    ],
+)
+def test_pauses_and_rounds_have_limits(gpuplan, lab, setting, said):
+    speeds = ("--cluster", "T4=2x8,A100=2x8", "--gpu-speed", "T4=0.5,A100=1")
+    code, _, err = gpuplan("simulate", lab, *speeds, "--policy", "las", "--set", setting)
+    assert code == 2 and said in " ".join(err.split())
+
+
 SCENARIO = """
 [workload]
 trace = "jobs.parquet"

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.time_units import DAY_S
 from gpuplan.analysis.words import counted
 from gpuplan.planner.policies.allpass_settings import default_settings, idle_of_market
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
@@ -60,6 +61,9 @@ ROUNDS: dict[str, Setting] = {
     ),
 }
 """Settings of rounds on several GPU types."""
+
+LONGEST_PAUSE_S = 30 * DAY_S
+"""Of a move or a fetch, with the restart: a longer one is a mistake in its unit."""
 
 USUAL: dict[str, Any] = {
     "cluster": None,
@@ -154,6 +158,7 @@ def simulate(
     cluster = _cluster(shape, values)
     rated = rated_jobs(jobs, shape, cluster, values, given, errors)
     check_fits(jobs, rated, gpu_types, shape)
+    _check_pauses(rated, cluster)
     decided = prepare(rated, cluster, values, draws)
     try:
         found = play(rated, cluster, decided.choose)
@@ -241,7 +246,9 @@ def _shape(jobs: TraceJobs, values: Mapping[str, Any]) -> tuple[ClusterShape, tu
 def _cluster(shape: ClusterShape, values: Mapping[str, Any]) -> MixedCluster:
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster
 
-    for name in ("round_s", "gbps", "cross_host"):
+    if not 1 <= values["round_s"] < float("inf"):
+        raise SettingError(["round_s"], f"must be at least 1 s, got {values['round_s']:g}")
+    for name in ("gbps", "cross_host"):
         if not 0 < values[name] < float("inf"):
             raise SettingError([name], f"must be above 0, got {values[name]:g}")
     for name in ("state_gb", "dataset_gb", "estimate_error", "restart_s"):
@@ -255,6 +262,21 @@ def _cluster(shape: ClusterShape, values: Mapping[str, Any]) -> MixedCluster:
         restart_s=values["restart_s"],
         cross_host=(values["cross_host"], 1.0),
     )
+
+
+def _check_pauses(rated: RatedJobs, cluster: MixedCluster) -> None:
+    """Refuse moves and fetches that take longer than `LONGEST_PAUSE_S`."""
+    most = {"state_gb": float(rated.state_gb.max(initial=0.0))}
+    if rated.dataset_gb is not None:
+        most["dataset_gb"] = float(rated.dataset_gb.max(initial=0.0))
+    name = max(most, key=most.__getitem__)
+    pause_s = most[name] * 8 / cluster.gbps + cluster.restart_s
+    if pause_s > LONGEST_PAUSE_S:
+        raise SettingError(
+            [name, "gbps", "restart_s"],
+            f"make a job pause for up to {pause_s:.3g} s ({most[name]:g} GB at {cluster.gbps:g} "
+            f"Gb/s); expected at most {LONGEST_PAUSE_S:,.0f} s (30 days)",
+        )
 
 
 def _rows(

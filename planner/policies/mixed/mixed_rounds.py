@@ -148,6 +148,7 @@ class _MixedDriver:
     lost_us: IntArray = field(init=False)
     first_round: IntArray = field(init=False)
     pause_us: IntArray = field(init=False)
+    fetch_us: IntArray = field(init=False)
     since: IntArray = field(init=False)
     on: IntArray = field(init=False)
     spread: BoolArray = field(init=False)
@@ -160,9 +161,8 @@ class _MixedDriver:
 
     def __post_init__(self) -> None:
         n = self.jobs.gpus.size
-        self.switches, self.type_changes, self.upward, self.lost_us, self.pause_us = (
-            np.zeros(n, np.int64) for _ in range(5)
-        )
+        self.switches, self.type_changes, self.upward = np.zeros((3, n), np.int64)
+        self.lost_us, self.pause_us, self.fetch_us = np.zeros((3, n), np.int64)
         self.spread, self.ran = np.zeros(n, bool), np.zeros(n, np.int64)
         self.since, self.on = np.zeros(n, np.int64), np.full(n, -1, np.int64)
         self.first_round = np.ceil(self.jobs.submit_s / self.cluster.round_s).astype(np.int64)
@@ -202,7 +202,11 @@ class _MixedDriver:
         if jobs.dataset_gb is not None:
             first = runs & (last < 0)
             wait_s[first] = jobs.dataset_gb[running[first]] * 8 / self.cluster.gbps
+            self.fetch_us[running[first]] = np.rint(wait_s[first] * MICROS)
         pause = np.rint(wait_s * MICROS).astype(np.int64)
+        # What is left of the last pause goes on; a state that moves again is copied anew.
+        rest = np.where(copied > 0, self.fetch_us[running], self.pause_us[running])
+        pause += np.where(again, rest, 0)
         self._note(view, kind, again, changes, pause)
         factor = np.where(jobs.is_pipeline[running], *self.cluster.cross_host[::-1])
         if jobs.cross_host is not None:
@@ -270,6 +274,7 @@ class _MixedDriver:
         self.pause_us[running[pause > 0]] = pause[pause > 0]
         spent = np.minimum(self.pause_us[running], int(self.cluster.round_s * MICROS)) * runs
         self.pause_us[running] -= spent
+        self.fetch_us[running] = np.maximum(self.fetch_us[running] - spent, 0)
         self.lost_us[running] += spent
         for job in view.ended.tolist():
             self._stretch(job, -1, self.end)
