@@ -256,3 +256,11 @@ def test_a_bound_knows_nothing_of_its_own_hours(forecast):
 def test_the_exact_bound_is_the_highest_demand_to_come():
     series = DemandSeries(("a", "b"), np.array([[1.0, 5, 2, 0], [1, 1, 4, 0]]), 0, False)
     assert demand_bound_by_hour(series, "exact", 0.9, 2, "pool").tolist() == [6, 6, 6, 0]
+
+
+def test_clusters_with_types_need_jobs_that_name_one(gpuplan, lab):
+    typed = ("--cluster", "A100=2x8,T4=4x8")
+    code, _, err = gpuplan("compare", lab, "--policy", "gfs", "--spot", "num_gpus = 1", *typed)
+    assert code == 2 and "the jobs name no GPU type" in err and "such as 48" in err
+    code, _, err = gpuplan("forecast", lab, *typed)
+    assert code == 2 and "--cluster 48" in err

@@ -97,7 +97,9 @@ def _given_capacity(shape: ClusterShape, pools: list[str]) -> dict[str, float]:
         ]
         if len(own) != 1:
             raise UsageError(
-                f"--cluster {shape}: {pool.gpu_type} is none of the series {listed(pools)}"
+                f"--cluster {shape}: no GPU type is called {pool.gpu_type} here; the series are "
+                f"{listed(pools)}\n  next: GPUs of each of these, or GPUs without a type where the "
+                f"log names none: --cluster {shape.gpus}"
             )
         found[own[0]] = float(pool.gpus or 0)
     return found

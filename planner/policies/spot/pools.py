@@ -251,10 +251,17 @@ def _owners(gpu_type: pl.Series, shape: ClusterShape) -> IntArray:
     missing = [
         name or "no type" for name in names.unique(maintain_order=True) if name not in pool_of
     ]
+    if missing == ["no type"] and not pool_of:
+        total = shape.gpus or 0
+        raise SettingError(
+            ["cluster"],
+            f"the jobs name no GPU type, so {shape} cannot be told apart",
+            f"give the GPUs without types, such as {total}",
+        )
     if missing:
         raise SettingError(
             ["cluster"],
-            f"jobs request {listed(missing)}, of which {shape} has none",
+            f"jobs request {listed(missing)}; {shape} has no such GPUs",
             "add GPUs of these types, or leave the jobs out with --where",
         )
     owners: IntArray = names.replace_strict(pool_of, return_dtype=pl.Int64).to_numpy()
