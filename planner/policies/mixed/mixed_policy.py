@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -62,8 +63,12 @@ ROUNDS: dict[str, Setting] = {
 }
 """Settings of rounds on several GPU types."""
 
+LOG = logging.getLogger("gpuplan")
 LONGEST_PAUSE_S = 30 * DAY_S
 """Of a move or a fetch, with the restart: a longer one is a mistake in its unit."""
+
+MANY_DECISIONS = 1e9
+"""Rounds x jobs from which a replay can take minutes: 55,000 jobs of Philly in 30,000 rounds."""
 
 USUAL: dict[str, Any] = {
     "cluster": None,
@@ -159,6 +164,7 @@ def simulate(
     rated = rated_jobs(jobs, shape, cluster, values, given, errors)
     check_fits(jobs, rated, gpu_types, shape)
     _check_pauses(rated, cluster)
+    _warn_of_long(name, rated, cluster)
     decided = prepare(rated, cluster, values, draws)
     try:
         found = play(rated, cluster, decided.choose)
@@ -262,6 +268,17 @@ def _cluster(shape: ClusterShape, values: Mapping[str, Any]) -> MixedCluster:
         restart_s=values["restart_s"],
         cross_host=(values["cross_host"], 1.0),
     )
+
+
+def _warn_of_long(name: str, rated: RatedJobs, cluster: MixedCluster) -> None:
+    """Say before a long replay how many decisions it takes, and how to have fewer."""
+    rounds = float(np.ptp(rated.submit_s)) / cluster.round_s
+    if rounds * rated.gpus.size > MANY_DECISIONS:
+        LOG.info(
+            "%s decides every %g s over %s jobs, some %s times, and can take minutes; a longer "
+            "round_s or --sample takes less",
+            *(name, cluster.round_s, f"{rated.gpus.size:,}", f"{rounds:,.0f}"),
+        )
 
 
 def _check_pauses(rated: RatedJobs, cluster: MixedCluster) -> None:
