@@ -53,7 +53,9 @@ def price_notes(
     if True in were_set:
         whose = "prices as set" + (f", else of an {USUAL_GPU}" if False in were_set else "")
     scaled = ", before --price-ratio" if are_scaled else ""
-    others = "(--price USD for others)" if owns else "(--prices FILE or builtin for others)"
+    others = (
+        "(--price USD for others)" if owns else "(for others: --prices FILE, or builtin with --gpu)"
+    )
     if types:
         others = f"for all of {', '.join(types)} (--price TYPE=USD for each)"
     return (f"{whose}: {', '.join(parts)} per GPU-hour{scaled} {others}",)
