@@ -148,7 +148,7 @@ def test_spot_jobs_are_no_demand(gpuplan, trace):
         (("--at", "20"), 3, "at least 36"),
         (("--where", "num_gpus > 1"), 2, "has no jobs"),
         (("--spot", "num_gpus > 1"), 2, "has no jobs"),
-        (("--cluster", "A100=4x8"), 2, "none of the series"),
+        (("--cluster", "A100=4x8"), 2, "no GPU type is called A100 here"),
         (("--cluster", "x8"), 2, "number of GPUs"),
         (("--at", "100", "--model", "seasonal-168h"), 2, "longer history"),
         (("--by", "user"), 2, "its columns are the series"),

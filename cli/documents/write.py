@@ -127,12 +127,21 @@ def check_folder(
     """
     folder = without_missing_parents(folder)
     within = [FIGURES] if forms_draw(forms) else []
-    with suppress(_CheckedOnly), _folders(folder, within):
-        there = [path for form in forms for path in sorted(folder.glob(NAMES[form]))]
-        refuse_overwrite(there, inputs)
-        for path in (*(folder / name / "report" for name in ("", *within)), *there):
-            check_writable(path)
-        raise _CheckedOnly
+    inputs = tuple(inputs)
+    for attempt in range(ATTEMPTS):
+        try:
+            with suppress(_CheckedOnly), _folders(folder, within):
+                there = [path for form in forms for path in sorted(folder.glob(NAMES[form]))]
+                refuse_overwrite(there, inputs)
+                for path in (*(folder / name / "report" for name in ("", *within)), *there):
+                    check_writable(path)
+                raise _CheckedOnly
+        except OutputError:
+            # Another run may have taken away a folder that it made for its own check.
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            return
 
 
 ATTEMPTS = 5  # to make a folder beside another run
