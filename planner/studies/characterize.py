@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+import polars as pl
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.bill import GpuPrices
@@ -15,7 +16,7 @@ from gpuplan.analysis.characterize.group_bill import priced_groups
 from gpuplan.analysis.characterize.options import CharacterizedTrace, PortraitOptions, portray
 from gpuplan.analysis.characterize.results import WorkloadResults
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
-from gpuplan.analysis.characterize.today import Today, TodayResults, today
+from gpuplan.analysis.characterize.today import UNNAMED, Today, TodayResults, today
 from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.ingest.logs import read_trace
@@ -205,6 +206,7 @@ class CharacterizeStudy:
         bill: what it would have cost; None where nobody asked.
         inputs: the files read.
         today: what the only trace shows; None for several, or where it shows nothing.
+        unmatched: which prices given are of types that the log does not have.
     """
 
     traces: tuple[Trace, ...]
@@ -214,6 +216,7 @@ class CharacterizeStudy:
     bill: TraceBill | None
     inputs: tuple[InputFile, ...]
     today: Today | None = None
+    unmatched: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -221,7 +224,7 @@ class CharacterizeStudy:
         if len(self.portraits) > 1:
             named = zip(self.names, self.portraits, strict=True)
             return tuple(f"{name}: {note}" for name, one in named for note in one.workload.notes)
-        return self.portraits[0].workload.notes
+        return (*self.unmatched, *self.portraits[0].workload.notes)
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -280,7 +283,13 @@ def characterize(
     shown = _today(traces[0], request, bill) if alone else None
     if shown is not None:
         portraits = [_priced(portraits[0], traces[0], shown, request.options)]
-    return CharacterizeStudy(traces, labels, tuple(portraits), pairs, bill, inputs, shown)
+    unmatched: tuple[str, ...] = ()
+    if alone and request.price is not None:
+        types = traces[0].jobs["gpu_type"].cast(pl.String).fill_null(UNNAMED).unique().to_list()
+        unmatched = request.price.unmatched_note(types)
+    return CharacterizeStudy(
+        traces, labels, tuple(portraits), pairs, bill, inputs, shown, unmatched
+    )
 
 
 def _today(trace: Trace, request: CharacterizeRequest, bill: TraceBill | None) -> Today | None:
