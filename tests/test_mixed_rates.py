@@ -77,6 +77,22 @@ def test_goodput_parameters_by_gpu_type_give_rates(tmp_path):
         load_throughputs(f"pollux:{path}")
 
 
+@pytest.mark.parametrize("source", ["profile:sia", "table"])
+def test_a_job_that_never_started_gets_no_work(tmp_path, source):
+    if source == "table":
+        source = str(tmp_path / "rates.csv")
+        (tmp_path / "rates.csv").write_text("job_class,gpu_type,gpus,rate\nbert,T4,2,1\n")
+    states = ["completed", "not_started", None]
+    jobs = rows(["bert"] * 3, [2] * 3, steps=[50, 50, 50], state=states)
+    found = RateSource(source, {}, ("T4",)).apply(tmp_path, jobs)
+    assert found.jobs["duration_s"].is_null().to_list() == [False, True, False]
+    never = rows(["bert"], [2], steps=[50], state=["not_started"])
+    notes = RateSource(source, {}, ("T4",)).apply(tmp_path, never).notes
+    steps = [note for note in found.notes if "steps of jobs are not used" in note]
+    assert len(steps) == (source == "profile:sia")
+    assert not any("of the class in" in note for note in notes)
+
+
 def test_a_table_may_say_what_a_move_takes(tmp_path):
     path = tmp_path / "rates.csv"
     path.write_text(DETAILED)
