@@ -106,6 +106,14 @@ def test_a_table_may_say_what_a_move_takes(tmp_path):
     assert details.cross_host[:2] == pytest.approx(np.array([[0.7, 0.5], [np.nan, 1]]), nan_ok=True)
     assert details.state_gb.tolist() == [10, 0, 10]
     assert details.is_pipeline.tolist() == [True, False, True]
+    path.write_text(DETAILED.replace("B,T4,1,1,32,1,0,0,data", "B,T4,1,1,32,, ,,"))
+    assert read_gpu_rates(path).rows()[-1] == ("B", "T4", 1.0, 1.0, None, None, None, None)
+    path.write_text(DETAILED.replace("V100,2,4,64,0.7,10,40,pipeline", "V100,2,4,64,0.7,,,"))
+    assert read_gpu_rates(path).rows() == table.rows()
+    for blank in ("B,T4,1,,32,1,0,0,data", "B,T4,1,1,,1,0,0,data"):
+        path.write_text(DETAILED.replace("B,T4,1,1,32,1,0,0,data", blank))
+        with pytest.raises(InputError, match=r"rates.csv:5: column .*an empty cell"):
+            read_gpu_rates(path)
     path.write_text(DETAILED.replace("1,1,32,1,0,0,data", "1,1,32,1.1,0,0,data"))
     with pytest.raises(InputError, match=r"rates.csv:5: column 'cross_host'.*at most 1"):
         read_gpu_rates(path)
