@@ -72,6 +72,11 @@ def test_goodput_parameters_by_gpu_type_give_rates(tmp_path):
     assert found.jobs["duration_s"].to_list() == pytest.approx([500.0, 3600 / speedup])
     (read,) = load_throughputs(f"pollux:{path}").inputs()
     assert read.path == str(path)
+    path.write_text(GOODPUT.replace(",1\n", ",1.04\n"))
+    assert load_throughputs(f"pollux:{path}").works()["A"] > 0
+    path.write_text(GOODPUT.replace(",1\n", ",3\n"))
+    with pytest.raises(InputError, match=r"takes 2 h on T4 and 3 h on V100, but .* 1 h there"):
+        load_throughputs(f"pollux:{path}")
     path.write_text(GOODPUT.replace("A,V100,1,0.5,0.2,0.01,0,0,0,0,1,8,32,4,16,4,400,1\n", ""))
     with pytest.raises(InputError, match="same epochs on every GPU type"):
         load_throughputs(f"pollux:{path}")
