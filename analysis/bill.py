@@ -6,7 +6,7 @@ end; everything that is compared on that log is charged over it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.words import listed
 
 MOST_USD_PER_GPU_H = 1_000_000.0
 """A higher price must be a mistake of units."""
@@ -80,6 +81,23 @@ class GpuPrices:
                 if name and same_gpu(gpu_name(name), wanted):
                     return usd
         return self.usd_per_gpu_h.get("")
+
+    def unmatched_note(
+        self, gpu_types: Iterable[str | None], option: str = "--price"
+    ) -> tuple[str, ...]:
+        """Return one sentence on the prices of types that are not among these, if there are any."""
+        known = {name: gpu_name(name) for name in gpu_types if name is not None}
+        unmatched = [
+            name
+            for name in self.usd_per_gpu_h
+            if name
+            and name not in known
+            and not any(same_gpu(gpu_name(name), one) for one in known.values())
+        ]
+        if not unmatched:
+            return ()
+        have = f"the GPU types are {listed(sorted(known), 6)}" if known else "no GPU type is named"
+        return (f"{option}: the price of {listed(unmatched, 6)} is not used; {have}",)
 
     def by_type(self, gpu_types: Sequence[str | None]) -> dict[str | None, float | None]:
         """Return the price of each type."""

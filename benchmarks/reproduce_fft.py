@@ -106,7 +106,7 @@ def decided(policy: str, own: dict, jobs: RatedJobs):
     if policy in ranked.ORDERS:
         return ranked.prepare(policy, jobs, CLUSTER, values, rng).choose
     module = import_module(f"gpuplan.planner.policies.mixed.{policy}")
-    return module._prepare(jobs, CLUSTER, values, rng).choose
+    return module.prepare(jobs, CLUSTER, values, rng).choose
 
 
 def compare(seed: int, *, mixed_widths: bool) -> Iterator[Row]:

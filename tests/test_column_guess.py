@@ -25,6 +25,15 @@ TIMES = "2024-01-01 00:00:00,2024-01-01 00:30:00,2024-01-01 02:30:00"
             ["created at", "runtime", "gpu_count"],
             ["submit_time='created at'", "duration_s=runtime", "num_gpus=gpu_count"],
         ),
+        (
+            ["created_by", "submit_host", "created", "submitted_at", "start_node", "started",
+             "end_user", "ended", "gpu_id", "gpu", "gpus"],
+            ["submit_time=submitted_at", "start_time=started", "end_time=ended", "num_gpus=gpus",
+             "user=end_user"],
+        ),
+        (["submitted_at", "elapsed_limit", "gpus"], []),
+        (["submitted_at", "elapsed_limit", "gpus", "elapsed"],
+         ["submit_time=submitted_at", "duration_s=elapsed", "num_gpus=gpus"]),
         (["gpu_mem", "start", "end"], []),
         (["submit", "end", "gpus"], []),
     ],
@@ -39,7 +48,7 @@ def test_the_suggested_options_read_the_table(gpuplan, tmp_path):
     code, _, err = gpuplan("characterize", log)
     text = " ".join(err.split())
     assert code == 3 and "unrecognized log format" in text
-    options = text.partition("if these are they: ")[2].split()
+    options = text.partition("check these columns: ")[2].split()
     out = tmp_path / "jobs.parquet"
     code, _, err = gpuplan("ingest", log, *options, "-o", out)
     assert code == 0, err

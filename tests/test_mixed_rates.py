@@ -72,9 +72,30 @@ def test_goodput_parameters_by_gpu_type_give_rates(tmp_path):
     assert found.jobs["duration_s"].to_list() == pytest.approx([500.0, 3600 / speedup])
     (read,) = load_throughputs(f"pollux:{path}").inputs()
     assert read.path == str(path)
+    path.write_text(GOODPUT.replace(",1\n", ",1.04\n"))
+    assert load_throughputs(f"pollux:{path}").works()["A"] > 0
+    path.write_text(GOODPUT.replace(",1\n", ",3\n"))
+    with pytest.raises(InputError, match=r"takes 2 h on T4 and 3 h on V100, but .* 1 h there"):
+        load_throughputs(f"pollux:{path}")
     path.write_text(GOODPUT.replace("A,V100,1,0.5,0.2,0.01,0,0,0,0,1,8,32,4,16,4,400,1\n", ""))
     with pytest.raises(InputError, match="same epochs on every GPU type"):
         load_throughputs(f"pollux:{path}")
+
+
+@pytest.mark.parametrize("source", ["profile:sia", "table"])
+def test_a_job_that_never_started_gets_no_work(tmp_path, source):
+    if source == "table":
+        source = str(tmp_path / "rates.csv")
+        (tmp_path / "rates.csv").write_text("job_class,gpu_type,gpus,rate\nbert,T4,2,1\n")
+    states = ["completed", "not_started", None]
+    jobs = rows(["bert"] * 3, [2] * 3, steps=[50, 50, 50], state=states)
+    found = RateSource(source, {}, ("T4",)).apply(tmp_path, jobs)
+    assert found.jobs["duration_s"].is_null().to_list() == [False, True, False]
+    never = rows(["bert"], [2], steps=[50], state=["not_started"])
+    notes = RateSource(source, {}, ("T4",)).apply(tmp_path, never).notes
+    steps = [note for note in found.notes if "steps of jobs are not used" in note]
+    assert len(steps) == (source == "profile:sia")
+    assert not any("of the class in" in note for note in notes)
 
 
 def test_a_table_may_say_what_a_move_takes(tmp_path):
@@ -90,6 +111,14 @@ def test_a_table_may_say_what_a_move_takes(tmp_path):
     assert details.cross_host[:2] == pytest.approx(np.array([[0.7, 0.5], [np.nan, 1]]), nan_ok=True)
     assert details.state_gb.tolist() == [10, 0, 10]
     assert details.is_pipeline.tolist() == [True, False, True]
+    path.write_text(DETAILED.replace("B,T4,1,1,32,1,0,0,data", "B,T4,1,1,32,, ,,"))
+    assert read_gpu_rates(path).rows()[-1] == ("B", "T4", 1.0, 1.0, None, None, None, None)
+    path.write_text(DETAILED.replace("V100,2,4,64,0.7,10,40,pipeline", "V100,2,4,64,0.7,,,"))
+    assert read_gpu_rates(path).rows() == table.rows()
+    for blank in ("B,T4,1,,32,1,0,0,data", "B,T4,1,1,,1,0,0,data"):
+        path.write_text(DETAILED.replace("B,T4,1,1,32,1,0,0,data", blank))
+        with pytest.raises(InputError, match=r"rates.csv:5: column .*an empty cell"):
+            read_gpu_rates(path)
     path.write_text(DETAILED.replace("1,1,32,1,0,0,data", "1,1,32,1.1,0,0,data"))
     with pytest.raises(InputError, match=r"rates.csv:5: column 'cross_host'.*at most 1"):
         read_gpu_rates(path)

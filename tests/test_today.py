@@ -194,8 +194,9 @@ def test_users_and_groups_have_their_bill(gpuplan, tmp_path):
     assert rest["usd_per_month"] == pytest.approx(3 * month)
     (x,), y = groups["group"]["rows"], groups["group"]["others"]
     assert (x["usd_per_month"], y["usd_per_month"]) == pytest.approx((5 * month, 4 * month))
-    code, out, err = gpuplan(*priced)
+    code, out, err = gpuplan(*asked, "--price", "A100=1,H100=4,V100=2")
     assert code == 0, err
+    assert "--price: the price of V100 is not used" in json.loads(out)["warnings"][0]
     unpriced = json.loads(out)["results"]["groups"]["user"]
     assert unpriced["rows"][0]["usd_per_month"] == pytest.approx(6 * month)
     assert unpriced["others"]["usd_per_month"] is None  # cy's T4 has no price
@@ -203,3 +204,21 @@ def test_users_and_groups_have_their_bill(gpuplan, tmp_path):
     assert free["rows"][0]["usd_per_month"] is None
     text = gpuplan("characterize", path, "--full", *priced[6:])[1]
     assert "$2,190" in next(line for line in text.splitlines() if line.startswith(" ann"))
+
+
+def test_bills_of_users_count_the_running_jobs_of_their_table(gpuplan, tmp_path):
+    # ann used an A100 for an hour; bo has held two H100s for an hour, and still runs.
+    path = write_trace(
+        tmp_path / "t.parquet", [0, 3600], [3600.0] * 2, num_gpus=[1, 2],
+        gpu_type=["A100", "H100"], user=["ann", "bo"], state=["completed", "running"],
+    )  # fmt: skip
+    asked = ("characterize", path, "--price", "A100=1,H100=4", "--output-format", "json")
+    for more, bills in (
+        (("--include-running",), {"ann": 730.5 / 2, "bo": 8 * 730.5 / 2}),
+        ((), {"ann": 730.5}),
+    ):
+        code, out, err = gpuplan(*asked, *more)
+        assert code == 0, err
+        rows = json.loads(out)["results"]["groups"]["user"]["rows"]
+        found = {row["name"]: row["usd_per_month"] for row in rows if row["usd_per_month"]}
+        assert found == pytest.approx(bills)

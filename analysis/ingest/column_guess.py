@@ -6,15 +6,20 @@ import re
 import shlex
 from collections.abc import Sequence
 
-WORDS: dict[str, frozenset[str]] = {
-    "submit_time": frozenset({"submit", "submitted", "submission", "created", "queued", "arrival"}),
-    "start_time": frozenset({"start", "started", "begin", "began"}),
-    "end_time": frozenset({"end", "ended", "finish", "finished", "stop", "stopped", "completed"}),
-    "duration_s": frozenset({"duration", "runtime", "elapsed"}),
-    "num_gpus": frozenset({"gpu", "gpus", "ngpus", "numgpus"}),
-    "user": frozenset({"user", "username", "owner"}),
+WORDS: dict[str, tuple[str, ...]] = {
+    "submit_time": ("submit", "submitted", "submission", "queued", "arrival", "created"),
+    "start_time": ("start", "started", "begin", "began"),
+    "end_time": ("end", "ended", "finish", "finished", "stop", "stopped", "completed"),
+    "duration_s": ("duration", "runtime", "elapsed"),
+    "num_gpus": ("gpus", "ngpus", "numgpus", "gpu"),
+    "user": ("user", "username", "owner"),
 }
-"""Canonical column -> words of a name that mean it."""
+"""Canonical column -> words of a name that mean it, the most specific first."""
+OF_OTHERS = frozenset(
+    {"by", "host", "hostname", "node", "nodes", "limit", "id", "state", "reason", "code", "line"}
+)
+"""Words in the names of columns that hold something else, such as ``submit_host``."""
+OF_PEOPLE = frozenset({"user", "username", "owner"})
 OF_COUNTS = frozenset(
     {"num", "n", "nr", "count", "number", "of", "total", "requested", "alloc", "s"}
 )
@@ -28,16 +33,26 @@ def guessed_map(columns: Sequence[str]) -> str:
     A log without submissions takes the starts for them, and has no waits.
     """
     found: dict[str, str] = {}
-    for target, wanted in WORDS.items():
-        for column in columns:
-            words = {word.lower() for word in PARTS.findall(column)}
-            is_other = target == "num_gpus" and not words <= wanted | OF_COUNTS
-            if words & wanted and not is_other and column not in found.values():
-                found[target] = column
-                break
+    for target in WORDS:
+        free = [column for column in columns if column not in found.values()]
+        ranked = [(rank, column) for column in free if (rank := _rank(target, column)) is not None]
+        if ranked:
+            found[target] = min(ranked, key=lambda one: one[0])[1]
     if "submit_time" not in found and "start_time" in found:
         found = {"submit_time": found["start_time"], **found}
     has_times = "duration_s" in found or {"start_time", "end_time"} <= found.keys()
     if not (has_times and {"submit_time", "num_gpus"} <= found.keys()):
         return ""
     return " ".join(f"--map {name}={shlex.quote(column)}" for name, column in found.items())
+
+
+def _rank(target: str, column: str) -> int | None:
+    """Return how well a column fits, 0 for best; None where it cannot be the target."""
+    words = {word.lower() for word in PARTS.findall(column)}
+    ranks = [rank for rank, word in enumerate(WORDS[target]) if word in words]
+    if target == "num_gpus":
+        is_other = not words <= {*WORDS[target]} | OF_COUNTS
+    else:
+        others = OF_OTHERS - {"id"} if target == "user" else OF_OTHERS | OF_PEOPLE
+        is_other = bool(words & others)
+    return None if is_other or not ranks else ranks[0]

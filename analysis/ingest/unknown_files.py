@@ -111,7 +111,7 @@ def _unknown_log(head: Head) -> InputError:
         if (near := _nearest(names)) is not None:
             problem += f"; nearest: {near}"
         options = guessed_map(names)
-        hint = f"name its columns, if these are they: {options}" if options else NAME_COLUMNS
+        hint = f"check these columns: {options}" if options else NAME_COLUMNS
     return InputError(head.path, problem, expected=f"one of {_names()}", hint=hint)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +28,12 @@ class CsvCells:
     path: Path
     raw: pl.DataFrame
 
-    def numbers(self, rules: Mapping[str, Rule]) -> pl.DataFrame:
+    def numbers(self, rules: Mapping[str, Rule], optional: Collection[str] = ()) -> pl.DataFrame:
         """Return the table with ``row`` and these columns, where present, as numbers.
+
+        Args:
+            rules: column -> what its cells must be.
+            optional: columns whose cells may be blank; those are null.
 
         Raises:
             InputError: a cell is not a number or breaks its rule.
@@ -39,7 +43,11 @@ class CsvCells:
             pl.col(name).str.strip_chars().cast(pl.Float64, strict=False) for name in names
         )
         for name in names:
-            self.refuse(table, name, *rules[name])
+            expected, holds = rules[name]
+            if name in optional:
+                written = self.raw[name].str.strip_chars().fill_null("")
+                holds |= pl.lit(written == "")
+            self.refuse(table, name, expected, holds)
         return table
 
     def refuse(self, table: pl.DataFrame, column: str, expected: str, holds: pl.Expr) -> None:

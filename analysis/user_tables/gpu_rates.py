@@ -10,7 +10,7 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.log_formats.gavel import COLUMNS, UNCONSOLIDATED, read_all_throughputs
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.user_tables.cells import CsvCells, Rule, read_cells
-from gpuplan.analysis.user_tables.rates import above_zero
+from gpuplan.analysis.user_tables.rates import above_zero, whole_number
 
 RATE_COLUMNS = ("job_class", "gpu_type", "gpus", "rate")
 PARALLEL = ("data", "tensor", "pipeline")
@@ -20,6 +20,8 @@ OF_CLASS: dict[str, pl.DataType] = {
     "parallelism": pl.String(),
 }
 """Optional columns about all jobs of a class."""
+OPTIONAL = ("cross_host", *OF_CLASS)
+"""Columns whose cells may be blank."""
 SCHEMA: dict[str, pl.DataType] = {
     "job_class": pl.String(),
     "gpu_type": pl.String(),
@@ -32,15 +34,10 @@ HINT = "for example job_class,gpu_type,gpus,rate with a row ResNet-50,V100,4,11.
 MOST_GB = 1e9
 
 
-def _whole(name: str, what: str) -> Rule:
-    column = pl.col(name)
-    return f"{what}, a whole number from 1", (column >= 1) & (column == column.floor())
-
-
 RULES: dict[str, Rule] = {
-    "gpus": _whole("gpus", "GPUs"),
+    "gpus": whole_number("gpus", "GPUs"),
     "rate": above_zero("rate", "work per second"),
-    "batch_size": _whole("batch_size", "samples"),
+    "batch_size": whole_number("batch_size", "samples"),
     "cross_host": ("a factor on the rate, above 0 and at most 1",
                    (pl.col("cross_host") > 0) & (pl.col("cross_host") <= 1)),
     "state_gb": ("GB, at least 0", pl.col("state_gb").is_between(0, MOST_GB)),
@@ -67,28 +64,36 @@ def read_gpu_rates(path: Path) -> pl.DataFrame:
     if data[:1] == b"{" or all(name in header for name in COLUMNS):
         return _of_gavel(path)
     cells = read_cells(path, RATE_COLUMNS, rows="rate", hint=HINT)
-    table = cells.numbers(RULES).with_columns(pl.col("gpu_type").str.strip_chars())
+    table = cells.numbers(RULES, optional=OPTIONAL).with_columns(
+        pl.col("gpu_type").str.strip_chars()
+    )
     cells.refuse(table, "gpu_type", "the name of a GPU type", pl.col("gpu_type") != "")
     if "parallelism" in table.columns:
-        known = pl.col("parallelism").is_in(PARALLEL)
+        blank = pl.col("parallelism").str.strip_chars().replace("", None)
+        table = table.with_columns(blank)
+        known = pl.col("parallelism").is_in(PARALLEL) | blank.is_null()
         cells.refuse(table, "parallelism", f"one of {', '.join(PARALLEL)}", known)
     per, once = "class, GPU type and number of GPUs", pl.struct(RATE_COLUMNS[:3])
     if "batch_size" in table.columns:
         per = "class, GPU type, number of GPUs and batch size"
         once = pl.struct(*RATE_COLUMNS[:3], "batch_size")
     cells.refuse(table, "gpus", f"one row per {per}", once.is_first_distinct())
-    _check_classes(cells, table)
+    table = _of_classes(cells, table)
     best = table.sort("rate", descending=True, maintain_order=True).unique(
         RATE_COLUMNS[:3], keep="first", maintain_order=True
     )
     return _complete(best.sort("row"))
 
 
-def _check_classes(cells: CsvCells, table: pl.DataFrame) -> None:
+def _of_classes(cells: CsvCells, table: pl.DataFrame) -> pl.DataFrame:
+    """Return the table with what one row of a class has in every row of it."""
     for name in OF_CLASS:
         if name in table.columns:
-            same = (pl.col(name) == pl.col(name).first()).over("job_class")
+            given = pl.col(name).drop_nulls().first().over("job_class")
+            same = pl.col(name).is_null() | (pl.col(name) == given)
             cells.refuse(table, name, "the same in every row of a class", same)
+            table = table.with_columns(given)
+    return table
 
 
 def _of_gavel(path: Path) -> pl.DataFrame:

@@ -20,6 +20,13 @@ def above_zero(name: str, what: str, most: float = MOST) -> Rule:
     return f"{text} ({LEAST:g} to {most:g})", pl.col(name).is_between(LEAST, most)
 
 
+def whole_number(name: str, what: str) -> Rule:
+    """Return the rule of a whole number from 1 to a billion."""
+    column = pl.col(name)
+    whole = column.is_between(1, 1e9) & (column == column.floor())
+    return f"{what}, a whole number from 1", whole
+
+
 EPOCH: Rule = (
     "a whole number, at least 0",
     pl.col("epoch").is_between(0, MOST_EPOCHS) & (pl.col("epoch") == pl.col("epoch").floor()),
@@ -72,12 +79,6 @@ def read_throughputs(path: Path) -> pl.DataFrame:
 MOST_STEPS = 1_000  # accumulation steps; the search for the best batch evaluates them all
 
 
-def _whole(name: str, what: str) -> Rule:
-    column = pl.col(name)
-    whole = column.is_between(1, 1e9) & (column == column.floor())
-    return f"{what}, a whole number from 1", whole
-
-
 def _seconds(name: str) -> Rule:
     return "seconds, at least 0 and at most a century", pl.col(name).is_between(0, CENTURY_S)
 
@@ -86,11 +87,11 @@ GOODPUT_RULES: dict[str, Rule] = {
     "alpha_c": above_zero("alpha_c", "seconds", CENTURY_S),
     **{name: _seconds(name) for name in ("beta_c", "alpha_r", "beta_r", "alpha_n", "beta_n")},
     "gamma": ("a number from 1 to 100", pl.col("gamma").is_between(1, 100)),
-    "init_batch_size": _whole("init_batch_size", "samples"),
-    "max_batch_size": _whole("max_batch_size", "samples"),
-    "min_local_bsz": _whole("min_local_bsz", "samples on a GPU"),
-    "max_local_bsz": _whole("max_local_bsz", "samples on a GPU"),
-    "gpus_per_node": _whole("gpus_per_node", "GPUs"),
+    "init_batch_size": whole_number("init_batch_size", "samples"),
+    "max_batch_size": whole_number("max_batch_size", "samples"),
+    "min_local_bsz": whole_number("min_local_bsz", "samples on a GPU"),
+    "max_local_bsz": whole_number("max_local_bsz", "samples on a GPU"),
+    "gpus_per_node": whole_number("gpus_per_node", "GPUs"),
     "noise_scale": ("samples, at least 0", pl.col("noise_scale").is_between(0, MOST)),
     "epoch": EPOCH,
     "work_share": WORK_SHARE,

@@ -16,14 +16,14 @@ from gpuplan.planner.runs.panels import FACTOR, GPUS, TimeLines
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import MICROS
 
-MOST_DRAWN = 4
+MOST_SHOWN = 4
 """Policies with a panel of their own; a picture of more is too tall to read."""
 
-Drawn = tuple[PolicyOutcome, TimeLines, Look]
+LendingRun = tuple[PolicyOutcome, TimeLines, Look]
 
 
-def lending_outcomes(outcomes: Sequence[PolicyOutcome], looks: Sequence[Look]) -> list[Drawn]:
-    """Return the policies that lend GPUs, with their looks; `MOST_DRAWN` of them are drawn."""
+def lending_outcomes(outcomes: Sequence[PolicyOutcome], looks: Sequence[Look]) -> list[LendingRun]:
+    """Return the policies that lend GPUs, with their looks; a picture shows `MOST_SHOWN`."""
     return [
         (one, one.lines, look)
         for one, look in zip(outcomes, looks, strict=True)
@@ -31,38 +31,38 @@ def lending_outcomes(outcomes: Sequence[PolicyOutcome], looks: Sequence[Look]) -
     ]
 
 
-def lending_rows(drawn: Sequence[Drawn]) -> tuple[float, ...]:
+def lending_rows(runs: Sequence[LendingRun]) -> tuple[float, ...]:
     """Return the heights of the panels in inches: one for each policy, and one for eta."""
-    drawn = drawn[:MOST_DRAWN]
-    has_eta = any(panel.unit == FACTOR for _, lines, _ in drawn for panel in lines.panels)
-    return (1.8,) * len(drawn) + (1.6,) * has_eta
+    runs = runs[:MOST_SHOWN]
+    has_eta = any(panel.unit == FACTOR for _, lines, _ in runs for panel in lines.panels)
+    return (1.8,) * len(runs) + (1.6,) * has_eta
 
 
 def draw_lending(
-    panels: Sequence[Axes], drawn: Sequence[Drawn], first_submit: datetime | None
+    panels: Sequence[Axes], runs: Sequence[LendingRun], first_submit: datetime | None
 ) -> None:
     """Draw GPUs and quota of each policy, and the eta of all; see `lending_rows`."""
-    left_out, drawn = drawn[MOST_DRAWN:], drawn[:MOST_DRAWN]
-    end_s = max(lines.end_us for _, lines, _ in drawn) / MICROS
+    left_out, runs = runs[MOST_SHOWN:], runs[:MOST_SHOWN]
+    end_s = max(lines.end_us for _, lines, _ in runs) / MICROS
     first = drawable(first_submit, end_s)
-    for axes, (one, lines, look) in zip(panels, drawn, strict=False):
+    for axes, (one, lines, look) in zip(panels, runs, strict=False):
         time, _ = _times(lines, end_s, first)
         (own,) = (panel for panel in lines.panels if panel.unit == GPUS)
         draw_panel(axes, own, time, look.colour, ticks=4)
-        others = f" ({len(left_out)} more: --timeline)" if left_out and one is drawn[-1][0] else ""
+        others = f" ({len(left_out)} more: --timeline)" if left_out and one is runs[-1][0] else ""
         axes.set_title(f"{one.label}: {own.title}{others}", fontsize=10)
-    if len(panels) > len(drawn):
+    if len(panels) > len(runs):
         axes = panels[-1]
         axes.set_title("Factor of the quota (eta)", fontsize=10)
         axes.set_ylabel(FACTOR)
         axes.axhline(1.0, color=SOFT, linewidth=0.8)
-        for one, lines, look in drawn:
+        for one, lines, look in runs:
             time, _ = _times(lines, end_s, first)
             for panel in lines.panels:
                 if panel.unit == FACTOR:
                     draw_steps(axes, time, panel.series["eta"], look.colour, one.label)
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=MOST_DRAWN)
-    _, unit = time_axis(drawn[0][1].time_us / MICROS, end_s)
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=MOST_SHOWN)
+    _, unit = time_axis(runs[0][1].time_us / MICROS, end_s)
     begin = 0.0 if first is None else date_number(first)
     scale = DAY_S if first is not None or unit == "days" else 3600.0
     for axes in panels:

@@ -23,9 +23,9 @@ class GpuPriceChoice:
         list[str] | None,
         COMMON,
         typer.Option(
-            metavar="USD|TYPE=USD",
-            help="Dollars per GPU-hour of one's own GPUs: 1.29, or H100=3.5 for one GPU type. "
-            "May be repeated.",
+            metavar="USD|TYPE=USD,...",
+            help="Dollars per GPU-hour of one's own GPUs: 1.29 for every GPU, or by GPU type: "
+            "H100=3.5,A100=2. May be repeated.",
             show_default=False,
         ),
     ] = None

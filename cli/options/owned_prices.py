@@ -23,8 +23,9 @@ class OwnedPriceChoice:
         list[str] | None,
         COMMON,
         typer.Option(
-            help="Dollars per GPU-hour: 1.29, or A100=1.29 for one GPU type. May be repeated.",
-            metavar="[TYPE=]USD",
+            help="Dollars per GPU-hour: 1.29 for every GPU, or by GPU type: A100=2,T4=0.5. May be "
+            "repeated.",
+            metavar="USD|TYPE=USD,...",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),

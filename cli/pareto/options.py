@@ -167,8 +167,8 @@ class MoneyChoice:
         list[str] | None,
         COMMON,
         typer.Option(
-            metavar="USD|TYPE=USD",
-            help="Dollars per GPU-hour: 1.29, or T4=0.5 for one GPU type. May be repeated.",
+            metavar="USD|TYPE=USD,...",
+            help="Dollars per GPU-hour: 1.29, or by GPU type: T4=0.5,A100=2.5. May be repeated.",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),

@@ -61,7 +61,7 @@ def within_peak(study: FrontierStudy, point: Point, precision: Precision) -> str
 
 
 def is_faster(within: PlanReplay, today: Today) -> bool:
-    """Return whether jobs finish sooner than today on average, or nobody knows today's waits."""
+    """Return whether jobs finish sooner than today on average; True where the log has no waits."""
     if not _has_waits(today) or today.mean_jct_s is None:
         return True
     return within.mean_jct_s < today.mean_jct_s * (1 - NOISE)

@@ -42,7 +42,7 @@ def answer_text(
 
 
 def _assumed(speedup: str | None) -> str:
-    """Return the clause on a speedup that nobody measured; empty for a measured one or none."""
+    """Return the clause on an assumed speedup; empty for a measured one or none."""
     if speedup is None or speedup.partition(":")[0] not in LAWS:
         return ""
     return f" if jobs scale as {speedup}"

@@ -30,7 +30,7 @@ def on_demand_prices(
     for name in named:
         try:
             found[name] = quote(offers, name).usd_per_gpu_h
-        except UsageError:  # nobody offers it on demand
+        except UsageError:  # no on-demand offer
             continue
     # A named type without an offer must not get the price of unnamed GPUs.
     if unnamed is not None and len(found) == len(named) < len(gpu_types):
@@ -46,7 +46,7 @@ def conventional_prices(
 ) -> GpuPrices:
     """Return the conventional price of each type, chosen as the replayed type's is.
 
-    A type that nobody offers on demand costs as much as the replayed one.
+    A type without an on-demand offer costs as much as the replayed one.
 
     Args:
         gpu_types: types of the log; None stands for jobs that name none.

@@ -17,7 +17,7 @@ from gpuplan.analysis.words import counted
 from gpuplan.planner.runs.throughputs import Throughputs, load_throughputs
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
-COLUMNS = ("job_class", "gpu_type", STEPS)
+COLUMNS = ("job_class", "gpu_type", "state", STEPS)
 """What rates need of a trace besides GPUs and durations."""
 LISTED = 3
 
@@ -113,8 +113,8 @@ class RateSource:
         """Return the jobs that can run on a type, their rates, and what to know of both.
 
         The work of a job is its steps where the trace has them, else its duration times its rate
-        where it ran, else that of its class in a profile. Durations become those on the fastest
-        type.
+        where it ran, else that of its class in a profile, unless it never started. Durations become
+        those on the fastest type.
 
         Raises:
             UsageError: neither a table nor speeds are given, or they lack a type of the cluster.
@@ -126,7 +126,14 @@ class RateSource:
         fastest = rate.max(axis=1, initial=0.0)
         duration = jobs["duration_s"].to_numpy().astype(np.float64)
         steps = jobs[STEPS].to_numpy().astype(np.float64)
-        by_steps = np.isfinite(steps) & (measured is not None and measured.table is not None)
+        started = (jobs["state"] != "not_started").fill_null(True).to_numpy()
+        has_table = measured is not None and measured.table is not None
+        if measured is not None and not has_table and np.isfinite(steps).any():
+            notes.append(
+                "the recorded steps of jobs are not used: a profile counts other work; give "
+                "--throughputs a table of rates in steps per second to use them"
+            )
+        by_steps = np.isfinite(steps) & started & has_table
         unknown = ~by_steps & np.isfinite(duration) & ~(ran > 0) & (fastest > 0)
         work = np.where(by_steps, steps, duration * np.where(ran > 0, ran, fastest))
         if unknown.any():
@@ -136,15 +143,16 @@ class RateSource:
                 "of the cluster"
             )
         sizes = {} if measured is None else measured.works()
-        by_class = ~by_steps & ~np.isfinite(duration)
+        by_class = ~by_steps & ~np.isfinite(duration) & started
         if sizes and by_class.any():
             known = jobs["job_class"].replace_strict(sizes, default=None, return_dtype=pl.Float64)
             work = np.where(by_class, known.to_numpy().astype(np.float64), work)
             sized = int((by_class & np.isfinite(work) & (fastest > 0)).sum())
-            notes.append(
-                f"{counted(sized, 'job')} {'has' if sized == 1 else 'have'} no duration: the work "
-                f"is that of the class in {self.throughputs}"
-            )
+            if sized:
+                notes.append(
+                    f"{counted(sized, 'job')} {'has' if sized == 1 else 'have'} no duration: the "
+                    f"work is that of the class in {self.throughputs}"
+                )
         lost = ~(fastest > 0)
         if lost.any():
             notes.append(_left_out(jobs.filter(pl.Series(lost))))

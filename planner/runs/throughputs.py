@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.files import sha256_of
 from gpuplan.analysis.input_files import InputFile
 from gpuplan.analysis.user_tables.gpu_rates import SCHEMA, read_gpu_rates
@@ -18,6 +18,8 @@ from gpuplan.simkit.time import HOUR_S
 
 KINDS = ("profile", "table", "pollux")
 """Kinds of ``--speedup`` that may know GPU types, and so give rates."""
+MOST_APART = 0.05
+"""Shares of work by which GPU types may differ, as measurements do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Throughputs:
         for model in () if self.model is None else self.model.types.values():
             for name, profile in model.classes.items():
                 if profile.work_h is not None:
-                    found.setdefault(name, profile.work_h * HOUR_S * profile.mean_speed)
+                    found.setdefault(name, _work(profile, profile.work_h))
         return found
 
     @property
@@ -100,7 +102,8 @@ def load_throughputs(text: str) -> Throughputs:
     """Read rates: a file, or what ``--speedup`` calls ``profile:NAME`` or ``pollux:FILE``.
 
     Raises:
-        InputError: a table that cannot be used.
+        InputError: a table that cannot be used, or a profile in which the work of a class depends
+            on the GPU type.
         UsageError: no such profile, or one that does not tell GPU types apart.
     """
     kind, _, rest = text.partition(":")
@@ -115,7 +118,39 @@ def load_throughputs(text: str) -> Throughputs:
             f"--throughputs {text}: does not tell GPU types apart\n  next: a table with several "
             "types in a column gpu_type, or profile:sia"
         )
-    return Throughputs(text, None, model)
+    found = Throughputs(text, None, model)
+    _check_works(found, model)
+    return found
+
+
+def _work(profile: ClassProfile, work_h: float) -> float:
+    """Return the work of a job that takes so many hours on one GPU, in the unit of rates."""
+    return work_h * HOUR_S * profile.mean_speed
+
+
+def _check_works(throughputs: Throughputs, model: SpeedupModel) -> None:
+    """Refuse a profile in which a class has another amount of work on another GPU type."""
+    for name, work in throughputs.works().items():
+        first = None
+        for gpu_type, one in model.types.items():
+            profile = one.classes.get(name)
+            if profile is None or profile.work_h is None:
+                continue
+            own = _work(profile, profile.work_h)
+            first = first or (gpu_type, profile.work_h)
+            if abs(own - work) > MOST_APART * work:
+                other, other_h = first
+                raise InputError(
+                    throughputs.path or Path(throughputs.text),
+                    f"class {name!r} takes {other_h:.4g} h on {other} and {profile.work_h:.4g} h "
+                    f"on {gpu_type}, but at the speeds given it would take "
+                    f"{profile.work_h * work / own:.4g} h there",
+                    column="work_h",
+                    expected="the same work_h x speed on every GPU type of a class, within "
+                    f"{MOST_APART:.0%}",
+                    hint="correct work_h or the parameters of one type; a job has the same work on "
+                    "every type",
+                )
 
 
 def _knows(profile: ClassProfile, gpus: float) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
@@ -357,7 +358,8 @@ def _months(trace: Trace, found: GroupBill) -> list[BillMonth]:
 
 def _warnings(request: BillRequest, trace: Trace, found: GroupBill) -> list[str]:
     hours = found.hours
-    notes = list(trace.notes)
+    given = GpuPrices(request.prices.usd_per_gpu_h)
+    notes = [*trace.notes, *given.unmatched_note(found.gpu_types)]
     named = [name for name in hours.names if UNKNOWN not in name]
     if not named:
         notes.append(f"the log names no {request.by} for any job; choose another --by")

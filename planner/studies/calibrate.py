@@ -26,7 +26,7 @@ class CalibrateParameters:
 
     Attributes:
         cluster: the nodes, as given.
-        infer: whether the log tells what no file does.
+        infer: whether settings that no file gives are inferred from the log.
         warmup: time after the first submission in which jobs are not scored, as given.
         limit_factor: time limit of a job without one, over its run time.
         advice: whether advice is shown.

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+import polars as pl
 from msgspec import UNSET, UnsetType
 
-from gpuplan.analysis.bill import GpuPrices
+from gpuplan.analysis.bill import GpuPrices, gpu_hours_by
 from gpuplan.analysis.characterize import COLUMNS, NAMES
 from gpuplan.analysis.characterize.group_bill import priced_groups
 from gpuplan.analysis.characterize.options import CharacterizedTrace, PortraitOptions, portray
 from gpuplan.analysis.characterize.results import WorkloadResults
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
-from gpuplan.analysis.characterize.today import Today, TodayResults, today
+from gpuplan.analysis.characterize.today import UNNAMED, Today, TodayResults, today
 from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.ingest.logs import read_trace
@@ -205,6 +206,7 @@ class CharacterizeStudy:
         bill: what it would have cost; None where nobody asked.
         inputs: the files read.
         today: what the only trace shows; None for several, or where it shows nothing.
+        unmatched: which prices given are of types that the log does not have.
     """
 
     traces: tuple[Trace, ...]
@@ -214,6 +216,7 @@ class CharacterizeStudy:
     bill: TraceBill | None
     inputs: tuple[InputFile, ...]
     today: Today | None = None
+    unmatched: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -221,7 +224,7 @@ class CharacterizeStudy:
         if len(self.portraits) > 1:
             named = zip(self.names, self.portraits, strict=True)
             return tuple(f"{name}: {note}" for name, one in named for note in one.workload.notes)
-        return self.portraits[0].workload.notes
+        return (*self.unmatched, *self.portraits[0].workload.notes)
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -277,30 +280,36 @@ def characterize(
     if request.prices is not None:
         bill, files = _bill(traces[0], request.prices, request.options)
         inputs += files
-    shown = _today(traces[0], request, bill) if alone else None
-    if shown is not None:
-        portraits = [_priced(portraits[0], traces[0], shown, request.options)]
-    return CharacterizeStudy(traces, labels, tuple(portraits), pairs, bill, inputs, shown)
+    shown, unmatched = None, tuple[str, ...]()
+    if alone:
+        types = traces[0].jobs["gpu_type"].cast(pl.String).unique().to_list()
+        prices = _prices(traces[0], request, bill)
+        shown = today(traces[0], prices)
+        portraits = [_priced(portraits[0], traces[0], prices, request.options)]
+        if request.price is not None:
+            unmatched = request.price.unmatched_note([name or UNNAMED for name in types])
+    return CharacterizeStudy(
+        traces, labels, tuple(portraits), pairs, bill, inputs, shown, unmatched
+    )
 
 
-def _today(trace: Trace, request: CharacterizeRequest, bill: TraceBill | None) -> Today | None:
-    """Return what a trace shows, at the price given or at the on-demand prices of its types."""
-    found = today(trace)
-    if found is None:
-        return None
-    prices = request.price
-    if prices is None and request.prices is not None and bill is not None:
-        types = tuple(found.gpu_h_by_type())
-        prices = on_demand_prices(types, bill.view.offers, request.prices.gpu)
-    return found if prices is None else found.at_prices(prices)
+def _prices(trace: Trace, request: CharacterizeRequest, bill: TraceBill | None) -> GpuPrices | None:
+    """Return the prices given, or the on-demand prices of the types that jobs ran on."""
+    if request.price is None and request.prices is not None and bill is not None:
+        hours = gpu_hours_by(
+            trace.jobs, "gpu_type", include_running=request.options.include_running
+        )
+        types = hours["gpu_type"].cast(pl.String).to_list()
+        return on_demand_prices(types, bill.view.offers, request.prices.gpu)
+    return request.price
 
 
 def _priced(
-    portrait: CharacterizedTrace, trace: Trace, shown: Today, options: PortraitOptions
+    portrait: CharacterizedTrace, trace: Trace, prices: GpuPrices | None, options: PortraitOptions
 ) -> CharacterizedTrace:
     """Return the statistics with the monthly bill of each class, user and group."""
     workload = portrait.workload
-    groups = priced_groups(trace, workload.groups, shown, include_running=options.include_running)
+    groups = priced_groups(trace, workload.groups, prices, include_running=options.include_running)
     return replace(portrait, workload=replace(workload, groups=groups))
 
 

@@ -124,6 +124,7 @@ class CompareStudy:
                 labels_of.setdefault(warning, []).append(one.label)
         own = (f"{', '.join(labels)}: {warning}" for warning, labels in labels_of.items())
         return (
+            *self.priced.unmatched,
             *self.priced.mixed,
             *self.replayed.notes,
             *self.replayed.deadline_notes(self.request.policies),

@@ -121,7 +121,7 @@ class PricedTypes:
         if self.offers:
             try:
                 return quote(self.offers, gpu_type, self.provider, source=self.source)
-            except UsageError:  # nobody offers it
+            except UsageError:  # no offer
                 return None
         return None if self.types else self.quotes.get("")
 

@@ -243,7 +243,7 @@ def first_submit_of(trace: Trace) -> datetime | None:
 
 
 def _needs_other_laws(request: ParetoRequest, model: SpeedupModel) -> bool:
-    """Return whether to say what other speedups would give: of one law that nobody measured."""
+    """Return whether to say what other speedups would give: of one assumed law."""
     is_assumed = request.speedup is None or request.sensitivity
     return model.law is not None and not model.ends and is_assumed
 

@@ -33,6 +33,7 @@ class PricedPolicies:
         notes: where prices come from.
         today: what the log shows, at the price of `usd_per_gpu_h`.
         usd_per_gpu_h: what a GPU of one's own costs; the mean over the log where types differ.
+        unmatched: which prices given are of types that neither the log nor a cluster has.
     """
 
     policies: tuple[PolicySpec, ...]
@@ -40,6 +41,7 @@ class PricedPolicies:
     notes: tuple[str, ...]
     today: Today | None
     usd_per_gpu_h: float | None
+    unmatched: tuple[str, ...] = ()
 
 
 def check_price(policies: Sequence[PolicySpec], prices: GpuPrices | None) -> None:
@@ -72,6 +74,7 @@ def price_policies(
     today = read.today
     types = {one.gpu_type for one in policies if one.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
+    unmatched = () if prices is None else _unmatched(prices, policies, today)
     is_mixed = any(_has_several_types(one) for one in policies)
     found, notes = list(policies), tuple[str, ...]()
     if prices is not None:
@@ -92,7 +95,18 @@ def price_policies(
     if rents:
         mixed = tuple(f"{note}{todays_prices(today, planned)}" for note in mixed)
     usd = None if today is None else today.usage.usd_per_gpu_h
-    return PricedPolicies(tuple(found), mixed, notes, today, usd)
+    return PricedPolicies(tuple(found), mixed, notes, today, usd, unmatched)
+
+
+def _unmatched(
+    prices: GpuPrices, policies: Sequence[PolicySpec], today: Today | None
+) -> tuple[str, ...]:
+    """Return what to say of prices for GPU types that neither the log nor a cluster has."""
+    known = [] if today is None else [one.gpu_type for one in today.types]
+    for one in policies:
+        shape = one.settings.get("cluster")
+        known += [one.gpu_type, *(() if shape is None else (p.gpu_type for p in shape.pools))]
+    return prices.unmatched_note(known)
 
 
 def usual_gpu(policy: PolicySpec) -> str | None:

@@ -95,6 +95,7 @@ class SimulateStudy:
     def warnings(self) -> tuple[str, ...]:
         """What would change the reader's decision."""
         return (
+            *self.priced.unmatched,
             *self.priced.mixed,
             *self.replayed.notes,
             *self.replayed.deadline_notes((self.request.policy,)),

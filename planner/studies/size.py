@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
@@ -195,7 +196,10 @@ def _commitment(pools: Sequence[SizePool]) -> CommitmentResult | None:
 def _warnings(
     request: SizeRequest, trace: Trace, pools: Sequence[JobPool], answers: Sequence[PoolAnswer]
 ) -> list[str]:
+    kinds = [request.prices.gpu, *(pool.gpu_type for pool in pools)]
     notes = list(trace.notes)
+    for priced in (request.prices, request.commit, request.on_demand):
+        notes += GpuPrices(priced.usd_per_gpu_h).unmatched_note(kinds, priced.option)
     by_deadlines = find_policy(request.policy.policy).decides_by_deadlines
     for pool, answer in zip(pools, answers, strict=True):
         name = f"{answer.name}: " if len(pools) > 1 else ""

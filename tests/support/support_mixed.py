@@ -25,7 +25,7 @@ def jobs_of(submit_s, duration_s, gpus, rate):
     return TraceJobs(work, ids, (), rates=own)
 
 
-def rows(classes, gpus, duration=None, gpu_type=None, steps=None):
+def rows(classes, gpus, duration=None, gpu_type=None, steps=None, state=None):
     n = len(classes)
     return pl.DataFrame(
         {
@@ -33,6 +33,7 @@ def rows(classes, gpus, duration=None, gpu_type=None, steps=None):
             "num_gpus": pl.Series(gpus, dtype=pl.Float64),
             "duration_s": pl.Series(duration or [None] * n, dtype=pl.Float64),
             "gpu_type": pl.Series(gpu_type or [None] * n, dtype=pl.String),
+            "state": pl.Series(state or ["completed"] * n, dtype=pl.String),
             "steps": pl.Series(steps or [None] * n, dtype=pl.Float64),
         }
     )

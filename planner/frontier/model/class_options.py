@@ -56,7 +56,7 @@ def refuse_many(jobs: pl.DataFrame, class_by: str) -> None:
 
 LEAST_HORIZON_S = 1.0
 DEFAULT_RESCALE_S = 60.0
-"""A start or a change of width that nobody measured: between a warm restart and a cold one."""
+"""Assumed time of a start or a change of width: between a warm restart and a cold one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How the budgets of a plan depend on speedups that nobody measured.
+"""How the budgets of a plan depend on assumed speedups.
 
 With wrong speedups: the true gain of a job from further GPUs, s(k) - 1, is assumed to be larger or
 smaller by a share x in every epoch, s'(k) = 1 + (s(k) - 1)(1 +- x). Measurements stay as they are:

@@ -25,9 +25,10 @@ MOST_CELLS = 2_000_000
 """Size of an assignment; above it places are left out that are far from the end of a queue."""
 
 
-def _prepare(
+def prepare(
     jobs: RatedJobs, cluster: MixedCluster, values: Mapping[str, Any], _: np.random.Generator
 ) -> Decided:
+    """Return the decisions for the jobs of a replay."""
     if values["rule"] == "tail":
         return Decided(_tail(jobs))
     widths = np.unique(jobs.gpus)
@@ -122,7 +123,7 @@ POLICY = mixed_policy(
     "allox",
     "several GPU types: jobs matched with queues, no preemption",
     "Le et al., AlloX, EuroSys 2020",
-    _prepare,
+    prepare,
     own={
         "rule": Setting(
             "choice",

@@ -41,9 +41,10 @@ USUAL = {
 }
 
 
-def _prepare(
+def prepare(
     jobs: RatedJobs, cluster: MixedCluster, values: Mapping[str, Any], _: np.random.Generator
 ) -> Decided:
+    """Return the decisions for the jobs of a replay."""
     from gpuplan.planner.policies.mixed.fft_rounds import FftRounds, FftRules
 
     rounds = FftRounds(
@@ -75,7 +76,7 @@ POLICY = mixed_policy(
     "fft",
     "several GPU types: fair and fast, anew each round",
     "FFT: Fast and Fair Training",
-    _prepare,
+    prepare,
     own=OWN,
     usual=USUAL,
 )

@@ -21,9 +21,10 @@ OBJECTIVES = ("max-min", "finish-time", "sjf")
 RESOLVE_S = 1920.0
 
 
-def _prepare(
+def prepare(
     jobs: RatedJobs, cluster: MixedCluster, values: Mapping[str, Any], _: np.random.Generator
 ) -> Decided:
+    """Return the decisions for the jobs of a replay."""
     from gpuplan.planner.policies.mixed.gavel_rounds import GavelRounds
 
     return Decided(GavelRounds(values["objective"], values["resolve_s"], jobs, cluster.round_s))
@@ -33,7 +34,7 @@ POLICY = mixed_policy(
     "gavel",
     "several GPU types: time fractions by a linear program",
     "Narayanan et al., Gavel, OSDI 2020",
-    _prepare,
+    prepare,
     own={
         "objective": Setting(
             "choice",

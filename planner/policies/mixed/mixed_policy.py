@@ -45,7 +45,7 @@ ANY = "GPU"
 ROUNDS: dict[str, Setting] = {
     "round_s": Setting("duration", "time between decisions"),
     "state_gb": Setting(
-        "number", "state of a job that moves with it, GB; of every job unless --throughputs says it"
+        "number", "state of a job that moves with it, GB, where --throughputs does not give it"
     ),
     "dataset_gb": Setting(
         "number", "data that a job fetches before its first start, GB; 0 if it has them by then"
@@ -54,7 +54,8 @@ ROUNDS: dict[str, Setting] = {
     "restart_s": Setting("duration", "pause of any start but the first, on top of the move"),
     "cross_host": Setting(
         "number",
-        "factor on the rate of a gang on more nodes than it needs, unless --throughputs says it",
+        "factor on the rate of a gang on more nodes than it needs, where --throughputs does not "
+        "give it",
         at_most=1,
     ),
     "estimate_error": Setting(

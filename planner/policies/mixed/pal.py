@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from gpuplan.simkit.arrays import IntArray
 
 
-def _prepare(
+def prepare(
     jobs: RatedJobs, cluster: MixedCluster, values: Mapping[str, Any], _: np.random.Generator
 ) -> Decided:
+    """Return the decisions for the jobs of a replay."""
     from gpuplan.planner.policies.mixed.greedy_types import fastest_free
 
     limits = np.array(values["limits_gpu_s"], np.float64) / cluster.round_s
@@ -35,7 +36,7 @@ POLICY = mixed_policy(
     "pal",
     "several GPU types: least GPU time first, type kept while running",
     "after Jain et al., PAL, SC 2024; its order as FFT's evaluation runs it, assumed",
-    _prepare,
+    prepare,
     own={
         "limits_gpu_s": Setting("numbers", "GPU-s at which a job falls one queue"),
     },

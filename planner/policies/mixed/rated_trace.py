@@ -26,7 +26,7 @@ def rated_jobs(
 ) -> RatedJobs:
     """Return the jobs with work in rounds on the fastest type of the cluster.
 
-    What a table of rates says of moves counts, unless the user gave the setting.
+    What moves take comes from the settings of the user, else from the table of rates.
 
     Args:
         jobs: of the trace.

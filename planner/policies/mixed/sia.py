@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 LEAST_FACTOR = 0.01
 
 
-def _prepare(
+def prepare(
     jobs: RatedJobs, cluster: MixedCluster, values: Mapping[str, Any], _: np.random.Generator
 ) -> Decided:
+    """Return the decisions for the jobs of a replay."""
     from gpuplan.planner.policies.mixed.round_program import assign_types
 
     power, penalty = values["power"], values["waiting_penalty"]
@@ -59,7 +60,7 @@ POLICY = mixed_policy(
     "sia",
     "several GPU types: best sum of scaled rates each round (gangs of fixed size)",
     "Jayaram Subramanya et al., Sia, SOSP 2023",
-    _prepare,
+    prepare,
     own={
         "power": Setting("number", "exponent of normalized rates, below 0"),
         "waiting_penalty": Setting("number", "cost of a job that waits; above 1"),

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 JOIN = ("service", "random")
 
 
-def _prepare(
+def prepare(
     jobs: RatedJobs, cluster: MixedCluster, values: Mapping[str, Any], rng: np.random.Generator
 ) -> Decided:
+    """Return the decisions for the jobs of a replay."""
     from gpuplan.planner.policies.mixed.greedy_types import fastest_free
 
     queue = np.full(jobs.gpus.size, -1, np.int64)
@@ -52,7 +53,7 @@ POLICY = mixed_policy(
     "tiresias",
     "several GPU types: a queue for each, least service left first",
     "Gu et al., Tiresias, NSDI 2019, as FFT's evaluation runs it",
-    _prepare,
+    prepare,
     own={
         "join": Setting(
             "choice",
