@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -22,7 +23,9 @@ from gpuplan.planner.runs.deadlines import check_factor
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.planner.sweep.pareto_front import knee_of
+from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
+from gpuplan.planner.sweep.verdict import judge
 from gpuplan.simkit.allpass.parameters import Allpass
 
 
@@ -290,3 +293,21 @@ def test_philly_sweeps(gpuplan, shared, tmp_path):
     shares = [p["finished_serverless_share"] for p in results["points"][:-1]]
     assert shares == sorted(shares)
     assert results["recommended"]["cost_usd"] < results["serverless_only"]["cost_usd"]
+
+
+def test_rented_workers_compete_with_the_fastest_choice_not_with_the_chosen_one():
+    def point(cost_usd, mean_jct_s):
+        measured = {"cost_usd": cost_usd, "mean_jct_s": mean_jct_s}
+        return SweepPoint("fixed", 60.0, None, 0.5, 0.5, measured, None)
+
+    case = SimpleNamespace(recommended=1, value_of_time=None, closed_form=SimpleNamespace(jobs=200))
+    fastest, chosen = point(90.0, 100.0), point(50.0, 109.0)
+
+    def of(mean_jct_s, fastest=fastest, everything=point(100.0, 105.0)):
+        rented = point(30.0, mean_jct_s)
+        return judge(case, [fastest, chosen], chosen, everything, rented, None, 1)
+
+    assert of(110.0).takes_rented and of(110.0).rented_later_s == 1.0
+    assert not of(118.0).takes_rented  # 8% above the chosen point, 18% above the fastest
+    slow = point(90.0, 109.0)  # everything serverless is the fastest
+    assert not of(118.0, slow).takes_rented and of(115.0, slow).takes_rented

@@ -279,7 +279,7 @@ def sweep(
             at_prices = [point for point in points if point.price_ratio == ratio]
             best = reference if case.recommended is None else points[case.recommended]
             blocks_of = -(-jobs.workload.size // block_jobs)
-            judged = judge(case, at_prices, best, workers, level, blocks_of)
+            judged = judge(case, at_prices, best, reference, workers, level, blocks_of)
             if judged.takes_rented:
                 rented_choice = choose_rented(
                     case, at_prices, workers, reference, level, block_jobs, reference_run
