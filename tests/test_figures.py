@@ -165,7 +165,7 @@ def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_
         texts = [text.get_text() for text in axes.texts]
         assert any(text.startswith("everything serverless") for text in texts)
         (best,) = [text for text in texts if "best threshold" in text or "recommended" in text]
-        expected = "everything serverless (" if case.recommended is None else "no limit, "
+        expected = "everything serverless (" if case.best is None else "no limit, "
         assert expected in best
         named = [text.get_text() for text in figure.legends[0].get_texts()]
         assert named == [

@@ -26,7 +26,7 @@ from gpuplan.planner.sweep.pareto_front import knee_of
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.planner.sweep.verdict import judge
-from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.allpass.parameters import Allpass, StartUp
 
 
 def test_the_front_and_its_knee_by_hand():
@@ -300,14 +300,29 @@ def test_rented_workers_compete_with_the_fastest_choice_not_with_the_chosen_one(
         measured = {"cost_usd": cost_usd, "mean_jct_s": mean_jct_s}
         return SweepPoint("fixed", 60.0, None, 0.5, 0.5, measured, None)
 
-    case = SimpleNamespace(recommended=1, value_of_time=None, closed_form=SimpleNamespace(jobs=200))
-    fastest, chosen = point(90.0, 100.0), point(50.0, 109.0)
+    case = SimpleNamespace(best=1, value_of_time=None, closed_form=SimpleNamespace(jobs=200))
+    chosen, everything = point(50.0, 109.0), point(100.0, 105.0)
 
-    def of(mean_jct_s, fastest=fastest, everything=point(100.0, 105.0)):
-        rented = point(30.0, mean_jct_s)
-        return judge(case, [fastest, chosen], chosen, everything, rented, None, 1)
+    def of(mean_jct_s, fastest_s=100.0):
+        points, rented = [point(90.0, fastest_s), chosen], point(30.0, mean_jct_s)
+        return judge(case, points, chosen, everything, rented, None, 1)
 
     assert of(110.0).takes_rented and of(110.0).rented_later_s == 1.0
     assert not of(118.0).takes_rented  # 8% above the chosen point, 18% above the fastest
-    slow = point(90.0, 109.0)  # everything serverless is the fastest
-    assert not of(118.0, slow).takes_rented and of(115.0, slow).takes_rented
+    # Everything serverless is the fastest.
+    assert not of(118.0, 109.0).takes_rented and of(115.0, 109.0).takes_rented
+
+
+def test_warnings_are_those_of_the_recommended_run(tmp_path):
+    # An adaptive threshold of 10 to 20 s is less than the 84 s of a move, which gets a warning.
+    path = write_trace(tmp_path / "t.parquet", [600.0 * i for i in range(40)], [6000.0] * 40)
+    jobs = jobs_of(read_trace(path, columns=COLUMNS), np.random.default_rng(0))
+    at_once = {"marketplace_startup": StartUp(0, 0), "conventional_startup": StartUp(0, 0)}
+    base = Allpass(
+        threshold_s=10.0, min_threshold_s=0.0, max_threshold_s=20.0, marketplace_prices=(0.2,),
+        conventional_price=0.2, **at_once,
+    )  # fmt: skip
+    found = sweep(jobs, base, SweepGrid([]), np.random.default_rng(0))
+    assert found.cases[0].best == 0  # the adaptive rule is the best threshold
+    assert found.recommended is found.cases[0].rented.point
+    assert "adaptive threshold" not in " ".join(found.warnings)

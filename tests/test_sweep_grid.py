@@ -64,7 +64,7 @@ def test_a_grid_is_every_combination_in_order(jobs):
     assert [case.price_ratio for case in found.cases] == [1.0, 0.5]
     for case in found.cases:  # indices of a case lie among the points at its prices
         ours = {i for i, p in enumerate(found.points) if p.price_ratio == case.price_ratio}
-        assert {case.recommended, *case.non_dominated} <= ours
+        assert {case.best, *case.non_dominated} <= ours
 
 
 def test_a_price_ratio_is_a_replay_at_those_prices(jobs):
@@ -178,7 +178,7 @@ def test_everything_serverless_is_a_choice(jobs):
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(1), level=90)
     assert {point.cost_usd for point in found.points} == {found.reference.cost_usd}
     for case in found.cases:
-        assert case.recommended is None and case.confidence.best_share == 1
+        assert case.best is None and case.confidence.best_share == 1
     assert found.recommended is found.reference
     named = sweep_results(found).recommended
     assert (named.policy, named.saving_usd) == ("serverless_only", 0)

@@ -89,7 +89,7 @@ def reference_results(found: Sweep, run: ReferenceRun) -> ReferenceResults:
 
 
 def _case(found: Sweep, case: Case) -> CaseResults:
-    recommended = _named(found, case, case.recommended)
+    recommended = _named(found, case, case.best)
     if case.rented is not None:
         recommended = _chosen(found, case, "serverful_only", case.rented.point)
     return CaseResults(

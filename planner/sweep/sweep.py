@@ -121,7 +121,7 @@ class Sweep:
 
     def chosen(self, case: Case) -> SweepPoint:
         """Return the best threshold of a case, or everything serverless."""
-        return self.point(case.recommended)
+        return self.point(case.best)
 
     def taken(self, case: Case) -> SweepPoint:
         """Return what to take in a case: `chosen`, or everything on rented workers."""
@@ -141,7 +141,7 @@ class Sweep:
         return {
             "non_dominated": index in case.non_dominated,
             "knee": index == case.knee,
-            "recommended": index == case.recommended and case.rented is None,
+            "recommended": index == case.best and case.rented is None,
         }
 
     def timeline(self) -> pl.DataFrame:
@@ -277,7 +277,7 @@ def sweep(
             form = _scaled(forms[greatest], factor, ratio, own)
             workers = point_of(on_workers, form, ratio, factor, alone_usd)
             at_prices = [point for point in points if point.price_ratio == ratio]
-            best = reference if case.recommended is None else points[case.recommended]
+            best = reference if case.best is None else points[case.best]
             blocks_of = -(-jobs.workload.size // block_jobs)
             judged = judge(case, at_prices, best, reference, workers, level, blocks_of)
             if judged.takes_rented:
@@ -288,17 +288,19 @@ def sweep(
                 cases[place] = replace(case, rented=rented_choice, closed_form=form)
             if verdict is None:
                 rented, verdict = workers, judged
-    first = cases[0].recommended
-    taken, rules = (
+    first = cases[0].best
+    recommended, its_rules = (
         (reference, everything) if first is None else (points[first], replayed[first].parameters)
     )
+    if cases[0].rented is not None and on_workers is not None:
+        recommended, its_rules = cases[0].rented.point, on_workers.parameters
     return Sweep(
         points=tuple(points),
         reference=reference,
         span_s=jobs.span_s,
         cases=tuple(cases),
         warnings=(
-            *warnings_of(rules, taken.results, rules.move_s(jobs.workload)),
+            *warnings_of(its_rules, recommended.results, its_rules.move_s(jobs.workload)),
             *(reference_run.warnings if reference_run else ()),
             *([_too_few(jobs.workload.size)] if few else []),
         ),

@@ -96,7 +96,7 @@ def judge(
         between = interval(less, level, blocks)
     is_noise = between is not None and between[0] <= 0 <= between[1]
     is_same = abs(saving) <= SAME * rented.cost_usd or is_noise
-    capacity = chosen.capacity if case.recommended is not None else points[0].capacity
+    capacity = chosen.capacity if case.best is not None else points[0].capacity
     fixed = [p for p in points if p.policy == "fixed" and p.capacity == capacity]
     first, last = _same(fixed)
     others = [p for p in points if p is not chosen and p.capacity == capacity]
