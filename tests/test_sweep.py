@@ -23,6 +23,7 @@ from gpuplan.planner.runs.deadlines import check_factor
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.planner.sweep.pareto_front import knee_of
+from gpuplan.planner.sweep.results import sweep_frame
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.planner.sweep.verdict import judge
@@ -173,7 +174,7 @@ def test_csv_has_raw_values_under_the_names_of_the_json(gpuplan, lab):
     assert code == 0
     rows = list(csv.DictReader(out.splitlines()))
     assert [row["policy"] for row in rows] == ["fixed", "fixed", "adaptive", *ALONE]
-    assert [row["threshold_s"] for row in rows] == ["30.0", "60.0", "300.0", "", ""]
+    assert [row["threshold_s"] for row in rows] == ["30.0", "60.0", "300.0", "0.0", ""]
     split = {f"cost_{tier}_usd" for tier in ("serverless", "marketplace", "conventional")}
     assert split | {"cost_usd", "mean_jct_s", "mean_threshold_s"} <= rows[0].keys()
     for point, row in zip(points, rows, strict=False):
@@ -200,7 +201,9 @@ def test_pictures_and_rows(gpuplan, lab, tmp_path):
     assert "best threshold" in svg
     assert "mean job completion time" in svg
     frame = pl.read_parquet(tmp_path / "s.parquet")
-    assert frame.height == 21
+    assert frame["policy"][-2:].to_list() == list(ALONE) and frame.height == 23
+    assert frame["threshold_s"][-2:].to_list() == [0.0, None]
+    assert frame.filter("recommended")["policy"].to_list() == ["serverful_only"]
     assert frame["threshold_s"][:2].to_list() == [0.0, pytest.approx(3600 / 19)]
 
 
@@ -326,3 +329,14 @@ def test_warnings_are_those_of_the_recommended_run(tmp_path):
     assert found.cases[0].best == 0  # the adaptive rule is the best threshold
     assert found.recommended is found.cases[0].rented.point
     assert "adaptive threshold" not in " ".join(found.warnings)
+
+
+def test_rows_have_one_recommendation_per_price_ratio(lab):
+    jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
+    grid = SweepGrid([60.0], adaptive=False, price_ratios=[0.1, 9.0], values_of_time=[None, 5.0])
+    rows = sweep_frame(sweep(jobs, Allpass(), grid, np.random.default_rng(3)))
+    assert rows.drop_nulls("knee")["policy"].to_list() == ["fixed", "fixed"]
+    assert rows["price_ratio"].to_list() == [0.1, 9.0] * 3
+    best = rows.filter("recommended")
+    assert best["policy"].to_list() == ["serverful_only", "serverless_only"]
+    assert best["price_ratio"].to_list() == [0.1, 9.0]

@@ -96,7 +96,7 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
         values = threshold_results(found, found.rented)
         rows.append(
             [
-                *(None, None, "all rented", "serverful_only", None),
+                *(None, None, "all rented", "serverful_only", found.rented.threshold_s),
                 *(getattr(values, column.key) for column in measured),
                 *(
                     *(None for _ in MARKS),

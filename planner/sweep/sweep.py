@@ -85,9 +85,9 @@ class Sweep:
         cases: the choice at each price ratio and value of time; the first is the headline.
         warnings: caveats for the reader.
         against: the reference of the choices, such as today's scheduler; None for none.
-        rented: everything on rented workers at the prices of the first case, with the greatest
-            capacity; None where a job needs more workers than that.
-        verdict: whether serverless pays in the first case; None without ``rented``.
+        all_rented: everything on rented workers at each price ratio, with the greatest capacity;
+            empty where a job needs more workers than that.
+        verdict: whether serverless pays in the first case; None without ``all_rented``.
         window_s: first submission to last recorded end, which bills are scaled by to a month.
         today: what the log shows; None where it was not given.
         cluster: today's cluster; None where its size is not known.
@@ -101,7 +101,7 @@ class Sweep:
     cases: tuple[Case, ...]
     warnings: tuple[str, ...]
     against: ReferenceRun | None = None
-    rented: SweepPoint | None = None
+    all_rented: tuple[SweepPoint, ...] = ()
     verdict: ServerlessVerdict | None = None
     window_s: float | None = None
     today: Today | None = None
@@ -113,6 +113,11 @@ class Sweep:
         """Return the bill of the window scaled to a month of 730.5 hours; None without a window."""
         window_h = (self.window_s or 0.0) / HOUR_S
         return usd / window_h * MONTH_H if window_h else None
+
+    @property
+    def rented(self) -> SweepPoint | None:
+        """Everything on rented workers at the prices of the first case, if it can be."""
+        return self.all_rented[0] if self.all_rented else None
 
     @property
     def recommended(self) -> SweepPoint:
@@ -269,7 +274,8 @@ def sweep(
             )
             for value_of_time in dict.fromkeys(grid.values_of_time)
         ]
-    rented = verdict = None
+    all_rented: dict[float, SweepPoint] = {}
+    verdict = None
     if on_workers is not None:
         for place, case in enumerate(cases):
             ratio = case.price_ratio
@@ -286,8 +292,8 @@ def sweep(
                 )
                 form = form.at(form.price_ratio, case.value_of_time or 0.0)
                 cases[place] = replace(case, rented=rented_choice, closed_form=form)
-            if verdict is None:
-                rented, verdict = workers, judged
+            all_rented.setdefault(ratio, workers)
+            verdict = verdict or judged
     first = cases[0].best
     recommended, its_rules = (
         (reference, everything) if first is None else (points[first], replayed[first].parameters)
@@ -305,7 +311,7 @@ def sweep(
             *([_too_few(jobs.workload.size)] if few else []),
         ),
         against=reference_run,
-        rented=rented,
+        all_rented=tuple(all_rented.values()),
         verdict=verdict,
     )
 
