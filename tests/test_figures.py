@@ -153,7 +153,7 @@ def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_
     jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
     grid = SweepGrid([30.0, 300.0, 3600.0], capacities=(2, None))
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(5))
-    for case in (found.cases[0], replace(found.cases[0], recommended=None, rented=None)):
+    for case in (found.cases[0], replace(found.cases[0], best=None, rented=None)):
         figure = draw_sweep(replace(found, cases=(case,)))
         axes = figure.axes[0]
         joined = [line for line in axes.lines if len(line.get_xdata()) > 1]
@@ -165,7 +165,7 @@ def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_
         texts = [text.get_text() for text in axes.texts]
         assert any(text.startswith("everything serverless") for text in texts)
         (best,) = [text for text in texts if "best threshold" in text or "recommended" in text]
-        expected = "everything serverless (" if case.recommended is None else "no limit, "
+        expected = "everything serverless (" if case.best is None else "no limit, "
         assert expected in best
         named = [text.get_text() for text in figure.legends[0].get_texts()]
         assert named == [

@@ -79,8 +79,10 @@ def test_a_log_that_may_have_been_cut_is_named(gpuplan, demand):
         file.write("504,0,1\n505,0,0\n")
     code, out, err = gpuplan("forecast", str(demand))
     assert code == 0 and "in the last 2 hours" in out + err and "--at 504" in out + err
+    said = " ".join(out.split()).split(". ")[0]
+    assert said.endswith("probability, if demand really fell to almost nothing in the last 2 hours")
     code, out, err = gpuplan("forecast", str(demand), "--at", "504")
-    assert code == 0 and "below 5%" not in out + err
+    assert code == 0 and "below 5%" not in out + err and "really fell" not in out
 
 
 def test_holidays_change_the_forecast_and_are_among_the_inputs(gpuplan, tmp_path):

@@ -61,6 +61,12 @@ def test_an_eviction_worked_by_hand(gpuplan, small):
     assert "jobs request" in err
 
 
+def test_leases_have_no_settings_of_evictions():
+    dropped = {"grace_s", "checkpoint_every_s", "milestones", "milestones_s"}
+    assert dropped <= defaults_of("yarn-cs").keys()
+    assert not dropped & defaults_of("chronus").keys()
+
+
 @pytest.mark.parametrize(
     ("setting", "kept_s"), [("milestones=0.25/0.5", 4500), ("milestones_s=30m/80m/3h", 4800)]
 )

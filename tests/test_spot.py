@@ -148,6 +148,32 @@ def test_an_eviction_worked_by_hand():
 
 
 @SLOW_TO_COMPILE
+def test_random_victims_are_evicted_one_by_one_until_the_pod_fits():
+    # Spot tasks of 6 and of 2 GPUs fill the only node; HP needs 4. The fewest victims are the task
+    # of 6 alone. Of two evicted in random order until 4 GPUs are idle, the task of 2 goes as well
+    # where its turn comes first, and is not spared when the task of 6 follows.
+    tasks = [
+        Task(0, False, 1, 6000, 0, 5000), Task(1, False, 1, 2000, 0, 5000),
+        Task(2, True, 1, 4000, 1000, 100),
+    ]  # fmt: skip
+    rules = replace(SCHEDULERS["gfs-p"], quota="none")
+    evicted = {}
+    for seed in range(1, 7):
+        found = simulate_spot(
+            np.array([8]), workload(tasks), rules, lendable_gpus=np.array([8.0]),
+            horizon_s=HORIZON_S, seed=seed,
+        )  # fmt: skip
+        evicted[seed] = found.evictions.tolist()
+    first, both = [1, 0, 0], [1, 1, 0]
+    assert {tuple(one) for one in evicted.values()} == {tuple(first), tuple(both)}
+    fewest = replace(rules, victims="fewest")
+    found = simulate_spot(
+        np.array([8]), workload(tasks), fewest, lendable_gpus=np.array([8.0]), horizon_s=HORIZON_S
+    )
+    assert found.evictions.tolist() == first
+
+
+@SLOW_TO_COMPILE
 def test_laws_hold_for_every_scheduler():
     for name, scheduler in SCHEDULERS.items():
         cards, tasks, forecast = drawn(7, blocking=False)

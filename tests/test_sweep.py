@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -22,8 +23,11 @@ from gpuplan.planner.runs.deadlines import check_factor
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.planner.sweep.pareto_front import knee_of
+from gpuplan.planner.sweep.results import sweep_frame
+from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
-from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.planner.sweep.verdict import judge
+from gpuplan.simkit.allpass.parameters import Allpass, StartUp
 
 
 def test_the_front_and_its_knee_by_hand():
@@ -170,7 +174,7 @@ def test_csv_has_raw_values_under_the_names_of_the_json(gpuplan, lab):
     assert code == 0
     rows = list(csv.DictReader(out.splitlines()))
     assert [row["policy"] for row in rows] == ["fixed", "fixed", "adaptive", *ALONE]
-    assert [row["threshold_s"] for row in rows] == ["30.0", "60.0", "300.0", "", ""]
+    assert [row["threshold_s"] for row in rows] == ["30.0", "60.0", "300.0", "0.0", ""]
     split = {f"cost_{tier}_usd" for tier in ("serverless", "marketplace", "conventional")}
     assert split | {"cost_usd", "mean_jct_s", "mean_threshold_s"} <= rows[0].keys()
     for point, row in zip(points, rows, strict=False):
@@ -197,7 +201,9 @@ def test_pictures_and_rows(gpuplan, lab, tmp_path):
     assert "best threshold" in svg
     assert "mean job completion time" in svg
     frame = pl.read_parquet(tmp_path / "s.parquet")
-    assert frame.height == 21
+    assert frame["policy"][-2:].to_list() == list(ALONE) and frame.height == 23
+    assert frame["threshold_s"][-2:].to_list() == [0.0, None]
+    assert frame.filter("recommended")["policy"].to_list() == ["serverful_only"]
     assert frame["threshold_s"][:2].to_list() == [0.0, pytest.approx(3600 / 19)]
 
 
@@ -290,3 +296,47 @@ def test_philly_sweeps(gpuplan, shared, tmp_path):
     shares = [p["finished_serverless_share"] for p in results["points"][:-1]]
     assert shares == sorted(shares)
     assert results["recommended"]["cost_usd"] < results["serverless_only"]["cost_usd"]
+
+
+def test_rented_workers_compete_with_the_fastest_choice_not_with_the_chosen_one():
+    def point(cost_usd, mean_jct_s):
+        measured = {"cost_usd": cost_usd, "mean_jct_s": mean_jct_s}
+        return SweepPoint("fixed", 60.0, None, 0.5, 0.5, measured, None)
+
+    case = SimpleNamespace(best=1, value_of_time=None, closed_form=SimpleNamespace(jobs=200))
+    chosen, everything = point(50.0, 109.0), point(100.0, 105.0)
+
+    def of(mean_jct_s, fastest_s=100.0):
+        points, rented = [point(90.0, fastest_s), chosen], point(30.0, mean_jct_s)
+        return judge(case, points, chosen, everything, rented, None, 1)
+
+    assert of(110.0).takes_rented and of(110.0).rented_later_s == 1.0
+    assert not of(118.0).takes_rented  # 8% above the chosen point, 18% above the fastest
+    # Everything serverless is the fastest.
+    assert not of(118.0, 109.0).takes_rented and of(115.0, 109.0).takes_rented
+
+
+def test_warnings_are_those_of_the_recommended_run(tmp_path):
+    # An adaptive threshold of 10 to 20 s is less than the 84 s of a move, which gets a warning.
+    path = write_trace(tmp_path / "t.parquet", [600.0 * i for i in range(40)], [6000.0] * 40)
+    jobs = jobs_of(read_trace(path, columns=COLUMNS), np.random.default_rng(0))
+    at_once = {"marketplace_startup": StartUp(0, 0), "conventional_startup": StartUp(0, 0)}
+    base = Allpass(
+        threshold_s=10.0, min_threshold_s=0.0, max_threshold_s=20.0, marketplace_prices=(0.2,),
+        conventional_price=0.2, **at_once,
+    )  # fmt: skip
+    found = sweep(jobs, base, SweepGrid([]), np.random.default_rng(0))
+    assert found.cases[0].best == 0  # the adaptive rule is the best threshold
+    assert found.recommended is found.cases[0].rented.point
+    assert "adaptive threshold" not in " ".join(found.warnings)
+
+
+def test_rows_have_one_recommendation_per_price_ratio(lab):
+    jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
+    grid = SweepGrid([60.0], adaptive=False, price_ratios=[0.1, 9.0], values_of_time=[None, 5.0])
+    rows = sweep_frame(sweep(jobs, Allpass(), grid, np.random.default_rng(3)))
+    assert rows.drop_nulls("knee")["policy"].to_list() == ["fixed", "fixed"]
+    assert rows["price_ratio"].to_list() == [0.1, 9.0] * 3
+    best = rows.filter("recommended")
+    assert best["policy"].to_list() == ["serverful_only", "serverless_only"]
+    assert best["price_ratio"].to_list() == [0.1, 9.0]

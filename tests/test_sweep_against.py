@@ -73,7 +73,7 @@ def test_resamples_add_up_the_bills_of_the_same_jobs(jobs):
     grid = SweepGrid([60.0], adaptive=False, values_of_time=[0.0])
     found = sweep(jobs, base, grid, np.random.default_rng(1), against=same, level=90)
     case = found.cases[0]
-    assert case.recommended == 0
+    assert case.best == 0
     assert found.against.cost_usd == pytest.approx(found.points[0].cost_usd)
     assert case.against.usd == pytest.approx((0, 0), abs=1e-6)
     assert case.against.change_s == pytest.approx((0, 0), abs=1e-6)

@@ -64,7 +64,7 @@ def test_a_grid_is_every_combination_in_order(jobs):
     assert [case.price_ratio for case in found.cases] == [1.0, 0.5]
     for case in found.cases:  # indices of a case lie among the points at its prices
         ours = {i for i, p in enumerate(found.points) if p.price_ratio == case.price_ratio}
-        assert {case.recommended, *case.non_dominated} <= ours
+        assert {case.best, *case.non_dominated} <= ours
 
 
 def test_a_price_ratio_is_a_replay_at_those_prices(jobs):
@@ -162,10 +162,10 @@ def test_the_worth_of_time_decides(jobs):
     cheap, fast = (found := sweep(jobs, Allpass(), grid, np.random.default_rng(1))).cases
     costs = [point.cost_usd for point in found.points]
     jcts = [point.mean_jct_s for point in found.points]
-    assert costs[cheap.recommended] == min(costs)
+    assert costs[cheap.best] == min(costs)
     assert cheap.net_saving_usd == cheap.saving_usd
     later_h = (min(jcts) - found.reference.mean_jct_s) * jobs.workload.size / 3600
-    assert later_h > 0 and fast.recommended is None  # nothing is as fast as serverless
+    assert later_h > 0 and fast.best is None  # nothing is as fast as serverless
     assert found.chosen(fast) is found.reference
     assert fast.saving_usd == fast.net_saving_usd == 0
     assert fast.closed_form.value_of_time == 1000.0
@@ -178,7 +178,7 @@ def test_everything_serverless_is_a_choice(jobs):
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(1), level=90)
     assert {point.cost_usd for point in found.points} == {found.reference.cost_usd}
     for case in found.cases:
-        assert case.recommended is None and case.confidence.best_share == 1
+        assert case.best is None and case.confidence.best_share == 1
     assert found.recommended is found.reference
     named = sweep_results(found).recommended
     assert (named.policy, named.saving_usd) == ("serverless_only", 0)

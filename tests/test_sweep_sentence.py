@@ -63,7 +63,7 @@ def test_the_cheapest_is_told_where_it_is_far_slower(jobs):
     few = sweep(jobs, Allpass(), SweepGrid([60.0], capacities=[8]), np.random.default_rng(1))
     case = few.cases[0]
     costs = [point.cost_usd for point in few.points]
-    assert case.recommended is None
+    assert case.best is None
     assert case.cheapest == int(np.argmin(costs))
     cheapest, taken = few.points[case.cheapest], few.reference
     less = taken.cost_usd - cheapest.cost_usd
@@ -83,7 +83,7 @@ def test_the_cheapest_is_told_where_it_is_far_slower(jobs):
 def test_the_cheapest_of_several_capacities_has_its_own(jobs):
     grid = SweepGrid([600.0, 3600.0], adaptive=False, capacities=[2, 8])
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(1))
-    assert (found.cases[0].recommended, found.cases[0].cheapest) == (3, 2)
+    assert (found.cases[0].best, found.cases[0].cheapest) == (3, 2)
     (warning,) = sweep_warnings(found)
     assert "a threshold of 10 min with at most 8 workers, costs $" in warning
 
@@ -100,13 +100,11 @@ def test_whether_serverless_pays_is_said_by_the_bill_of_rented_workers(jobs):
         found = sweep(jobs, base, grid, rng(1), level=90)
         verdict = found.verdict
         assert verdict.saving_usd == pytest.approx(
-            found.rented.cost_usd - found.point(found.cases[0].recommended).cost_usd
+            found.rented.cost_usd - found.point(found.cases[0].best).cost_usd
         )
         named = sweep_results(found).recommended
         taken = (
-            found.rented
-            if verdict.serverless_pays is False
-            else found.point(found.cases[0].recommended)
+            found.rented if verdict.serverless_pays is False else found.point(found.cases[0].best)
         )
         assert (named.cost_usd, named.mean_jct_s) == (taken.cost_usd, taken.mean_jct_s)
         assert (named.policy == "serverful_only") == (verdict.serverless_pays is False)

@@ -176,7 +176,7 @@ def _point(found: Sweep, index: int) -> SweepPoint | ReferenceRun:
 
 
 def _recommended(found: Sweep, case: Case) -> int:
-    return len(found.points) if case.recommended is None else case.recommended
+    return len(found.points) if case.best is None else case.best
 
 
 def _capacities(found: Sweep) -> list[int | None]:
@@ -240,7 +240,7 @@ def _label(found: Sweep, case: Case, index: int, front: Sequence[int]) -> str:
     several, replayed = len(_capacities(found)) > 1, index < len(found.points)
     best = "recommended" if case.rented is None else "best threshold"
     is_best = index == _recommended(found, case)
-    remarks = [best] if is_best and (case.rented is None or case.recommended is not None) else []
+    remarks = [best] if is_best and (case.rented is None or case.best is not None) else []
     remarks += ["best trade-off"] if index == case.knee else []
     matters = remarks or not replayed or index in front
     if not matters and (several or len(found.points) > MANY):

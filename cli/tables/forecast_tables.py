@@ -12,8 +12,11 @@ from gpuplan.planner.studies.forecast_results import ForecastResults, Lendable
 MOST_ROWS = 12
 
 
-def headline(results: ForecastResults, model: str) -> str:
-    """Return the answer in at most three sentences."""
+def headline(results: ForecastResults, model: str, low_hours: int = 0) -> str:
+    """Return the answer in at most three sentences.
+
+    ``low_hours`` is the number of last hours in which demand is far below all before.
+    """
     series, steps = results.series, len(results.series[0].next_hours)
     expected = max(sum(one.next_hours[step].mean_gpus for one in series) for step in range(steps))
     begin = results.issued_at or f"hour {results.issued_hour}"
@@ -21,7 +24,7 @@ def headline(results: ForecastResults, model: str) -> str:
     who = series[0].name if len(series) == 1 else f"{len(series)} series together"
     return " ".join(
         (
-            _lending(results),
+            _lending(results, low_hours),
             f"In the {over} from {begin.removesuffix(':00')} on, {who} will need about "
             f"{show_number(round(expected, 1))} GPUs at the peak.",
             _choice(results, model),
@@ -29,7 +32,7 @@ def headline(results: ForecastResults, model: str) -> str:
     )
 
 
-def _lending(results: ForecastResults) -> str:
+def _lending(results: ForecastResults, low_hours: int) -> str:
     first = [one for one in results.lendable if one.p == 0.9 and one.guarantee_h == 1]
     total, capacity = sum(one.gpus for one in first), sum(one.capacity_gpus for one in first)
     of, peaks = f"{show_count(capacity)} GPUs", [one.capacity_from == PEAK for one in first]
@@ -37,7 +40,9 @@ def _lending(results: ForecastResults) -> str:
         of += " (the peak so far; --cluster for another number)"
     elif any(peaks):
         of += " (the peak so far of types that --cluster leaves out)"
-    return f"You can lend {show_count(total)} of {of} for 1 h with 90% probability."
+    last = "hour" if low_hours == 1 else f"{low_hours} hours"
+    doubt = f", if demand really fell to almost nothing in the last {last}" if low_hours else ""
+    return f"You can lend {show_count(total)} of {of} for 1 h with 90% probability{doubt}."
 
 
 def _choice(results: ForecastResults, model: str) -> str:

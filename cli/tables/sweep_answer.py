@@ -51,7 +51,7 @@ def _pays(case: Case, found: Sweep) -> str:
     jobs = f"{case.closed_form.jobs:,} job{'' if case.closed_form.jobs == 1 else 's'}"
     rough = " (few, so these figures are rough)" if precision.is_rough else ""
     these = f"{'this' if case.closed_form.jobs == 1 else 'these'} {jobs}{rough}"
-    ours = f"{_called(case.recommended, found)} costs {_bill(found.chosen(case), found)}"
+    ours = f"{_called(case.best, found)} costs {_bill(found.chosen(case), found)}"
     if rented is None or verdict is None:
         return f"For {these}, {ours}."
     workers = f"everything on rented workers ({_bill(rented, found)})"
@@ -98,9 +98,9 @@ def _threshold(case: Case, found: Sweep) -> str:
     if verdict is not None and verdict.same_from_s is not None and verdict.same_to_s is not None:
         between = show_between(verdict.same_from_s, verdict.same_to_s, show_threshold)
         said.append(f"any threshold from {between} costs the same within {100 * SAME:g}%")
-    elif case.recommended is not None and not (verdict and verdict.tied):
-        said.append(f"{_called(case.recommended, found)} is {_rule(case)}")
-    if case.recommended is not None:
+    elif case.best is not None and not (verdict and verdict.tied):
+        said.append(f"{_called(case.best, found)} is {_rule(case)}")
+    if case.best is not None:
         ours = found.chosen(case).cost_usd
         more = found.reference.cost_usd - ours
         share = f"{_percent(more / ours)} {'more' if more >= 0 else 'less'} " if ours else ""
@@ -234,14 +234,14 @@ def _rows(found: Sweep, marked_s: float | None) -> Iterator[dict[str, Any]]:
         if several and not (marks["non_dominated"] or point.is_fixed_at(marked_s)):
             continue
         is_tied = verdict is not None and verdict.tied
-        is_best = index == found.case_of(point).recommended and not is_tied
+        is_best = index == found.case_of(point).best and not is_tied
         words = ["recommended" if marks["recommended"] else "best threshold"] if is_best else []
         words += ["best trade-off"] if marks["knee"] else []
         words += ["marked"] if point.is_fixed_at(marked_s) else []
         row["price_ratio"], row["capacity"] = point.price_ratio, limit_of(point)
         row["note"] = ", ".join(words)
         yield row
-    is_best = found.cases[0].recommended is None and found.cases[0].rented is None
+    is_best = found.cases[0].best is None and found.cases[0].rented is None
     note = "recommended" if is_best else ""
     yield _row(found, found.reference, "all serverless") | {"note": note}
 

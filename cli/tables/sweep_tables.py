@@ -96,7 +96,7 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
         values = threshold_results(found, found.rented)
         rows.append(
             [
-                *(None, None, "all rented", "serverful_only", None),
+                *(None, None, "all rented", "serverful_only", found.rented.threshold_s),
                 *(getattr(values, column.key) for column in measured),
                 *(
                     *(None for _ in MARKS),
@@ -105,7 +105,7 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
             ]
         )
     values = threshold_results(found, found.reference)
-    is_best = found.cases[0].recommended is None and found.cases[0].rented is None
+    is_best = found.cases[0].best is None and found.cases[0].rented is None
     note = "recommended" if is_best else "for comparison"
     rows.append(
         [
@@ -188,7 +188,7 @@ def cases_table(found: Sweep) -> Table:
 def _taken(case: Case, point: SweepPoint) -> str:
     if case.rented is not None:
         return "all rented"
-    return "all serverless" if case.recommended is None else row_name(point)
+    return "all serverless" if case.best is None else row_name(point)
 
 
 def _money(found: Sweep) -> Table:

@@ -40,12 +40,14 @@ class ForecastStudy:
         found: the forecast behind them.
         inputs: the file read.
         warnings: what the reader must know.
+        low_hours: last hours whose demand is far below all before, where the log may have been cut.
     """
 
     results: ForecastResults
     found: DemandForecast
     inputs: tuple[InputFile, ...]
     warnings: tuple[str, ...]
+    low_hours: int = 0
 
 
 def forecast(request: ForecastRequest) -> ForecastStudy:
@@ -69,8 +71,9 @@ def forecast(request: ForecastRequest) -> ForecastStudy:
         if not demand.has_calendar:
             raise UsageError(f"--holidays: the hours of {request.source} are of no calendar")
         notes += _unused(holidays, demand)
-    if request.at is None:
-        notes += _cut_short(demand)
+    low_hours = _low_hours(demand) if request.at is None else 0
+    if low_hours:
+        notes.append(_cut_short(demand, low_hours))
     try:
         found = run_models(demand, request.horizon_h, request.model, holidays)
     except ValueError as error:
@@ -107,24 +110,26 @@ def forecast(request: ForecastRequest) -> ForecastStudy:
         else ()
     )
     inputs = (source.input, *_holiday_input(request, len(holidays)))
-    return ForecastStudy(
-        results, found, inputs, (*source.notes, *too_small(pools), *left_out, *notes)
-    )
+    warnings = (*source.notes, *too_small(pools), *left_out, *notes)
+    return ForecastStudy(results, found, inputs, warnings, low_hours)
 
 
-def _cut_short(demand: DemandSeries) -> list[str]:
-    """Return a note where demand ends far below all that it was: the log may have been cut."""
+def _low_hours(demand: DemandSeries) -> int:
+    """Return how many hours demand ends far below all that it was; 0 where it was so before."""
     total = demand.gpus.sum(axis=0)
     is_low = total < LOW * float(np.median(total))
     count = int(np.argmin(is_low[::-1])) if is_low[-1] else 0
-    if not 0 < count == is_low.sum():
-        return []
+    return count if count == is_low.sum() else 0
+
+
+def _cut_short(demand: DemandSeries, count: int) -> str:
+    """Return the note that the log may have been cut before so many last hours."""
     hour = demand.first_hour + demand.hours - count
     begin = begin_of(demand, hour)
-    return [
+    return (
         f"demand ends below {LOW:.0%} of its median in the last {counted(count, 'hour')}, as "
         f"never before; if the log was cut there, forecast from --at {begin or hour}"
-    ]
+    )
 
 
 def _unused(holidays: Sequence[date], demand: DemandSeries) -> list[str]:

@@ -186,7 +186,7 @@ class SweepStudy:
         return sweep_results(self.found)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per point."""
+        """Return one row per point, and one per run without a threshold (see `sweep_frame`)."""
         return sweep_frame(self.found)
 
     @property

@@ -81,9 +81,10 @@ class Case:
         non_dominated: points not dominated in cost and mean JCT, by cost.
         knee: the point of `non_dominated` farthest below the line between its ends; None if it has
             fewer than three.
-        recommended: the recommended point, see `gpuplan.planner.sweep.pareto_front.objective`; None
-            for everything serverless, which competes with the points and wins ties.
-        cheapest: the point of the least bill, of ties the fastest; None as for ``recommended``.
+        best: the best point, see `gpuplan.planner.sweep.pareto_front.objective`; None for
+            everything serverless, which competes with the points and wins ties. It is recommended
+            unless ``rented`` is set.
+        cheapest: the point of the least bill, of ties the fastest; None as for ``best``.
         saving_usd: savings vs. everything serverless.
         saving_share: the same over the cost of everything serverless; None if that is 0.
         net_saving_usd: that minus the value of the longer completion times; None without a value of
@@ -100,7 +101,7 @@ class Case:
     value_of_time: float | None
     non_dominated: tuple[int, ...]
     knee: int | None
-    recommended: int | None
+    best: int | None
     cheapest: int | None
     saving_usd: float
     saving_share: float | None
@@ -163,7 +164,7 @@ def choose(
         value_of_time=value_of_time,
         non_dominated=tuple(indices[point] for point in front),
         knee=knee,
-        recommended=indices[best - 1] if best else None,
+        best=indices[best - 1] if best else None,
         cheapest=indices[cheapest - 1] if cheapest else None,
         saving_usd=saving,
         saving_share=saving / everything.cost_usd if everything.cost_usd else None,

@@ -19,7 +19,7 @@ class ThresholdIdentity:
     Attributes:
         policy: the rule for the threshold, fixed or adaptive.
         threshold_s: run time after which a job leaves serverless GPUs, at first if it adapts; null
-            if it never does.
+            if it never does, 0 for everything on rented workers, where jobs start on them.
         capacity: most workers rented at once; null for no limit.
         price_ratio: serverful over serverless price, of the offers within the greatest capacity.
     """
@@ -282,7 +282,8 @@ class ChosenThreshold:
 
     Attributes:
         policy: the rule for the threshold, ``serverless_only`` or ``serverful_only``.
-        threshold_s: run time after which a job leaves serverless GPUs; null if it never does.
+        threshold_s: run time after which a job leaves serverless GPUs; null if it never does, 0 for
+            ``serverful_only``, where jobs start on rented workers.
         capacity: most workers rented at once; null for no limit.
         price_ratio: serverful over serverless price of the case.
         cost_usd: the bill of the window.

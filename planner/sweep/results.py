@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import polars as pl
 
 from gpuplan.analysis.plain import fields_of, plain
@@ -62,8 +65,27 @@ def marked_thresholds(found: Sweep) -> tuple[MarkedThreshold, ...]:
 
 
 def sweep_frame(found: Sweep) -> pl.DataFrame:
-    """Return one row per point."""
-    return pl.DataFrame(plain(marked_thresholds(found)), infer_schema_length=None)
+    """Return one row per point, then everything rented and everything serverless at each ratio.
+
+    The latter are not on the frontier of the points: ``non_dominated`` and ``knee`` are null.
+    """
+    rows = [plain(point) for point in marked_thresholds(found)]
+    first = {case.price_ratio: case for case in reversed(found.cases)}  # at its prices
+    for point in found.all_rented:
+        is_best = first[point.price_ratio].rented is not None
+        rows.append(_alone(found, point, "serverful_only", is_best))
+    for case in reversed(first.values()):
+        ratio, is_best = case.price_ratio, case.best is None and case.rented is None
+        point = replace(found.reference, price_ratio=ratio, own_price_ratio=ratio)
+        rows.append(_alone(found, point, "serverless_only", is_best))
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    return frame.with_columns(pl.col(pl.Float64).replace(float("inf"), None))  # as in JSON
+
+
+def _alone(found: Sweep, point: SweepPoint, policy: str, is_best: bool) -> dict[str, Any]:
+    """Return the row of a run without a threshold to choose."""
+    marks = {"non_dominated": None, "knee": None, "recommended": is_best}
+    return {**plain(threshold_results(found, point)), "policy": policy, **marks}
 
 
 def threshold_results(found: Sweep, point: SweepPoint) -> ThresholdResults:
@@ -89,7 +111,7 @@ def reference_results(found: Sweep, run: ReferenceRun) -> ReferenceResults:
 
 
 def _case(found: Sweep, case: Case) -> CaseResults:
-    recommended = _named(found, case, case.recommended)
+    recommended = _named(found, case, case.best)
     if case.rented is not None:
         recommended = _chosen(found, case, "serverful_only", case.rented.point)
     return CaseResults(

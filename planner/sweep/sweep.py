@@ -85,9 +85,9 @@ class Sweep:
         cases: the choice at each price ratio and value of time; the first is the headline.
         warnings: caveats for the reader.
         against: the reference of the choices, such as today's scheduler; None for none.
-        rented: everything on rented workers at the prices of the first case, with the greatest
-            capacity; None where a job needs more workers than that.
-        verdict: whether serverless pays in the first case; None without ``rented``.
+        all_rented: everything on rented workers at each price ratio, with the greatest capacity;
+            empty where a job needs more workers than that.
+        verdict: whether serverless pays in the first case; None without ``all_rented``.
         window_s: first submission to last recorded end, which bills are scaled by to a month.
         today: what the log shows; None where it was not given.
         cluster: today's cluster; None where its size is not known.
@@ -101,7 +101,7 @@ class Sweep:
     cases: tuple[Case, ...]
     warnings: tuple[str, ...]
     against: ReferenceRun | None = None
-    rented: SweepPoint | None = None
+    all_rented: tuple[SweepPoint, ...] = ()
     verdict: ServerlessVerdict | None = None
     window_s: float | None = None
     today: Today | None = None
@@ -115,13 +115,18 @@ class Sweep:
         return usd / window_h * MONTH_H if window_h else None
 
     @property
+    def rented(self) -> SweepPoint | None:
+        """Everything on rented workers at the prices of the first case, if it can be."""
+        return self.all_rented[0] if self.all_rented else None
+
+    @property
     def recommended(self) -> SweepPoint:
         """What to take in the first case: a point, everything rented or everything serverless."""
         return self.taken(self.cases[0])
 
     def chosen(self, case: Case) -> SweepPoint:
         """Return the best threshold of a case, or everything serverless."""
-        return self.point(case.recommended)
+        return self.point(case.best)
 
     def taken(self, case: Case) -> SweepPoint:
         """Return what to take in a case: `chosen`, or everything on rented workers."""
@@ -141,7 +146,7 @@ class Sweep:
         return {
             "non_dominated": index in case.non_dominated,
             "knee": index == case.knee,
-            "recommended": index == case.recommended and case.rented is None,
+            "recommended": index == case.best and case.rented is None,
         }
 
     def timeline(self) -> pl.DataFrame:
@@ -269,7 +274,8 @@ def sweep(
             )
             for value_of_time in dict.fromkeys(grid.values_of_time)
         ]
-    rented = verdict = None
+    all_rented: dict[float, SweepPoint] = {}
+    verdict = None
     if on_workers is not None:
         for place, case in enumerate(cases):
             ratio = case.price_ratio
@@ -277,33 +283,35 @@ def sweep(
             form = _scaled(forms[greatest], factor, ratio, own)
             workers = point_of(on_workers, form, ratio, factor, alone_usd)
             at_prices = [point for point in points if point.price_ratio == ratio]
-            best = reference if case.recommended is None else points[case.recommended]
+            best = reference if case.best is None else points[case.best]
             blocks_of = -(-jobs.workload.size // block_jobs)
-            judged = judge(case, at_prices, best, workers, level, blocks_of)
+            judged = judge(case, at_prices, best, reference, workers, level, blocks_of)
             if judged.takes_rented:
                 rented_choice = choose_rented(
                     case, at_prices, workers, reference, level, block_jobs, reference_run
                 )
                 form = form.at(form.price_ratio, case.value_of_time or 0.0)
                 cases[place] = replace(case, rented=rented_choice, closed_form=form)
-            if verdict is None:
-                rented, verdict = workers, judged
-    first = cases[0].recommended
-    taken, rules = (
+            all_rented.setdefault(ratio, workers)
+            verdict = verdict or judged
+    first = cases[0].best
+    recommended, its_rules = (
         (reference, everything) if first is None else (points[first], replayed[first].parameters)
     )
+    if cases[0].rented is not None and on_workers is not None:
+        recommended, its_rules = cases[0].rented.point, on_workers.parameters
     return Sweep(
         points=tuple(points),
         reference=reference,
         span_s=jobs.span_s,
         cases=tuple(cases),
         warnings=(
-            *warnings_of(rules, taken.results, rules.move_s(jobs.workload)),
+            *warnings_of(its_rules, recommended.results, its_rules.move_s(jobs.workload)),
             *(reference_run.warnings if reference_run else ()),
             *([_too_few(jobs.workload.size)] if few else []),
         ),
         against=reference_run,
-        rented=rented,
+        all_rented=tuple(all_rented.values()),
         verdict=verdict,
     )
 

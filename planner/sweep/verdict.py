@@ -32,8 +32,8 @@ class ServerlessVerdict:
             cheapest one; None without two such thresholds.
         rented_later_s: how much longer a job takes on average on rented workers alone.
         tied: whether some other evaluated threshold is within `SAME` of the recommended point.
-        rented_is_slow: whether rented workers alone take over 10% longer, and no value of time
-            says what that is worth.
+        rented_is_slow: whether rented workers alone take over 10% longer than the fastest choice,
+            and no value of time says what that is worth.
     """
 
     serverless_pays: bool | None
@@ -69,6 +69,7 @@ def judge(
     case: Case,
     points: Sequence[SweepPoint],
     chosen: SweepPoint,
+    everything: SweepPoint,
     rented: SweepPoint,
     level: float | None,
     blocks: int,
@@ -78,7 +79,8 @@ def judge(
     Args:
         case: the choice.
         points: those at its prices.
-        chosen: the recommended point, or everything serverless.
+        chosen: the best point, or everything serverless.
+        everything: everything serverless.
         rented: everything on rented workers at the same prices.
         level: confidence of the interval, percent; None for none.
         blocks: blocks in a resample.
@@ -94,12 +96,14 @@ def judge(
         between = interval(less, level, blocks)
     is_noise = between is not None and between[0] <= 0 <= between[1]
     is_same = abs(saving) <= SAME * rented.cost_usd or is_noise
-    capacity = chosen.capacity if case.recommended is not None else points[0].capacity
+    capacity = chosen.capacity if case.best is not None else points[0].capacity
     fixed = [p for p in points if p.policy == "fixed" and p.capacity == capacity]
     first, last = _same(fixed)
     others = [p for p in points if p is not chosen and p.capacity == capacity]
     tied = any(abs(p.cost_usd - chosen.cost_usd) <= SAME * chosen.cost_usd for p in others)
-    later_s = rented.mean_jct_s - chosen.mean_jct_s
+    # The chosen point may itself be slower than the fastest by `NEARLY`.
+    shortest_s = min(point.mean_jct_s for point in (everything, *points))
+    is_slow = rented.mean_jct_s > (1 + NEARLY) * shortest_s
     return ServerlessVerdict(
         serverless_pays=None if is_same else saving > 0,
         saving_usd=saving,
@@ -107,9 +111,9 @@ def judge(
         interval_usd=between,
         same_from_s=first,
         same_to_s=last,
-        rented_later_s=later_s,
+        rented_later_s=rented.mean_jct_s - chosen.mean_jct_s,
         tied=tied,
-        rented_is_slow=case.value_of_time is None and later_s > NEARLY * chosen.mean_jct_s,
+        rented_is_slow=case.value_of_time is None and is_slow,
     )
 
 

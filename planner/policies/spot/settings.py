@@ -143,8 +143,9 @@ def settings_of(policy: str) -> dict[str, Setting]:
             "heat from which a node takes no spot pods of whole GPUs; an eviction there counts 96 "
             "for an hour and 1 for a day",
         )
-    if usual.leases:
-        del own["grace_s"]
+    if usual.leases:  # they end on a checkpoint, and nothing is evicted within one
+        for name in ("grace_s", "checkpoint_every_s", "milestones", "milestones_s"):
+            del own[name]
     size = {name: SHARED[name] for name in SIZES}
     return {**size, **own, **{name: SHARED[name] for name in PAID_BY}}
 
