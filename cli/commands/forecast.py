@@ -176,7 +176,7 @@ def _answer(request: ForecastRequest) -> Report:
         answer=answer,
         inputs=study.inputs,
         parameters=plain(request.parameters()),
-        headline=headline(study.results, request.model),
+        headline=headline(study.results, request.model, request.backtest),
         warnings=study.warnings,
         figure=draw,
     )
