@@ -188,8 +188,22 @@ def headline_of(
         *first, last = same_as
         names = f"{', '.join(first)} and {last} are" if first else f"{last} is"
         sentences.append(f"{names} unchanged")
-    sentences.append(counted)
+    sentences.append("; ".join((counted, *_in_one(comparison))))
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in sentences)
+
+
+def _in_one(comparison: DocumentDiff) -> list[str]:
+    """Return how many rows and studies are in one of the documents only; nothing where none is."""
+    found = []
+    for has_name, one, several in ((True, "row", "rows"), (False, "study", "studies")):
+        for side in ("old", "new"):
+            count = sum(
+                each.side == side and bool(each.name) == has_name for each in comparison.only
+            )
+            if count:
+                verb, noun = ("is", one) if count == 1 else ("are", several)
+                found.append(f"{count:,} {noun} {verb} only in the {side} document")
+    return found
 
 
 def _moved(comparison: DocumentDiff, one: Change) -> str:
