@@ -38,7 +38,7 @@ def test_rows_of_one_document_are_counted_in_the_headline(lost):
     for old, its, side in ((PARETO, new, "old"), (new, PARETO, "new")):
         report = report_of(compared(old, its), tolerance=0.001, top=5, gates=())
         assert report.headline == (
-            f"No number changed by more than 0.1%; 2 rows are only in the {side} document."
+            f"No number changed by more than 0.1%; 2 rows only in the {side} document."
         )
 
 

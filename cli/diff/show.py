@@ -196,13 +196,13 @@ def _in_one(comparison: DocumentDiff) -> list[str]:
     """Return how many rows and studies are in one of the documents only; nothing where none is."""
     found = []
     for has_name, one, several in ((True, "row", "rows"), (False, "study", "studies")):
-        for side in ("old", "new"):
-            count = sum(
-                each.side == side and bool(each.name) == has_name for each in comparison.only
-            )
-            if count:
-                verb, noun = ("is", one) if count == 1 else ("are", several)
-                found.append(f"{count:,} {noun} {verb} only in the {side} document")
+        lone = [each.side for each in comparison.only if bool(each.name) == has_name]
+        parts = [
+            f"{count:,} {one if count == 1 else several} only in the {side} document"
+            for side in ("old", "new")
+            if (count := lone.count(side))
+        ]
+        found += [", ".join(parts)] if parts else []
     return found
 
 
