@@ -32,6 +32,16 @@ def test_no_number_changed_by_more_than_the_tolerance():
     assert [table.title for table in report.answer] == ["Other answers"]
 
 
+@pytest.mark.parametrize("lost", [[], None, [None, None]])
+def test_rows_of_one_document_are_counted_in_the_headline(lost):
+    new = changed_by("points", to=lost)
+    for old, its, side in ((PARETO, new, "old"), (new, PARETO, "new")):
+        report = report_of(compared(old, its), tolerance=0.001, top=5, gates=())
+        assert report.headline == (
+            f"No number changed by more than 0.1%; 2 rows only in the {side} document."
+        )
+
+
 def test_the_replayed_time_at_the_knee_is_the_one_that_a_plan_is_compared_by():
     plan = {"knee": {"mean_jct_s": 100.0, "replay": {"mean_jct_s": 200.0}}}
     replay = {"knee": {"mean_jct_s": 100.0, "replay": {"mean_jct_s": 240.0}}}

@@ -21,6 +21,8 @@ from gpuplan.cli.gates.gates import (
     warnings_only,
 )
 from gpuplan.cli.gates.row_keys import DRAWN
+from gpuplan.cli.options.outputs import check_output
+from gpuplan.cli.options.shared_options import Output
 
 
 @pytest.mark.parametrize(
@@ -319,3 +321,12 @@ def test_a_gate_that_only_warns_is_told_and_ends_nothing(capsys):
     ]
     with pytest.raises(UsageError, match="no field 'typo'"):
         raise_tripped(warnings_only(check(RESULTS, ["typo > 3"])))
+
+
+@pytest.mark.parametrize("condition", ["knee.replay.mean_jct > +10%", "utilization < -5pp"])
+def test_a_change_needs_two_documents_and_is_refused_before_any_work(condition, tmp_path):
+    # The log is not even opened.
+    output = Output(fail_if=[condition])
+    with pytest.raises(UsageError, match=r"(?s)an earlier result.*gpuplan diff OLD NEW --fail-if"):
+        check_output(output, picture=True, rows=False, inputs=[tmp_path / "none.csv"])
+    check_output(Output(fail_if=["effect_s < -60", "jobs > 1e+3"]), picture=True, rows=False)

@@ -68,6 +68,16 @@ def test_a_sweep_shows_its_ends_and_the_knee(gpuplan, hours):
     assert len(out.splitlines()) <= 45
 
 
+def test_a_budget_beyond_what_is_of_use_is_told_by_the_gpus_used(gpuplan, hours):
+    asked = ("pareto", hours, *LAW, "--widths", "1,2", "--budget", "200gpu")
+    text = " ".join(gpuplan(*asked)[1].split())
+    (point,) = results(gpuplan, *asked[1:])["points"]
+    used = Precision(100).gpus(point["used_gpus"])
+    assert point["used_gpus"] < 5
+    assert f"{used} GPUs on average (at most {used} of 200 are of use) give" in text
+    assert "200 GPUs on average give" not in text
+
+
 def test_the_range_over_laws_is_replayed_in_the_same_sentence(gpuplan, hours):
     found = results(gpuplan, hours, "--budget", "3gpu")
     laws = {law["name"]: law["replayed"]["mean_jct_s"] for law in found["laws"]}

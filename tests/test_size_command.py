@@ -125,6 +125,18 @@ def test_a_log_of_several_types_has_a_pool_each(gpuplan, two_types):
     assert len(out.splitlines()) <= 40
 
 
+def test_the_mean_of_all_types_is_over_one_window_also_with_jobs_that_name_none(gpuplan, tmp_path):
+    trace = write_trace(
+        tmp_path / "t.parquet", [0.0, 100.0, 10_000.0, 10_100.0], [1000.0] * 4,
+        num_gpus=[4.0] * 4, gpu_type=["A100", "A100", None, None], queue_s=[0.0] * 4,
+    )  # fmt: skip
+    found = answer(gpuplan, trace, "--target", "p95_wait <= 10m")
+    described = answer(gpuplan, trace, command="characterize")["today"]
+    assert len(found["pools"]) == 2
+    assert found["today"]["mean_gpus"] == pytest.approx(described["mean_gpus"])
+    assert found["today"]["mean_gpus"] <= found["today"]["peak_gpus"]
+
+
 def test_a_commitment_with_its_two_extremes(gpuplan, lab, two_types):
     words = ("--gpus", "16,32", "--commit", "0.9", "--on-demand", "2.1")
     results = answer(gpuplan, lab, *words)

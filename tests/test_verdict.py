@@ -54,6 +54,30 @@ def test_a_recommendation_says_what_todays_peak_allows():
     )
 
 
+SLOW = {"budget_gpus": 419.0, "replay": {"mean_jct_s": 40000.0, "peak_gpus": 512}}
+
+
+def test_what_is_slower_and_dearer_than_today_is_not_recommended():
+    # A budget that is faster, but needs more GPUs, does not beat today either.
+    faster = {"budget_gpus": 500.0, "replay": {"mean_jct_s": 30000.0, "peak_gpus": 700}}
+    found = key_figures(
+        made.document(study("pareto", today=TODAY, knee=SLOW, points=[SLOW, faster]))
+    )[-1]
+    assert (found.name, found.value) == ("Recommended", "Keep today's GPUs")
+    assert found.detail == (
+        "no evaluated budget beats today in both time and cost; the best trade-off of them, "
+        "419 GPUs on average, takes 11.1 h per job instead of 10.3 h"
+    )
+
+
+def test_a_budget_that_beats_today_is_recommended_where_the_knee_does_not():
+    better = {"budget_gpus": 30.0, "replay": {"mean_jct_s": 30000.0, "peak_gpus": 50}}
+    document = made.document(study("pareto", today=TODAY, knee=SLOW, points=[SLOW, better]))
+    assert key_figures(document)[-1] == KeyFigure(
+        "Recommended", "30 GPUs on average", "8.33 h per job instead of 10.3 h, 50 GPUs at peak"
+    )
+
+
 def test_a_bill_of_any_study_is_shown_and_unknown_waits_are_named():
     without = TODAY | {"mean_wait_s": None, "p95_wait_s": None, "mean_jct_s": None}
     document = made.document(

@@ -176,7 +176,9 @@ def _answer(request: ForecastRequest) -> Report:
         answer=answer,
         inputs=study.inputs,
         parameters=plain(request.parameters()),
-        headline=headline(study.results, request.model, study.low_hours),
+        headline=headline(
+            study.results, request.model, low_hours=study.low_hours, backtest=request.backtest
+        ),
         warnings=study.warnings,
         figure=draw,
     )

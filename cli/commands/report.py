@@ -166,7 +166,7 @@ def report(
     from gpuplan.cli.documents.gates import conclude
     from gpuplan.cli.documents.summary_text import said
     from gpuplan.cli.documents.write import FORMS, check_folder, read_forms, write_document
-    from gpuplan.cli.gates.conditions import read_condition
+    from gpuplan.cli.gates.conditions import read_condition, refuse_change
     from gpuplan.cli.gates.gates import allowing, warnings_only
 
     usual = TraceChoice().parameters()
@@ -187,10 +187,11 @@ def report(
             source, study, settings or (), shared, prices, (*(fail_if or ()), *(warn_if or ()))
         )
         own = tuple(FORMS)
-    for condition in fail_if or ():
-        read_condition(condition, studies)
-    for condition in warn_if or ():
-        read_condition(condition, studies, "--warn-if")
+    for option, conditions in (("--fail-if", fail_if), ("--warn-if", warn_if)):
+        for text in conditions or ():
+            condition = read_condition(text, studies, option)
+            if baseline is None:
+                refuse_change(condition, option, "add --baseline with an earlier report.json")
     forms = own if formats is None else read_forms(formats)
     check_folder(out, forms, [*inputs, *([] if baseline is None else [baseline])])
     before = None if baseline is None else read_baseline(baseline)

@@ -188,8 +188,22 @@ def headline_of(
         *first, last = same_as
         names = f"{', '.join(first)} and {last} are" if first else f"{last} is"
         sentences.append(f"{names} unchanged")
-    sentences.append(counted)
+    sentences.append("; ".join((counted, *_in_one(comparison))))
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in sentences)
+
+
+def _in_one(comparison: DocumentDiff) -> list[str]:
+    """Return how many rows and studies are in one of the documents only; nothing where none is."""
+    found = []
+    for has_name, one, several in ((True, "row", "rows"), (False, "study", "studies")):
+        lone = [each.side for each in comparison.only if bool(each.name) == has_name]
+        parts = [
+            f"{count:,} {one if count == 1 else several} only in the {side} document"
+            for side in ("old", "new")
+            if (count := lone.count(side))
+        ]
+        found += [", ".join(parts)] if parts else []
+    return found
 
 
 def _moved(comparison: DocumentDiff, one: Change) -> str:

@@ -93,23 +93,66 @@ def _today(document: Document) -> list[KeyFigure]:
 
 
 def _pareto(results: Results, today: Results) -> KeyFigure | None:
-    """Return the budget at the knee, and what it changes for jobs in the replay."""
+    """Return the budget at the knee, and what it changes for jobs in the replay.
+
+    Where that is slower than today and costs more, it is a budget that is not, or today's GPUs.
+    """
     knee = results.get("knee")
     if not isinstance(knee, dict):
         return None
-    if "budget_usd_per_h" in knee:  # several GPU types
-        value = f"{_dollars(knee['budget_usd_per_h'])} an hour"
-    else:
-        value = f"{show_number(knee['budget_gpus'])} GPUs on average"
-    replay = knee.get("replay")
-    replay = replay if isinstance(replay, dict) else {}
-    mean = replay.get("mean_jct_s", knee.get("mean_jct_s"))
+    if _is_slower(knee, today) and _costs_more(knee, today):
+        better = [
+            one
+            for one in results.get("points") or ()
+            if _is_slower(one, today) is False and _costs_more(one, today) is False
+        ]
+        if not better:
+            detail = (
+                "no evaluated budget beats today in both time and cost; the best trade-off of "
+                f"them, {_budget(knee)}, takes {show_duration(_jct_s(knee))} per job"
+                f"{_instead(today)}"
+            )
+            return KeyFigure("Recommended", "Keep today's GPUs", detail)
+        knee = min(better, key=_jct_s)
+    value, replay, mean = _budget(knee), _replay(knee), _jct_s(knee)
     effect = [] if mean is None else [f"{show_duration(mean)} per job{_instead(today)}"]
     if (peak := replay.get("peak_gpus")) is not None:
         effect.append(f"{show_number(peak)} GPUs at peak{_within(knee, today, peak)}")
     month = knee.get("usd_per_month")
     effect += [] if month is None else [f"{_dollars(month)} a month"]
     return KeyFigure("Recommended", value, ", ".join(effect))
+
+
+def _budget(point: Results) -> str:
+    if "budget_usd_per_h" in point:  # several GPU types
+        return f"{_dollars(point['budget_usd_per_h'])} an hour"
+    return f"{show_number(point['budget_gpus'])} GPUs on average"
+
+
+def _replay(point: Results) -> Results:
+    replay = point.get("replay")
+    return replay if isinstance(replay, dict) else {}
+
+
+def _jct_s(point: Results) -> Any:
+    """Return the mean completion time, replayed if it was; None where the plan has none."""
+    return _replay(point).get("mean_jct_s", point.get("mean_jct_s"))
+
+
+def _is_slower(point: Results, today: Results) -> bool | None:
+    """Return whether jobs take longer than today; None where one of the two is unknown."""
+    mean, now = _jct_s(point), today.get("mean_jct_s")
+    return None if mean is None or now is None else mean > now
+
+
+def _costs_more(point: Results, today: Results) -> bool | None:
+    """Return whether a budget costs more than today, in dollars if both have a bill, or in GPUs."""
+    bills = point.get("usd_per_month"), today.get("usd_per_month")
+    gpus = point.get("budget_gpus"), today.get("mean_gpus")
+    for mine, now in (bills, gpus):
+        if mine is not None and now is not None:
+            return bool(mine > now)
+    return None
 
 
 def _within(knee: Results, today: Results, peak: float) -> str:

@@ -91,6 +91,24 @@ def read_condition(
         raise UsageError(f"{option} {text!r}: {error}") from error
 
 
+def refuse_change(condition: Condition, option: str, next_step: str) -> None:
+    """Refuse a change, such as ``> +10%``, where there is nothing to compare with.
+
+    A minus is no change by itself: values may be negative.
+
+    Raises:
+        UsageError: the condition has a plus, or percentage points.
+    """
+    match = CONDITION.match(condition.text)
+    if match is not None and (
+        "+" in match["amount"].lower().split("e")[0] or condition.unit == "pp"
+    ):
+        raise UsageError(
+            f"{option} {condition.text!r}: a change needs an earlier result to compare with\n"
+            f"  next: {next_step}"
+        )
+
+
 def parse_condition(text: str) -> Condition:
     """Return the parts of a condition. Raises `UsageError` without the option it is given by."""
     match = CONDITION.match(text)

@@ -75,10 +75,11 @@ def check_output(
         if plot.suffix.lower() not in PICTURE_SUFFIXES:
             raise UsageError(f"--plot {plot}: expected {' or '.join(PICTURE_SUFFIXES)}")
     if output.fail_if:
-        from gpuplan.cli.gates.conditions import read_condition
+        from gpuplan.cli.gates.conditions import read_condition, refuse_change
 
         for condition in output.fail_if:
-            read_condition(condition)
+            next_step = f"write both as JSON, then gpuplan diff OLD NEW --fail-if '{condition}'"
+            refuse_change(read_condition(condition), "--fail-if", next_step)
     written = [*output_files(output), *(path for path in others if path is not None)]
     named = files_named_in(*(text for text in inputs if isinstance(text, str)))
     refuse_overwrite(written, [*named, *(path for path in inputs if isinstance(path, Path))])

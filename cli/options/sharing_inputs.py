@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     pass
 
 MILLISECONDS = re.compile(r"^\s*((?:\d+(?:\.\d*)?|\.\d+))\s*ms\s*$")
+PLAIN = re.compile(r"^\s*(\d+(\.\d*)?|\.\d+)\s*$")
 SYNTHETIC_S = 600  # length of a sampled load where nothing else gives one
 MOST_GAMMAS = 50
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
@@ -27,7 +28,10 @@ def parse_latency(text: str, option: str) -> float:
 
     Raises `UsageError`, also for a bare number, which could be seconds or milliseconds.
     """
+    expected = f"{option} {text.strip()}: expected a number above 0 with a unit, such as 80ms"
     if is_number(text):
+        if not 0 < float(text) < math.inf or PLAIN.match(text) is None:
+            raise UsageError(expected)
         raise UsageError(
             f"{option} {text}: needs a unit\n  next: {option} {text.strip()}ms, or "
             f"{option} {text.strip()}s for seconds"
@@ -35,7 +39,7 @@ def parse_latency(text: str, option: str) -> float:
     found = MILLISECONDS.match(text.lower())
     seconds = float(found[1]) / 1000 if found else parse_duration(text, option)
     if not seconds > 0:
-        raise UsageError(f"{option} {text!r}: expected a time above 0, such as 80ms")
+        raise UsageError(expected)
     return seconds
 
 

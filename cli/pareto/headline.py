@@ -28,6 +28,8 @@ AVERAGE_NOTE = (
 )
 SHOWN_OVER = 3
 SLOW = 1.5  # times the planned mean completion time
+UNUSED = 0.01
+"""Share of a budget that may stay unused before the headline says so."""
 LONGER = 1.1  # times the horizon
 
 
@@ -65,12 +67,16 @@ def headline(study: FrontierStudy) -> str:
 
 def _plan(study: FrontierStudy, point: Point, precision: Precision) -> str:
     """Return what the shown plan gives: replayed, if it was, also within today's peak."""
-    gpus = precision.gpus_text(point.plan.budget_gpus)
+    budget, used = point.plan.budget_gpus, point.plan.used_gpus
+    gpus, unused = precision.gpus_text(budget), ""
+    if used < (1 - UNUSED) * budget:
+        gpus = precision.gpus_text(used)
+        unused = f" (at most {precision.gpus(used)} of {precision.gpus(budget)} are of use)"
     assumed = _assumption(study, point, precision)
     rough = f" ({precision.caution}, so these figures are rough)" if precision.is_rough else ""
     if point.replayed is None:
         return (
-            f"Planned{rough}, {gpus} on average could give "
+            f"Planned{rough}, {gpus} on average{unused} could give "
             f"{precision.duration(point.plan.mean_jct_s)} per job{assumed}."
         )
     replay = point.replayed.replay
@@ -78,9 +84,9 @@ def _plan(study: FrontierStudy, point: Point, precision: Precision) -> str:
     restarts = f"{show_duration(mean_s)} per start or resize" if mean_s else "free restarts"
     peak_gpus = f"{replay.peak_gpus:,} GPU{'' if replay.peak_gpus == 1 else 's'}"
     text = (
-        f"In replay{rough} with {restarts}, {gpus} {averaged(replay.lasts_h, replay.horizon_h)} "
-        f"{'gives' if gpus == '1 GPU' else 'give'} {precision.duration(replay.mean_jct_s)} per job"
-        f"{assumed}, with {peak_gpus} at the peak"
+        f"In replay{rough} with {restarts}, {gpus} {averaged(replay.lasts_h, replay.horizon_h)}"
+        f"{unused} {'gives' if gpus == '1 GPU' else 'give'} "
+        f"{precision.duration(replay.mean_jct_s)} per job{assumed}, with {peak_gpus} at the peak"
     )
     return f"{text}{within_peak(study, point, precision)}."
 

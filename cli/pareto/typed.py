@@ -11,7 +11,13 @@ from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.shapes import shapes_table, timeline_row
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import show_duration, show_share, show_usd
-from gpuplan.cli.pareto.headline import AVERAGE_NOTE, averaged, on_speedup, on_workload
+from gpuplan.cli.pareto.headline import (
+    AVERAGE_NOTE,
+    UNUSED,
+    averaged,
+    on_speedup,
+    on_workload,
+)
 from gpuplan.cli.pareto.tables import BEST, rented
 from gpuplan.cli.pareto.widths import shown_widths, widths_table
 from gpuplan.planner.frontier.model.format_gpus import round_up, show_gpus
@@ -32,7 +38,10 @@ def typed_headline(study: TypedStudy) -> str:
     """Return the answer: today, the replay of the plan shown first, and the useful budgets."""
     precision, frontier, point = Precision(study.workload.jobs), study.frontier, study.shown
     rough = f" ({precision.caution}, so these figures are rough)" if precision.is_rough else ""
-    budget = f"{usd_per_h(point.plan.plan.budget_gpus)}"
+    usd, most = point.plan.plan.budget_gpus, frontier.saturation_usd_per_h
+    budget = usd_per_h(usd)
+    if usd > (1 + UNUSED) * most:
+        budget += f" (of which at most {usd_per_h(most)} is of use)"
     mix = " and ".join(
         f"{precision.gpus(gpus)} {name}" for name, gpus in point.plan.gpus.items() if gpus > 0
     )

@@ -12,10 +12,16 @@ from gpuplan.planner.studies.forecast_results import ForecastResults, Lendable
 MOST_ROWS = 12
 
 
-def headline(results: ForecastResults, model: str, low_hours: int = 0) -> str:
+def headline(
+    results: ForecastResults, model: str, *, low_hours: int = 0, backtest: bool = False
+) -> str:
     """Return the answer in at most three sentences.
 
-    ``low_hours`` is the number of last hours in which demand is far below all before.
+    Args:
+        results: of the study.
+        model: as asked for.
+        low_hours: last hours in which demand is far below all before.
+        backtest: whether the errors of the test are shown.
     """
     series, steps = results.series, len(results.series[0].next_hours)
     expected = max(sum(one.next_hours[step].mean_gpus for one in series) for step in range(steps))
@@ -27,7 +33,7 @@ def headline(results: ForecastResults, model: str, low_hours: int = 0) -> str:
             _lending(results, low_hours),
             f"In the {over} from {begin.removesuffix(':00')} on, {who} will need about "
             f"{show_number(round(expected, 1))} GPUs at the peak.",
-            _choice(results, model),
+            _tested(results) if backtest and model == AUTO else _choice(results, model),
         )
     )
 
@@ -50,13 +56,35 @@ def _choice(results: ForecastResults, model: str) -> str:
     if model != AUTO:
         return f"Every series is forecast by {model}, as requested."
     if wins == count:
-        return "No model beats the last value here, so the last value is used."
+        return "No model beats the last value in validation, so the last value is used."
     if wins:
         return (
-            f"For {wins} of {count} series no model beats the last value, so the last value is "
-            "used."
+            f"For {wins} of {count} series no model beats the last value in validation, so the "
+            "last value is used."
         )
-    return "The models do better than the last value on every series."
+    return "In validation, the models do better than the last value on every series."
+
+
+def _tested(results: ForecastResults) -> str:
+    """Return how the chosen models did in the test hours, which the choice has not seen."""
+    if results.last_value_wins == len(results.series):
+        best = min(results.models, key=lambda one: one.mae)
+        last = next(one for one in results.models if one.name == LAST_VALUE)
+        text = f"The last value is used: in the test its MAE is {show_number(last.mae)} GPUs"
+        if best.mae < last.mae:
+            text += f", that of {best.name} {show_number(best.mae)}"
+        return f"{text}."
+    chosen, last_value = [], []
+    for one in results.series:
+        errors = {model.name: model.mae for model in one.models}
+        chosen.append(errors[one.chosen])
+        last_value.append(errors[LAST_VALUE])
+    better = sum(mae < last for mae, last in zip(chosen, last_value, strict=True))
+    return (
+        f"In the test, the models chosen in validation do better than the last value on {better} "
+        f"of {len(chosen)} series (MAE {show_number(sum(chosen) / len(chosen))} GPUs, last value "
+        f"{show_number(sum(last_value) / len(last_value))})."
+    )
 
 
 def _gpus(value: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.characterize.today import Today, today
+from gpuplan.analysis.characterize.today import UNNAMED, Today, today
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.jobs import job_arrays
@@ -85,14 +85,15 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[JobPool, ...]:
         kind = kinds[0] if kinds else None
         return (_pool(trace, kind, terms, _shape_of(kind, terms.shape, len(kinds))),)
     every = today(trace)
-    usage = {one.gpu_type: one for one in every.types} if every and None not in kinds else {}
+    usage = {one.gpu_type: one for one in every.types} if every else {}
     found = []
     for kind in kinds:
         mine = pl.col("gpu_type").is_null() if kind is None else pl.col("gpu_type") == kind
         shape = _shape_of(kind, terms.shape, len(kinds))
         pool = _pool(_with_jobs(trace, trace.jobs.filter(mine)), kind, terms, shape)
-        if every and kind in usage:  # over the window of the whole log, so that the types add up
-            seen = replace(pool.seen, usage=usage[kind], window_s=every.window_s)
+        name = UNNAMED if kind is None else kind
+        if every and name in usage:  # over the window of the whole log, so that the types add up
+            seen = replace(pool.seen, usage=usage[name], window_s=every.window_s)
             pool = replace(pool, seen=seen)
         found.append(pool)
     return tuple(sorted(found, key=lambda pool: -pool.seen.usage.gpu_h))
