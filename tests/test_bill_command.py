@@ -120,6 +120,10 @@ def test_gpu_time_is_billed_in_the_month_in_which_it_is_held(gpuplan, tmp_path):
     assert [(one["name"], one["usd"]) for one in results["months"]] == [
         ("2024-03", 24.0), ("2024-04", 24.0),
     ]  # fmt: skip
+    part = answer(gpuplan, path, "--price", "1", "--until", "2024-04-01")
+    assert part["results"]["usd"] == 48.0  # until the job ends, which is said
+    said = [text for text in part["warnings"] if "choose jobs by submission" in text]
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize("by", ["group", "user", "type", "class"])

@@ -360,6 +360,12 @@ def _warnings(request: BillRequest, trace: Trace, found: GroupBill) -> list[str]
     hours = found.hours
     given = GpuPrices(request.prices.usd_per_gpu_h)
     notes = [*trace.notes, *given.unmatched_note(found.gpu_types)]
+    chosen = request.jobs.parameters()
+    if chosen["since"] is not None or chosen["until"] is not None:
+        notes.append(
+            "--since and --until choose jobs by submission: each is billed until it ends, and jobs "
+            "already running are not billed; -o bill.csv of the whole log has each month as used"
+        )
     named = [name for name in hours.names if UNKNOWN not in name]
     if not named:
         notes.append(f"the log names no {request.by} for any job; choose another --by")
