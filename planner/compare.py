@@ -89,7 +89,7 @@ class PolicyOutcome:
         results: the headline numbers.
         jct_s: job completion times, ascending; shape (n,).
         warnings: what a reader must know, of the simulation.
-        timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where nobody asked.
+        timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where not requested.
         lines: what its picture shows over time, of a policy that lends GPUs; None of others.
         ftf: finish-time fairness of the jobs, ascending; None where the policy does not measure it.
     """

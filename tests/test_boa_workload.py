@@ -79,11 +79,11 @@ def test_what_is_left_out_is_told(trace):
     assert workload.horizon_h == 5
     (a,) = workload.classes  # what is left out arrives neither
     assert (a.jobs, a.rate_per_h, a.load_gpus) == (2, 2 / 5, 2 / 5)
-    told = "\n".join(workload.notes)
-    assert "1 job is left out, without a GPU" in told
-    assert "1 job is left out, never started" in told
-    assert "1 job is left out, without a duration" in told
-    assert "1 job is still running" in told
+    notes = "\n".join(workload.notes)
+    assert "1 job is left out, without a GPU" in notes
+    assert "1 job is left out, never started" in notes
+    assert "1 job is left out, without a duration" in notes
+    assert "1 job is still running" in notes
 
 
 def test_classes_of_a_profile_take_its_sizes(trace):
@@ -164,10 +164,10 @@ def test_weights_by_class(trace):
 
 def test_progress_runs_once_over_all_frontiers_of_a_range(trace):
     jobs = trace((0, 60, 1, "a", "completed"), (1, 60, 1, "b", "completed"))
-    told = []
+    shares = []
     free = ClassOptions(rescale_s=0)
-    study = study_frontier(jobs, load_speedup("power:0.5..0.7"), free, progress=told.append)
-    assert told == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1])
+    study = study_frontier(jobs, load_speedup("power:0.5..0.7"), free, progress=shares.append)
+    assert shares == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1])
     jct_s = [f.mean_jct_s[-1] for f in (study.ends[0], study.frontier, study.ends[1])]
     assert jct_s == pytest.approx([60 / 64**alpha for alpha in (0.5, 0.6, 0.7)])
 

@@ -213,7 +213,7 @@ def test_what_an_option_asks_for_is_shown(gpuplan, hours):
 
 
 def test_more_budget_that_does_not_help_within_todays_peak_is_said_outright(gpuplan, tmp_path):
-    # Two GPUs are busy all the time and nobody waits: two GPUs at once leave nothing to gain.
+    # Two GPUs are busy all the time and no job waits: two GPUs at once leave nothing to gain.
     path = hourly(tmp_path / "t.parquet", 120, queue_s=[0.0] * 120)
     asked = (path, *LAW, "--budget", "now+20%")
     (point,) = results(gpuplan, *asked)["points"]

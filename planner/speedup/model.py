@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.planner.speedup.functions import SpeedupFunction
 from gpuplan.simkit.arrays import FloatArray
 
@@ -120,6 +121,21 @@ class SpeedupModel:
         law = None if self.law is None else of(self.law)
         classes = {name: of(profile) for name, profile in self.classes.items()}
         return replace(self, law=law, classes=classes, ends=None)
+
+
+def check_epochs(
+    path: Path, row: int, job_class: str, gpu_type: str, first: ClassProfile, profile: ClassProfile
+) -> None:
+    """Refuse a class with other epochs on this GPU type than on the first. Raises `InputError`."""
+    if len(first.epochs) != len(profile.epochs):
+        raise InputError(
+            path,
+            f"class {job_class!r} has {len(profile.epochs)} epochs on {gpu_type}, "
+            f"{len(first.epochs)} on the type before",
+            row=row,
+            column="epoch",
+            expected="the same epochs on every GPU type",
+        )
 
 
 def with_shares_of(first: ClassProfile, profile: ClassProfile) -> ClassProfile:

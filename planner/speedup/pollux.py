@@ -24,7 +24,13 @@ import polars as pl
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.user_tables.rates import read_goodputs
 from gpuplan.planner.speedup.functions import MeasuredSpeedup, measured_curve
-from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types, with_shares_of
+from gpuplan.planner.speedup.model import (
+    ClassProfile,
+    SpeedupModel,
+    check_epochs,
+    of_types,
+    with_shares_of,
+)
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 MOST_GPUS = 1024  # larger widths are not evaluated; few jobs could use them
@@ -150,15 +156,8 @@ def load_goodputs(path: Path, name: str) -> SpeedupModel:
     for (gpu, job_class), rows in table.group_by("gpu_type", "job_class", maintain_order=True):
         profile, label = _profile(path, rows), str(job_class)
         first = first_of.setdefault(label, profile)
-        if len(first.epochs) != len(profile.epochs):
-            raise InputError(
-                path,
-                f"class {label!r} has {len(profile.epochs)} epochs on {gpu}, "
-                f"{len(first.epochs)} on the type before",
-                row=int(rows["row"].min()),  # type: ignore[arg-type]
-                column="epoch",
-                expected="the same epochs on every GPU type",
-            )
+        row = int(rows["row"].min())  # type: ignore[arg-type]
+        check_epochs(path, row, label, str(gpu), first, profile)
         by_type.setdefault(str(gpu), {})[label] = (
             profile if profile is first else with_shares_of(first, profile)
         )

@@ -7,10 +7,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.user_tables.rates import read_throughputs
 from gpuplan.planner.speedup.functions import measured_curve
-from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types, with_shares_of
+from gpuplan.planner.speedup.model import (
+    ClassProfile,
+    SpeedupModel,
+    check_epochs,
+    of_types,
+    with_shares_of,
+)
 
 
 def load_table(path: Path, name: str) -> SpeedupModel:
@@ -31,15 +36,8 @@ def load_table(path: Path, name: str) -> SpeedupModel:
         label, place = str(job_class), f" of {gpu_type}" if gpu_type else ""
         profile = _profile(rows, f"{path}: {label}{place}", notes)
         first = first_of.setdefault(label, profile)
-        if len(first.epochs) != len(profile.epochs):
-            raise InputError(
-                path,
-                f"class {label!r} has {len(profile.epochs)} epochs on {gpu_type}, "
-                f"{len(first.epochs)} on the type before",
-                row=int(rows["row"].min()),  # type: ignore[arg-type]
-                column="epoch",
-                expected="the same epochs on every GPU type",
-            )
+        row = int(rows["row"].min())  # type: ignore[arg-type]
+        check_epochs(path, row, label, str(gpu_type), first, profile)
         by_type.setdefault(str(gpu_type), {})[label] = with_shares_of(first, profile)
     return of_types(name, f"measured, {path}", by_type, tuple(dict.fromkeys(notes)))
 

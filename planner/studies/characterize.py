@@ -203,7 +203,7 @@ class CharacterizeStudy:
         names: a short name of each.
         portraits: the statistics of each.
         pairs: how any two differ; empty for one.
-        bill: what it would have cost; None where nobody asked.
+        bill: what it would have cost; None where not requested.
         inputs: the files read.
         today: what the only trace shows; None for several, or where it shows nothing.
         unmatched: which prices given are of types that the log does not have.

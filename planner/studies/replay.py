@@ -60,7 +60,7 @@ class ReplayInputs:
         draws: for what else is random.
         files: what the files beside the trace say.
         parameters: what goes under ``parameters`` in the JSON output.
-        today: what the log shows, without prices; None where nobody asked or it shows nothing.
+        today: what the log shows, without prices; None if not requested or empty.
     """
 
     trace: Trace

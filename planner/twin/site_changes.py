@@ -218,7 +218,7 @@ def scale_load(factor: float) -> SiteChange:
 def scale_limits(factor: float) -> SiteChange:
     """Return the change in which every time limit is ``factor`` times as long.
 
-    A limit stays at least the run time: nobody knows how a job that is cut off would go on.
+    A limit stays at least the run time: how a job that is cut off would go on is unknown.
     """
     if not 0 < factor <= 1000:
         raise UsageError(f"--limits-times must be above 0, got {factor:g}")
