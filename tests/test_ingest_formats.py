@@ -194,10 +194,8 @@ def test_an_end_without_a_start_is_told(tmp_path):
         return [note for note in result.provenance.notes if "durations" in note]
 
     text = "when,gpus,done,ran\n10,2,75,5\n"
-    said = (
-        "no durations: done has the ends, but no column is mapped to start_time or duration_s"
-    )
-    assert notes(text, end_time="done") == [expected]
+    said = "no durations: done has the ends, but no column is mapped to start_time or duration_s"
+    assert notes(text, end_time="done") == [said]
     assert notes(text, end_time="done", duration_s="ran") == notes(text) == []
 
 
