@@ -102,9 +102,9 @@ fuzz: $(VENV)/.installed-dev  ## run FUZZ_N mutated cases of FUZZ_SEED, or FUZZ_
 	$(BIN)/python -m fuzz -n $(FUZZ_N) --seed $(FUZZ_SEED) $(if $(FUZZ_CASE),--case $(FUZZ_CASE)) \
 		$(if $(FUZZ_KIND),--kind '$(FUZZ_KIND)')
 
-bench: $(VENV)/.installed-dev  ## measure the speed bars (about 5 minutes), print ratios
+bench: $(VENV)/.installed-dev  ## measure the speed bars (about 25 minutes), write docs/performance.md
 	$(PIP) --editable '.[bench]'
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --write docs/performance.md
 
 DIST ?= dist
 dist: $(VENV)/.installed-dev  ## build wheel and sdist with checksums in dist (DIST=... for another folder)
