@@ -29,10 +29,12 @@ VERSIONED = ("numpy", "polars", "numba", "pyarrow", "scipy")
 HEAD = "| work | ours | reference | ratio | bar | peak |\n|---|---:|---:|---:|---|---:|"
 INTRO = """# Performance
 
-`make bench` wrote this page: {date}, commit {commit}, Python {python} on {cores} cores ({machine}), {versions}. It took {minutes:.0f} min.
+`make bench` wrote this page on {date}, at commit {commit}, in {minutes:.0f} min.
+Python {python} on {cores} cores ({machine}), {versions}.
 
-Ratios are taken in one run; absolute times differ between machines. Times are wall clock unless a row says CPU. Kernels are compiled
-before the clock starts, unless a row says otherwise. A bar in bold was missed. `python -m benchmarks NAME` runs one section.
+Ratios are taken in one run; absolute times differ between machines. Times are wall clock unless a
+row says CPU. Kernels are compiled before the clock starts, unless a row says otherwise. A bar in
+bold was missed. `python -m benchmarks NAME` runs one section.
 """
 
 
