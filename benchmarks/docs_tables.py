@@ -1,7 +1,7 @@
 """Write the tables of docs/ that scripts measure.
 
-Such a table lies between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``. The script that measures
-it calls :func:`write` where ``--write-docs`` is given.
+Such a table lies between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``. The script that
+measures it calls :func:`write` where ``--write-docs`` is given.
 """
 
 from __future__ import annotations
