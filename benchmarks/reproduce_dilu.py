@@ -157,20 +157,34 @@ def peaks(request: SharingRequest) -> Iterator[Row]:
         yield Row(f"worst service late, cold start {cold_s:g} s", "dilu least", listed, None)
 
 
-def many_instances(count: int = 3200) -> list[SharedInstance]:
-    """Return instances in the ratio of the paper: training, LLMs and others 2 : 2 : 6."""
-    rng = np.random.default_rng(0)
-    found = []
-    for number in range(count):
-        kind = ("inference", "llm-inference", "training")[int(rng.choice(3, p=(0.6, 0.2, 0.2)))]
+def many_instances(count: int = 3200, seed: int = 5) -> list[SharedInstance]:
+    """Return instances like those of section 5.5: training, LLMs and others 2 : 2 : 6.
+
+    One starts each second; shares have two decimals and memory is in whole GB, as the authors have
+    them. 60% of the services end after 1 to 3 minutes, half of the training after 10 to 15.
+    """
+    rng = np.random.default_rng(seed)
+    kinds = rng.permutation(np.repeat(["inference", "llm-inference", "training"], _parts(count)))
+    instances = []
+    for number, kind in enumerate(kinds.tolist()):
+        least, most = {"inference": (0.2, 0.4), "training": (0.4, 0.8)}.get(kind, (0.4, 0.6))
+        request = round(float(rng.uniform(least, most)), 2)
+        limit = max(request + 0.2, round(float(rng.uniform(least, most + 0.2)), 2))
+        gigabytes = {"inference": (3, 11), "training": (25, 41)}.get(kind, (20, 31))
         gpus = int(rng.choice([2, 4])) if kind == "training" else 1
-        request = float(rng.uniform(0.2, 0.4) + (0.2 if gpus > 1 else 0.0))
-        memory = float(rng.uniform(3, 10) if kind == "inference" else rng.uniform(20, 35))
-        end_s = None if rng.random() < 0.3 else float(number + rng.exponential(200))
-        limit = request + 0.2
-        name = f"{number}"
-        found.append(SharedInstance(name, kind, gpus, request, limit, memory, number, end_s, name))
-    return found
+        after_s = 60 * int(rng.integers(*((10, 16) if kind == "training" else (1, 4))))
+        ends = rng.random() < (0.5 if kind == "training" else 0.75)
+        instances.append(
+            SharedInstance(
+                f"{number}", kind, gpus, request, limit, float(rng.integers(*gigabytes)), number,
+                float(number + after_s) if ends else None, f"{number}",
+            )
+        )  # fmt: skip
+    return instances
+
+
+def _parts(count: int) -> list[int]:
+    return [count - 2 * (count // 5), count // 5, count // 5]
 
 
 def best_s(work: Callable[[], object], runs: int = 5) -> float:
