@@ -93,7 +93,7 @@ def test_a_load_is_served_on_the_least_of_a_gpu(gpuplan, tmp_path):
     assert "model needs 10% of a GPU at batch 2 for 30 requests/s: 33.3 requests/s" in shown
     assert "1 x 10%, batch 2" in shown
     code, shown, _ = gpuplan("profile", table, "--slo", "300ms", "--load", "1900")
-    assert "model needs 3 instances, each with 100% of a GPU, at batch 8" in shown
+    assert "model needs 29 instances, each with 10% of a GPU, at batch 8" in shown
     code, shown, _ = gpuplan("profile", table, "--slo", "300ms")
     assert "for_load" not in shown and "requests/s" not in shown
 
