@@ -48,7 +48,8 @@ class SharedFunction:
         slo_s: latency that a request should keep; of a service.
         memory_gb: memory of an instance or worker.
         work: iterations per request, for an LLM tokens.
-        capacity_rps: requests per second an instance counts for; None for what it serves.
+        capacity_rps: requests per second that one instance is registered to serve; None for
+            its throughput at its request.
         cold_start_s: None for the option of the command.
         load: requests of the service, as for ``--load``; None for the option.
         workers, start_s, work_s: of a training job; it never ends where ``work_s`` is None.

@@ -56,8 +56,8 @@ def profile(
         str | None,
         COMMON,
         typer.Option(
-            help="Latency that a request should keep, for example 100ms. A batch may take half of "
-            "it. Needed unless every table is of training.",
+            help="Latency target of a request, for example 100ms. A batch may take half of it. "
+            "Required without --training.",
             metavar="TIME",
             show_default=False,
         ),
@@ -77,14 +77,15 @@ def profile(
         COMMON,
         typer.Option(
             "--training",
-            help="The tables are of training: find the shares at which it keeps 80% (request) and "
-            "all (limit) of its speed.",
+            help="The tables measure training: find the shares that keep 80% (request) and 100% "
+            "(limit) of its speed.",
         ),
     ] = False,
     te_drop: Annotated[
         float,
         typer.Option(
-            help="Throughput per percent of the SMs that a step of the search may lose.", min=0.0
+            help="Largest drop in throughput per percent of the SMs that a step may cause.",
+            min=0.0,
         ),
     ] = 0.2,
     columns: Annotated[

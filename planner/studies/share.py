@@ -68,7 +68,8 @@ class ShareRequest:
         names: our column -> the header that stands for it, in a table of instances or a log.
         load: requests of the services, ``NAME=LOAD`` or one for all.
         multiplier: factor on requests per second.
-        capacity_rps: requests per second that an instance counts for; None as profiled.
+        capacity_rps: requests per second that one instance is registered to serve;
+            None as profiled.
         cold_starts_s: cold starts to compare; empty for `COLD_STARTS_S`.
         horizon_s: length of the run; None for that of the loads.
         frontier: whether to vary gamma and the registered capacity.
