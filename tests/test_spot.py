@@ -48,9 +48,7 @@ def run(cards, tasks, scheduler, forecast=None):
     cards = np.array(cards, np.int64)
     lendable = np.array([float(cards.sum())])
     if forecast is not None:
-        mean, deviation = (
-            forecast[name].T[: scheduler.guarantee_h] for name in ("mu", "sigma")
-        )
+        mean, deviation = (forecast[name].T[: scheduler.guarantee_h] for name in ("mu", "sigma"))
         bound = demand_bound(mean, forecast["z"] * deviation, scheduler.aggregate)
         lendable = np.maximum(0.0, cards.sum() - bound)
     return simulate_spot(
