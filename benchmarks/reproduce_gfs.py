@@ -1,10 +1,10 @@
 """Replay the evaluation of GFS (ASPLOS 2026): ``python -m benchmarks.reproduce_gfs``.
 
-Table 3's kinds of jobs on 287 nodes of 8 GPUs, spot loads x1, x2 and x4. The law of durations, gangs,
-organizations and loads are ours and printed first, so what is required is the order of policies, not
-their numbers. Baselines are classic first come, first served queues (``blocking=true``), and run a
-second time without blocking, as `gpuplan compare` has them. Exits with 1 where a required row fails.
-``--write-docs`` writes the tables of docs/gfs.md.
+Table 3's kinds of jobs on 287 nodes of 8 GPUs, spot loads x1, x2 and x4. The law of durations,
+gangs, organizations and loads are assumed and printed first, so what is required is the order of
+policies, not their numbers. Baselines are classic first come, first served queues
+(``blocking=true``), and run again without blocking, as `gpuplan compare` has them. Exits with 1
+where a required row fails. ``--write-docs`` writes the tables of docs/gfs.md.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ PAPER = {  # at x2: HP wait, spot wait, spot JCT (s), runs evicted (%); Tables 5
     "lyra": (113.7, 5_016.8, 15_107.9, 1.78),
     "fgd": (111.5, 5_450.5, 16_168.0, 15.36),
 }
-SHOWN = ("grace_s", "checkpoint_every_s", "restart_s", "restart_gang_s", "tick_s", "drain_s", "p",
-         "guarantee_h", "forecast", "eta_min", "eta_max", "longest_wait_s", "beta", "heat_limit")  # fmt: skip
+SHOWN = (
+    "grace_s", "checkpoint_every_s", "restart_s", "restart_gang_s", "tick_s", "drain_s", "p",
+    "guarantee_h", "forecast", "eta_min", "eta_max", "longest_wait_s", "beta", "heat_limit",
+)  # fmt: skip
 Rows = Mapping[str, Mapping[str, Any]]
 Value = Callable[[Mapping[str, Any]], float]
 
