@@ -106,8 +106,8 @@ def _waiting(rows: Sequence[Row], no_spot: Row | None) -> str:
     least = min(some, key=lambda row: float(row["hp"]["mean_jqt_s"]))
     most = max(some, key=lambda row: float(row["hp"]["mean_jqt_s"]))
     low, high = (show_duration(round(one["hp"]["mean_jqt_s"], 1)) for one in (least, most))
-    alone = "" if no_spot is None else no_spot["hp"]["mean_jqt_s"]
-    alone = f", and {show_duration(round(alone, 1))} with no spot jobs" if alone != "" else ""
+    wait = None if no_spot is None else no_spot["hp"]["mean_jqt_s"]
+    alone = "" if wait is None else f", and {show_duration(round(wait, 1))} with no spot jobs"
     if low == high:
         return f"High-priority jobs wait {low} on average{alone}."
     return (

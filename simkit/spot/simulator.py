@@ -174,7 +174,7 @@ def simulate_spot(
     shared = int(workload.pods[spot & (g < MILLI)].sum())
     spot_cards = gpus + min(shared, MILLI * gpus)  # one pod holds a whole card, `MILLI` share one
     per_node = min(int(cards.max()) * MILLI, int(np.count_nonzero(spot)))
-    most, nodes, blocked = 5 * n + 1024, 5 * pods + 1024, 5 * spot_cards + 1024
+    most, nodes, blocked = 5 * n + 1024, 5 * pods + 1024, 5 * (pods + spot_cards) + 1024
     expected = (horizon_s - int(workload.submit_s[0])) // scheduler.tick_s + 2
     ticks = min(max(expected, 1), MOST_TICKS)
     while True:
