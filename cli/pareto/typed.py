@@ -122,9 +122,7 @@ def _on_budgets(study: TypedStudy) -> Iterator[str]:
     over = [
         (point, point.replayed)
         for point in study.points
-        if point.target_jct_s is None
-        and point.replayed
-        and point.replayed.over_budget_ratio > OVER
+        if point.target_jct_s is None and point.replayed and point.replayed.over_budget_ratio > OVER
     ]
     if not over:
         return
