@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.docs_tables import markdown
 from gpuplan.planner.frontier.model.exact import Frontier
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.renting import RentedCluster
@@ -68,7 +69,8 @@ def against(workload: ClassWorkload, frontier: Frontier, target: float, theirs: 
     return Pair(target, theirs, ours, as_quick.rented_gpus)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
-    for row in rows:
-        print("| " + " | ".join(map(str, row)) + " |")
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Print a table as Markdown, and return it."""
+    text = markdown(head, rows)
+    print(f"\n{text}")
+    return text

@@ -266,12 +266,33 @@ def test_a_budget_that_the_replay_exceeds_is_told_with_one_that_keeps_it(gpuplan
     assert "no smaller budget keeps to it" in err
 
 
+def shares(found, path=""):
+    """Every value of a key that names a share, with its path."""
+    items = found.items() if isinstance(found, dict) else enumerate(found)
+    for key, value in items:
+        if isinstance(value, (dict, list)):
+            yield from shares(value, f"{path}.{key}")
+        elif str(key).split("_")[-1] == "share" and value is not None:
+            yield f"{path}.{key}", value
+
+
+def test_every_share_is_one(gpuplan, newtrace):
+    # At 1.05x the replay rents less than the budget, and some baseline is ahead of the plan.
+    asked = ("--speedup", "profile:t4", "--budget", "1.05x,2x", "--ci", "90", "--max-gpus", "64")
+    found = results(gpuplan, newtrace, *asked, "--baseline", "all")
+    assert min(point["replay"]["spent_over_budget"] for point in found["points"]) < 1
+    assert max(row["planned_over_mean_jct"] or 0 for row in found["baselines"]) > 1
+    every = dict(shares(found))
+    assert len(every) > 10
+    assert {path: share for path, share in every.items() if not 0 <= share <= 1} == {}
+
+
 def test_a_budget_that_is_kept_is_not_told(gpuplan, newtrace):
     asked = (newtrace, "--speedup", "profile:t4", "--budget", "1.05x,1.2x")
     _, _, err = gpuplan("pareto", "--full", *asked)
     assert "exceed the budget" not in err
     for point in results(gpuplan, *asked)["points"]:
-        assert point["replay"]["over_budget_share"] < 0.03
+        assert 0.9 < point["replay"]["spent_over_budget"] < 1.03
         assert point["replay"]["inside_budget"] is None
     (point,) = results(gpuplan, *asked[:3], "--budget", "2x", "--release-delay", "5m")["points"]
     inside = point["replay"]["inside_budget"]
