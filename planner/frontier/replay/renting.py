@@ -29,7 +29,7 @@ class RentedCluster:
         node_gpus: GPUs of a node; whole nodes are rented.
         provision_s: time from the request for a node until it is ready.
         release_s: time a node must have been idle before it is returned; with 60 s, plans for the
-            measured traces rent up to 3.2% more than their budget, with 30 s up to 1.8%.
+            measured traces rent up to 3.0% more than their budget, with 30 s up to 1.7%.
         billing_s: every rental is billed in whole multiples of this time.
         billed_from: when a bill begins, one of `BILLED_FROM`.
         max_gpus: most GPUs that can be rented at once; None for no limit.
