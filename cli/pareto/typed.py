@@ -122,7 +122,9 @@ def _on_budgets(study: TypedStudy) -> Iterator[str]:
     over = [
         (point, point.replayed)
         for point in study.points
-        if point.target_jct_s is None and point.replayed and point.replayed.spent_over_budget > 1 + OVER
+        if point.target_jct_s is None
+        and point.replayed
+        and point.replayed.spent_over_budget > 1 + OVER
     ]
     if not over:
         return

@@ -25,9 +25,9 @@ class ScalingRules(NamedTuple):
     """The parameters of a run; times in microseconds, gains as Algorithm 1 has them.
 
     ``grace_us`` is 0 for no notice, ``lease_us`` `FOREVER` for no end; ``patience_us`` is half the
-    time without progress after which a run is given up. ``capacity`` and ``serverless_limit`` are in workers (GPUs), ``conventional_price`` in
-    billionths of a dollar. The last five are those of Kubernetes' autoscaler, which
-    ``by_utilization`` puts in the place of Algorithm 2.
+    time without progress after which a run is given up. ``capacity`` and ``serverless_limit`` are
+    in workers (GPUs), ``conventional_price`` in billionths of a dollar. The last five are those of
+    Kubernetes' autoscaler, which ``by_utilization`` puts in the place of Algorithm 2.
     """
 
     threshold_us: int

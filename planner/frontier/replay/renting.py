@@ -14,7 +14,7 @@ from gpuplan.simkit.time import HOUR_S, to_micros
 
 OVERFLOWS = {
     "whole": "a job waits for its whole width, also while nodes come",
-    "queue": "the first job in line starts on the GPUs left while nodes come; at the limit it waits",
+    "queue": "the first job in line starts on the GPUs left while nodes come, not at the limit",
     "squeeze": "the first job in line starts on the GPUs left, also at the limit",
 }
 STARTS = {"whole": WHOLE, "queue": NARROW, "squeeze": SQUEEZE}
