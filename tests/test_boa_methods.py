@@ -230,7 +230,9 @@ def test_what_cannot_be_kept_is_told():
         convex.unaware(1.9)
     capped = [replace(classes[0], cap_h=5.0)]
     for name in ("convex", "paper"):
-        with pytest.raises(UsageError, match=f"--method {name} keeps no cap on mean times, and a"):
+        with pytest.raises(
+            UsageError, match=f"--method {name} does not support --require, set for a"
+        ):
             METHODS[name].solve(capped)
     types = [replace(classes[0], gpu_types=("T4", "A100"))]
     with pytest.raises(UsageError, match="--method paper plans one GPU type"):

@@ -19,8 +19,8 @@ STANDING_NOTE = (
     "may be a little ahead where GPUs abound: each job of a plan waits up to"
 )
 WEIGHTED_NOTE = (
-    "the plans minimize the mean weighted by --weight, and baselines know no weights: what a plan "
-    "saves is of the weighted mean"
+    "the plans minimize the mean weighted by --weight, and baselines ignore it; savings are of "
+    "the weighted mean"
 )
 
 

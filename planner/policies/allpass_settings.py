@@ -164,16 +164,17 @@ def _check(values: Mapping[str, Any]) -> None:
 
 def idle_of_market(parameters: Allpass) -> tuple[str, ...]:
     """Return what to say of settings that need offers which change, where these never do."""
-    if parameters.grace_s and not parameters.reclaim:
-        return ("grace_s changes nothing without reclaim=true",)
+    notice = parameters.grace_s > 0 and not parameters.reclaim
+    notes = ("grace_s changes nothing without reclaim=true",) if notice else ()
     idle = ["reclaim=true"] if parameters.reclaim else []
     idle += ["pricing=in-force"] if parameters.pricing == "in-force" else []
     if not idle or parameters.offers.start_us.size > 1:
-        return ()
+        return notes
     change = "changes" if len(idle) == 1 else "change"
     return (
-        f"{' and '.join(idle)} {change} nothing: the offers stay as they are; those of a "
-        "history come and go: --prices FILE, a table of gpuplan prices",
+        *notes,
+        f"{' and '.join(idle)} {change} nothing, as the offers never change; "
+        "those of --prices FILE, a table of gpuplan prices, do",
     )
 
 
