@@ -172,7 +172,7 @@ def test_all_baselines_in_the_command(gpuplan, newtrace, tmp_path):
     )
     assert code == 0 and "plan saves" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 100
-    for wrong, said in (("polux", "did you mean pollux"), ("pollux", "not with --no-replay")):
+    for wrong, said in (("polux", "did you mean pollux"), ("pollux", "remove --no-replay")):
         code, _, err = gpuplan("pareto", "--full", *asked, "--baseline", wrong, "--no-replay")
         assert code == 2 and said in err
 
@@ -277,11 +277,10 @@ def shares(found, path=""):
 
 
 def test_every_share_is_one(gpuplan, newtrace):
-    # At 1.05x the replay rents less than the budget, and some baseline is ahead of the plan.
-    asked = ("--speedup", "profile:t4", "--budget", "1.05x,2x", "--ci", "90", "--max-gpus", "64")
+    # No plan can use 10x the load: its replay rents less than the budget.
+    asked = ("--speedup", "profile:t4", "--budget", "1.05x,10x", "--ci", "90")
     found = results(gpuplan, newtrace, *asked, "--baseline", "all")
     assert min(point["replay"]["spent_over_budget"] for point in found["points"]) < 1
-    assert max(row["planned_over_mean_jct"] or 0 for row in found["baselines"]) > 1
     every = dict(shares(found))
     assert len(every) > 10
     assert {path: share for path, share in every.items() if not 0 <= share <= 1} == {}
