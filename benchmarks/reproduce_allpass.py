@@ -190,7 +190,7 @@ def _told(kept: Kept) -> str:
     return text if (kept.margin > 0) == (kept.middle > 0) else f"{text} ({kept.middle:+.1%})"
 
 
-def main(*, write_docs: bool) -> None:
+def main(*, write_docs: bool = False) -> None:
     print("# Allpass' evaluation, reproduced")
     tables = {"allpass-chosen": show_chosen()}
     show_providers()

@@ -312,7 +312,7 @@ def chosen() -> list[tuple[str, object]]:
     ]
 
 
-def main(*, write_docs: bool) -> None:
+def main(*, write_docs: bool = False) -> None:
     if not SHARED.is_dir():
         print("skipped: the published arrivals and measurements (../shared) are not here")
         return

@@ -1,6 +1,7 @@
 """Tables of docs/ that the scripts of BOA, Pollux and Allpass write between markers."""
 
 import pytest
+
 from benchmarks import reproduce_allpass, reproduce_boa, reproduce_pollux
 from benchmarks.docs_tables import DOCS, section
 
