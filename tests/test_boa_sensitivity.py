@@ -149,7 +149,7 @@ def test_process_of_a_wanted_scv(rate, scv, share, spare):
 
 
 def test_scv_out_of_reach():
-    with pytest.raises(UsageError, match="at least 1, got 0.5"):
+    with pytest.raises(UsageError, match=r"at least 1, got 0\.5"):
         mmpp2_of(1.0, 0.5, 10.0)
     with pytest.raises(UsageError, match=r"17\.2 at most\n  next: a cycle of at least 11\.7 h"):
         mmpp2_of(1.0, 20.0, 10.0)
