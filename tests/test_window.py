@@ -194,7 +194,7 @@ def test_types_are_priced_each_by_its_own_and_said(gpuplan, tmp_path):
 
 def test_a_price_nobody_pays_is_refused(gpuplan, tmp_path):
     code, out, err = gpuplan("compare", mixed(tmp_path), "--policy", "hpa", "--price", "1.29")
-    assert (code, out) == (2, "") and "--price: hpa would not pay it" in err
+    assert (code, out) == (2, "") and "--price does not apply to hpa" in err
     code, out, err = gpuplan("simulate", mixed(tmp_path), "--policy", "fifo", "--price", "T4=1")
     assert (code, out) == (2, "") and "no price of A100, H100" in err
 

@@ -49,7 +49,7 @@ def check_price(policies: Sequence[PolicySpec], prices: GpuPrices | None) -> Non
     if prices is None or any(map(has_own_price, policies)):
         return
     raise UsageError(
-        f"--price: {', '.join(one.label for one in policies)} would not pay it\n  next: --set "
+        f"--price does not apply to {', '.join(one.label for one in policies)}\n  next: --set "
         "conventional_usd_per_gpu_h=USD or --prices FILE for policies that rent"
     )
 
