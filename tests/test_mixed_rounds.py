@@ -316,37 +316,6 @@ def test_golden_results(shared, name):
     assert list(golden_module().differences(path)) == []
 
 
-def ends_min(jobs, cluster, **rules):
-    run = play(jobs, cluster, FftRounds(FftRules(exact=True, **rules)))
-    return run.run.finish_us / 60e6
-
-
-@pytest.mark.parametrize(
-    ("phi", "round_min", "total_min"),
-    [("total", 1, 5.75), ("total", 2, 5.75), ("mixed", 1, 6.625)],
-)
-def test_two_jobs_of_section_2_3(phi, round_min, total_min):
-    # 16 epochs each; 8 and 1 epochs a minute on two types of one GPU; nothing is lost in a move.
-    # total: the second moves up as the first ends, 2 + (2 + 14 / 8). mixed swaps them.
-    rate = np.array([[8.0, 1.0], [8.0, 1.0]]) * round_min
-    jobs = rated([0, 0], [1, 1], [16, 16], rate)
-    cluster = MixedCluster((1, 1), round_s=60 * round_min, restart_s=0)
-    assert ends_min(jobs, cluster, phi=phi).sum() == pytest.approx(total_min, abs=1e-6)
-
-
-@pytest.mark.parametrize(("switch_weight", "end_min"), [(5, 14.4), (1, 18.0), (0, 18.0)])
-def test_figure_2_moves_only_where_it_pays(switch_weight, end_min):
-    # J4 takes 14.4 min on the slow type, 1.6x as fast on the other; a move takes 2 min. J1 and J2
-    # of 5 min come at 0 and 10. Heedless, J4 moves at 5, 10 and 15 and ends at 18.
-    rate = [[1 / 2.71, 1.0], [1 / 1.6, 1.0], [1 / 2.71, 1.0]]
-    jobs = rated([0, 0, 600], [1, 1, 1], [1.0, 14.4 / 5 / 1.6, 1.0], rate, [0, 150.0, 0])
-    cluster = MixedCluster((1, 1), restart_s=0)
-    found = ends_min(
-        jobs, cluster, phi="total", fairness_weight=0.0, switch_weight=float(switch_weight)
-    )
-    assert found.tolist() == pytest.approx([5.0, end_min, 15.0], abs=1e-6)
-
-
 def test_deficits_of_gavel_are_what_each_job_did_not_get_of_its_fraction():
     # One GPU, solved in rounds 0, 10, 20 and 30, each time for the shortest job alone. The job of
     # 3 rounds ends in round 12; then the first job, which has no fraction, fills rounds 13 to 19.
