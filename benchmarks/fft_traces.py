@@ -47,7 +47,7 @@ CHOSEN = (
     "load 1.1 on Traces 1, 2, 6 and 9; 0.8, 0.9, 1.0, 1.5 and 1.2 on Traces 3, 4, 5, 7 and 8",
     "all durations of a trace times one factor, which gives this load; printed with each trace",
     "800 jobs on 36 GPUs (published) for Traces 1 and 2; 1,200 jobs on the same GPUs for the "
-    "others (published: up to 20,000)",
+    "others, also 2,000 for Trace 5 (published: up to 20,000)",
     "rates, drawn for each job: T4 0.39 to 0.50, A10 0.84 to 0.94 and V100 0.97 to 1.03 "
     "(published: A10 1.6 to 2.71 times T4)",
     "variants of Table 2 in equal shares, and their numbers of workers too; 16 bytes of state per "
@@ -114,6 +114,7 @@ RULES: Mapping[str, Rule] = {
     "3": Rule("load 0.8", load=0.8, jobs=1200),
     "4": Rule("load 0.9", load=0.9, jobs=1200),
     "5": Rule("load 1.0", load=1.0, jobs=1200),
+    "5, longer": Rule("load 1.0, 2,000 jobs", load=1.0, jobs=2000),
     "6": Rule("half large models", jobs=1200, large_share=0.5),
     "7": Rule("densest arrivals, load 1.5", load=1.5, jobs=1200),
     "8": Rule("load 1.2", load=1.2, jobs=1200),
