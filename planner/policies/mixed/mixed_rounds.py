@@ -12,7 +12,7 @@ from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.rounds.decisions import Allocation, RoundsCluster, RoundView, run_decisions
 from gpuplan.simkit.rounds.simulator import RoundsRun
-from gpuplan.simkit.time import MICROS
+from gpuplan.simkit.time import MICROS, to_micros
 
 LEAST_LEFT = 1e-3
 """Share of its estimated work that a job has left at least, however long it ran."""
@@ -165,7 +165,8 @@ class _MixedDriver:
         self.lost_us, self.pause_us, self.fetch_us = np.zeros((3, n), np.int64)
         self.spread, self.ran = np.zeros(n, bool), np.zeros(n, np.int64)
         self.since, self.on = np.zeros(n, np.int64), np.full(n, -1, np.int64)
-        self.first_round = np.ceil(self.jobs.submit_s / self.cluster.round_s).astype(np.int64)
+        # In microseconds, as the simulator admits jobs.
+        self.first_round = -(-to_micros(self.jobs.submit_s) // int(to_micros(self.cluster.round_s)))
 
     def decide(self, view: RoundView) -> Allocation:
         jobs, running, round_us = self.jobs, view.running, self.cluster.round_s * MICROS
@@ -204,8 +205,9 @@ class _MixedDriver:
             wait_s[first] = jobs.dataset_gb[running[first]] * 8 / self.cluster.gbps
             self.fetch_us[running[first]] = np.rint(wait_s[first] * MICROS)
         pause = np.rint(wait_s * MICROS).astype(np.int64)
-        # What is left of the last pause goes on; a state that moves again is copied anew.
-        rest = np.where(copied > 0, self.fetch_us[running], self.pause_us[running])
+        # On the same hosts, what the last pause left unpaid is due. A move copies anew; only what
+        # is left of the first fetch of data is due besides.
+        rest = np.where(changes | moved, self.fetch_us[running], self.pause_us[running])
         pause += np.where(again, rest, 0)
         self._note(view, kind, again, changes, pause)
         factor = np.where(jobs.is_pipeline[running], *self.cluster.cross_host[::-1])
@@ -271,8 +273,9 @@ class _MixedDriver:
         rows = np.arange(running.size)
         up = changes & (rate[rows, np.maximum(kind, 0)] > rate[rows, last])
         self.upward[running[up]] += 1
-        self.pause_us[running[pause > 0]] = pause[pause > 0]
-        spent = np.minimum(self.pause_us[running], int(self.cluster.round_s * MICROS)) * runs
+        starts = again | (runs & (view.starts == 0))
+        self.pause_us[running[starts]] = pause[starts]
+        spent = np.minimum(self.pause_us[running], int(to_micros(self.cluster.round_s))) * runs
         self.pause_us[running] -= spent
         self.fetch_us[running] = np.maximum(self.fetch_us[running] - spent, 0)
         self.lost_us[running] += spent

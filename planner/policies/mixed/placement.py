@@ -1,5 +1,8 @@
 """Hosts of gangs of one GPU type: gangs stay where they are, and come together when GPUs are freed.
 
+Gangs that paused get their old hosts where these are free, then the rest is placed. In both steps
+data and tensor parallel gangs come before pipelines, wide ones first, then by id.
+
 Source: FFT (Fast and Fair Training), placement.
 """
 
@@ -37,14 +40,15 @@ def place(
     found = np.zeros((m, hosts), np.int64)
     found[stays] = before[stays]
     free -= found.sum(axis=0)
+    rank = np.lexsort((-width, is_pipeline))  # data and tensor first, then wide, then id
     new = []
-    for j in np.flatnonzero(~stays).tolist():
+    for j in rank[~stays[rank]].tolist():
         if was_here[j] and (before[j] <= free).all():
             found[j] = before[j]
             free -= before[j]
         else:
             new.append(j)
-    for j in sorted(new, key=lambda j: (is_pipeline[j], -width[j], j)):
+    for j in new:
         found[j] = _spread(int(width[j]), free)
         free -= found[j]
     if consolidates:
