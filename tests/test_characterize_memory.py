@@ -38,11 +38,11 @@ def made_up(jobs: int) -> pl.DataFrame:
 def test_the_length_of_a_chunk_changes_nothing(jobs, size, monkeypatch):
     trace = in_memory(made_up(jobs))
     expected = characterize(trace, top=3).summary()
-    arrays = job_arrays(trace.jobs, include_running=False)
-    line = held_over_time(arrays) if arrays.timed_gpu().any() else ()
+    arrays = job_arrays(trace.jobs)
+    line = held_over_time(arrays) if arrays.holding().any() else ()
     monkeypatch.setattr(chunks, "CHUNK", size)
     assert characterize(trace, top=3).summary() == expected
-    again = held_over_time(arrays) if arrays.timed_gpu().any() else ()
+    again = held_over_time(arrays) if arrays.holding().any() else ()
     for one, other in zip(line, again, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -21,7 +21,7 @@ from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MOST_GPUS, MarketChoice
 from gpuplan.cli.options.owned_prices import OwnedPriceChoice
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice
-from gpuplan.cli.options.shared_options import PRICES_PANEL, TraceArgument, TraceChoice
+from gpuplan.cli.options.shared_options import PRICES_PANEL, AsOf, PeriodChoice, TraceArgument
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ EXAMPLE = "gpuplan size trace.parquet --target 'p95_wait <= 10m' --price 1.29"
 
 def size(
     trace: TraceArgument,
-    choice: TraceChoice,
+    choice: PeriodChoice,
     replay: ReplayChoice,
     priced: OwnedPriceChoice,
     engine: EngineChoice,
@@ -95,6 +95,7 @@ def size(
             show_default=False,
         ),
     ] = None,
+    as_of: AsOf = None,
     growth: Annotated[
         str | None,
         COMMON,
@@ -149,7 +150,7 @@ def size(
     request = SizeRequest(
         trace,
         chosen,
-        jobs=plain_replay.jobs,
+        jobs=choice.selection(as_of),
         targets=tuple(parse_target(text) for text in target or ()),
         gpus=parse_sizes(gpus),
         shape=None if cluster is None else read_shape(cluster, "--cluster"),

@@ -99,7 +99,7 @@ def jobs_of(
     to_last_end: bool = False,
     rates: RateSource | None = None,
 ) -> TraceJobs:
-    """Return the jobs of a trace that have a duration and use GPUs.
+    """Return the jobs of a trace that have a duration and use GPUs; those submitted in a period.
 
     A job holds ``num_gpus`` workers, rounded up; a fraction of a GPU is billed as such where the
     provider bills fractions.
@@ -123,6 +123,7 @@ def jobs_of(
         UsageError: the bounds do not ascend, or nothing uses them.
     """
     rule = check_factor(deadlines, deadline_factor)
+    trace = trace.submitted()
     jobs = trace.jobs.with_columns(pl.Series("at", rng.uniform(size=trace.jobs.height)))
     rated = None
     if rates is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 
 @dataclass(frozen=True, slots=True)
 class SizeParameters:
@@ -35,6 +37,8 @@ class SizeParameters:
     scale_duration: float
     scale_interarrival: float
     seed: int
+    as_of: str | UnsetType = UNSET
+    period: dict[str, str | None] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
