@@ -21,6 +21,9 @@ from gpuplan.analysis.time_units import HOUR_S, MICROS
 NAMES = ("user", "group", "job_class")
 """Columns with names shared by many jobs."""
 
+BY = {"group": "group", "user": "user", "type": "gpu_type", "class": "job_class"}
+"""What bills and waits may be split by -> the canonical column."""
+
 COLUMNS = (
     "submit_time",
     "queue_s",

@@ -230,7 +230,8 @@ def read_trace(
     if jobs.is_empty():
         raise InputError(
             path if named is None else named,
-            f"none of its {rows:,} jobs is left after --where, --since and --until",
+            f"none of its {rows:,} jobs is left after --where, --since"
+            + (", --until, --from and --to" if selection.has_period else " and --until"),
             hint="loosen the selection",
         )
     jobs, of_sample = _sampled(jobs, selection)

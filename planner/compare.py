@@ -206,8 +206,9 @@ class PolicyComparison:
         )
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per outcome; what a policy does not measure is null."""
-        return pl.DataFrame(plain(self.rows()), infer_schema_length=None)
+        """Return one row per outcome, without groups; what a policy does not measure is null."""
+        rows = pl.DataFrame(plain(self.rows()), infer_schema_length=None)
+        return rows.drop("groups", strict=False)
 
     def timeline(self) -> pl.DataFrame:
         """Return the time lines of all outcomes, where they were kept."""

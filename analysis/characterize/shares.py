@@ -89,6 +89,7 @@ class GroupRow:
     """One class, user or group.
 
     ``name`` is None for jobs that have none recorded, ``usd_per_month`` where there is no price.
+    ``waits_s`` has the mean, the median and P95 of recorded waits; None without any.
     """
 
     name: str | None
@@ -96,11 +97,13 @@ class GroupRow:
     median_duration_s: float | None
     p90_duration_s: float | None
     mean_num_gpus: float | None
+    waits_s: tuple[float, float, float] | None = None
     usd_per_month: float | None = None
 
     def results(self) -> GroupTableRow:
         """Return one flat row; ``mean_num_gpus`` is the mean width of its GPU jobs."""
         part = self.share
+        mean, median, p95 = self.waits_s or (None, None, None)
         return GroupTableRow(
             name=self.name,
             jobs=part.jobs,
@@ -110,6 +113,9 @@ class GroupRow:
             median_duration_s=self.median_duration_s,
             p90_duration_s=self.p90_duration_s,
             mean_num_gpus=self.mean_num_gpus,
+            mean_wait_s=mean,
+            p50_wait_s=median,
+            p95_wait_s=p95,
             usd_per_month=self.usd_per_month,
         )
 
@@ -287,6 +293,7 @@ def _positions(
 
 def _row(name: str | None, share: Share, chosen: NDArray[Any], jobs: JobArrays) -> GroupRow:
     duration_s = known_ascending(jobs.duration_s[chosen])
+    wait_s = known_ascending(jobs.queue_s[chosen])
     num_gpus = jobs.num_gpus[chosen]
     wide = np.count_nonzero(num_gpus)
     return GroupRow(
@@ -295,4 +302,7 @@ def _row(name: str | None, share: Share, chosen: NDArray[Any], jobs: JobArrays) 
         median_duration_s=percentile(duration_s, 50) if duration_s.size else None,
         p90_duration_s=percentile(duration_s, 90) if duration_s.size else None,
         mean_num_gpus=float(num_gpus.sum()) / wide if wide else None,
+        waits_s=(float(wait_s.mean()), percentile(wait_s, 50), percentile(wait_s, 95))
+        if wait_s.size
+        else None,
     )

@@ -20,7 +20,7 @@ from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MOST_GPUS, MarketChoice
 from gpuplan.cli.options.owned_prices import OwnedPriceChoice
-from gpuplan.cli.options.replays import COMPILING, ReplayChoice
+from gpuplan.cli.options.replays import COMPILING, ReplayChoice, WaitsBy, columns_of
 from gpuplan.cli.options.shared_options import PRICES_PANEL, AsOf, PeriodChoice, TraceArgument
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def size(
             show_default=False,
         ),
     ] = None,
+    by: WaitsBy = None,
     as_of: AsOf = None,
     growth: Annotated[
         str | None,
@@ -166,6 +167,7 @@ def size(
         deadline=plain_replay.deadline,
         deadline_factor=plain_replay.deadline_factor,
         include_running=plain_replay.include_running,
+        by=columns_of(by),
         engine=engine.build(),
     )
     return Study(request, _answer)
@@ -180,6 +182,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _answer(request: SizeRequest) -> Report:
+    from gpuplan.cli.tables.group_waits import group_waits_tables
     from gpuplan.cli.tables.size_tables import (
         commitment_table,
         curve_table,
@@ -205,7 +208,18 @@ def _answer(request: SizeRequest) -> Report:
     curve = (curve_table(results),) if results.points else ()
     committed = (commitment_table(results),) if results.commitment is not None else ()
     pools = (pools_table(results),) if len(results.pools) > 1 else ()
-    tables = (*curve, *committed, pools_table(results))
+    is_one = len(results.pools) == 1
+    answers = {(None if is_one else pool.name, pool.gpus) for pool in results.pools}
+    by_group = group_waits_tables(
+        request.by,
+        [
+            (f"{one.gpus:,} {one.gpu_type or 'GPUs'}", plain(one).get("groups"))
+            for one in results.points
+            if (one.gpu_type, one.gpus) in answers or not request.targets
+        ],
+        "size",
+    )
+    tables = (*curve, *by_group, *committed, pools_table(results))
     return Report(
         command="size",
         results=plain(results),
@@ -215,7 +229,7 @@ def _answer(request: SizeRequest) -> Report:
         headline=headline(results),
         warnings=study.warnings,
         notes=price_note(study),
-        answer=(*pools, *(curve or committed))[:2],
+        answer=(*(*pools, *(curve or committed))[:2], *by_group),
         figure=figure,
         frame=study.to_frame,
     )

@@ -271,6 +271,9 @@ def _states(result: Characterization) -> Table:
     return Table("States", (Column("state", "state"), *SHARE_COLUMNS), rows)
 
 
+WAIT_COLUMNS = {"mean_wait_s": "mean wait", "p50_wait_s": "P50", "p95_wait_s": "P95"}
+
+
 def _group(column: str, table: Groups) -> Table:
     title, name = GROUP_TITLES[column]
     rows = [
@@ -281,13 +284,15 @@ def _group(column: str, table: Groups) -> Table:
             row.median_duration_s,
             row.p90_duration_s,
             row.mean_num_gpus,
+            *(row.waits_s or (None, None, None)),
         )
         for row in table.rows
     ]
     if table.rest is not None:
         others = "1 other" if table.others == 1 else f"{table.others:,} others"
-        rows.append((others, *_cells(table.rest), table.rest_usd_per_month, None, None, None))
+        rows.append((others, *_cells(table.rest), table.rest_usd_per_month, *[None] * 6))
     is_priced = any(row.usd_per_month is not None for row in table.rows)
+    has_waits = any(row.waits_s is not None for row in table.rows)
     columns = (
         Column(name, name),
         *SHARE_COLUMNS,
@@ -295,6 +300,10 @@ def _group(column: str, table: Groups) -> Table:
         Column("median_duration_s", "median", show_duration),
         Column("p90_duration_s", "P90", show_duration),
         Column("mean_num_gpus", "GPUs/job", show_number),
+        *(
+            Column(key, title if has_waits else "", show_duration)
+            for key, title in WAIT_COLUMNS.items()
+        ),
     )
     ranked = "GPU time" if any(row.share.gpu_hours for row in table.rows) else "jobs"
     return Table(f"{title}: {table.distinct:,}, by {ranked}", columns, rows)

@@ -16,12 +16,9 @@ from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.jobs import JobArrays
+from gpuplan.analysis.jobs import BY, JobArrays
 from gpuplan.analysis.time_units import HOUR_US, MONTH_H
 from gpuplan.analysis.trace import Trace
-
-BY = {"group": "group", "user": "user", "type": "gpu_type", "class": "job_class"}
-"""What a bill may be split by -> the canonical column."""
 
 COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
 """Canonical columns that every bill reads."""

@@ -58,6 +58,7 @@ class PoolTerms:
         deadlines, deadline_factor: as `jobs_of` takes them.
         include_running: replay jobs that still run as if they had ended.
         seed: of what is random.
+        by: what waits are split by, as `jobs_of` takes it.
     """
 
     gpu: str | None
@@ -67,6 +68,7 @@ class PoolTerms:
     deadline_factor: tuple[float, float] | None
     include_running: bool
     seed: int
+    by: tuple[str, ...] = ()
 
 
 def pools_of(trace: Trace, terms: PoolTerms) -> tuple[JobPool, ...]:
@@ -136,6 +138,7 @@ def _pool(
         deadlines=terms.deadlines,
         include_running=terms.include_running,
         to_last_end=True,
+        by=terms.by,
     )
     assert seen is not None  # it has jobs to replay
     held = grown.arrays()

@@ -12,11 +12,12 @@ from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
+from gpuplan.analysis.jobs import BY
 from gpuplan.analysis.time_units import HOUR_US, MICROS, MONTH_H
 from gpuplan.analysis.trace import Selection, Trace
 from gpuplan.analysis.words import counted
 from gpuplan.planner.pricing.focus import focus_rows, month_names, row_name
-from gpuplan.planner.pricing.gpu_hours import BY, COLUMNS, UNKNOWN, gpu_hours
+from gpuplan.planner.pricing.gpu_hours import COLUMNS, UNKNOWN, gpu_hours
 from gpuplan.planner.pricing.group_bill import GroupBill, bill_of, cluster_of
 from gpuplan.planner.pricing.type_prices import PriceRequest, prices_of
 

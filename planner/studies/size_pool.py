@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import UNSET
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.time_units import HOUR_S, MICROS, MONTH_H
@@ -129,6 +130,7 @@ class PoolAnswer:
                     usd_per_wait_h_saved=saved,
                     mean_wait_interval_s=one.mean_wait_interval,
                     p95_wait_interval_s=one.p95_wait_interval,
+                    groups=one.groups or UNSET,
                 )
             )
         return found
