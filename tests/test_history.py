@@ -101,6 +101,15 @@ def test_a_period_cuts_runs(gpuplan, log):
     assert bill["mean_gpus"] == found["today"]["mean_gpus"]
 
 
+def test_the_time_line_goes_on_to_the_end_of_a_period(gpuplan, log):
+    words = ("--from", "2026-03-02", "--to", "2026-03-21")
+    line = results(gpuplan, "characterize", log, *words)["load"]["timeline"]
+    held = sum(one["mean_gpus"] for one in line) / len(line) * 19 * 24
+    assert held == pytest.approx(8 * 36 + 40) and line[-1]["mean_gpus"] == 0
+    code, _, err = gpuplan("characterize", log, *words, "--full")
+    assert code == 0, err
+
+
 def test_since_and_until_still_choose_jobs_by_submission(gpuplan, log):
     chosen = ("--since", "2026-03-01", "--until", "2026-04-01")
     bill = results(gpuplan, "bill", log, "--price", "1", *chosen)
@@ -146,12 +155,9 @@ def test_the_parameters_and_a_scenario_have_the_period(gpuplan, log, tmp_path):
     )
     code, _, err = gpuplan("run", scenario, "-o", tmp_path / "out")
     assert code == 0, err
-    for name in ("bill", "characterize"):
-        given = json.loads((tmp_path / "out" / "results" / f"{name}.json").read_text())[
-            "parameters"
-        ]
-        assert given["as_of"] == "2026-04-02T00:00:00"
-        assert given["period"]["from"] == "2026-03-01T00:00:00"
+    for study in json.loads((tmp_path / "out" / "report.json").read_text())["studies"]:
+        words = study["arguments"]
+        assert {"--from=2026-03-01", "--to=2026-04-01", "--as-of=2026-04-02"} <= set(words)
 
 
 @pytest.mark.parametrize(

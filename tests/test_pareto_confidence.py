@@ -75,7 +75,7 @@ def test_both_in_the_command(gpuplan, newtrace, tmp_path):
     [
         (["--ci", "20"], "--ci must be between 50 and 99.9"),
         (["--ci", "90", "--method", "paper"], "needs --method exact"),
-        (["--sensitivity", "--no-replay"], "not with --no-replay"),
+        (["--sensitivity", "--no-replay"], "--no-replay leaves out"),
         (["--ci", "90", "--gpu", "T4", "--gpu", "A=2", "--price", "T4=1", "--price", "A=2"],
          "for one GPU type"),
     ],

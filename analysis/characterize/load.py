@@ -199,6 +199,7 @@ def _sum_up(pieces: Iterable[Piece], edges: FloatArray, until: int) -> _TimeLine
         found.append(_by_level(levels[0, :-1], np.diff(np.minimum(at, until))))
         before, peak = reached, max(peak, int(held.max()))
         at, levels = at[-1:], levels[:, -1:]  # the last level continues in the next piece
+    area[:, before:] = passed[:, None]  # nothing is held after the last change
     found.append((levels[0], until - np.minimum(at, until)))
     level, lasting = (np.concatenate(column) for column in zip(*found, strict=True))
     return _TimeLine(level, lasting, area, peak)
