@@ -8,6 +8,7 @@ those of timed jobs, and those of jobs still running, with the time that they ha
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -108,7 +109,7 @@ class JobArrays:
         """Return the jobs submitted in the period, without a copy."""
         if not self.earlier:
             return self
-        own = {
+        own: dict[str, Any] = {
             field.name: value[self.earlier :]
             for field in fields(self)
             if isinstance(value := getattr(self, field.name), np.ndarray)

@@ -26,8 +26,8 @@ from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.runs.ties import by_cost, fastest_of, same_cost, same_times
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.simkit.cluster_shape import ClusterShape
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.cluster_shape import ClusterShape
 
 
 @dataclass(frozen=True, slots=True)

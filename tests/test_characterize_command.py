@@ -59,7 +59,8 @@ def test_json_is_the_contract(gpuplan, trace):
     ]  # fmt: skip
     assert list(results["groups"]["user"]["rows"][0]) == [
         "name", "jobs", "share_jobs", "gpu_hours", "share_gpu_hours", "median_duration_s",
-        "p90_duration_s", "mean_num_gpus", "usd_per_month",
+        "p90_duration_s", "mean_num_gpus", "mean_wait_s", "p50_wait_s", "p95_wait_s",
+        "usd_per_month",
     ]  # fmt: skip
     assert len(results["arrivals"]["by_hour"]) == 24 and len(results["gpu_time"]["lorenz"]) <= 101
     assert document["parameters"]["top"] == 10

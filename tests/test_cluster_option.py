@@ -118,7 +118,7 @@ def test_pareto_rents_whole_nodes_up_to_the_limit(gpuplan, trace, given, rented)
         (["--cluster", "T4=8x4,A100=8"], "next: --cluster 8x4"),
         (["--cluster", "T4=8x4"], "T4 is not a GPU to plan for"),
         (["--cluster", "0"], "--cluster '0': needs whole numbers"),
-        (["--cluster", "x4", "--no-replay"], "--cluster is of the replay"),
+        (["--cluster", "x4", "--no-replay"], "--cluster needs the replay"),
         (["--node-gpus", "4"], "next: --cluster x8"),
     ],
 )

@@ -67,7 +67,7 @@ def test_characterize_has_recorded_waits_by_group(gpuplan, log):
     found = results(gpuplan, "characterize", log)["results"]["groups"]["group"]["rows"]
     vision = next(row for row in found if row["name"] == "vision")
     assert (vision["mean_wait_s"], vision["p50_wait_s"], vision["p95_wait_s"]) == (2.5, 2.5, 4.75)
-    assert "mean wait" in gpuplan("characterize", log, "--full")[1]
+    assert "P95 wait" in gpuplan("characterize", log, "--full")[1]
 
 
 @pytest.mark.parametrize("by", ["team", "group,group", "group,user,type"])

@@ -292,8 +292,8 @@ def _positions(
 
 
 def _row(name: str | None, share: Share, chosen: NDArray[Any], jobs: JobArrays) -> GroupRow:
+    waits_s = _waits(jobs.queue_s[chosen])  # before the durations, so that one copy is there
     duration_s = known_ascending(jobs.duration_s[chosen])
-    wait_s = known_ascending(jobs.queue_s[chosen])
     num_gpus = jobs.num_gpus[chosen]
     wide = np.count_nonzero(num_gpus)
     return GroupRow(
@@ -302,7 +302,13 @@ def _row(name: str | None, share: Share, chosen: NDArray[Any], jobs: JobArrays) 
         median_duration_s=percentile(duration_s, 50) if duration_s.size else None,
         p90_duration_s=percentile(duration_s, 90) if duration_s.size else None,
         mean_num_gpus=float(num_gpus.sum()) / wide if wide else None,
-        waits_s=(float(wait_s.mean()), percentile(wait_s, 50), percentile(wait_s, 95))
-        if wait_s.size
-        else None,
+        waits_s=waits_s,
     )
+
+
+def _waits(queue_s: FloatArray) -> tuple[float, float, float] | None:
+    """Return the mean, the median and P95 of the recorded waits; None without any."""
+    wait_s = known_ascending(queue_s)
+    if not wait_s.size:
+        return None
+    return float(wait_s.mean()), percentile(wait_s, 50), percentile(wait_s, 95)

@@ -117,7 +117,8 @@ def _grown(trace: Trace, growth: float) -> Trace:
     factor, period = 1 / (1 + growth), trace.period
     if period is not None:
         first = int(trace.jobs["submit_time"].dt.epoch("us")[0])
-        period = tuple(first + round((edge - first) * factor) for edge in period)
+        begin, end = (first + round((edge - first) * factor) for edge in period)
+        period = begin, end
     return replace(trace, jobs=scale_arrivals(trace.jobs, factor), period=period)
 
 

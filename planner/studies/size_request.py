@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 
+from msgspec import UNSET
+
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import Selection
 from gpuplan.planner.compare import PolicySpec
@@ -149,5 +151,5 @@ class SizeRequest:
             deadline_factor=self.deadline_factor and list(self.deadline_factor),
             include_running=self.include_running,
             **self.jobs.parameters(),
-            **({"by": ",".join(self.by)} if self.by else {}),
+            by=",".join(self.by) if self.by else UNSET,
         )
