@@ -21,7 +21,7 @@ from gpuplan.analysis.words import listed
 MOST_USD_PER_GPU_H = 1_000_000.0
 """A higher price must be a mistake of units."""
 
-USAGE_COLUMNS = ("num_gpus", "duration_s", "state")
+USAGE_COLUMNS = ("num_gpus", "duration_s")
 """Canonical columns that `gpu_hours_by` reads, besides those it groups by."""
 
 
@@ -118,24 +118,23 @@ class GpuPrices:
 
 
 def gpu_hours_by(
-    jobs: pl.DataFrame, by: str | Sequence[str], *, include_running: bool = False
+    jobs: pl.DataFrame, by: str | Sequence[str], held_s: str = "duration_s"
 ) -> pl.DataFrame:
     """Return jobs and GPU-hours per value of columns such as ``user``, ``group``, ``gpu_type``.
 
     Args:
         jobs: canonical rows with `USAGE_COLUMNS` and the columns grouped by.
         by: one column or several.
-        include_running: count jobs still running with the time they have run so far.
+        held_s: the column of how long each holds its GPUs; jobs still running with the time that
+            they have run so far.
 
     Returns:
         One row per group, most GPU-hours first: the columns of ``by`` (null where not recorded),
         ``jobs`` with a run time and GPUs, their ``gpu_h``, and ``gpu_h_share`` of all.
     """
     names = [by] if isinstance(by, str) else list(by)
-    is_timed = pl.col("duration_s").is_not_null() & (pl.col("num_gpus") > 0)
-    if not include_running:
-        is_timed &= (pl.col("state") != "running").fill_null(True)
-    gpu_h = (pl.col("duration_s") * pl.col("num_gpus")).sum() / HOUR_S
+    is_timed = pl.col(held_s).is_not_null() & (pl.col("num_gpus") > 0)
+    gpu_h = (pl.col(held_s) * pl.col("num_gpus")).sum() / HOUR_S
     found = (
         jobs.filter(is_timed)
         .group_by(names, maintain_order=True)

@@ -17,12 +17,14 @@ class LogOptions:
         columns: canonical column -> column of the log.
         time_zone: zone of times that are written without an offset.
         max_rejects: how many rows may be rejected.
+        values: canonical column -> word of the log in lower case -> value.
     """
 
     source_format: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     time_zone: str | None = None
     max_rejects: Limit = DEFAULT_LIMIT
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.parallel_read import Hashed, Hashes, in_order, work
 from gpuplan.analysis.ingest.side_tables import pieces
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
-from gpuplan.analysis.log_formats.mapped import with_columns
+from gpuplan.analysis.log_formats.mapped import with_columns, with_values
 from gpuplan.analysis.reading.batch import Batch, Refused
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.offsets import Offsets, mixed_note, zone_of
@@ -46,9 +46,9 @@ SETTLE_S = 0.2  # polars' threads still hold our rows for a moment; Python must 
 def job_plan(known: LogFormat, context: SourceContext) -> ReadingPlan:
     """Return how the rows of a source become jobs, with the columns that the user maps."""
     plan = known.plan(context)
-    if known.takes_columns or not context.choices.columns:
-        return plan
-    return with_columns(plan, context, known.name)
+    if not known.takes_columns and context.choices.columns:
+        plan = with_columns(plan, context, known.name)
+    return with_values(plan, context.choices.values)
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ class IngestOptions:
         worker_type: the one of its worker types that jobs run on (``--worker-type``).
         own_durations: whether to use the log's own column instead of end - start (``--duration``).
         is_forced: whether the user named the format (``--source-format``).
+        values: canonical column -> word of the log in lower case -> value (``--map-value``).
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class IngestOptions:
     worker_type: str | None = None
     own_durations: bool = False
     is_forced: bool = False
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,29 @@ def with_columns(plan: ReadingPlan, context: SourceContext, format_name: str) ->
     )
 
 
+def with_values(plan: ReadingPlan, values: Mapping[str, Mapping[str, str]]) -> ReadingPlan:
+    """Return the plan with the words that ``--map-value`` explains.
+
+    Raises:
+        UsageError: nothing is read into one of these columns.
+    """
+    fields = list(plan.fields)
+    for column, words in values.items():
+        names = {column, f"--map {column}", *(("state_word",) if column == "state" else ())}
+        places = [place for place, one in enumerate(fields) if one.name in names]
+        if not places:
+            raise UsageError(
+                f"--map-value {column}: nothing is read into {column}\n"
+                f"  next: name its column, --map {column}=COLUMN"
+            )
+        for place in places:
+            own = fields[place]
+            word = pl.col(own.source).str.strip_chars().str.to_lowercase()
+            meaning = word.replace_strict(words, default=None, return_dtype=CANONICAL[column])
+            fields[place] = replace(own, value=pl.coalesce(meaning, own.value))
+    return replace(plan, fields=tuple(fields))
+
+
 def _check_columns(
     context: SourceContext,
     chosen: Mapping[str, str],

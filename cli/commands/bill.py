@@ -15,7 +15,7 @@ from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.cluster_options import read_shape
 from gpuplan.cli.options.owned_prices import OwnedPriceChoice
-from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
+from gpuplan.cli.options.shared_options import AsOf, PeriodChoice, TraceArgument
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +44,7 @@ class IdleGpus(StrEnum):
 
 def bill(
     trace: TraceArgument,
-    choice: TraceChoice,
+    choice: PeriodChoice,
     priced: OwnedPriceChoice,
     by: Annotated[
         BillBy, COMMON, typer.Option(help="What to split the bill by.", metavar="WHAT")
@@ -67,25 +67,19 @@ def bill(
             metavar="WHO",
         ),
     ] = IdleGpus.apart,
-    include_running: Annotated[
-        bool,
-        typer.Option(
-            "--include-running", help="Bill jobs that still run for the time they have run so far."
-        ),
-    ] = False,
+    as_of: AsOf = None,
 ) -> Study[BillRequest]:
     """Show what a log costs a month, and who pays: by group, user, class, or GPU type."""
     from gpuplan.planner.studies.bill import BillRequest
 
     request = BillRequest(
         trace,
-        choice.selection(),
+        choice.selection(as_of),
         by=by.value,
         prices=priced.request(),
         cluster=_pools(cluster),
         cluster_text=cluster,
         spread_idle=idle is IdleGpus.spread,
-        include_running=include_running,
     )
     return Study(request, _answer)
 

@@ -16,7 +16,7 @@ from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.completion import demand_models, one_of
 from gpuplan.cli.options.replays import Spot
-from gpuplan.cli.options.shared_options import DATE_FORMATS, OutputWithoutRows, TraceChoice
+from gpuplan.cli.options.shared_options import DATE_FORMATS, AsOf, OutputWithoutRows, TraceChoice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,6 +91,7 @@ def forecast(
         ),
     ] = None,
     spot: Spot = None,
+    as_of: AsOf = None,
     holidays: Annotated[
         str | None,
         typer.Option(
@@ -114,7 +115,7 @@ def forecast(
         raise UsageError(f"--horizon {horizon!r}: expected whole hours, 1h to 24h")
     request = ForecastRequest(
         trace,
-        replace(choice.selection(), spot=spot),
+        replace(choice.selection(as_of), spot=spot),
         by=by.value,
         horizon_h=int(hours),
         at=_at(at),

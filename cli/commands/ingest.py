@@ -17,7 +17,14 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.options.completion import log_formats
-from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects, format_option, mapping
+from gpuplan.cli.options.log_choice import (
+    READING_PANEL,
+    MapValue,
+    MaxRejects,
+    format_option,
+    mapping,
+    value_mapping,
+)
 from gpuplan.cli.options.outputs import table_file
 from gpuplan.cli.options.shared_options import (
     OutputFormat,
@@ -85,6 +92,7 @@ def ingest(
             rich_help_panel=READING_PANEL,
         ),
     ] = None,
+    values: MapValue = None,
     time_zone: Annotated[
         str | None,
         COMMON,
@@ -144,6 +152,7 @@ def ingest(
         output=the_only(outs),
         source_format=source_format,
         columns=mapping(columns or ()),
+        values=value_mapping(values or ()),
         time_zone=time_zone,
         throughputs=throughputs,
         worker_type=worker_type,

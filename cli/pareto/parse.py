@@ -54,7 +54,9 @@ def cluster_of(renting: RentingChoice, money: MoneyChoice) -> RentedCluster | No
         usual = RentingChoice(no_replay=True)
         for name in RentingChoice.__dataclass_fields__:
             if getattr(renting, name) != getattr(usual, name):
-                raise UsageError(f"--{name.replace('_', '-')} is of the replay: not --no-replay")
+                raise UsageError(
+                    f"--{name.replace('_', '-')} needs the replay, which --no-replay leaves out"
+                )
         return None
     node_gpus, max_gpus = _rentable(renting, money)
     return RentedCluster(

@@ -185,13 +185,10 @@ def bill_of(
         RowAmounts(name, hours_of.get(name, 0.0), *amounts)
         for name, *amounts in zip(names, in_window, in_month, idle_in_month, strict=True)
     )
-    by_type = _sums(usd, 1)
-    idle_by_type = _sums(idle_usd, 1)
-    kinds = range(len(types))
-    type_month = split_cents(month, [by_type.get(k, Fraction(0)) * to_month for k in kinds])
-    type_idle = split_cents(
-        whole_cents(sum(idle_by_type.values(), Fraction(0)) * to_month),
-        [idle_by_type.get(k, Fraction(0)) * to_month for k in kinds],
+    month_of = dict(zip(names, in_month, strict=True))
+    type_month = _by_type(month_of, usd, to_month, len(types))
+    type_idle = _by_type(
+        dict(zip(names, idle_in_month, strict=True)), idle_usd, to_month, len(types)
     )
     return GroupBill(
         hours=hours,
@@ -255,6 +252,17 @@ def _spread(
                 for name, weight in zip(hours.names, weights, strict=True):
                     found[name, kind, period] += amount * weight / whole
     return found
+
+
+def _by_type(
+    cents_of: Mapping[str | None, int], usd: Mapping[Cell, Fraction], to_month: Fraction, types: int
+) -> list[int]:
+    """Return the cents of each type: the cells of a row share its cents, so that tables agree."""
+    parts: dict[str | None, list[Fraction]] = {name: [Fraction(0)] * types for name in cents_of}
+    for (name, kind, _), amount in usd.items():
+        parts[name][kind] += amount * to_month
+    rows = [split_cents(cents, parts[name]) for name, cents in cents_of.items()]
+    return [sum(row[kind] for row in rows) for kind in range(types)]
 
 
 def _sums(usd: Mapping[Cell, Fraction], place: int) -> dict[str | int | None, Fraction]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 
+from msgspec import UNSET, UnsetType
+
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.forecast.forecast import AUTO
 from gpuplan.analysis.forecast.models import MODELS, ORGLINEAR
@@ -38,6 +40,7 @@ class ForecastParameters:
     scale_duration: float
     scale_interarrival: float
     seed: int
+    as_of: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import UNSET
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.planner.pricing.type_prices import TypePrice, prices_of
-from gpuplan.planner.sizing.commitment import demand_of, plan_commitment
+from gpuplan.planner.sizing.commitment import plan_commitment
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import SizeInterval, Sizes, interval_of, smallest
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling, SizedReplay
@@ -129,6 +130,7 @@ class PoolAnswer:
                     usd_per_wait_h_saved=saved,
                     mean_wait_interval_s=one.mean_wait_interval,
                     p95_wait_interval_s=one.p95_wait_interval,
+                    groups=one.groups or UNSET,
                 )
             )
         return found
@@ -137,8 +139,7 @@ class PoolAnswer:
         kinds, kind = [self.pool.gpu_type], self.pool.gpu_type
         commit = prices_of(self.request.commit, kinds)[0][kind].usd_per_gpu_h
         beside = prices_of(self.request.on_demand, kinds)[0][kind].usd_per_gpu_h
-        demand = demand_of(self.pool.jobs.workload, self.pool.window_us)
-        plan = plan_commitment(demand, commit, beside, self.sure)
+        plan = plan_commitment(self.pool.demand, commit, beside, self.sure)
         ends = None
         if plan.low_gpus is not None and plan.high_gpus is not None and self.sure is not None:
             ends = GpuInterval(self.sure.level, plan.low_gpus, plan.high_gpus, self.sure.resamples)
