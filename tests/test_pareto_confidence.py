@@ -77,7 +77,7 @@ def test_both_in_the_command(gpuplan, newtrace, tmp_path):
         (["--ci", "90", "--method", "paper"], "needs --method exact"),
         (["--sensitivity", "--no-replay"], "remove --no-replay"),
         (["--ci", "90", "--gpu", "T4", "--gpu", "A=2", "--price", "T4=1", "--price", "A=2"],
-         "for one GPU type"),
+         "with one GPU type"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked(gpuplan, newtrace, arguments, said):
