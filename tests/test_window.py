@@ -196,7 +196,7 @@ def test_a_price_nobody_pays_is_refused(gpuplan, tmp_path):
     code, out, err = gpuplan("compare", mixed(tmp_path), "--policy", "hpa", "--price", "1.29")
     assert (code, out) == (2, "") and "--price: hpa would not pay it" in err
     code, out, err = gpuplan("simulate", mixed(tmp_path), "--policy", "fifo", "--price", "T4=1")
-    assert (code, out) == (2, "") and "no price of A100, H100" in err
+    assert (code, out) == (2, "") and "prices only of T4; the GPU types are A100, H100" in err
 
 
 def test_simulate_takes_one_size(gpuplan, tmp_path):
