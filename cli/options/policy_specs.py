@@ -45,7 +45,7 @@ def read_sizes(
                 label = _sized(one, size)
                 if any(label == other.label for other in found):
                     raise UsageError(
-                        f"{size.option}: {one.name} rents {size.shape.gpus:,} GPUs at most, as with "
+                        f"{size.option}: {one.name} rents {size.shape.gpus:,} GPUs at most, as on "
                         "another --cluster\n  next: give each number of GPUs once, or compare "
                         "policies that rent alone"
                     )
