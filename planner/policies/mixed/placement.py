@@ -35,6 +35,7 @@ def place(
     """
     widest = np.lexsort((np.arange(width.size), -width, is_pipeline))
     lightest = np.argsort(state_gb, kind="stable")
-    return put_on_hosts(
+    found: IntArray = put_on_hosts(
         width, before, stays, was_here, widest, lightest, ~is_pipeline & consolidates, each
     )
+    return found
