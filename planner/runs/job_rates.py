@@ -179,8 +179,8 @@ class RateSource:
         known = measured.gpu_types
         option = f"--throughputs {measured.text}"
         of_cluster = match_types(known, self.gpu_types, option)
-        for name, own in of_cluster.items():
-            if own is None:
+        for name, rated_as in of_cluster.items():
+            if rated_as is None:
                 raise UsageError(
                     f"{option}: has no rates on {name}, a GPU type of the cluster; it has "
                     f"{', '.join(known[:12])}\n"
