@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -28,6 +29,8 @@ from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import ClusterShape
+
+LOG = logging.getLogger("gpuplan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +356,16 @@ def compare(
     if not specs or len({one.label for one in specs}) < len(specs):
         raise ValueError(f"expected policies with different labels, got {specs}")
     shared = (jobs, rng, timelines, len(specs) == 1)
-    found = run_all(_replayed, specs, shared=shared, engine=engine, progress=progress)
+    found: list[PolicyOutcome] = []
+    try:
+        run_all(_replayed, specs, shared=shared, engine=engine, progress=progress, results=found)
+    except KeyboardInterrupt:
+        for one in found:
+            LOG.warning(
+                "done before the interrupt: %s: $%s, mean JCT %s s",
+                *(one.label, f"{one.results.cost_usd:,.0f}", f"{one.results.mean_jct_s:,.0f}"),
+            )
+        raise
     return PolicyComparison(tuple(found), jobs.span_s)
 
 

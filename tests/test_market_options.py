@@ -211,7 +211,7 @@ def test_a_cluster_has_the_prices_that_there_are():
     found = priced("fifo", market, usd_per_gpu_h=9.0, gpu="H100")
     assert found.settings == {"usd_per_gpu_h": 9.0}
     assert found.notes == ("price of every GPU: as set, whatever --prices says",)
-    with pytest.raises(UsageError, match="have nothing of H100, only A100"):
+    with pytest.raises(UsageError, match="have no H100, only A100"):
         priced("fifo", alone, gpu="H100")
     other = book(
         [(0, "lambda", "A100", None, "on_demand", 1.4), (0, "m", "H100", None, "serverless", 9)]

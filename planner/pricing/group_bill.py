@@ -16,7 +16,7 @@ from math import ceil, floor
 import numpy as np
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.gpu_names import match_types, same_gpu
 from gpuplan.analysis.time_units import HOUR_US, MONTH_H
 from gpuplan.planner.pricing.gpu_hours import UNKNOWN, GpuHours
 from gpuplan.planner.pricing.type_prices import TypePrice
@@ -325,12 +325,12 @@ def cluster_of(
                 f"  next: give the GPUs of each, --cluster {each}, or choose one with --where"
             )
         own = hours.gpu_types[0]
-        if kind is None or own is None or same_gpu(gpu_name(kind), gpu_name(own)):
+        if kind is None or own is None or same_gpu(kind, own):
             return {own: gpus}
-    found: dict[str | None, int] = {}
-    for kind, gpus in given:
-        alike = (one for one in hours.gpu_types if one and kind and _same(kind, one))
-        found[next(alike, kind)] = gpus
+    names = [kind for kind, _ in given if kind]
+    means = match_types(names, hours.gpu_types, "--cluster", apart=True)
+    log_type = {name: one for one, name in means.items() if name is not None}
+    found = {log_type.get(kind or "", kind): gpus for kind, gpus in given}
     missing = [one for one in hours.gpu_types if one not in found]
     if missing:
         raise UsageError(
@@ -338,7 +338,3 @@ def cluster_of(
             "  next: name their GPUs too, or choose jobs with --where"
         )
     return found
-
-
-def _same(one: str, other: str) -> bool:
-    return same_gpu(gpu_name(one), gpu_name(other))

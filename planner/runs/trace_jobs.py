@@ -16,7 +16,7 @@ from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.analysis.words import counted
 from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
-from gpuplan.planner.runs.job_rates import JobRates, RateSource
+from gpuplan.planner.runs.job_rates import RECORDED, JobRates, RateSource
 from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
@@ -187,8 +187,11 @@ def jobs_of(
     gpus = kept["num_gpus"].to_numpy()
     window_us = None
     if to_last_end:
-        wait_s, run_s = (kept[name].to_numpy() for name in ("queue_s", "duration_s"))
-        window_us = int(to_micros(recorded_window_s(submit_us / MICROS, wait_s, run_s)))
+        ran = kept["duration_s"]
+        if rated is not None:  # durations are those on the fastest type
+            ran = kept[RECORDED].fill_null(ran)
+        wait_s = kept["queue_s"].to_numpy()
+        window_us = int(to_micros(recorded_window_s(submit_us / MICROS, wait_s, ran.to_numpy())))
     # Without a word about deadlines, those of a log that has none are an assumption.
     are_assumed = rule == "given" and kept["deadline_s"].null_count() == kept.height
     save_us, load_us = (None, None) if checkpoints is None else _overheads(trace, kept, checkpoints)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.characterize.today import UNNAMED, Today, today
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.gpu_names import match_types
 from gpuplan.analysis.jobs import PeriodUs
 from gpuplan.analysis.sampling import scale_arrivals
 from gpuplan.analysis.trace import Trace
@@ -92,14 +93,14 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[JobPool, ...]:
     kinds = trace.jobs["gpu_type"].filter(pl.Series(counted)).unique(maintain_order=True).to_list()
     if len(kinds) < 2:
         kind = kinds[0] if kinds else None
-        shape = _shape_of(kind, terms.shape, len(kinds))
+        shape = _shape_of(kind, terms.shape, kinds)
         return (_pool(trace, grown, window, kind, terms, shape),)
     every = today(trace)
     usage = {one.gpu_type: one for one in every.types} if every else {}
     found = []
     for kind in kinds:
         mine = pl.col("gpu_type").is_null() if kind is None else pl.col("gpu_type") == kind
-        shape = _shape_of(kind, terms.shape, len(kinds))
+        shape = _shape_of(kind, terms.shape, kinds)
         alone, grown_alone = (replace(one, jobs=one.jobs.filter(mine)) for one in (trace, grown))
         pool = _pool(alone, grown_alone, window, kind, terms, shape)
         name = UNNAMED if kind is None else kind
@@ -149,23 +150,30 @@ def _pool(
     return JobPool(kind, jobs, jobs.window_us or 0, demand, seen, shape)
 
 
-def _shape_of(kind: str | None, shape: ClusterShape | None, kinds: int) -> GpuPool | None:
-    """Return today's GPUs of a type. Raises `UsageError` where the cluster has none of it."""
+def _shape_of(
+    kind: str | None, shape: ClusterShape | None, kinds: Sequence[str | None]
+) -> GpuPool | None:
+    """Return today's GPUs of one of the log's types.
+
+    Raises:
+        UsageError: the cluster has none of it, or does not tell it from another.
+    """
     if shape is None:
         return None
     for pool in shape.pools:
         if pool.gpu_type is None:
-            if kinds > 1 and pool.gpus is not None:
+            if len(kinds) > 1 and pool.gpus is not None:
                 raise UsageError(
                     f"--cluster {shape}: the log has several GPU types\n"
                     "  next: give the GPUs of each, such as A100=8x4,T4=16, or only the GPUs of a "
                     "node, such as x8"
                 )
             return pool
-        if kind is None and kinds == 1 and len(shape.pools) == 1:
+        if kind is None and len(kinds) == 1 and len(shape.pools) == 1:
             return pool  # the option names the GPUs of the log
-        if kind is not None and same_gpu(gpu_name(pool.gpu_type), gpu_name(kind)):
-            return pool
+    own = match_types(shape.gpu_types, kinds, f"--cluster {shape}", apart=True)[kind]
+    if own is not None:
+        return shape.pools[shape.gpu_types.index(own)]
     raise UsageError(
         f"--cluster {shape}: the log also has jobs on {kind or 'GPUs without a type'}\n"
         "  next: name their GPUs too, or choose jobs with --where"

@@ -37,7 +37,7 @@ class SimulateRequest:
     Attributes:
         replay: the jobs, and what they cost.
         policy: the policy with its settings.
-        price: what GPUs of one's own cost; None for the settings of the policy.
+        price: what owned GPUs cost; None for the settings of the policy.
         window: what the policy is charged for, one of `WINDOWS`.
     """
 

@@ -220,8 +220,8 @@ def _warnings(
         notes.append("the log records no waits, so today's waits are unknown")
     if len(pools) > 1 and _chooses_types(request.policy.policy):
         notes.append(
-            f"each GPU type is sized for its own jobs: {request.policy.policy} moves none to "
-            "another type here\n  next: to replay jobs on a mix of types, gpuplan compare "
+            f"each GPU type is sized for its own jobs; here {request.policy.policy} does not move "
+            "jobs to another type\n  next: to replay jobs on a mix of types, gpuplan compare "
             "--cluster with --gpu-speed or --throughputs"
         )
     return list(dict.fromkeys(notes))

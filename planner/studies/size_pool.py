@@ -66,16 +66,26 @@ class PoolAnswer:
     def run(self) -> None:
         """Search, replay and count."""
         request = self.request
-        wanted = self._asked()
-        if request.targets:
-            self.gpus = smallest(self.sizes)
+        asked = wanted = self._asked()
+        answer = smallest(self.sizes) if request.targets else 0
+        while True:
+            if answer:
+                wanted = self._curve(answer) if request.gpus is None else {*asked, answer}
+            replays = self.sizes.at(sorted(wanted))
+            better = [one.gpus for one in replays if one.meets and self._is_less(one, answer)]
+            if not better:
+                break
+            answer = min(better)  # another schedule is better with far fewer GPUs
+        if answer:
+            self.gpus = answer
             if request.level is not None:
-                self.interval = interval_of(self.sizes, self.gpus)
-            wanted = self._curve(self.gpus) if request.gpus is None else {*wanted, self.gpus}
-        replays = self.sizes.at(sorted(wanted))
+                self.interval = interval_of(self.sizes, answer)
         self.points = tuple(self._points(replays))
         if request.commit.is_given:
             self.commitment = self._commitment()
+
+    def _is_less(self, replay: SizedReplay, answer: int) -> bool:
+        return replay.gpus < answer and replay.gpus % self.sizes.step == 0
 
     def _asked(self) -> set[int]:
         """Return the sizes of ``--gpus``. Raises `InfeasibleError` where one cannot hold a job."""

@@ -149,7 +149,7 @@ def run_decisions(jobs: RoundsJobs, cluster: RoundsCluster, decide: Decide) -> R
             starts=r.jobs[running, step.STARTS],
             left_us=r.left[running],
             hosts=hosts[running] if host_type.size else np.zeros((alive, 0), np.int32),
-            ended=before[~np.isin(before, running)],
+            ended=before[r.jobs[before, step.FINISH] > 0],
         )
         moved = _take(r, view, decide(view), host_type)
         if host_type.size and moved is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -14,6 +16,9 @@ from gpuplan.simkit.rounds.decisions import Allocation, RoundsCluster, RoundView
 from gpuplan.simkit.rounds.simulator import RoundsRun
 from gpuplan.simkit.time import MICROS, to_micros
 
+LOG = logging.getLogger("gpuplan")
+SAY_S = 20.0
+"""Time between two lines on how far a replay is."""
 LEAST_LEFT = 1e-3
 """Share of its estimated work that a job has left at least, however long it ran."""
 
@@ -154,6 +159,8 @@ class _MixedDriver:
     spread: BoolArray = field(init=False)
     ran: IntArray = field(init=False)
     finished: int = 0
+    begun: float = field(default_factory=time.monotonic)
+    said: float = 0.0
     rounds: list[list[int]] = field(default_factory=list)
     stretches: list[tuple[int, int, int, int]] = field(default_factory=list)
     before: int = 0
@@ -189,6 +196,8 @@ class _MixedDriver:
             has_changed=arrived,
         )
         kind = self.choose(state)
+        self.finished += view.ended.size
+        self._say()
         self.before = running.size
         runs = kind >= 0
         width = np.where(runs, jobs.gpus[running], 0)
@@ -220,6 +229,17 @@ class _MixedDriver:
             hosts=hosts,
             pause_us=pause,
             factor=np.where(spread, factor, 1.0),
+        )
+
+    def _say(self) -> None:
+        """Say on stderr, every `SAY_S`, how many jobs are done and how long the others may take."""
+        spent = time.monotonic() - self.begun
+        if spent - self.said < SAY_S or not self.finished:
+            return
+        self.said, n = spent, self.switches.size
+        LOG.info(
+            "%s of %s jobs replayed in rounds after %.0f s, about %.0f s left",
+            *(f"{self.finished:,}", f"{n:,}", spent, spent * (n / self.finished - 1)),
         )
 
     def _place(
