@@ -58,8 +58,8 @@ def put_on_hosts(
     """Return GPUs of each gang on each host; shape (m, H).
 
     Gangs that stay keep their hosts. Others come in the order ``widest``: first those whose last
-    hosts are free return there, then each to the host that it fits best or to the emptiest. At last gangs
-    on more hosts than they need come together, in the order ``lightest``.
+    hosts are free return there, then each to the host that it fits best or to the emptiest. Gangs
+    on more hosts than they need come together at last, in the order ``lightest``.
 
     Args:
         width: GPUs of each gang; shape (m,).
