@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 import polars as pl
 
-from gpuplan.analysis.bill import GpuPrices, gpu_hours_by, recorded_window_s, scaled_to_month
+from gpuplan.analysis.bill import GpuPrices, gpu_hours_by, scaled_to_month
+from gpuplan.analysis.characterize.load import recorded_window
 from gpuplan.analysis.characterize.shares import Groups
 from gpuplan.analysis.characterize.today import UNNAMED
 from gpuplan.analysis.jobs import job_arrays
-from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
 
 
@@ -42,12 +41,7 @@ def priced_groups(
 def _window_s(trace: Trace, include_running: bool) -> float:
     """Return the time over which the jobs are billed, seconds; 0 where no job counts."""
     jobs = job_arrays(trace.jobs, include_running=include_running)
-    counted = jobs.timed_gpu()
-    if not counted.any():
-        return 0.0
-    submit_s = (jobs.submit_us - jobs.submit_us.min()) / MICROS
-    wait_s, run_s = (np.where(counted, s, np.nan) for s in (jobs.queue_s, jobs.duration_s))
-    return recorded_window_s(submit_s, wait_s, run_s)
+    return recorded_window(jobs) if jobs.timed_gpu().any() else 0.0
 
 
 def _bills(

@@ -111,6 +111,37 @@ def load(jobs: JobArrays) -> Load:
     )
 
 
+def levels_until(jobs: JobArrays, until: int) -> tuple[IntArray, IntArray, int]:
+    """Return the GPUs that the timed GPU jobs hold, for how long, and the most of them.
+
+    The time line is summed up piece by piece. There must be such jobs.
+
+    Args:
+        jobs: of the trace.
+        until: microseconds after the first submission; time after it does not count.
+
+    Returns:
+        Levels (in millionths of a GPU) and how long each lasts, both of shape (m,), in any order
+        and with repeats; and the peak in millionths.
+    """
+    line = _sum_up(changes(_held_by(jobs)), np.zeros(0), until)
+    return line.level, line.lasting, line.peak
+
+
+def recorded_window(jobs: JobArrays) -> float:
+    """Return the seconds from the first submission to the last recorded end.
+
+    See `gpuplan.analysis.bill.recorded_window_s`. Only timed GPU jobs have an end.
+    """
+    last = 0.0
+    for part in chunks(jobs.jobs):
+        chosen = jobs.timed_gpu(part)
+        submit_s = (jobs.submit_us[part] - jobs.submit_us[0]) / MICROS
+        wait_s, run_s = (np.where(chosen, s[part], 0.0) for s in (jobs.queue_s, jobs.duration_s))
+        last = max(last, float((submit_s + np.nan_to_num(wait_s) + run_s).max()))
+    return last
+
+
 def held_over_time(jobs: JobArrays) -> Piece:
     """Return `changes` of the timed GPU jobs as one piece; there must be such jobs."""
     pieces = zip(*changes(_held_by(jobs)), strict=True)

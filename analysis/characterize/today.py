@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.bill import GpuPrices, month_usd, recorded_window_s
-from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
+from gpuplan.analysis.bill import GpuPrices, month_usd
+from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until, recorded_window
+from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.jobs import JobArrays, job_arrays
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.steps import time_weighted_quantiles
@@ -201,21 +202,19 @@ def today(
     counted = jobs.timed_gpu()
     if not counted.any():
         return None
-    wait_s, run_s = jobs.queue_s[counted], jobs.duration_s[counted]
-    window_s = recorded_window_s(
-        (jobs.submit_us - jobs.submit_us[0]) / MICROS,
-        np.where(counted, jobs.queue_s, np.nan),
-        np.where(counted, jobs.duration_s, np.nan),
-    )
+    window_s = recorded_window(jobs)
     span_s = jobs.span_s or window_s
-    names = frame["gpu_type"].cast(pl.String).fill_null(UNNAMED)
+    codes, names = name_codes(frame["gpu_type"].cast(pl.Categorical).fill_null(UNNAMED))
     types = [
-        _usage(jobs, counted & (names == name).to_numpy(), name, window_s)
-        for name in names.filter(pl.Series(counted)).unique(maintain_order=True)
+        _usage(jobs, chosen, name, window_s)
+        for code, name in enumerate(names)
+        if (chosen := counted & (codes == code)).any()
     ]
+    del codes
     types.sort(key=lambda each: (-each.gpu_h, each.gpu_type or ""))
     one_type = len(types) == 1
     whole = replace(types[0], gpu_type=None) if one_type else _usage(jobs, counted, None, window_s)
+    wait_s, run_s = jobs.queue_s[counted], jobs.duration_s[counted]
     known = ~np.isnan(wait_s)
     jct_s = (wait_s + run_s)[known]
     found = Today(
@@ -242,9 +241,7 @@ def today(
 def _usage(jobs: JobArrays, chosen: Any, name: str | None, window_s: float) -> GpuUsage:
     gpu_h = float(jobs.gpu_s[chosen].sum()) / HOUR_S
     mine = replace(jobs, duration_s=np.where(chosen, jobs.duration_s, np.nan))
-    times, held, _ = held_over_time(mine)
-    until = round(window_s * MICROS)
-    lasting = np.diff(np.append(np.minimum(times, until), until))
+    held, lasting, peak = levels_until(mine, round(window_s * MICROS))
     (p95,) = time_weighted_quantiles(held, lasting, (0.95,))
     hours = window_s / HOUR_S
     mean = gpu_h / hours if hours else 0.0
@@ -254,7 +251,7 @@ def _usage(jobs: JobArrays, chosen: Any, name: str | None, window_s: float) -> G
         gpu_h=gpu_h,
         mean_gpus=mean,
         p95_gpus=p95 / PARTS_PER_GPU,
-        peak_gpus=float(held.max()) / PARTS_PER_GPU,
+        peak_gpus=peak / PARTS_PER_GPU,
     )
 
 

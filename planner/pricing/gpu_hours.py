@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
-from gpuplan.analysis.bill import recorded_window_s
-from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
+from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until, recorded_window
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.jobs import JobArrays, job_arrays
@@ -78,12 +77,7 @@ def gpu_hours(trace: Trace, by: str, *, include_running: bool = False) -> GpuHou
             "no job has both a run time and GPUs, so there is nothing to bill",
             hint="loosen --where, or count jobs that still run with --include-running",
         )
-    submit_s = (jobs.submit_us - jobs.submit_us[0]) / MICROS
-    window_s = recorded_window_s(
-        submit_s,
-        np.where(counted, jobs.queue_s, np.nan),
-        np.where(counted, jobs.duration_s, np.nan),
-    )
+    window_s = recorded_window(jobs)
     begin_us = int(jobs.submit_us[0])
     end_us = begin_us + round(window_s * MICROS)
     if end_us <= begin_us:
@@ -122,8 +116,7 @@ def _codes(column: pl.Series) -> tuple[list[str | None], IntArray]:
 
 def _peak(jobs: JobArrays, chosen: BoolArray) -> float:
     mine = replace(jobs, duration_s=np.where(chosen, jobs.duration_s, np.nan))
-    _, held, _ = held_over_time(mine)
-    return float(held.max()) / PARTS_PER_GPU
+    return levels_until(mine, 0)[2] / PARTS_PER_GPU
 
 
 def _held(
