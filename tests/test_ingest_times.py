@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.reading import times
-from gpuplan.analysis.reading.times import check_zone, is_skipped, read_moments, seconds
+from gpuplan.analysis.reading.times import are_skipped, check_zone, read_moments, seconds
 
 
 def read(*cells, zone=None):
@@ -74,9 +74,8 @@ def test_clock_changes():
     zone = "Europe/Berlin"
     assert read("2026-10-25 02:30:00", zone=zone) == [datetime(2026, 10, 25, 0, 30, tzinfo=UTC)]
     assert read("2026-03-29 02:30:00", zone=zone) == [None]
-    assert is_skipped("2026-03-29 02:30:00", zone)
-    assert not is_skipped("2026-03-29 03:30:00", zone)
-    assert not is_skipped("soon", zone)
+    cells = pl.Series(["2026-03-29 02:30:00", "2026-03-29 03:30:00", "soon"])
+    assert are_skipped(cells, zone).to_list() == [True, False, False]
 
 
 OFFSETS = st.integers(-14 * 4, 14 * 4).map(lambda quarters: timedelta(minutes=15 * quarters))

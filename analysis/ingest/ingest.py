@@ -240,7 +240,8 @@ class LogReader:
             repeated: frozenset[str] = frozenset(),
             incomplete: frozenset[tuple[str, ...]] = frozenset(),
         ) -> Reading:
-            log = RejectLog(rejects, spool, self.limit, taken_for)
+            doubted = "--map" if self.choices.columns else "--source-format"
+            log = RejectLog(rejects, spool, self.limit, taken_for, doubted)
             return Reading(files, known, choices, log, advance, notes, repeated, incomplete)
 
         done = reading()

@@ -290,6 +290,7 @@ class Reading:
             self.rows.add(hashed.rows)
         self.kept += jobs.height
         self.log.add(path, refused, self.read + len(refused))
+        self.log.check_start(self.kept)
         for what, n in zip(plan.counted(), outcome.tallies, strict=True):
             self.counts[what] += n
         self.words.update(hashed.unknown_words)

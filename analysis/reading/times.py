@@ -192,10 +192,9 @@ def offset_s(offset: str) -> int:
     return -size if offset[0] == "-" else size
 
 
-def is_skipped(cell: str, zone: str) -> bool:
-    """Return whether a cell is a local time that the clocks of ``zone`` skip."""
-    cells = pl.Series([cell])
-    return read_moments(cells, zone)[0] is None and read_moments(cells, "UTC")[0] is not None
+def are_skipped(cells: pl.Series, zone: str) -> pl.Series:
+    """Return which text cells are local times that the clocks of ``zone`` skip."""
+    return read_moments(cells, zone).is_null() & read_moments(cells, "UTC").is_not_null()
 
 
 def is_number(cell: str | None) -> bool:
