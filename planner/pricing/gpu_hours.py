@@ -63,7 +63,7 @@ def gpu_hours(trace: Trace, by: str, *, include_running: bool = False) -> GpuHou
 
     Args:
         trace: with `COLUMNS` and the column of ``by``.
-        by: one of `BY`.
+        by: one of `BY`, or another column of the trace.
         include_running: count jobs still running with the time they have run so far.
 
     Raises:
@@ -83,7 +83,7 @@ def gpu_hours(trace: Trace, by: str, *, include_running: bool = False) -> GpuHou
     if end_us <= begin_us:
         raise InputError(trace.path, "no time passes in it, so it has no bill for a month")
     edges = _edges(begin_us, end_us, has_calendar=not trace.provenance.relative_time)
-    names, name_of = _codes(trace.jobs[BY[by]])
+    names, name_of = _codes(trace.jobs[BY.get(by, by)])
     types, type_of = _codes(trace.jobs["gpu_type"])
     start_us = jobs.submit_us + np.rint(np.nan_to_num(jobs.queue_s) * MICROS).astype(np.int64)
     stop_us = start_us + np.rint(np.nan_to_num(jobs.duration_s) * MICROS).astype(np.int64)

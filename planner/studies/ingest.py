@@ -21,6 +21,7 @@ class IngestParameters:
 
     source_format: str | None
     map: list[str]
+    keep: list[str]
     time_zone: str | None
     throughputs: str | None
     worker_type: str | None
@@ -37,7 +38,8 @@ class IngestRequest:
         sources: logs of one format, plain or compressed, archives and folders of them.
         output: the trace to write; its name ends in ``.parquet``.
         source_format: name of the format; None detects it.
-        columns: canonical column -> column of the source, for a table that gpuplan does not know.
+        columns: canonical column -> column of the source or an expression over its columns.
+        keep: columns of the source that the trace has too.
         time_zone: zone of times that are written without an offset.
         throughputs: steps per second of each job type, for a Gavel trace.
         worker_type: the worker type of ``throughputs`` that the jobs run on.
@@ -50,6 +52,7 @@ class IngestRequest:
     output: Path
     source_format: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    keep: tuple[str, ...] = ()
     time_zone: str | None = None
     throughputs: Path | None = None
     worker_type: str | None = None
@@ -77,6 +80,7 @@ class IngestRequest:
         return IngestParameters(
             source_format=self.source_format,
             map=[f"{name}={column}" for name, column in self.columns.items()],
+            keep=list(self.keep),
             time_zone=self.time_zone,
             throughputs=None if self.throughputs is None else str(self.throughputs),
             worker_type=self.worker_type,
@@ -108,6 +112,7 @@ def ingest(request: IngestRequest, progress: Callable[[float], None] | None = No
             request.throughputs,
             request.worker_type,
             own_durations=request.own_durations,
+            keep=request.keep,
         ),
         limit=request.max_rejects,
         on_progress=progress,
