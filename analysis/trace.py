@@ -37,7 +37,6 @@ from gpuplan.analysis.schema import (
     OWN_COLUMNS,
     REQUIRED,
     SCHEMA_VERSION,
-    SOURCE,
     UNREADABLE,
     Provenance,
 )
@@ -218,6 +217,7 @@ def read_trace(
             rows, running = _check_values(path, raw, scan)
             if LIMIT_COLUMN in wanted and LIMIT_COLUMN not in scan.collect_schema():
                 wanted.remove(LIMIT_COLUMN)
+            _check_has(path if named is None else named, wanted, scan)
             scan = with_time_so_far(scan, **running, as_of=selection.as_of)
             scan = _matching(scan, selection)
             period, notes = None, tuple[str, ...]()
@@ -321,11 +321,23 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
     for name, kind in OWN_COLUMNS.items():
         has_it = name in found and found[name].is_numeric()
         columns.append((pl.col(name) if has_it else pl.lit(None)).cast(kind).alias(name))
-    if found.get(SOURCE) == pl.String():  # for --where
-        columns.append(pl.col(SOURCE))
     if found.get(LIMIT_COLUMN) == pl.Float64():
         columns.append(pl.col(LIMIT_COLUMN))
+    more = [n for n in found if n not in (*CANONICAL, *OWN_COLUMNS, LIMIT_COLUMN)]
+    columns += [pl.col(n) for n in more if not found[n].is_nested()]  # for --where, --spot, --by
     return scan.select(columns)
+
+
+def _check_has(path: Path, wanted: Sequence[str], scan: pl.LazyFrame) -> None:
+    """Refuse columns that are not canonical, which only some traces have. Raises `UsageError`."""
+    columns = scan.collect_schema()
+    for name in wanted:
+        if name not in columns:
+            kept = [n for n in columns if n not in (*CANONICAL, *OWN_COLUMNS)]
+            raise UsageError(
+                f"no column {name!r} in {path}{perhaps(name, [*CANONICAL, *kept])}\n"
+                f"  next: keep it with --keep {name} where the log is read"
+            )
 
 
 def _check_values(path: Path, raw: pl.LazyFrame, scan: pl.LazyFrame) -> tuple[int, dict[str, int]]:

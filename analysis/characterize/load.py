@@ -115,6 +115,23 @@ def load(jobs: JobArrays) -> Load:
     )
 
 
+def levels_until(jobs: JobArrays, until: int) -> tuple[IntArray, IntArray, int]:
+    """Return the GPUs that the jobs hold, for how long, and the most of them.
+
+    The time line is summed up piece by piece. There must be jobs that hold GPUs.
+
+    Args:
+        jobs: of the trace.
+        until: microseconds after the begin of the window; time after it does not count.
+
+    Returns:
+        Levels (in millionths of a GPU) and how long each lasts, both of shape (m,), in any order
+        and with repeats; and the peak in millionths.
+    """
+    line = _sum_up(changes(_held_by(jobs)), np.zeros(0), until)
+    return line.level, line.lasting, line.peak
+
+
 def held_over_time(jobs: JobArrays) -> Piece:
     """Return `changes` of the jobs that hold GPUs as one piece; there must be such jobs."""
     pieces = zip(*changes(_held_by(jobs)), strict=True)

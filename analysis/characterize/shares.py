@@ -25,6 +25,7 @@ from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.results import GroupTable, GroupTableRow, RestRow
 from gpuplan.analysis.chunks import chunks, counts_and_sums, distinct
 from gpuplan.analysis.jobs import JobArrays, known_ascending
+from gpuplan.analysis.reading.computed import number_text
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.time_units import DAY_S, HOUR_S
 
@@ -234,16 +235,24 @@ def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
     )
 
 
+def names_of(values: pl.Series) -> pl.Series:
+    """Return the values of a column as names; whole numbers have no fraction."""
+    if values.dtype.is_numeric():
+        return number_text(values.cast(pl.Float64))
+    return values if values.dtype == pl.Categorical else values.cast(pl.String)
+
+
 def name_codes(names: pl.Series) -> tuple[NDArray[Any], pl.Series]:
     """Return the place of each name among the distinct ones, and those, sorted.
 
     Args:
-        names: text or categorical.
+        names: text, categorical, or of a column that a trace keeps.
 
     Returns:
         Codes of shape (n,), of the shortest type that holds them; a null has the number of
         distinct names. Then these names as text.
     """
+    names = names_of(names)
     names = names if names.dtype == pl.Categorical else names.cast(pl.Categorical)
     physical = names.to_physical()
     known = physical.drop_nulls().to_numpy()

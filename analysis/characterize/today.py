@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.bill import GpuPrices, month_usd
-from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
+from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
+from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.jobs import JobArrays, job_arrays
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.steps import time_weighted_quantiles
@@ -213,19 +214,21 @@ def today(
     counted = jobs.holding()
     if not counted.any():
         return None
-    ended = counted & ~np.isnan(jobs.duration_s)
-    wait_s, run_s = jobs.queue_s[ended], jobs.duration_s[ended]
     begin, end = jobs.window_us()
     window_s = (end - begin) / MICROS
     span_s = (trace.period is None and jobs.span_s) or window_s
-    names = frame["gpu_type"].cast(pl.String).fill_null(UNNAMED)
+    codes, names = name_codes(frame["gpu_type"].cast(pl.Categorical).fill_null(UNNAMED))
     types = [
-        _usage(jobs, counted & (names == name).to_numpy(), name, window_s)
-        for name in names.filter(pl.Series(counted)).unique(maintain_order=True)
+        _usage(jobs, chosen, name, window_s)
+        for code, name in enumerate(names)
+        if (chosen := counted & (codes == code)).any()
     ]
+    del codes
     types.sort(key=lambda each: (-each.gpu_h, each.gpu_type or ""))
     one_type = len(types) == 1
     whole = replace(types[0], gpu_type=None) if one_type else _usage(jobs, counted, None, window_s)
+    ended = counted & ~np.isnan(jobs.duration_s)
+    wait_s, run_s = jobs.queue_s[ended], jobs.duration_s[ended]
     known = ~np.isnan(wait_s)
     running = jobs.running()
     jct_s = (wait_s + run_s)[known]
@@ -254,9 +257,7 @@ def today(
 
 def _usage(jobs: JobArrays, chosen: Any, name: str | None, window_s: float) -> GpuUsage:
     gpu_h = float(jobs.gpu_s[chosen].sum()) / HOUR_S
-    times, held, _ = held_over_time(jobs.only(chosen))
-    until = round(window_s * MICROS)
-    lasting = np.diff(np.append(np.minimum(times, until), until))
+    held, lasting, peak = levels_until(jobs.only(chosen), round(window_s * MICROS))
     (p95,) = time_weighted_quantiles(held, lasting, (0.95,))
     hours = window_s / HOUR_S
     mean = gpu_h / hours if hours else 0.0
@@ -266,7 +267,7 @@ def _usage(jobs: JobArrays, chosen: Any, name: str | None, window_s: float) -> G
         gpu_h=gpu_h,
         mean_gpus=mean,
         p95_gpus=p95 / PARTS_PER_GPU,
-        peak_gpus=float(held.max()) / PARTS_PER_GPU,
+        peak_gpus=peak / PARTS_PER_GPU,
     )
 
 

@@ -14,6 +14,7 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.cluster_options import read_shape
+from gpuplan.cli.options.completion import one_of
 from gpuplan.cli.options.owned_prices import OwnedPriceChoice
 from gpuplan.cli.options.shared_options import AsOf, PeriodChoice, TraceArgument
 
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = "gpuplan bill trace.parquet --price 1.29 --by user --cluster peak"
 PEAK = "peak"
-
-
-class BillBy(StrEnum):
-    """What a bill is split by."""
-
-    group = "group"
-    user = "user"
-    type = "type"
-    job_class = "class"
 
 
 class IdleGpus(StrEnum):
@@ -47,8 +39,14 @@ def bill(
     choice: PeriodChoice,
     priced: OwnedPriceChoice,
     by: Annotated[
-        BillBy, COMMON, typer.Option(help="What to split the bill by.", metavar="WHAT")
-    ] = BillBy.group,
+        str,
+        COMMON,
+        typer.Option(
+            help="What to split the bill by: group, user, type, class, or a column kept by --keep.",
+            metavar="WHAT",
+            autocompletion=one_of(lambda: ("group", "user", "type", "class")),
+        ),
+    ] = "group",
     cluster: Annotated[
         str | None,
         COMMON,
@@ -75,7 +73,7 @@ def bill(
     request = BillRequest(
         trace,
         choice.selection(as_of),
-        by=by.value,
+        by=by,
         prices=priced.request(),
         cluster=_pools(cluster),
         cluster_text=cluster,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,16 +23,6 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.forecast_request import ForecastRequest
 
 
-class Series(StrEnum):
-    """What makes a series."""
-
-    group = "group"
-    user = "user"
-    job_class = "job_class"
-    gpu_type = "gpu_type"
-    all = "all"
-
-
 def forecast(
     trace: Annotated[
         Path,
@@ -46,10 +35,15 @@ def forecast(
     ],
     choice: TraceChoice,
     by: Annotated[
-        Series,
+        str,
         COMMON,
-        typer.Option(help="Forecast each of these on its own. GPU types are pools of their own."),
-    ] = Series.group,
+        typer.Option(
+            help="Forecast each of these on its own: group, user, job_class, gpu_type, all, or a "
+            "column kept by --keep. GPU types are pools of their own.",
+            metavar="WHAT",
+            autocompletion=one_of(lambda: ("group", "user", "job_class", "gpu_type", "all")),
+        ),
+    ] = "group",
     horizon: Annotated[
         str,
         COMMON,
@@ -116,7 +110,7 @@ def forecast(
     request = ForecastRequest(
         trace,
         replace(choice.selection(as_of), spot=spot),
-        by=by.value,
+        by=by,
         horizon_h=int(hours),
         at=_at(at),
         model=model,

@@ -26,6 +26,13 @@ REJECTS_OPTION = typer.Option(
     rich_help_panel=READING_PANEL,
 )
 
+KEEP_OPTION = typer.Option(
+    help="Keep this column of the log in the trace, for --where, --spot and --by. May be repeated.",
+    metavar="COLUMN",
+    show_default=False,
+    rich_help_panel=READING_PANEL,
+)
+
 
 def format_option(help_text: str, names: Callable[[], Iterable[str]]) -> Any:
     """Return the option ``--source-format``, completed by the names of the formats."""
@@ -67,8 +74,8 @@ class LogChoice:
         list[str] | None,
         typer.Option(
             "--map",
-            help="Take a canonical column from this column of the log, for example "
-            "job_class=model_type; may be repeated.",
+            help="Take a canonical column from this column of the log or from an expression, for "
+            "example job_class=model_type or num_gpus='gpus * pods'. May be repeated.",
             metavar="CANONICAL=COLUMN",
             rich_help_panel=READING_PANEL,
             show_default=False,
@@ -85,6 +92,7 @@ class LogChoice:
         ),
     ] = None
     max_rejects: Annotated[str, REJECTS_OPTION] = DEFAULT_REJECTS
+    keep: Annotated[list[str] | None, KEEP_OPTION] = None
 
     def log_options(self) -> LogOptions:
         """Return the library's form of these options. Raises `UsageError` on a bad value."""
@@ -97,6 +105,7 @@ class LogChoice:
             self.time_zone,
             Limit.of(self.max_rejects),
             value_mapping(self.values or ()),
+            tuple(dict.fromkeys(self.keep or ())),
         )
 
     def given_options(self) -> dict[str, Any]:
@@ -107,6 +116,7 @@ class LogChoice:
             "map_value": self.values,
             "time_zone": self.time_zone,
             "max_rejects": None if self.max_rejects == DEFAULT_REJECTS else self.max_rejects,
+            "keep": self.keep,
         }
         return {name: value for name, value in given.items() if value}
 

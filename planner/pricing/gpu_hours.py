@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
-from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
+from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.jobs import BY, JobArrays
@@ -60,7 +60,7 @@ def gpu_hours(trace: Trace, by: str) -> GpuHours:
 
     Args:
         trace: with `COLUMNS` and the column of ``by``.
-        by: one of `BY`.
+        by: one of `BY`, or another column of the trace.
 
     Raises:
         InputError: no job has both a run time and GPUs, or no time passes.
@@ -77,7 +77,7 @@ def gpu_hours(trace: Trace, by: str) -> GpuHours:
     if end_us <= begin_us:
         raise InputError(trace.path, "no time passes in it, so it has no bill for a month")
     edges = _edges(begin_us, end_us, has_calendar=not trace.provenance.relative_time)
-    names, name_of = _codes(trace.jobs[BY[by]])
+    names, name_of = _codes(trace.jobs[BY.get(by, by)])
     types, type_of = _codes(trace.jobs["gpu_type"])
     cells = (name_of * len(types) + type_of)[counted]
     held = _held(
@@ -106,8 +106,7 @@ def _codes(column: pl.Series) -> tuple[list[str | None], IntArray]:
 
 
 def _peak(jobs: JobArrays, chosen: BoolArray) -> float:
-    _, held, _ = held_over_time(jobs.only(chosen))
-    return float(held.max()) / PARTS_PER_GPU
+    return levels_until(jobs.only(chosen), 0)[2] / PARTS_PER_GPU
 
 
 def _held(

@@ -55,7 +55,7 @@ class BillRequest:
     Attributes:
         trace: a canonical trace.
         jobs: which of its jobs.
-        by: what the bill is split by, one of `BY`.
+        by: what the bill is split by, one of `BY` or another column of the trace.
         prices: what GPUs cost.
         cluster: its pools, ``peak`` for the most GPUs held at once; None bills what jobs hold.
         cluster_text: the cluster as given.
@@ -69,10 +69,6 @@ class BillRequest:
     cluster: Pools | str | None = None
     cluster_text: str | None = None
     spread_idle: bool = False
-
-    def __post_init__(self) -> None:
-        if self.by not in BY:
-            raise UsageError(f"--by {self.by}: expected one of {', '.join(BY)}")
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
@@ -258,7 +254,9 @@ def bill(request: BillRequest) -> BillStudy:
         UsageError: a GPU type without a price, or a cluster that the jobs do not fit.
     """
     request.check()
-    trace = read_trace(request.trace, request.jobs, columns=(*COLUMNS, BY[request.by]))
+    trace = read_trace(
+        request.trace, request.jobs, columns=(*COLUMNS, BY.get(request.by, request.by))
+    )
     if request.prices.gpu is not None:
         named = pl.col("gpu_type").fill_null(request.prices.gpu)
         trace = replace(trace, jobs=trace.jobs.with_columns(named))

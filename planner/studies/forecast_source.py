@@ -8,6 +8,7 @@ from datetime import datetime
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.characterize.shares import names_of
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.files import sha256_of
 from gpuplan.analysis.forecast.demand import DemandSeries, demand_of_jobs, time_of_hour
@@ -21,7 +22,7 @@ from gpuplan.planner.studies.forecast_request import ALL, ForecastRequest
 from gpuplan.simkit.time import to_micros
 
 MOST_SERIES = 100
-OF_JOBS = ("user", "job_class")
+OF_TABLE = ("group", "gpu_type", ALL)
 COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "priority")
 
 
@@ -48,7 +49,7 @@ def demand_source(request: ForecastRequest) -> DemandSource:
 
 def _from_series(request: ForecastRequest) -> DemandSource:
     demand = read_series(request.source)
-    if request.by in OF_JOBS:
+    if request.by not in OF_TABLE:
         raise UsageError(
             f"--by {request.by}: {request.source} is a table of demand; its columns are the series"
         )
@@ -108,7 +109,9 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
     hour = end if request.at is None else _hour_of(request.at, has_calendar)
     if request.at is not None and not first < hour <= end + 1:
         raise _outside(request, first, end + 1, has_calendar)
-    names = pl.repeat(ALL, jobs.height, eager=True) if request.by == ALL else jobs[request.by]
+    names = (
+        pl.repeat(ALL, jobs.height, eager=True) if request.by == ALL else names_of(jobs[request.by])
+    )
     if names.null_count() == len(names):
         notes.append(f"no job has a {request.by}: all make one series")
         names = pl.repeat(ALL, jobs.height, eager=True)
