@@ -21,10 +21,12 @@ def test_text_between_markers_is_replaced_and_the_rest_stays(tables, tmp_path):
     tables.write(path, {"gpus": table})
     once = path.read_text()
     assert once == (
-        "# A\n\n<!-- gpus:begin -->\n\n| GPUs | paper |\n| --- | --- |\n| 3 | 4 |\n\n"
+        f"# A\n\n<!-- gpus:begin {tables.digest(table)} -->\n\n"
+        "| GPUs | paper |\n| --- | --- |\n| 3 | 4 |\n\n"
         "<!-- gpus:end -->\n\nrest\n"
     )
     assert tables.section(once, "gpus") == table
+    assert list(tables.marked(once)) == [("gpus", tables.digest(table), table)]
     tables.write(path, {"gpus": table})
     assert path.read_text() == once
 

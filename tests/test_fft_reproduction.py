@@ -151,7 +151,7 @@ def test_a_missed_gate_fails_the_run(script, monkeypatch, capsys):
     assert "missed: mean JCT, pal" in capsys.readouterr().out
 
 
-def test_the_docs_have_what_the_script_prints(script, traces):
+def test_the_docs_have_the_rows_that_the_script_prints(script, traces):
     from benchmarks.docs_tables import DOCS, section
 
     page = (DOCS / "fft.md").read_text(encoding="utf-8")

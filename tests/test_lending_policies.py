@@ -137,8 +137,12 @@ def test_first_fit_knows_of_priorities_beside_policies_that_lend(gpuplan, busy):
     words = ("--policy", "gfs", "--policy", "first-fit", "--set", "first-fit.blocking=false")
     found, _ = compared(gpuplan, busy, *words, *SPOT, cluster="4x8")
     gfs, first_fit = found["results"]["policies"]
-    assert first_fit["name"] == "first-fit" and first_fit["policy"] == "spot-first-fit"
-    assert sum("first-fit is spot-first-fit here" in one for one in found["warnings"]) == 1
+    assert first_fit["name"] == first_fit["policy"] == "spot-first-fit"
+    _, out, _ = gpuplan("compare", str(busy), *words, *SPOT, "--cluster", "4x8")
+    assert " spot-first-fit " in out and " first-fit " not in out
+    words = ("--policy", "gfs", "--policy", "first-fit", "--policy", "spot-first-fit")
+    code, _, err = gpuplan("compare", str(busy), *words, *SPOT, "--cluster", "4x8")
+    assert code == 2 and "give one of the two" in err
     code, _, err = gpuplan("simulate", str(busy), "--policy", "first-fit", *SPOT)
     assert code == 2 and "next: --policy spot-first-fit" in err
     assert first_fit["spot"]["jobs"] == gfs["spot"]["jobs"] > 0

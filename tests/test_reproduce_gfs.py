@@ -38,7 +38,7 @@ def test_every_policy_that_runs_is_printed_and_none_is_left_out_of_a_claim(repro
     assert not any(holds for *_, claim, _, _, holds in claims if "below gfs" in claim)
 
 
-def test_the_page_has_the_tables_of_the_benchmark(reproduce):
+def test_the_page_has_the_rows_of_the_benchmark(reproduce):
     from benchmarks.docs_tables import section
 
     page = (ROOT / "docs" / "gfs.md").read_text(encoding="utf-8")

@@ -27,7 +27,8 @@ REJECTS_OPTION = typer.Option(
 )
 
 KEEP_OPTION = typer.Option(
-    help="Keep this column of the log in the trace, for --where, --spot and --by. May be repeated.",
+    help="Keep this column of the log in the trace, for --where, --spot, and --by of bill and "
+    "forecast. May be repeated.",
     metavar="COLUMN",
     show_default=False,
     rich_help_panel=READING_PANEL,

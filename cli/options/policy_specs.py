@@ -116,7 +116,13 @@ def read_specs(
             if stands_for.get(_owner(other), _owner(other)) == names[text]:
                 given.take([_unowned(other)], f"--set {other}")
         given.take(_own(text), f"--policy {text}")
-        found.append(given.spec(text, are_priced=are_priced))
+        plain = _named(text, "--policy")[0]
+        label = text if names[text] == plain else text.replace(plain, names[text], 1)
+        if label != text and label in known:
+            raise UsageError(
+                f"--policy {text}: is {label} where GPUs are lent; give one of the two"
+            )
+        found.append(given.spec(label, are_priced=are_priced))
     return found
 
 

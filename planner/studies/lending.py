@@ -13,7 +13,6 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.words import counted, listed
 from gpuplan.planner.compare import PolicyOutcome, PolicySpec
 from gpuplan.planner.policies.spot.settings import lends
-from gpuplan.planner.registry import BESIDE_LENDING
 from gpuplan.planner.runs.policy_results import TenantResults
 from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
 from gpuplan.planner.studies.replay import ReplayInputs
@@ -84,18 +83,12 @@ def no_spot(read: ReplayInputs, policies: Sequence[PolicySpec]) -> NoSpotResults
 
 
 def queue_notes(outcomes: Sequence[PolicyOutcome]) -> tuple[str, ...]:
-    """Return what makes policies that lend other than they look: their queues, or their names."""
+    """Return what makes policies that lend unequal: their queues."""
     notes = []
     blocking: dict[bool, list[str]] = {True: [], False: []}
     for one in outcomes:
         if lends(one.settings):
             blocking[bool(one.settings["blocking"])].append(one.label)
-        typed = one.name.partition(":")[0]
-        if BESIDE_LENDING.get(typed) == one.policy:
-            notes.append(
-                f"{typed} is {one.policy} here, which knows priorities and evicts spot jobs; the "
-                "classic one treats all jobs alike and cannot be compared with policies that lend"
-            )
     if blocking[True] and blocking[False]:
         notes.append(
             f"unequal queues: under {listed(blocking[True])} a job that does not fit holds up "
