@@ -1,10 +1,14 @@
 """Waits by group under each policy, worked out by hand: ``--by`` of simulate, compare and size."""
 
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import polars as pl
 import pytest
 from support_traces import write_trace
+
+from gpuplan.planner.runs.group_waits import group_waits
 
 
 @pytest.fixture
@@ -74,3 +78,15 @@ def test_characterize_has_recorded_waits_by_group(gpuplan, log):
 def test_what_waits_cannot_be_split_by_is_refused(gpuplan, log, by):
     code, _, err = gpuplan("simulate", str(log), "--policy", "fifo", *FIFO, "--by", by)
     assert code == 2 and f"--by {by}"[:8] in err
+
+
+def test_groups_that_look_alike_stay_apart():
+    labels = pl.DataFrame(
+        {"group": ["a/b", "a", None, "unknown"], "gpu_type": ["c", "b/c", "x", "x"]}
+    )
+    jobs = SimpleNamespace(labels=labels, by=("group", "type"))
+    names = {row.name for row in group_waits(jobs, np.zeros(4), np.zeros(4))}
+    assert names == {'"a/b"/c', 'a/"b/c"', "(unknown)/x", "unknown/x"}
+    jobs.by = ("group",)
+    names = {row.name for row in group_waits(jobs, np.zeros(4), np.zeros(4))}
+    assert names == {"a/b", "a", "(unknown)", "unknown"}

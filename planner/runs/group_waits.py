@@ -22,8 +22,9 @@ class GroupWaits:
     """The jobs of one group, or of one group and GPU type.
 
     Attributes:
-        name: of the group; of two columns both, with a slash between them. ``unknown`` where the
-            log names none.
+        name: of the group; of two columns both, with a slash between them, one with a slash of its
+            own in quotes. ``unknown`` where the log names none, or ``(unknown)`` beside a group of
+            this name.
         jobs: its jobs.
         gpu_h: their run time x GPUs.
         mean_wait_s, p50_wait_s, p95_wait_s: their waits.
@@ -55,7 +56,7 @@ def group_waits(jobs: TraceJobs, wait_s: FloatArray, gpu_s: FloatArray) -> tuple
     """
     if jobs.labels is None:
         raise ValueError("the jobs have no labels")
-    names = [pl.col(BY[name]).cast(pl.String).fill_null(UNNAMED) for name in jobs.by]
+    names = [_names(jobs.labels[BY[name]], alone=len(jobs.by) == 1) for name in jobs.by]
     rows = (
         jobs.labels.select(
             pl.concat_str(names, separator="/").alias("name"),
@@ -73,3 +74,13 @@ def group_waits(jobs: TraceJobs, wait_s: FloatArray, gpu_s: FloatArray) -> tuple
         .sort(pl.col("gpu_h").round(9), "name", descending=[True, False])
     )
     return tuple(GroupWaits(**row) for row in rows.rows(named=True))
+
+
+def _names(column: pl.Series, alone: bool) -> pl.Series:
+    """Return names that differ where the groups do, also when two of them are joined."""
+    text = column.cast(pl.String)
+    nameless = f"({UNNAMED})" if (text == UNNAMED).any() else UNNAMED
+    quoted = pl.concat_str(pl.lit('"'), pl.col(column.name), pl.lit('"'))
+    has_slash = pl.lit(not alone) & pl.col(column.name).str.contains("/", literal=True)
+    kept = pl.when(has_slash).then(quoted).otherwise(pl.col(column.name)).fill_null(nameless)
+    return text.to_frame().select(kept).to_series()
