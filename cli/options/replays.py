@@ -16,7 +16,7 @@ from gpuplan.cli.options.shared_options import TraceChoice
 if TYPE_CHECKING:
     from gpuplan.planner.studies.replay import ReplayRequest
 
-COMPILING = "compiling the simulator, up to a minute (first run only)"
+COMPILING = "compiling this simulator, up to a minute (the first run of each)"
 
 
 class DeadlineRule(StrEnum):
