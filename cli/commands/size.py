@@ -50,7 +50,6 @@ def size(
     ] = None,
     gpus: Annotated[
         str | None,
-        COMMON,
         typer.Option(
             help="Sizes to show: 64,128,256, or LO:HI:N for N sizes. Default: around the size "
             "found.",
@@ -99,7 +98,6 @@ def size(
     as_of: AsOf = None,
     growth: Annotated[
         str | None,
-        COMMON,
         typer.Option(
             help="Growth of arrivals to plan for, such as 20%.",
             metavar="PERCENT",

@@ -242,8 +242,8 @@ class PeriodChoice(TraceChoice):
         COMMON,
         typer.Option(
             "--from",
-            help="Count GPUs from this time on (UTC): runs are cut to the period, also of jobs "
-            "submitted before. Default: the first submission.",
+            help="Count GPUs from this time on (UTC), until --to: runs are cut to the period, also "
+            "of jobs submitted before. Default: the first submission.",
             formats=DATE_FORMATS,
             rich_help_panel=SELECTION_PANEL,
             show_default=False,
@@ -251,7 +251,6 @@ class PeriodChoice(TraceChoice):
     ] = None
     period_to: Annotated[
         datetime | None,
-        COMMON,
         typer.Option(
             "--to",
             help="Count GPUs until this time (UTC), which is not included. Default: the end of the "
