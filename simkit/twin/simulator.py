@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,8 +57,13 @@ class SiteRun:
         return waited
 
 
-def replay_site(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> SiteRun:
+def replay_site(
+    site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig,
+    progress: Callable[[float], None] = lambda share: None,
+) -> SiteRun:  # fmt: skip
     """Replay jobs on a site under the settings of its scheduler.
+
+    ``progress`` is called with the share of the jobs that have come.
 
     Raises:
         ValueError: a job names a partition that the site does not have, a time is negative or
@@ -65,7 +71,7 @@ def replay_site(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> S
     """
     _check(site, jobs)
     given = kernel_input(site, jobs, config)
-    state = replay(given.jobs, given.site, given.limits, given.tree, given.rules)
+    state = replay(given.jobs, given.site, given.limits, given.tree, given.rules, progress)
     place = state.place
     chosen = np.where(place >= 0, given.node_order[place], -1)
     usage = {("", ""): float(given.tree.usage[0])}
