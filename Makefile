@@ -2,6 +2,8 @@
 VENV  := .venv
 BIN   := $(VENV)/bin
 PARTS := analysis cli planner sample_traces simkit
+# Tested versions of all packages, for every Python and system; `make lock` renews them.
+PIP   := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # The first interpreter that runs and is new enough; set PYTHON=... to choose another.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -12,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PLAIN := 'kernels and not compiled and not slow'
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage test-slow test-ray test-browser docs check typing format fuzz mutants bench dist samples clean
+.PHONY: help install demo test coverage test-slow test-ray test-browser test-lowest test-all lock docs check typing format fuzz mutants bench dist samples clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,12 +23,12 @@ $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: gpuplan needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
 install: $(VENV)/.installed  ## install gpuplan in .venv
@@ -49,8 +51,26 @@ test-slow: $(VENV)/.installed-dev  ## run the slow tests: many examples, long re
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m $(PLAIN) `grep -l 'mark\.kernels' tests/test_*.py`
 
 test-ray: $(VENV)/.installed-dev  ## run the tests of --engine ray (installs Ray)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ray]'
+	$(PIP) --editable '.[ray]'
 	$(BIN)/python -m pytest -q -rs -k ray tests/test_engine.py
+
+test-all: coverage test-slow test-ray docs check  ## run every test and check there is
+
+LOWEST := build/lowest
+test-lowest: $(VENV)/.installed-dev  ## run all tests but the slow ones with the oldest packages that pyproject.toml allows
+	$(PIP) uv
+	rm -rf $(LOWEST) && mkdir -p $(LOWEST)
+	$(BIN)/uv pip compile --quiet --resolution lowest-direct --no-header --no-annotate --extra dev \
+		--output-file $(LOWEST)/constraints.txt pyproject.toml
+	$(PYTHON) -m venv $(LOWEST)/venv
+	$(LOWEST)/venv/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint $(LOWEST)/constraints.txt --editable '.[dev]'
+	$(LOWEST)/venv/bin/python -m pytest -q -rs -n 2 -m 'not slow'
+
+lock: $(VENV)/.installed-dev  ## renew constraints.txt with the newest packages of all extras
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --upgrade --all-extras --universal --no-header --no-annotate \
+		--no-emit-index-url --output-file constraints.txt pyproject.toml
 
 test-browser: $(VENV)/.installed-dev  ## open the report in headless Chromium (Debian: apt-get install chromium chromium-driver)
 	$(BIN)/python -m pytest -q -rs -m browser
@@ -82,9 +102,9 @@ fuzz: $(VENV)/.installed-dev  ## run FUZZ_N mutated cases of FUZZ_SEED, or FUZZ_
 	$(BIN)/python -m fuzz -n $(FUZZ_N) --seed $(FUZZ_SEED) $(if $(FUZZ_CASE),--case $(FUZZ_CASE)) \
 		$(if $(FUZZ_KIND),--kind '$(FUZZ_KIND)')
 
-bench: $(VENV)/.installed-dev  ## measure the speed bars (about 5 minutes), print ratios
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.installed-dev  ## measure the speed bars (about 25 minutes), write docs/performance.md
+	$(PIP) --editable '.[bench]'
+	$(BIN)/python -m benchmarks --write docs/performance.md
 
 DIST ?= dist
 dist: $(VENV)/.installed-dev  ## build wheel and sdist with checksums in dist (DIST=... for another folder)

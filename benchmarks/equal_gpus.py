@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.docs_tables import markdown
 from gpuplan.planner.frontier.model.exact import Frontier
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.renting import RentedCluster
@@ -69,6 +70,4 @@ def against(workload: ClassWorkload, frontier: Frontier, target: float, theirs: 
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
-    for row in rows:
-        print("| " + " | ".join(map(str, row)) + " |")
+    print("\n" + markdown(head, rows))

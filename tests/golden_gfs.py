@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from gpuplan.analysis.forecast.forecast import demand_bound
 from gpuplan.simkit.spot.parameters import SCHEDULERS
-from gpuplan.simkit.spot.quota import demand_bound
 from gpuplan.simkit.spot.simulator import RUN_ENDS, SpotWorkload, simulate_spot
 
 NAMES = {"gfs-pool": "gfs", "static": "static-quota"}
@@ -92,10 +92,10 @@ def replayed(golden, policy, model, own):
         kept.pop("eta_rule", None)
     scheduler = replace(scheduler, **kept)
     forecast = golden["forecast"][model]
-    bound = demand_bound(
-        np.array(forecast["mu"]), np.array(forecast["sigma"]), forecast["z"],
-        scheduler.guarantee_h, aggregate,
-    )  # fmt: skip
+    mean, deviation = (
+        np.array(forecast[name]).T[: scheduler.guarantee_h] for name in ("mu", "sigma")
+    )
+    bound = demand_bound(mean, forecast["z"] * deviation, aggregate)
     cards = np.array(golden["pools"][model], np.int64)
     return simulate_spot(
         cards,

@@ -46,7 +46,28 @@ def test_a_missed_bar_fails_the_run(benchmarks, monkeypatch, capsys):
     assert "slow: missed <= 2 s" in str(failed.value)
     rows[0]["ours_s"] = 1.0
     benchmarks.main()
-    assert "| slow | 1 |" in capsys.readouterr().out
+    assert "| slow | 1 s |" in capsys.readouterr().out
+
+
+def test_the_page_is_written_whole_or_not_at_all(benchmarks, monkeypatch, tmp_path):
+    rows = [
+        {"work": "slow", "ours_s": 3.0, "bar": "<= 2 s"},
+        {"work": "x", "ours_s": 1, "bar": "-"},
+    ]
+    known = type("Bench", (), {"run": staticmethod(lambda: rows), "__doc__": "Title.\n\nNotes."})
+    page = tmp_path / "page.md"
+    monkeypatch.setattr(benchmarks.importlib, "import_module", lambda _: known)
+    monkeypatch.setattr(benchmarks.sys, "argv", ["benchmarks", "--write", str(page)])
+    with pytest.raises(SystemExit):
+        benchmarks.main()
+    text = page.read_text()
+    assert text.count("\n## Title (`") == len(benchmarks.NAMES) and "Notes." in text
+    assert "| slow | 3 s |  |  | **missed: <= 2 s** |  |" in text and "commit" in text
+    page.unlink()
+    rows.append({"work": "no bar"})
+    with pytest.raises(KeyError):
+        benchmarks.main()
+    assert not page.exists()
 
 
 @pytest.mark.parametrize("scale_out", ["queue", "window"])

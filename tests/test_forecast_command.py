@@ -156,7 +156,7 @@ def test_spot_jobs_are_no_demand(gpuplan, trace):
         (("--by", "user"), 2, "its columns are the series"),
         (("--holidays", "2026/12/25"), 2, "expected a date such as 2026-12-25"),
         (("--holidays", "2026-12-25"), 2, "are of no calendar"),
-        (("--holidays", "2026-12-25", "--model", "dlinear"), 2, "knows no holidays"),
+        (("--holidays", "2026-12-25", "--model", "dlinear"), 2, "dlinear does not use holidays"),
         (("--holidays", "2026-12-45"), 2, "expected a date such as 2026-12-25"),
         (("--holidays", "absent.csv"), 3, "absent.csv"),
     ],

@@ -15,6 +15,10 @@ TRACES = {
     "alibaba-openb-v2023/openb_pod_list_default.csv.gz": ("openb", 8_152),
     "alibaba-openb-v2023/openb_pod_list_gpuspec33.csv.gz": ("openb", 8_152),
     "azure-llm-2023/AzureLLMInferenceTrace_code.csv.gz": ("azure-llm", 8_819),
+    "company/edges/jobs.csv": ("canonical", 14),
+    "company/jobs.csv.gz": ("canonical", 43_880),
+    "company/jobs_offset.csv.gz": ("canonical", 43_880),
+    "company/jobs_sacct.txt.gz": ("slurm", 43_453),
     "dilu/instances-100.txt": ("dilu", 100),
     "dilu/instances-400.txt": ("dilu", 400),
     "gavel/msr-seed0/0e4a51.trace.gz": ("gavel", 1_181),
@@ -54,6 +58,7 @@ TRACES = {
 }
 """Pattern -> (format, jobs). The READMEs call no row bad, so that every row must be kept."""
 PRICES = {
+    "company/prices.csv": ("canonical", 7),
     "prices/aws_spot_2016.csv.gz": ("canonical", 11_053),
     "prices/gcp_a.csv.gz": ("canonical", 5_848),
     "prices/prime_best_deal_1x.csv.gz": ("canonical", 3_569),
@@ -75,6 +80,9 @@ NEITHER = (
     "alibaba-spot-v2026/aggregates/*",  # demand by hour, counts
     "alibaba-spot-v2026/node_info_df.csv",
     "boa-profiles/*",
+    "company/*contracts.toml",
+    "company/invoice_focus.csv.gz",
+    "company/*truth.json",
     "dilu/bs_sm_*.csv",  # profiles
     "dilu/bursty.txt",  # rates
     "dilu/sporadic.txt",
@@ -92,6 +100,7 @@ def kind_of(name: str, table):
 def test_every_real_file_is_what_it_is(shared, tmp_path):
     root = shared / "data"
     files = sorted(path for path in root.rglob("*") if path.is_file())
+    files = [path for path in files if root / "sitelab" not in path.parents]  # dumps of a site
     neither = dict.fromkeys(NEITHER, True)
     for path in files:
         name = path.relative_to(root).as_posix()

@@ -138,9 +138,68 @@ def test_first_fit_knows_of_priorities_beside_policies_that_lend(gpuplan, busy):
     found, _ = compared(gpuplan, busy, *words, *SPOT, cluster="4x8")
     gfs, first_fit = found["results"]["policies"]
     assert first_fit["name"] == "first-fit" and first_fit["policy"] == "spot-first-fit"
+    assert sum("first-fit is spot-first-fit here" in one for one in found["warnings"]) == 1
+    code, _, err = gpuplan("simulate", str(busy), "--policy", "first-fit", *SPOT)
+    assert code == 2 and "next: --policy spot-first-fit" in err
     assert first_fit["spot"]["jobs"] == gfs["spot"]["jobs"] > 0
     alone, _ = compared(gpuplan, busy, "--policy", "first-fit", cluster="4x8")
     assert "spot" not in alone["results"]["policies"][0]
+
+
+def test_all_policies_queue_alike_unless_set(gpuplan, busy):
+    assert {defaults_of(name)["blocking"] for name in POLICIES} == {False}
+    words = ("compare", str(busy), "--cluster", "4x8", *SPOT, "--policy", "gfs")
+    words = (*words, "--policy", "yarn-cs", "--policy", "fifo")
+    _, out, err = gpuplan(*words)
+    assert "jobs pass one that does not fit" in out and "unequal queues" not in err
+    _, out, err = gpuplan(*words, "--set", "yarn-cs.blocking=true")
+    assert "jobs pass" not in out
+    assert "unequal queues: under yarn-cs a job that does not fit holds up" in " ".join(err.split())
+
+
+def test_a_comparison_shows_high_priority_jobs_without_spot(gpuplan, small, busy):
+    words = ("--policy", "fifo", "--policy", "yarn-cs")
+    found, _ = compared(gpuplan, small, *words)
+    alone = found["results"]["no_spot"]
+    assert alone["label"] == "yarn-cs" and alone["hp"]["jobs"] == 1
+    # With spot it waits for 30 s of grace (the case above); alone it starts at once.
+    assert (alone["hp"]["mean_jqt_s"], alone["hp"]["mean_jct_s"]) == (0, 1000)
+    _, out, _ = gpuplan("compare", str(small), "--cluster", "2x4", *words)
+    assert "and 0 s with no spot jobs" in " ".join(out.split()) and " no spot " in out
+    only, _ = compared(gpuplan, busy, *words, "--where", "duration_s < 5000", *SPOT, cluster="4x8")
+    assert only["results"]["no_spot"] is None
+    fifo, _ = compared(gpuplan, small, "--policy", "fifo")
+    assert fifo["results"]["no_spot"] is None
+
+
+@pytest.mark.parametrize("name", ["gfs", "yarn-cs", "chronus"])
+def test_utilization_counts_no_work_that_is_not_done(gpuplan, busy, name):
+    words = ("--policy", name, "--set", "drain_s=0", *SPOT)
+    found, _ = compared(gpuplan, busy, *words, cluster="1x8")
+    (row,) = found["results"]["policies"]
+    assert row["spot"]["unfinished"] > 0
+    assert 0 < row["utilization"] <= 1
+    (demand,) = row["demand"]
+    assert demand["hp_demand_over_capacity"] > 1  # a ratio, no share
+    whole = compared(gpuplan, busy, "--policy", name, *SPOT, "--window", "run", cluster="8x8")
+    (row,) = whole[0]["results"]["policies"]
+    assert row["utilization"] == pytest.approx(row["gpu_h"] / row["paid_gpu_h"], rel=1e-3)
+
+
+@pytest.mark.parametrize("policy", ["gfs", "fifo", "gavel"])
+def test_more_gpus_than_a_cluster_can_have_are_refused(gpuplan, tmp_path, policy):
+    trace = write_trace(tmp_path / "t.parquet", [0, 10], [100, 100], [1e7, 1e7])
+    code, _, err = gpuplan("compare", str(trace), "--cluster", "x8", "--policy", policy)
+    assert code == 2 and "20,000,000 GPUs are needed" in err, err
+
+
+def test_nodes_of_many_gpus_are_no_hindrance(gpuplan, tmp_path):
+    trace = write_trace(tmp_path / "t.parquet", [0] * 5000, [100] * 5000, [1.0] * 5000)
+    code, out, err = gpuplan(
+        "compare", str(trace), "--cluster", "x4096", "--policy", "fifo", "--output-format", "json"
+    )  # one node for each job would be 20 million GPUs
+    assert code == 0, err
+    assert json.loads(out)["results"]["policies"][0]["gpus"] == 2 * 4096
 
 
 def test_the_answer_is_short(gpuplan, busy):

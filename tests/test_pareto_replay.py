@@ -271,7 +271,7 @@ def test_a_budget_that_is_kept_is_not_told(gpuplan, newtrace):
     _, _, err = gpuplan("pareto", "--full", *asked)
     assert "exceed the budget" not in err
     for point in results(gpuplan, *asked)["points"]:
-        assert point["replay"]["over_budget_share"] < 0.03
+        assert point["replay"]["over_budget_ratio"] < 0.03
         assert point["replay"]["inside_budget"] is None
     (point,) = results(gpuplan, *asked[:3], "--budget", "2x", "--release-delay", "5m")["points"]
     inside = point["replay"]["inside_budget"]

@@ -103,7 +103,7 @@ def test_limits_nodes_and_peaks_of_a_mix(gpuplan, newtrace, tmp_path):
             pytest.approx(replay["node_rounding_usd_per_h"])
         )
         assert replay["node_rounding_usd_per_h"] > 0
-        assert replay["over_budget_share"] == pytest.approx(
+        assert replay["over_budget_ratio"] == pytest.approx(
             replay["billed_usd_per_h"] / point["budget_usd_per_h"] - 1
         )
         for one in types.values():

@@ -58,20 +58,9 @@ def problems(command: str, document, *, strict: bool) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def documents(tmp_path_factory: pytest.TempPathFactory):
+def documents():
     """The JSON of every run that the schemas describe."""
-    import contextlib
-    import io
-
-    from gpuplan.cli.app.main import main
-
-    found = []
-    for command, arguments in support_schemas.runs(tmp_path_factory.mktemp("runs")):
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            code = main([command, *arguments, "--output-format", "json", "-q"])
-        assert code == 0, (command, arguments)
-        found.append((command, arguments, json.loads(out.getvalue())))
-    return found
+    return [row[:3] for row in support_schemas.outputs()[1]]
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.json")))

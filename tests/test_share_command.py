@@ -9,6 +9,7 @@ import pytest
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.plain import plain
+from gpuplan.analysis.user_tables.sharing_functions import read_functions
 from gpuplan.analysis.user_tables.sharing_profiles import read_profile
 from gpuplan.planner.sharing.loads import RequestProcess, even_arrivals
 from gpuplan.planner.sharing.profile_search import search_service, search_training, traverse
@@ -73,6 +74,30 @@ def test_the_search_stays_within_half_of_the_slo(tmp_path):
     assert (best.batch, best.sm_percent) == (8, 40)
 
 
+def test_a_load_is_served_on_the_least_of_a_gpu(gpuplan, tmp_path):
+    table, out = write_table(tmp_path / "model.csv"), tmp_path / "functions.toml"
+    # A batch b takes 4 ms (1 + b / 4) / share. Half of 300 ms: at 10%, batch 1 takes 50 ms
+    # (20/s), 2 takes 60 ms (33.3/s), 4 takes 80 ms (50/s), 8 takes 120 ms (66.7/s).
+    for load, want in ((15, (1, 1, 0.1)), (30, (1, 2, 0.1)), (60, (1, 8, 0.1)), (70, (1, 4, 0.2))):
+        code, shown, _ = gpuplan(
+            "profile", table, "--slo", "300ms", "--load", load, "-o", out, "--output-format=json"
+        )
+        (one,) = results(shown)["functions"]
+        found = one["for_load"]
+        assert code == 0 and (found["instances"], found["batch"], found["request"]) == want
+        assert found["throughput"] >= load and found["latency_s"] <= 0.15
+        (function,) = read_functions(out)
+        assert (function.batch, function.request) == want[1:]
+        assert (one["batch"], one["request"]) == (8, 0.1)  # the most throughput per share
+    code, shown, _ = gpuplan("profile", table, "--slo", "300ms", "--load", "30")
+    assert "model needs 10% of a GPU at batch 2 for 30 requests/s: 33.3 requests/s" in shown
+    assert "1 x 10%, batch 2" in shown
+    code, shown, _ = gpuplan("profile", table, "--slo", "300ms", "--load", "1900")
+    assert "model needs 29 instances, each with 10% of a GPU, at batch 8" in shown
+    code, shown, _ = gpuplan("profile", table, "--slo", "300ms")
+    assert "for_load" not in shown and "requests/s" not in shown
+
+
 def test_training_keeps_80_percent_at_its_request(tmp_path):
     table = read_profile(write_table(tmp_path / "t.csv", flat=50))
     assert search_training(table, 0.8).sm_percent == 40
@@ -104,6 +129,15 @@ def test_profile_writes_what_share_reads(gpuplan, tmp_path):
     assert [one["cold_start_s"] for one in found["verdicts"]] == [10, 30]
 
 
+@pytest.mark.parametrize("name", ["\N{ROCKET}", "a\x1bb", "a\x7fb", 'a"b', "a b\u2028"])
+def test_names_of_profiles_survive_the_file_of_functions(gpuplan, tmp_path, name):
+    out = tmp_path / "functions.toml"
+    table = write_table(tmp_path / f"{name}.csv")
+    assert gpuplan("profile", table, "--slo", "60ms", "-o", out)[0] == 0
+    (function,) = read_functions(out)
+    assert (function.name, function.profile) == (name, table)
+
+
 def test_a_table_with_a_header_and_one_that_ignores_the_share(gpuplan, tmp_path):
     table = tmp_path / "odd.csv"
     rows = [f"{batch},{percent},0.01" for batch in (1, 2) for percent in SHARES]
@@ -122,6 +156,8 @@ def test_a_table_with_a_header_and_one_that_ignores_the_share(gpuplan, tmp_path)
     [
         (("profile", "TABLE", "--slo", "4ms"), 4, "the best latency of batch 1 is 5.0 ms"),
         (("profile", "TABLE"), 2, "--slo"),
+        (("profile", "TABLE", "--slo", "1s", "--load", "0"), 2, "expected requests per second"),
+        (("profile", "TABLE", "--training", "--load", "9"), 2, "training serves no requests"),
         (("profile", "TABLE", "--slo", "x"), 2, "expected a duration"),
         (("profile", "TABLE", "--slo", "100"), 2, "needs a unit\n  next: --slo 100ms, or"),
         (("profile", "TABLE", "TABLE", "--slo", "1s"), 2, "two tables have this name"),
@@ -137,8 +173,32 @@ def test_a_table_with_a_header_and_one_that_ignores_the_share(gpuplan, tmp_path)
         (("share", "FUNCTIONS"), 3, "has no instances"),
         (("share", "--functions", "FUNCTIONS"), 2, "--load: model has none"),
         (("share", "--functions", "FUNCTIONS", "--load", "x=poisson:1"), 2, "no service x"),
-        (("share", "--functions", "FUNCTIONS", "--load", "poisson:-1"), 2, "poisson:RATE"),
-        (("share", "--functions", "FUNCTIONS", "--load", "poisson:1e12"), 2, "below 1,000,000"),
+        (("share", "LONE_CR"), 3, "lone.csv:3: column 'request': found nothing"),
+        (("share", "LONG_CELL"), 3, "long.csv:2: is not CSV"),
+        (("share", "--functions", "FUNCTIONS", "--load", "poisson"), 2, "poisson:RATE, as in"),
+        *(
+            (("share", "--functions", "FUNCTIONS", "--load", load), 2, text)
+            for load, text in (
+                ("poisson:-1", "a rate of 1e-09 to below"),
+                ("poisson:1e12", "below 1,000,000"),
+                ("poisson:1e-308", "a rate of 1e-09 to below"),
+                ("poisson:nan", "a rate of 1e-09 to below"),
+                ("gamma:1:1e6", "expected 0.001 to 100 after the rate, got 1e+06"),
+                ("gamma-rate:1:1e-308", "expected 0.001 to 100 after the rate"),
+                ("periodic:1:1e-308", "expected 1e-09 to 1,000,000 after the rate"),
+                ("bursty:1e-9:inf", "expected 1e-09 to 1,000,000 after the rate"),
+            )
+        ),
+        (
+            ("share", "--functions", "FUNCTIONS", "--load", "RATES", "--multiplier", "1e300"),
+            2,
+            "requests; expected at most 50,000,000",
+        ),
+        (
+            ("share", "--functions", "FUNCTIONS", "--load", "poisson:1", "--horizon", "1e9s"),
+            2,
+            "is longer than 31,622,400 s (366 days)",
+        ),
         (
             ("share", "--functions", "FUNCTIONS", "--load", "poisson:9e5"),
             2,
@@ -155,12 +215,21 @@ def test_a_table_with_a_header_and_one_that_ignores_the_share(gpuplan, tmp_path)
 def test_mistakes_are_named(gpuplan, tmp_path, functions, arguments, code, text):
     bad = tmp_path / "bad.csv"
     bad.write_text("1,900,0.1,10\n")
+    lone = tmp_path / "lone.csv"
+    lone.write_bytes(b"name,request\na,0.3\nb\rc,0.3\n")
+    long_cell = tmp_path / "long.csv"
+    long_cell.write_text(f"name,request\n{'a' * 200_000},0.3\n")
+    rates = tmp_path / "rates.txt"
+    rates.write_text("1\n2\n")
     instances = tmp_path / "instances.csv"
     instances.write_text("name,type,gpus,request,limit\na,,1,0.3,0.6\ngang,training,4,0.5,0.9\n")
     known = {
         "TABLE": tmp_path / "model.csv",
         "BAD": bad,
         "INSTANCES": instances,
+        "LONE_CR": lone,
+        "LONG_CELL": long_cell,
+        "RATES": rates,
         "FUNCTIONS": functions,
     }
     found, out, said = gpuplan(*(known.get(word, word) for word in arguments))
@@ -251,7 +320,7 @@ def test_the_answer_and_the_frontier(gpuplan, functions, tmp_path):
     assert code == 0
     said = " ".join(shown.split())
     assert "GPUs under dilu instead of" in said and "training keeps" in said
-    assert "Verdict" in shown or "verdict" in shown
+    assert "Results by cold start" in shown
 
 
 def test_the_same_seed_draws_the_same_requests():

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from support_sharing_parts import TwinCurve, TwinFunction, TwinRules
 from support_sharing_twin import TwinSharing
 
+from gpuplan.simkit.sharing.batches import count_calm
 from gpuplan.simkit.sharing.coscaling import run_sharing
 from gpuplan.simkit.sharing.curves import exec_time, join_curves, saturation
+from gpuplan.simkit.sharing.function_tables import absent_instances, function_table, idle_gpus
 from gpuplan.simkit.sharing.horizontal import EAGER, decide
 from gpuplan.simkit.sharing.policies import PlacementSettings
 from gpuplan.simkit.sharing.services import (
@@ -16,6 +18,7 @@ from gpuplan.simkit.sharing.services import (
     BY_REQUEST,
     DILU_HORIZONTAL,
     DILU_VERTICAL,
+    REFERENCE_VERTICAL,
     TOKENS,
     WHOLE,
     Profile,
@@ -23,6 +26,16 @@ from gpuplan.simkit.sharing.services import (
     SharingRules,
     TrainingJob,
 )
+from gpuplan.simkit.sharing.state import (
+    FRESH,
+    LAST_S,
+    LEAST_S,
+    NEVER,
+    READY,
+    STATUS,
+    USED,
+)
+from gpuplan.simkit.sharing.vertical import issue_tokens
 
 BATCHES, SHARES = (1, 4), (0.25, 0.5, 1.0)
 
@@ -70,6 +83,46 @@ def test_training_alone_runs_at_its_limit_and_ends_when_its_work_is_done():
     assert run.training_s.tolist() == [2.0]
     assert run.training_end_s[0] == pytest.approx(5.0, abs=0.006)
     assert run.active_gpus.tolist() == [0, 2, 0]
+
+
+CALM_CASES = {  # batches of A and B that end before each period, CONTENTION, quotas of training
+    "five in a row": ("AAAAA", "CCCCC", [0.2, 0.2, 0.2, 0.2, 0.26]),
+    "and five more": ("AAAAAAAAAA", "CCCCCCCCCC", [0.2] * 4 + [0.26] * 5 + [0.338]),
+    "of one service": ("ABABABABA", "CCCCCCCCC", [0.2] * 8 + [0.26]),
+    "one step for two": ("XXXXX", "CCCCC", [0.2, 0.2, 0.2, 0.2, 0.26]),
+    "a slow batch": ("AAAAaAAAAA", "CCCCCCCCCC", [0.2] * 9 + [0.26]),
+    "lost in recovery": ("AAAAAAAAAA", "CCCCRCCCCC", [0.2] * 4 + [0.26] * 5 + [0.338]),
+    "lost in emergency": ("AAAAAAAAAA", "CCCCECCCCC", [0.2] * 9 + [0.26]),
+}
+
+
+@pytest.mark.parametrize("case", CALM_CASES)
+def test_contended_training_takes_a_step_after_five_calm_batches_of_a_service(case):
+    ends, states, quotas = CALM_CASES[case]
+    rows = [(1, s, 0.01 / s) for s in (0.25, 0.5, 1.0)]
+    services = [Service(n, profile_of(rows), 0.3, 0.6, 1, 0.1, np.zeros(0)) for n in "AB"]
+    job = TrainingJob("T", profile_of(rows), 0.2, 0.9)
+    rules = REFERENCE_VERTICAL._replace(floor=1.0)
+    functions, _ = function_table(services, [job], [1, 1], SharingRules())
+    instances, gpus = absent_instances(functions, 3, 1), idle_gpus(1, 3)
+    gpus.parts[0, :, 0], gpus.count[0] = (0, 1, 2), 3
+    instances.numbers[:, STATUS], instances.numbers[2, USED] = READY, NEVER
+    instances.quota[:, 0] = (0.3, 0.3, 0.2)
+    found = []
+    for period, (end, state) in enumerate(zip(ends, states, strict=True), 1):
+        instances.numbers[:2, (USED, FRESH)] = (period, 0)
+        instances.values[:2, (LAST_S, LEAST_S)] = 0.01
+        for at, name in enumerate("AB"):
+            if end.upper() in (name, "X"):
+                instances.values[at, LAST_S] = 0.01 if end.isupper() else 0.013
+                count_calm(at, instances, rules)
+        if state == "E":  # B is slow
+            instances.values[1, LAST_S] = 0.02
+        if state == "R":  # B is idle, and the last to be looked at
+            instances.numbers[1, USED] = -1000
+        issue_tokens(0, period, functions, instances, gpus, rules)
+        found.append(instances.quota[2, 0])
+    assert found == pytest.approx(quotas)
 
 
 def test_a_function_that_fits_nowhere_is_named():

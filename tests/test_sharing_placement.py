@@ -1,16 +1,20 @@
 """Placement on shared GPUs: cases by hand, laws, and agreement with a slow twin."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_sharing_parts import TwinFunction, TwinInstance, TwinPlacement, TwinRules
+from support_sharing_reference import ReferenceTwin
 
+from gpuplan.analysis.user_tables.sharing_instances import KINDS
+from gpuplan.planner.sharing.placement_study import PlacementRequest, study_placement
 from gpuplan.simkit.sharing.fleet import INFERENCE, LLM, TRAINING
 from gpuplan.simkit.sharing.placement import Instances, place_instances
-from gpuplan.simkit.sharing.policies import PLACEMENT_POLICIES, PlacementSettings
+from gpuplan.simkit.sharing.policies import PLACEMENT_POLICIES, PlacementSettings, charges
 
 
 def place(rows, ends=(), *, policy="dilu", nodes=2, node_gpus=4, **changes):
@@ -165,3 +169,50 @@ def test_the_twin_agrees(drawn, affinity):
         twin.add(TwinInstance(one, at, 0.0, 0.0), parts)
         assert run.gpu_of[at, : len(parts)].tolist() == [gpu for gpu, _ in parts]
     assert run.active_gpus[-1] == sum(bool(on) for on in twin.on.values())
+
+
+@pytest.mark.parametrize(
+    ("policy", "seed"), [("exclusive", 5), ("infless-l", 5), ("infless-r", 5), ("dilu", 10)]
+)
+def test_the_ties_of_the_authors_program_hold_at_3200_instances(monkeypatch, policy, seed):
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1])
+    reproduce = pytest.importorskip("benchmarks.reproduce_dilu", reason="needs the repository")
+    instances = reproduce.many_instances(seed=seed)
+    events = []
+    for at, one in enumerate(instances):
+        request, limit = charges(policy, one.request, one.limit)
+        ask = (request, limit, one.memory_gb)
+        events.append((one.start_s, 1, at, one, ask))
+        if one.end_s is not None:
+            events.append((one.end_s, 0, at, one, ask))
+    twin, active = ReferenceTwin(policy), []
+    for _, starts, at, one, ask in sorted(events, key=lambda event: event[:3]):
+        if starts:
+            twin.start(at, KINDS.index(one.kind), one.gpus, ask)
+        else:
+            twin.end(at, ask)
+        active.append(len(twin.active))
+    request = PlacementRequest(instances, (policy,), 1000, 4, reproduce.REFERENCE)
+    (found,) = study_placement(request).asked
+    assert found.run.active_gpus.tolist() == active
+    for at in twin.parts:
+        gpus = [gpu for gpu, _ in twin.parts[at]]
+        assert sorted(found.run.gpu_of[at, : len(gpus)].tolist()) == sorted(gpus)
+
+
+def test_a_gang_takes_the_gpus_of_a_node_that_are_free_for_longest():
+    # All four GPUs of a node are taken and freed, GPU 3 first. A gang of two then takes 3 and 2.
+    rows = [(INFERENCE, 1, 0.9, 1.0, 1, at) for at in range(4)] + [(TRAINING, 2, 0.5, 0.5, 1, 4)]
+    ends = [(3, False), (2, False), (1, False), (0, False)]
+    events = [(at, True) for at in range(4)] + ends + [(4, True)]
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    columns[4] = columns[4].astype(float)
+    of, starts = (np.array(column) for column in zip(*events, strict=True))
+    gpus = [
+        place_instances(
+            Instances(*columns), of, starts, nodes=1, node_gpus=4, policy="infless-r",
+            settings=PlacementSettings(reference=reference),
+        ).gpu_of[4].tolist()
+        for reference in (True, False)
+    ]  # fmt: skip
+    assert gpus == [[3, 2], [0, 1]]

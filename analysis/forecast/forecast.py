@@ -27,6 +27,29 @@ AUTO = "auto"
 LEAST_H = 36
 
 
+def demand_bound(mean: FloatArray, excess: FloatArray, aggregate: str) -> FloatArray:
+    """Return an upper bound of the demand of several series together over some hours, GPUs.
+
+    Source: GFS, ASPLOS 2026, Eq. 9.
+
+    Args:
+        mean: forecast of each series, GPUs; shape (hours ahead, series, ...).
+        excess: by how much the bound of each exceeds its mean; same shape.
+        aggregate: ``pool`` takes series as independent, so that excesses add up in squares, and the
+            highest hour; ``sum`` adds up the bounds of all, each in its own highest hour.
+
+    Returns:
+        The bound; shape (...).
+    """
+    bound: FloatArray
+    if aggregate == "pool":
+        spread = np.sqrt((np.maximum(excess, 0.0) ** 2).sum(axis=1))
+        bound = (mean.sum(axis=1) + spread).max(axis=0)
+    else:
+        bound = np.maximum(0.0, mean + excess).max(axis=0).sum(axis=0)
+    return bound
+
+
 @dataclass(frozen=True, slots=True)
 class DemandForecast:
     """The next hours of every series, and how good such forecasts were.
@@ -52,11 +75,11 @@ class DemandForecast:
     def pool_bound(self, level: float, hours: int, members: list[int]) -> float:
         """Return a bound of what some series ask for together in the next hours, GPUs.
 
-        Series are taken as independent: what their bounds exceed their means by adds up in squares.
+        Series are taken as independent; see `demand_bound`.
         """
         mean = self.mean[:hours][:, members]
-        excess = np.maximum(self.bounds[LEVELS.index(level), :hours][:, members] - mean, 0.0)
-        return float((mean.sum(axis=1) + np.sqrt((excess**2).sum(axis=1))).max())
+        bounds = self.bounds[LEVELS.index(level), :hours][:, members]
+        return float(demand_bound(mean, bounds - mean, "pool"))
 
 
 def least_hours(steps: int) -> int:

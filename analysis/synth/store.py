@@ -93,7 +93,7 @@ def _check(model: WorkloadModel) -> None:
     if not model.holdings or any(
         holding.priority not in (None, *PRIORITIES) for holding in model.holdings
     ):
-        raise ValueError(f"a holding has not the priority {' or '.join(PRIORITIES)}")
+        raise ValueError(f"holdings: priority must be {' or '.join(PRIORITIES)}")
     rows = (*model.states.gpu, *model.states.cpu, model.states.untimed)
     if {len(model.states.gpu), len(model.states.cpu)} != {len(model.states.edges_s) + 1}:
         raise ValueError("the states of jobs do not fit their durations")

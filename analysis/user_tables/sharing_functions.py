@@ -48,7 +48,8 @@ class SharedFunction:
         slo_s: latency that a request should keep; of a service.
         memory_gb: memory of an instance or worker.
         work: iterations per request, for an LLM tokens.
-        capacity_rps: requests per second an instance counts for; None for what it serves.
+        capacity_rps: requests per second that one instance is registered to serve; None for
+            its throughput at its request.
         cold_start_s: None for the option of the command.
         load: requests of the service, as for ``--load``; None for the option.
         workers, start_s, work_s: of a training job; it never ends where ``work_s`` is None.
@@ -142,8 +143,8 @@ def functions_text(functions: Iterable[SharedFunction], folder: Path, note: str)
     lines = [f"# {note}"]
     for one in functions:
         profile = os.path.relpath(one.profile.resolve(), folder.resolve())
-        lines += ["", "[[functions]]", f"name = {json.dumps(one.name)}", f'kind = "{one.kind}"']
-        lines += [f"profile = {json.dumps(profile)}"]
+        lines += ["", "[[functions]]", f"name = {_quoted(one.name)}", f'kind = "{one.kind}"']
+        lines += [f"profile = {_quoted(profile)}"]
         lines += [f"request = {one.request:g}", f"limit = {one.limit:g}"]
         if one.kind == TRAINING:
             lines += [f"workers = {one.workers}", f"start_s = {one.start_s:g}"]
@@ -154,3 +155,8 @@ def functions_text(functions: Iterable[SharedFunction], folder: Path, note: str)
         if one.work != 1:
             lines.append(f"work = {one.work:g}")
     return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Return a text as TOML has it: as in JSON, but no surrogates and no bare DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

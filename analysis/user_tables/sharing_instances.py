@@ -156,7 +156,17 @@ def _time(path: Path, row: int, value: Any) -> datetime:
 
 
 def _from_csv(path: Path, text: str, names: Mapping[str, str]) -> Iterable[SharedInstance]:
-    rows = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    rows = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
+    try:
+        yield from _from_rows(path, rows, names)
+    except csv.Error as error:
+        wrong, row = f"is not CSV ({error})", rows.reader.line_num
+        raise InputError(path, wrong, row=row, hint=f"columns are {CSV_HINT}") from None
+
+
+def _from_rows(
+    path: Path, rows: csv.DictReader[str], names: Mapping[str, str]
+) -> Iterable[SharedInstance]:
     wanted = (*(names.get(name, name) for name in NEEDED), *names.values())
     missing = [name for name in dict.fromkeys(wanted) if name not in (rows.fieldnames or ())]
     if missing:

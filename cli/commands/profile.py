@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.planner.sharing.profile_results import ProfileResults
+    from gpuplan.planner.sharing.profile_search import LoadChoice
     from gpuplan.planner.sharing.profiling import ProfiledModel
     from gpuplan.planner.studies.profile import ProfileStudy
 
@@ -55,9 +56,19 @@ def profile(
         str | None,
         COMMON,
         typer.Option(
-            help="Latency that a request should keep, for example 100ms. A batch may take half of "
-            "it. Needed unless every table is of training.",
+            help="Latency target of a request, for example 100ms. A batch may take half of it. "
+            "Required without --training.",
             metavar="TIME",
+            show_default=False,
+        ),
+    ] = None,
+    load: Annotated[
+        float | None,
+        COMMON,
+        typer.Option(
+            help="Requests per second that the service receives: choose the batch and share that "
+            "serve it on the least of a GPU. Default: the most throughput per share.",
+            metavar="RPS",
             show_default=False,
         ),
     ] = None,
@@ -66,14 +77,15 @@ def profile(
         COMMON,
         typer.Option(
             "--training",
-            help="The tables are of training: find the shares at which it keeps 80% (request) and "
-            "all (limit) of its speed.",
+            help="The tables measure training: find the shares that keep 80% (request) and 100% "
+            "(limit) of its speed.",
         ),
     ] = False,
     te_drop: Annotated[
         float,
         typer.Option(
-            help="Throughput per percent of the SMs that a step of the search may lose.", min=0.0
+            help="Largest drop in throughput per percent of the SMs that a step may cause.",
+            min=0.0,
         ),
     ] = 0.2,
     columns: Annotated[
@@ -127,7 +139,7 @@ def profile(
             raise UsageError(f"--map {text!r}: expected OURS=THEIRS, OURS of {', '.join(COLUMNS)}")
         names[ours] = theirs
     slo_s = None if slo is None else parse_latency(slo, "--slo")
-    request = ProfileRequest(tuple(tables), slo_s, training, te_drop, names)
+    request = ProfileRequest(tuple(tables), slo_s, training, te_drop, names, load)
     study = run(request)
     files = [(path, _writer(study.models, path.parent, _note(slo))) for path in functions]
     report = Report(
@@ -156,7 +168,7 @@ def _writer(profiled: Sequence[ProfiledModel], folder: Path, note: str) -> Calla
 
 
 def _note(slo: str | None) -> str:
-    what = "training" if slo is None else f"an SLO of {slo}"
+    what = "training" if slo is None else f"an SLO of {slo.strip()}"
     return f"Functions that share GPUs, profiled for {what}. Add memory_gb, work and load by hand."
 
 
@@ -171,10 +183,15 @@ def _headline(profiled: Sequence[ProfiledModel]) -> str:
     one = profiled[0]
     function = one.function
     if len(profiled) > 1:
-        shares = [model.function.request for model in profiled]
+        shares = [
+            model.function.request if model.for_load is None else model.for_load.gpus
+            for model in profiled
+        ]
         low, high = (f"{100 * share:g}%" for share in (min(shares), max(shares)))
         between = low if low == high else f"{low} to {high}"
         return f"{len(profiled)} models need {between} of a GPU each."
+    if one.for_load is not None:
+        return _for_load(function.name, one.for_load)
     if one.service is None:
         return (
             f"{function.name} trains at 80% of its speed on {100 * function.request:g}% of a GPU, "
@@ -188,12 +205,27 @@ def _headline(profiled: Sequence[ProfiledModel]) -> str:
     )
 
 
+def _for_load(name: str, found: LoadChoice) -> str:
+    from gpuplan.cli.tables.sharing_tables import show_latency
+
+    share = f"{100 * found.request:g}% of a GPU"
+    needs = share if found.instances == 1 else f"{found.instances:,} instances, each with {share},"
+    return (
+        f"{name} needs {needs} at batch {found.batch} for {found.load_rps:g} requests/s: "
+        f"{found.throughput:,.1f} requests/s per instance, {show_latency(found.latency_s)} a batch."
+    )
+
+
 def _percent(share: Any) -> str:
     return f"{100 * share:g}%"
 
 
+def _served(found: dict[str, Any]) -> str:
+    return f"{found['instances']:,} x {_percent(found['request'])}, batch {found['batch']}"
+
+
 def _table(results: ProfileResults) -> Table:
-    columns = (
+    columns: tuple[Column, ...] = (
         Column("name", "model"),
         Column("batch", "batch", str),
         Column("request", "request", _percent),
@@ -204,5 +236,7 @@ def _table(results: ProfileResults) -> Table:
         Column("moves", "", None),
     )
     rows = plain(results.functions)
+    if any(row["for_load"] for row in rows):
+        columns += (Column("for_load", f"for {rows[0]['for_load']['load_rps']:g}/s", _served),)
     cells = [[row[column.key] for column in columns] for row in rows]
     return Table("Batch size and share of the GPU", columns, cells)

@@ -94,7 +94,7 @@ def share(
         list[str] | None,
         typer.Option(
             "--set",
-            help="key=value: omega (1), most that requests on a GPU add up to; alpha (0.6) and "
+            help="key=value: omega (1), maximum sum of the requests on a GPU; alpha (0.6) and "
             "beta (0.4), weights of free SMs and memory; memory_gb (40) of a GPU; split and "
             "affinity (yes); tie_break (id, or reference as in the authors' simulation). "
             "May be repeated.",
@@ -116,8 +116,8 @@ def share(
         str | None,
         COMMON,
         typer.Option(
-            help="Most that the limits on a GPU add up to: 1.5, or several as 1,1.5,2 or "
-            "1:2.5:0.1. Default: 1.5.",
+            help="Maximum sum of the limits on a GPU: 1.5, or several as 1,1.5,2 or 1:2.5:0.1. "
+            "Default: 1.5.",
             show_default=False,
         ),
     ] = None,
@@ -125,7 +125,7 @@ def share(
         float | None,
         COMMON,
         typer.Option(
-            help="Dollars per GPU-hour, to say what the saved GPUs are worth a month.",
+            help="Dollars per GPU-hour; adds the savings per month.",
             min=0.0,
             rich_help_panel=PLACEMENT_PANEL,
             show_default=False,
@@ -155,14 +155,14 @@ def share(
     multiplier: Annotated[
         float,
         typer.Option(
-            help="Multiply requests per second by this.", min=1e-6, rich_help_panel=COSCALING_PANEL
+            help="Factor on requests per second.", min=1e-6, rich_help_panel=COSCALING_PANEL
         ),
     ] = 1.0,
     capacity: Annotated[
         float | None,
         typer.Option(
-            help="Requests per second that an instance counts for. Default: what it serves at its "
-            "request.",
+            help="Requests per second that one instance is registered to serve. Default: its "
+            "throughput at its request.",
             min=1e-6,
             rich_help_panel=COSCALING_PANEL,
             show_default=False,
@@ -172,8 +172,8 @@ def share(
         list[str] | None,
         COMMON,
         typer.Option(
-            help="Time until a new instance is ready; may be repeated, the first is that of the "
-            "main result. Default: 10s and 30s.",
+            help="Time until a new instance is ready; may be repeated. The main result has the "
+            "first. Default: 10s and 30s.",
             metavar="TIME",
             rich_help_panel=COSCALING_PANEL,
             show_default=False,
@@ -192,7 +192,7 @@ def share(
         bool,
         typer.Option(
             "--no-frontier",
-            help="Do not vary gamma and the registered capacity.",
+            help="Skip the frontier over gamma and registered capacity.",
             rich_help_panel=COSCALING_PANEL,
         ),
     ] = False,

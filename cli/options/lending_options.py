@@ -49,13 +49,14 @@ class LendingChoice:
             return list(given or [])
         from gpuplan.analysis.errors import UsageError
         from gpuplan.planner.policies.spot.settings import lends
-        from gpuplan.planner.registry import find_policy
+        from gpuplan.planner.registry import BESIDE_LENDING, find_policy
 
         named = [find_policy(text.partition(":")[0].strip()) for text in policies]
         if not any(lends(one.settings) for one in named):
             option = "--spot" if self.spot_price is None else "--spot-price"
             who = f"{policies[0]} lends" if len(policies) == 1 else f"{', '.join(policies)} lend"
-            raise UsageError(f"{option}: {who} no GPUs\n  next: --policy gfs")
+            instead = next((BESIDE_LENDING.get(one.name) for one in named), None) or "gfs"
+            raise UsageError(f"{option}: {who} no GPUs\n  next: --policy {instead}")
         if self.spot_price is None:
             return list(given or [])
         return [*(given or []), f"spot_usd_per_gpu_h={self.spot_price!r}"]

@@ -24,29 +24,40 @@ def with_lending(report: Report, rows: Sequence[Row]) -> Report:
     own = [row for row in rows if "spot" in row]
     if not own:
         return report
-    answer = _answer(own)
+    no_spot = report.results.get("no_spot")
+    answer = _answer(own, no_spot, _queue(report.parameters))
     tables = (answer, _classes(own), _quota(own), _demand(own))
     notes = tuple(
         note for note in report.notes if not note.startswith("A100")
     )  # prices of rented GPUs say nothing of lending
     return replace(
         report,
-        headline=_headline(own),
+        headline=_headline(own, no_spot),
         tables=(*tables, *report.tables),
         answer=(answer,),
         notes=notes,
     )
 
 
-def _headline(rows: Sequence[Row]) -> str:
-    return " ".join(text for text in (_load(rows[0]), _earning(rows), _waiting(rows)) if text)
+def _headline(rows: Sequence[Row], no_spot: Row | None) -> str:
+    texts = (_load(rows[0]), _earning(rows), _waiting(rows, no_spot))
+    return " ".join(text for text in texts if text)
+
+
+def _queue(parameters: Row) -> str:
+    """Return how all policies queue; empty where they differ."""
+    policies = parameters.get("policies", [parameters])
+    kinds = {one["settings"].get("blocking") for one in policies} - {None}
+    if kinds == {False}:
+        return "; jobs pass one that does not fit"
+    return "; a job that does not fit holds up those behind it" if kinds == {True} else ""
 
 
 def _load(row: Row) -> str:
     parts = [
         f"{'' if one['pool'] == 'all' else one['pool'] + ': '}jobs request "
-        f"{one['hp_share'] + one['spot_share']:.0%} of {one['gpus']:,} GPUs "
-        f"({one['hp_share']:.0%} high priority)"
+        f"{one['hp_demand_over_capacity'] + one['spot_demand_over_capacity']:.0%} of "
+        f"{one['gpus']:,} GPUs ({one['hp_demand_over_capacity']:.0%} high priority)"
         for one in row["demand"]
     ]
     text = "; ".join(parts)
@@ -88,18 +99,20 @@ def _kept(row: Row) -> str:
     )
 
 
-def _waiting(rows: Sequence[Row]) -> str:
+def _waiting(rows: Sequence[Row], no_spot: Row | None) -> str:
     some = [row for row in rows if row["hp"]["mean_jqt_s"] is not None]
     if not some:
         return ""
     least = min(some, key=lambda row: float(row["hp"]["mean_jqt_s"]))
     most = max(some, key=lambda row: float(row["hp"]["mean_jqt_s"]))
     low, high = (show_duration(round(one["hp"]["mean_jqt_s"], 1)) for one in (least, most))
+    wait = None if no_spot is None else no_spot["hp"]["mean_jqt_s"]
+    alone = "" if wait is None else f", and {show_duration(round(wait, 1))} with no spot jobs"
     if low == high:
-        return f"High-priority jobs wait {low} on average."
+        return f"High-priority jobs wait {low} on average{alone}."
     return (
         f"High-priority jobs wait {low} on average under {least['label']} and {high} under "
-        f"{most['label']}."
+        f"{most['label']}{alone}."
     )
 
 
@@ -122,7 +135,7 @@ LABEL = (
 )
 
 
-def _answer(rows: Sequence[Row]) -> Table:
+def _answer(rows: Sequence[Row], no_spot: Row | None, queue: str) -> Table:
     columns = [
         LABEL,
         _of("hp", "mean_jqt_s", "HP wait", show_duration),
@@ -135,7 +148,12 @@ def _answer(rows: Sequence[Row]) -> Table:
         _plain("allocation_rate", "in use", show_share),
         _plain("benefit_usd_per_month", "$/month", show_usd),
     ]
-    return _table("High-priority (HP) and spot jobs, and what spot earns", columns, rows)
+    if no_spot is not None:
+        missing = dict.fromkeys(("eviction_rate", "guarantee_success_share", "wasted_gpu_h"))
+        spot = {"mean_jqt_s": None, "mean_jct_s": None}
+        own = {**missing, **no_spot, "label": "no spot", "spot": spot, "benefit_usd_per_month": 0.0}
+        rows = [*rows, own]
+    return _table(f"High-priority (HP) and spot jobs, and what spot earns{queue}", columns, rows)
 
 
 def _classes(rows: Sequence[Row]) -> Table:
@@ -170,11 +188,11 @@ def _demand(rows: Sequence[Row]) -> Table:
     columns = (
         Column("pool", "pool"),
         Column("gpus", "GPUs", show_count),
-        Column("hp_share", "HP requests", show_share),
-        Column("spot_share", "spot requests", show_share),
+        Column("hp_demand_over_capacity", "HP requests", show_share),
+        Column("spot_demand_over_capacity", "spot requests", show_share),
     )
     cells = [
         [one[column.key] for column in columns]
         for one in {one["pool"]: one for row in rows for one in row["demand"]}.values()
     ]
-    return Table("Requested share of the GPUs", columns, cells)
+    return Table("Requested GPUs over those there are", columns, cells)

@@ -41,7 +41,7 @@ def placement_tables(study: PlacementStudy) -> tuple[Table, ...]:
     columns = [
         Column("policy", "policy"),
         Column("gamma", "gamma", lambda value: f"{value:g}"),
-        Column("max_gpus", "most GPUs", _gpus),
+        Column("max_gpus", "peak GPUs", _gpus),
         Column("mean_gpus", "mean GPUs", show_number),
         Column("saved_vs_exclusive_share", "saved", show_rate),
         Column("sm_fragmentation", "SMs not requested", show_share),
@@ -78,7 +78,7 @@ def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
         "Policies",
         [
             Column("policy", "policy"),
-            Column("max_gpus", "most GPUs", _gpus),
+            Column("max_gpus", "peak GPUs", _gpus),
             Column("mean_gpus", "mean GPUs", show_number),
             Column("worst_violation_rate", "worst service over SLO", show_rate),
             Column("cold_starts", "cold starts", _gpus),
@@ -116,7 +116,7 @@ def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
             Column("policy", "policy"),
             Column("gamma", "gamma", lambda value: f"{value:g}"),
             Column("capacity_factor", "registered capacity", show_ratio),
-            Column("max_gpus", "most GPUs", _gpus),
+            Column("max_gpus", "peak GPUs", _gpus),
             Column("worst_violation_rate", "worst service over SLO", show_rate),
             Column("note", "note"),
         ]
@@ -140,7 +140,7 @@ def _verdicts(study: CoscalingStudy) -> Table:
         key = f"at_{row[0].cold_start_s:g}_s"
         header = f"cold start {row[0].cold_start_s:g} s: GPUs, worst over SLO"
         columns.append(Column(key, header, lambda pair: f"{pair[0]:,}, {show_rate(pair[1])}"))
-    return _table("The verdict by cold start", columns, rows)
+    return _table("Results by cold start", columns, rows)
 
 
 def coscaling_headline(study: CoscalingStudy) -> str:

@@ -20,7 +20,7 @@ from gpuplan.planner.policies.allpass_settings import default_settings, idle_of_
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.cluster_settings import OWNED, RENTED, SHARED, priced_values
 from gpuplan.planner.policies.policy import Baseline, Policy
-from gpuplan.planner.runs.cluster_setting import SIZES, pool_of
+from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, pool_of
 from gpuplan.planner.runs.panels import usage_lines
 from gpuplan.planner.runs.settings import (
     FEWER_JOBS,
@@ -261,7 +261,7 @@ def _scaled(
     standing = policy.baseline is not None and policy.baseline.is_standing
     notes: tuple[str, ...] = ()
     if standing and gpus is None:
-        gpus = -(-_peak_gpus(jobs) // each) * each
+        gpus = -(-enough_for(jobs.workload) // each) * each
         notes = (
             f"the cluster has {counted(gpus, 'GPU')}, as many as the jobs use at once if none "
             "waits on its recorded GPUs; set cluster for another size",
@@ -278,13 +278,6 @@ def _scaled(
     least = max(int(np.ceil(c.widths.min())) for c in scaled.workload.classes)
     scaled.check_fits(least)
     return scaled, notes
-
-
-def _peak_gpus(jobs: TraceJobs) -> int:
-    from gpuplan.simkit.cluster.parameters import Cluster
-    from gpuplan.simkit.cluster.simulator import enough_gpus
-
-    return enough_gpus(jobs.workload, Cluster(order="arrival", gpus=1))
 
 
 def _workload(jobs: TraceJobs, model: SpeedupModel, options: Any) -> ClassWorkload:

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
+from gpuplan.simkit.workload import MOST_GPUS, Workload
 
 SIZES = ("cluster", "gpus")
 """Settings that say how large a cluster is; a policy takes one of them."""
@@ -47,3 +48,27 @@ def pool_of(settings: Mapping[str, Any], policy: str) -> GpuPool | None:
         return None if shape is None else shape.pool
     except ValueError as error:
         raise SettingError(["cluster"], f"{policy} is for one GPU type: {error}") from error
+
+
+def enough_for(workload: Workload, each: int | None = None, least: int = 0) -> int:
+    """Return the fewest GPUs on which no job waits, and at least so many.
+
+    Args:
+        workload: the jobs.
+        each: GPUs of a node; None for a cluster without nodes.
+        least: GPUs that are needed in any case.
+
+    Raises:
+        SettingError: a cluster cannot have so many.
+    """
+    from gpuplan.simkit.cluster.parameters import Cluster
+    from gpuplan.simkit.cluster.simulator import enough_gpus
+
+    try:
+        size = Cluster(order="arrival", gpus=each or 1, gpus_per_node=each)
+        gpus = max(enough_gpus(workload, size), least)
+        if gpus > MOST_GPUS:
+            raise ValueError(f"the widest job needs {gpus:,} GPUs; there are at most {MOST_GPUS:,}")
+    except ValueError as error:
+        raise SettingError(["cluster"], f"none is set, and {error}", "give its size") from error
+    return gpus

@@ -67,13 +67,14 @@ class PoolDemand:
     Attributes:
         pool: the GPU type; ``all`` without types.
         gpus: GPUs of the pool.
-        hp_share, spot_share: GPU time of each kind of jobs over that of the pool.
+        hp_demand_over_capacity, spot_demand_over_capacity: GPU time that each kind of jobs
+            requests over that of the pool; above 1 where it is more.
     """
 
     pool: str
     gpus: int
-    hp_share: float
-    spot_share: float
+    hp_demand_over_capacity: float
+    spot_demand_over_capacity: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,10 @@ from gpuplan.simkit.arrays import FloatArray
 SYNTHETIC_S = 600  # length of a load without a file where nothing else says
 MOST_REQUESTS = 50_000_000
 MOST_RATE = 1e6
-"""Requests per second of a process; also its largest other number."""
+"""Requests per second of a process; also its largest factor and period."""
+LEAST_RATE = 1e-9
+LEAST_CV, MOST_CV = 1e-3, 100.0
+RATES = f"of {LEAST_RATE:g} to below {MOST_RATE:,.0f} requests per second"
 BURST_S, CALM_S = 10, 50  # seconds of a burst, and of the calm after it
 PROCESSES = {
     "poisson": ("poisson:RATE", 1),
@@ -45,8 +48,8 @@ class RequestProcess:
 
     Attributes:
         name: one of `PROCESSES`.
-        rate: mean requests per second, of ``bursty`` that outside bursts; > 0.
-        shape: coefficient of variation, factor or period; > 0.
+        rate: mean requests per second, of ``bursty`` that outside bursts.
+        shape: coefficient of variation, factor or period.
     """
 
     name: str
@@ -56,8 +59,16 @@ class RequestProcess:
     def __post_init__(self) -> None:
         if self.name not in PROCESSES:
             raise ValueError(f"expected one of {', '.join(PROCESSES)}, got {self.name!r}")
-        if not (0 < self.rate < MOST_RATE and 0 < self.shape < MOST_RATE):
-            raise ValueError(f"expected numbers above 0, got {self.rate:g} and {self.shape:g}")
+        if not LEAST_RATE <= self.rate < MOST_RATE:
+            raise ValueError(f"expected a rate {RATES}, got {self.rate:g}")
+        low, high = (LEAST_CV, MOST_CV) if self.has_cv else (LEAST_RATE, MOST_RATE)
+        if not low <= self.shape <= high:
+            raise ValueError(f"expected {low:g} to {high:,.0f} after the rate, got {self.shape:g}")
+
+    @property
+    def has_cv(self) -> bool:
+        """Whether ``shape`` is a coefficient of variation."""
+        return self.name.startswith("gamma")
 
     def arrivals(self, seconds: int, rng: np.random.Generator) -> FloatArray:
         """Return arrivals within a number of seconds, ascending.
@@ -85,6 +96,8 @@ class RequestProcess:
         else:
             rates = self.rate * (1 + np.sin(2 * np.pi * at / self.shape))
         counts = rng.poisson(rates)
+        if counts.sum() > MOST_REQUESTS:
+            raise ValueError(f"{counts.sum():,} requests; expected at most {MOST_REQUESTS:,}")
         return np.sort(np.repeat(at, counts) + rng.random(int(counts.sum())))
 
 
@@ -93,9 +106,10 @@ def even_arrivals(rates: FloatArray, multiplier: float = 1.0) -> FloatArray:
 
     Raises `ValueError` for more than 50 million requests.
     """
-    counts = (rates * multiplier).astype(np.int64)
-    if counts.sum() > MOST_REQUESTS:
-        raise ValueError(f"{counts.sum():,} requests; expected at most {MOST_REQUESTS:,}")
+    whole = np.floor(rates * multiplier)
+    if not whole.sum() <= MOST_REQUESTS:
+        raise ValueError(f"{whole.sum():,.0f} requests; expected at most {MOST_REQUESTS:,}")
+    counts = whole.astype(np.int64)
     second = np.repeat(np.arange(counts.size), counts)
     first = np.repeat(np.cumsum(counts) - counts, counts)
     inside = np.arange(second.size) - first
@@ -163,13 +177,14 @@ class Loads:
         form, count = PROCESSES[name]
         try:
             values = [float(number) for number in numbers]
-            if len(values) != count:
-                raise ValueError
-            return RequestProcess(name, *values)
         except ValueError:
-            raise UsageError(
-                f"--load {spec}: expected {form}, numbers above 0 and below {MOST_RATE:,.0f}"
-            ) from None
+            values = []
+        if len(values) != count:
+            raise UsageError(f"--load {spec}: expected {form}, as in {name}:20{':2' * (count - 1)}")
+        try:
+            return RequestProcess(name, *values)
+        except ValueError as error:
+            raise UsageError(f"--load {spec}: {error}") from None
 
     def length_s(self, spec: str) -> float | None:
         """Return the length of a file in seconds; None for a process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuplan.planner.sharing.profile_search import Trial
+from gpuplan.planner.sharing.profile_search import LoadChoice, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class ProfiledFunction:
         stopped: why the search ended.
         share_reaction: best rate over worst across shares, at the largest batch.
         suspicious: whether the share was perhaps not applied.
+        for_load: the least of a GPU that serves ``--load``; null without it.
         path: the evaluations of a service in their order.
         training_path: those of training.
     """
@@ -74,6 +75,7 @@ class ProfiledFunction:
     stopped: str | None
     share_reaction: float
     suspicious: bool
+    for_load: LoadChoice | None
     path: tuple[Trial, ...]
     training_path: tuple[TrainingTrial, ...]
 

@@ -77,6 +77,37 @@ class ServiceChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadChoice:
+    """The least of GPUs that serves a load.
+
+    Attributes:
+        load_rps: requests per second to serve.
+        instances: instances that serve it together.
+        batch: batch size.
+        request: share of a GPU that each instance needs, of 1.
+        latency_s: time of such a batch.
+        throughput: requests per second that an instance serves.
+    """
+
+    load_rps: float
+    instances: int
+    batch: int
+    request: float
+    latency_s: float
+    throughput: float
+
+    @property
+    def gpus(self) -> float:
+        """GPUs that all instances need."""
+        return self.instances * self.request
+
+    @property
+    def limit(self) -> float:
+        """The share that an instance may get, of 1: twice the request."""
+        return min(1.0, 2 * self.request)
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingChoice:
     """The share of a training job found by bisection.
 
@@ -157,6 +188,28 @@ def traverse(table: ProfileTable, bound_s: float) -> Trial:
     column = int(np.flatnonzero((te == best).any(axis=0))[0])
     row = int(np.flatnonzero(te[:, column] == best)[0])
     return Trial(int(table.batch[row]), float(table.sm_percent[column]), True, float(best))
+
+
+def cheapest(table: ProfileTable, slo_s: float, load_rps: float) -> LoadChoice:
+    """Return the batch and share that serve a load on the least of GPUs; ties: fewer instances.
+
+    A batch takes at most half of the SLO, and all instances together serve the load; after the
+    instances, ties go to the smaller batch. Raises `InfeasibleError` where no share meets the SLO.
+    """
+    points = [
+        LoadChoice(
+            load_rps=load_rps,
+            instances=math.ceil(load_rps / table.throughput[row, column]),
+            batch=int(table.batch[row]),
+            request=float(table.sm_percent[column]) / 100,
+            latency_s=float(table.latency_s[row, column]),
+            throughput=float(table.throughput[row, column]),
+        )
+        for row, column in np.argwhere(table.latency_s <= slo_s / 2)
+    ]
+    if not points:
+        raise _no_share(table, slo_s)
+    return min(points, key=lambda one: (round(one.gpus, 9), one.instances, one.batch))
 
 
 def search_training(table: ProfileTable, share: float) -> TrainingChoice:

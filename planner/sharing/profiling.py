@@ -18,8 +18,10 @@ from gpuplan.planner.sharing.profile_search import (
     LIMIT_SHARE,
     REQUEST_SHARE,
     TE_DROP,
+    LoadChoice,
     ServiceChoice,
     TrainingChoice,
+    cheapest,
     reaction,
     search_service,
     search_training,
@@ -35,12 +37,14 @@ class ProfiledModel:
         service: the search of a service; None for training.
         training: the searches of request and limit; None for a service.
         share_reaction: best rate over worst across shares, at the largest batch.
+        for_load: what serves a given load; None without one.
     """
 
     function: SharedFunction
     service: ServiceChoice | None
     training: tuple[TrainingChoice, TrainingChoice] | None
     share_reaction: float
+    for_load: LoadChoice | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -62,9 +66,9 @@ class ProfiledModel:
         return ProfiledFunction(
             name=one.name,
             kind=one.kind,
-            batch=one.batch,
-            request=one.request,
-            limit=one.limit,
+            batch=one.batch if found is None else found.batch,
+            request=one.request if found is None else found.request,
+            limit=one.limit if found is None else found.limit,
             slo_s=None if found is None else one.slo_s,
             latency_s=None if found is None else found.latency_s,
             throughput=None if found is None else found.throughput,
@@ -76,6 +80,7 @@ class ProfiledModel:
             stopped=None if found is None else found.stopped,
             share_reaction=self.share_reaction,
             suspicious=bool(self.warnings),
+            for_load=self.for_load,
             path=trials,
             training_path=tuple(
                 TrainingTrial(percent, rate) for choice in choices for percent, rate in choice.path
@@ -84,9 +89,15 @@ class ProfiledModel:
 
 
 def profile_models(
-    tables: Sequence[ProfileTable], slo_s: float | None, *, te_drop: float = TE_DROP
+    tables: Sequence[ProfileTable],
+    slo_s: float | None,
+    *,
+    te_drop: float = TE_DROP,
+    load_rps: float | None = None,
 ) -> list[ProfiledModel]:
     """Search every table: of services, or of training where there is no SLO.
+
+    With a load, the function of a service is the cheapest that serves it.
 
     Raises:
         InfeasibleError: no share of a table meets the SLO.
@@ -96,10 +107,12 @@ def profile_models(
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"{twice}: two tables have this name; rename one of the files")
-    return [_profiled(table, slo_s, te_drop) for table in tables]
+    return [_profiled(table, slo_s, te_drop, load_rps) for table in tables]
 
 
-def _profiled(table: ProfileTable, slo_s: float | None, te_drop: float) -> ProfiledModel:
+def _profiled(
+    table: ProfileTable, slo_s: float | None, te_drop: float, load_rps: float | None
+) -> ProfiledModel:
     if slo_s is None:
         request = search_training(table, REQUEST_SHARE)
         limit = search_training(table, LIMIT_SHARE)
@@ -113,13 +126,15 @@ def _profiled(table: ProfileTable, slo_s: float | None, te_drop: float) -> Profi
         )
         return ProfiledModel(function, None, (request, limit), reaction(table))
     found = search_service(table, slo_s, te_drop=te_drop)
+    for_load = None if load_rps is None else cheapest(table, slo_s, load_rps)
+    chosen = for_load or found
     function = SharedFunction(
         name=table.name,
         kind=INFERENCE,
         profile=table.path,
-        request=found.request,
-        limit=found.limit,
-        batch=found.batch,
+        request=chosen.request,
+        limit=chosen.limit,
+        batch=chosen.batch,
         slo_s=slo_s,
     )
-    return ProfiledModel(function, found, None, reaction(table))
+    return ProfiledModel(function, found, None, reaction(table), for_load)

@@ -13,7 +13,7 @@ from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
-from gpuplan.planner.studies.lending import placeable
+from gpuplan.planner.studies.lending import no_spot, placeable, queue_notes
 from gpuplan.planner.studies.policy_prices import (
     PricedPolicies,
     backlog_note,
@@ -27,7 +27,7 @@ from gpuplan.planner.studies.replay import (
     price_choice,
 )
 from gpuplan.planner.studies.replay_parameters import ComparedParameters, CompareParameters
-from gpuplan.planner.studies.replay_results import CompareResults
+from gpuplan.planner.studies.replay_results import CompareResults, NoSpotResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,7 @@ class CompareStudy:
             *self.replayed.notes,
             *self.replayed.deadline_notes(self.request.policies),
             *backlog_note([(one.label, one.results) for one in outcomes]),
+            *queue_notes(outcomes),
             *own,
         )
 
@@ -166,10 +167,13 @@ def compare(
         engine=request.engine,
         progress=progress,
     )
-    return CompareStudy(request, read, found, priced, _results(found, priced.today))
+    without = no_spot(read, priced.policies)
+    return CompareStudy(request, read, found, priced, _results(found, priced.today, without))
 
 
-def _results(found: PolicyComparison, today: Today | None) -> CompareResults:
+def _results(
+    found: PolicyComparison, today: Today | None, without: NoSpotResults | None
+) -> CompareResults:
     return CompareResults(
         today=None if today is None else today.results(),
         jobs=found.outcomes[0].results.jobs,
@@ -178,5 +182,6 @@ def _results(found: PolicyComparison, today: Today | None) -> CompareResults:
         cheapest=found.cheapest[0].label,
         fastest=found.fastest[0].label,
         ties=found.ties,
+        no_spot=without,
         policies=found.rows(),
     )

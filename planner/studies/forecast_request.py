@@ -77,7 +77,8 @@ class ForecastRequest:
             raise UsageError("--cluster: expected a number of GPUs, such as 64x8")
         if self.holidays is not None and self.model not in (AUTO, ORGLINEAR):
             raise UsageError(
-                f"--holidays: {self.model} knows no holidays\n  next: --model {ORGLINEAR}, or auto"
+                f"--holidays: {self.model} does not use holidays\n"
+                f"  next: --model {ORGLINEAR}, or auto"
             )
 
     @property

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.words import counted, listed
-from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.compare import PolicyOutcome, PolicySpec
 from gpuplan.planner.policies.spot.settings import lends
+from gpuplan.planner.registry import BESIDE_LENDING
+from gpuplan.planner.runs.policy_results import TenantResults
 from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
 from gpuplan.planner.studies.replay import ReplayInputs
+from gpuplan.planner.studies.replay_results import NoSpotResults
 from gpuplan.simkit.arrays import BoolArray
 
 LOG = logging.getLogger("gpuplan")
@@ -41,7 +45,7 @@ def placeable(read: ReplayInputs, policies: Sequence[PolicySpec]) -> ReplayInput
         with one.blamed(is_alone=len(policies) == 1):
             for load in loads_of(jobs, pools_of(jobs, one.settings)):
                 if load.text not in reported:
-                    more = ", more than there is" if load.share > 1 else ""
+                    more = ", more than there is" if load.demand_over_capacity > 1 else ""
                     LOG.log(logging.WARNING if more else logging.INFO, "%s%s", load.text, more)
                 reported.add(load.text)
             dropped[unplaceable_jobs(jobs, one.settings)] = True
@@ -60,6 +64,45 @@ def placeable(read: ReplayInputs, policies: Sequence[PolicySpec]) -> ReplayInput
     note = f"{counted(count, 'job')} left out that can never fit: {listed(names)}{more}"
     kept = _only(jobs, ~dropped)
     return replace(read, jobs=replace(kept, notes=(*kept.notes, note)))
+
+
+def no_spot(read: ReplayInputs, policies: Sequence[PolicySpec]) -> NoSpotResults | None:
+    """Return how high-priority jobs fare alone, under the first policy that lends.
+
+    None where none lends, or there are no jobs of one kind.
+    """
+    tenants = read.jobs.tenants
+    lending = next((one for one in policies if lends(one.effective())), None)
+    if lending is None or tenants is None or tenants.is_spot.all() or not tenants.is_spot.any():
+        return None
+    settings = dict(lending.settings)
+    if "forecast" in lending.effective():
+        settings["forecast"] = "exact"  # nobody is lent anything, so spare the models
+    alone = replace(lending, settings=settings)
+    results = alone.run(_only(read.jobs, ~tenants.is_spot), deepcopy(read.draws)).results
+    return NoSpotResults(lending.label, TenantResults(**results["hp"]), results["allocation_rate"])
+
+
+def queue_notes(outcomes: Sequence[PolicyOutcome]) -> tuple[str, ...]:
+    """Return what makes policies that lend other than they look: their queues, or their names."""
+    notes = []
+    blocking: dict[bool, list[str]] = {True: [], False: []}
+    for one in outcomes:
+        if lends(one.settings):
+            blocking[bool(one.settings["blocking"])].append(one.label)
+        typed = one.name.partition(":")[0]
+        if BESIDE_LENDING.get(typed) == one.policy:
+            notes.append(
+                f"{typed} is {one.policy} here, which knows priorities and evicts spot jobs; the "
+                "classic one treats all jobs alike and cannot be compared with policies that lend"
+            )
+    if blocking[True] and blocking[False]:
+        notes.append(
+            f"unequal queues: under {listed(blocking[True])} a job that does not fit holds up "
+            f"those behind it, under {listed(blocking[False])} they pass it; for equal terms, set "
+            "blocking=false for all"
+        )
+    return tuple(notes)
 
 
 def _only(jobs: TraceJobs, kept: BoolArray) -> TraceJobs:

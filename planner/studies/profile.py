@@ -14,6 +14,8 @@ from gpuplan.planner.sharing.profile_results import ProfileResults
 from gpuplan.planner.sharing.profile_search import TE_DROP
 from gpuplan.planner.sharing.profiling import ProfiledModel, profile_models
 
+MOST_RPS = 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class ProfileParameters:
@@ -23,12 +25,14 @@ class ProfileParameters:
         slo_s: latency that a request should keep; null for training.
         training: whether the tables are of training.
         te_drop: throughput per percent of the SMs that a step of the search may lose.
+        load_rps: requests per second to serve; null without any.
         map: our column -> the header that stands for it.
     """
 
     slo_s: float | None
     training: bool
     te_drop: float
+    load_rps: float | None
     map: dict[str, str]
 
 
@@ -42,6 +46,7 @@ class ProfileRequest:
         training: whether the tables are of training.
         te_drop: throughput per percent of the SMs that a step of the search may lose.
         names: our column -> the header that stands for it.
+        load_rps: requests per second to serve; None for the most efficient batch and share.
     """
 
     tables: tuple[Path, ...]
@@ -49,6 +54,7 @@ class ProfileRequest:
     training: bool = False
     te_drop: float = TE_DROP
     names: Mapping[str, str] = field(default_factory=dict)
+    load_rps: float | None = None
 
     @property
     def reads(self) -> tuple[Path, ...]:
@@ -72,9 +78,19 @@ class ProfileRequest:
                 else "--slo and --training: training has no latency; give one of the two"
             )
 
+        if self.load_rps is not None and (self.training or not 0 < self.load_rps < MOST_RPS):
+            raise UsageError(
+                "--load and --training: training serves no requests; give one of the two"
+                if self.training
+                else f"--load {self.load_rps:g}: expected requests per second, above 0 and below "
+                f"{MOST_RPS:,.0f}"
+            )
+
     def parameters(self) -> ProfileParameters:
         """Return what goes under ``parameters`` in the JSON output."""
-        return ProfileParameters(self.slo_s, self.training, self.te_drop, dict(self.names))
+        return ProfileParameters(
+            self.slo_s, self.training, self.te_drop, self.load_rps, dict(self.names)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +127,10 @@ def profile(request: ProfileRequest) -> ProfileStudy:
     """
     request.check()
     tables = tuple(read_profile(path, request.names) for path in request.tables)
-    models = tuple(profile_models(tables, request.slo_s, te_drop=request.te_drop))
+    found = profile_models(
+        tables, request.slo_s, te_drop=request.te_drop, load_rps=request.load_rps
+    )
+    models = tuple(found)
     return ProfileStudy(
         request,
         tables,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpuplan.analysis.characterize.today import TodayResults
 from gpuplan.planner.compare import ComparedPolicy, PolicyTies
-from gpuplan.planner.runs.policy_results import PolicyResults
+from gpuplan.planner.runs.policy_results import PolicyResults, TenantResults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,22 @@ class SimulateResults(PolicyResults, ReplayedPolicy):  # in JSON the policy come
 
 
 @dataclass(frozen=True, slots=True)
+class NoSpotResults:
+    """The same cluster with the high-priority jobs alone: what lending costs them.
+
+    Attributes:
+        label: row whose policy and cluster it has: the first that lends.
+        hp: how the jobs fare.
+        allocation_rate: share of the GPU time held from their first submission to the last; null
+            where all come at once.
+    """
+
+    label: str
+    hp: TenantResults
+    allocation_rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class CompareResults:
     """What several policies make of the same jobs.
 
@@ -41,6 +57,8 @@ class CompareResults:
         cheapest: label of the row of least cost; no winner where costs tie.
         fastest: label of the row of least mean JCT; no winner where times tie.
         ties: whether all rows tie.
+        no_spot: high-priority jobs without spot jobs; null where no policy lends, or jobs of one
+            kind are missing.
         policies: one row per policy, in the order given.
     """
 
@@ -51,4 +69,5 @@ class CompareResults:
     cheapest: str
     fastest: str
     ties: PolicyTies
+    no_spot: NoSpotResults | None
     policies: tuple[ComparedPolicy, ...]

@@ -45,6 +45,7 @@ from gpuplan.simkit.sharing.services import Profile, Service, TrainingJob
 
 PLACED = ("dilu", "exclusive", "infless-l", "infless-r", "fast-gs")
 UNDER_LOAD = (*PLACED, "infless", "mps-l", "mps-r")
+MOST_HORIZON_S = 366 * 86400
 NEITHER = (
     "share: give INSTANCES to place, or --functions with --load\n"
     "  next: gpuplan share instances.csv, or gpuplan share --functions functions.toml "
@@ -67,7 +68,8 @@ class ShareRequest:
         names: our column -> the header that stands for it, in a table of instances or a log.
         load: requests of the services, ``NAME=LOAD`` or one for all.
         multiplier: factor on requests per second.
-        capacity_rps: requests per second that an instance counts for; None as profiled.
+        capacity_rps: requests per second that one instance is registered to serve;
+            None as profiled.
         cold_starts_s: cold starts to compare; empty for `COLD_STARTS_S`.
         horizon_s: length of the run; None for that of the loads.
         frontier: whether to vary gamma and the registered capacity.
@@ -238,6 +240,10 @@ def _coscale(
     if horizon_s is None:
         lengths = [length for spec in specs if (length := loads.length_s(spec)) is not None]
         horizon_s = max(lengths, default=SYNTHETIC_S)
+    if horizon_s > MOST_HORIZON_S:
+        raise UsageError(
+            f"--horizon: a run of {horizon_s:,.0f} s is longer than {MOST_HORIZON_S:,} s (366 days)"
+        )
     profiles = _profiles(read)
     cold_s = tuple(dict.fromkeys(request.cold_starts_s)) or COLD_STARTS_S
     shared = SharingRequest(

@@ -26,7 +26,8 @@ class ShareParameters:
         map: our column -> the header that stands for it.
         loads: requests by service.
         multiplier: factor on requests per second.
-        capacity_rps: requests per second that an instance counts for; null as profiled.
+        capacity_rps: requests per second that one instance is registered to serve;
+            null as profiled.
         cold_starts_s: times until a new instance is ready.
         horizon_s: length of the run.
         seed: of requests that are sampled.

@@ -13,7 +13,7 @@ from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.indexed_heap import sections
 from gpuplan.simkit.run import Leases, Usage, one_lease
 from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
-from gpuplan.simkit.workload import Workload
+from gpuplan.simkit.workload import MOST_GPUS, Workload
 
 SORTED_AS_PUBLISHED = {
     "width": reference.NARROWEST,
@@ -111,16 +111,24 @@ def enough_gpus(workload: Workload, cluster: Cluster) -> int:
         cluster: the rules; its size does not matter.
 
     Raises:
-        ValueError: as `run_cluster` and `Cluster` do.
+        ValueError: they are more than a cluster can have; or as `run_cluster` and `Cluster` do.
     """
     if cluster.as_published:
         workload = _whole_seconds(workload)
-    each = cluster.gpus_per_node
-    if each is None:
-        return _peak(workload, workload.gpus)
+    each = cluster.gpus_per_node or 1
     ample = _peak(workload, -(-workload.gpus // each))
-    run = run_cluster(workload, replace(cluster, gpus=ample * each, preemptive=False))
-    return run.most_nodes * each
+    most = MOST_GPUS // each
+    if cluster.gpus_per_node and _peak(workload, workload.gpus) <= most * each:
+        size = min(ample, most) * each
+        run = run_cluster(workload, replace(cluster, gpus=size, preemptive=False))
+        if ample <= most or (run.start_us == workload.submit_us).all():
+            return run.most_nodes * each
+    elif ample <= most:
+        return ample
+    raise ValueError(
+        f"for no job to wait, {ample * each:,} GPUs are needed, and a cluster has at most "
+        f"{MOST_GPUS:,}"
+    )
 
 
 def _peak(workload: Workload, taken: IntArray) -> int:

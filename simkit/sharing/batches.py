@@ -14,6 +14,8 @@ from gpuplan.simkit.sharing.state import (
     BATCH_HEAD,
     BATCH_SIZE,
     BEGAN_S,
+    CALM,
+    CALM_ROW,
     FRESH,
     FUNCTION,
     HEAD,
@@ -54,6 +56,18 @@ def gang_rate(one: int, functions: Any, instances: Any, held: Any, curves: Any) 
 
 
 @borrowing_kernel
+def count_calm(one: int, instances: Any, rules: Any) -> None:
+    """Count a batch that ended; ``rules.calm`` in a row without trouble make the count restart."""
+    numbers, least = instances.numbers, instances.values[one, LEAST_S]
+    numbers[one, FRESH] = max(numbers[one, FRESH], 1)
+    if rules.calm:
+        calm = (instances.values[one, LAST_S] - least) / least < rules.calm_change
+        numbers[one, CALM] = numbers[one, CALM] + 1 if calm else 0
+        if numbers[one, CALM] == rules.calm:
+            numbers[one, CALM], numbers[one, FRESH] = 0, CALM_ROW
+
+
+@borrowing_kernel
 def run_batches(
     one: int,
     period: int,
@@ -64,6 +78,7 @@ def run_batches(
     instances: Any,
     held: Any,
     curves: Any,
+    rules: Any,
 ) -> float:
     """Let an instance work through a period, and return the part of the period it was busy."""
     now = period * PERIOD_S
@@ -105,7 +120,7 @@ def run_batches(
             or instances.values[one, LAST_S] < instances.values[one, LEAST_S]
         ):
             instances.values[one, LEAST_S] = instances.values[one, LAST_S]
-        instances.numbers[one, FRESH] = 1
+        count_calm(one, instances, rules)
         request = instances.numbers[one, BATCH_HEAD]
         for _ in range(instances.numbers[one, BATCH_SIZE]):
             finish_s[request] = at

@@ -46,9 +46,9 @@ class Fleet(NamedTuple):
 
     ``charged`` (3, G) are the sums of requests, limits and memory; ``instances`` (G,) counts what
     runs there; ``links`` (2, G + 2) hold the two lists; ``turns`` (G + 1,) are the turns in which
-    GPUs became active, and the number of turns so far; ``marks`` (G + 1,) are marks on GPUs, and
-    the last mark used; ``totals`` (3,) are the active GPUs, and the sums of requests and memory on
-    them; ``node_gpus`` is the size of a node.
+    GPUs last became active or free, 0 for never, and the number of turns so far; ``marks`` (G + 1,)
+    are marks on GPUs, and the last mark used; ``totals`` (3,) are the active GPUs, and the sums of
+    requests and memory on them; ``node_gpus`` is the size of a node.
     """
 
     charged: Any
@@ -77,8 +77,11 @@ def new_fleet(nodes: int, node_gpus: int) -> Fleet:
 
 
 @borrowing_kernel
-def move_to_end(links: Any, gpu: int, head: int) -> None:
-    """Take a GPU out of its list, and append it to the list of ``head``."""
+def move_to_end(fleet: Any, gpu: int, among: int) -> None:
+    """Take a GPU out of its list, and append it to the other, `ACTIVE_LIST` or `FREE_LIST`."""
+    links, turns, head = fleet.links, fleet.turns, fleet.instances.size + among
+    turns[-1] += 1
+    turns[gpu] = turns[-1]
     before, after = links[BEFORE, gpu], links[NEXT, gpu]
     links[NEXT, before] = after
     links[BEFORE, after] = before
@@ -92,9 +95,7 @@ def charge(fleet: Any, gpu: int, request: float, limit: float, memory: float) ->
     """Give a part of a GPU to an instance."""
     charged, totals = fleet.charged, fleet.totals
     if fleet.instances[gpu] == 0:
-        move_to_end(fleet.links, gpu, fleet.instances.size + ACTIVE_LIST)
-        fleet.turns[-1] += 1
-        fleet.turns[gpu] = fleet.turns[-1]
+        move_to_end(fleet, gpu, ACTIVE_LIST)
         totals[0] += 1
         totals[1] += charged[REQUESTS, gpu]
         totals[2] += charged[MEMORY, gpu]
@@ -122,7 +123,7 @@ def release(
     totals[1] -= request
     totals[2] -= memory
     if fleet.instances[gpu] == 0:
-        move_to_end(fleet.links, gpu, fleet.instances.size + FREE_LIST)
+        move_to_end(fleet, gpu, FREE_LIST)
         totals[0] -= 1
         totals[1] -= charged[REQUESTS, gpu]
         totals[2] -= charged[MEMORY, gpu]

@@ -128,7 +128,7 @@ def period_of(arrival_s: FloatArray) -> IntArray:
 
 def absent_instances(functions: Functions, n: int, parts: int) -> InstanceTable:
     """Return instances that have not been launched."""
-    numbers = np.zeros((n, 10), np.int64)
+    numbers = np.zeros((n, 11), np.int64)
     count = functions.numbers[:, COUNT]
     numbers[:, FUNCTION] = np.repeat(np.arange(count.size), count)
     numbers[:, (HEAD, TAIL, BATCH_HEAD)] = -1
@@ -146,5 +146,4 @@ def idle_gpus(gpus: int, per_gpu: int) -> Gpus:
         count=np.zeros(gpus, np.int64),
         state=np.zeros(gpus, np.int64),
         wake=np.full(gpus, NEVER, np.int64),
-        calm=np.zeros(gpus, np.int64),
     )

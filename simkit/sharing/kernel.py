@@ -263,8 +263,9 @@ def simulate(
                 kept += 1
                 continue
             busy[one] = run_batches(
-                one, period, arrival_s, following, finish_s, functions, instances, held, curves
-            )
+                one, period, arrival_s, following, finish_s, functions, instances, held, curves,
+                rules,
+            )  # fmt: skip
             if numbers[one, USED] < period - 1:
                 wake_gpus(one, period + 1, held_parts, held_gpus, wakes)
                 wake = period + 1

@@ -94,7 +94,7 @@ def launch(
     for part in range(parts):
         gpu = held.gpus[one, part]
         if gpus.count[gpu] == 0:
-            gpus.state[gpu] = gpus.calm[gpu] = 0
+            gpus.state[gpu] = 0
         instances.quota[one, part] = functions.values[function, QUOTA]
         at = gpus.count[gpu]
         while at and gpus.parts[gpu, at - 1, 0] > one:

@@ -15,6 +15,7 @@ from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.sharing.fleet import (
     ACTIVE_LIST,
+    BEST_FIT,
     FREE_LIST,
     LIMITS,
     LLM,
@@ -83,17 +84,24 @@ def score(fleet: Any, gpu: int, request: float, memory: float, rules: Any) -> fl
 
 
 @borrowing_kernel
-def best_active(
-    fleet: Any, request: float, limit: float, memory: float, rules: Any, by_age: bool, only: int
+def best_gpu(
+    fleet: Any,
+    among: int,
+    request: float,
+    limit: float,
+    memory: float,
+    rules: Any,
+    by_age: bool,
+    only: int,
 ) -> int:
-    """Return the active GPU with the least score, or -1; ties go to the first.
+    """Return the GPU with the least score of a list, or -1; ties go to the first.
 
-    GPUs come in the order in which they became active, or else by their ids; ``only`` is the mark
-    of the GPUs to look at, 0 for all.
+    ``among`` is `ACTIVE_LIST` or `FREE_LIST`. GPUs come in the order of the list, or else by their
+    ids; ``only`` is the mark of the GPUs to look at, 0 for all.
     """
     best, least = NOWHERE, np.inf
-    links, gpus = fleet.links, fleet.instances.size
-    head = gpus + ACTIVE_LIST
+    links = fleet.links
+    head = fleet.instances.size + among
     gpu = links[NEXT, head]
     while gpu != head:
         if (only == 0 or fleet.marks[gpu] == only) and fits(
@@ -108,7 +116,7 @@ def best_active(
 
 @borrowing_kernel
 def free_gpu(fleet: Any, reference: bool) -> int:
-    """Return the free GPU with the least id, or the longest free; -1 where none is free."""
+    """Return the free GPU with the least id, or the one free for longest; -1 for none."""
     gpus = fleet.instances.size
     if reference:
         gpu = fleet.links[NEXT, gpus + FREE_LIST]
@@ -117,6 +125,19 @@ def free_gpu(fleet: Any, reference: bool) -> int:
         if fleet.instances[gpu] == 0:
             return gpu
     return NOWHERE
+
+
+@borrowing_kernel
+def fits_worker(
+    fleet: Any, gpu: int, request: float, limit: float, memory: float, rules: Any
+) -> bool:
+    """Return whether a GPU has room for a worker of a gang.
+
+    With ``rules.reference`` best fit takes a free GPU whatever charges were left there.
+    """
+    if rules.reference and rules.method == BEST_FIT and fleet.instances[gpu] == 0:
+        return True
+    return bool(fits(fleet, gpu, request, limit, memory, rules))
 
 
 @borrowing_kernel
@@ -138,10 +159,10 @@ def node_of_gang(
             found = 0
             for other in range(node * size, node * size + size):
                 active = fleet.instances[other] > 0
-                if (active or with_free) and fits(fleet, other, request, limit, memory, rules):
+                if (active or with_free) and fits_worker(
+                    fleet, other, request, limit, memory, rules
+                ):
                     found += 1
-                elif with_free and rules.reference and not active:
-                    found += 1  # whatever the charges left there
             if found >= n:
                 return int(node)
         gpu = fleet.links[NEXT, gpu] if by_age else gpu + size
@@ -150,9 +171,19 @@ def node_of_gang(
 
 @borrowing_kernel
 def place_gang(
-    fleet: Any, n: int, request: float, limit: float, memory: float, rules: Any, into: Any
+    fleet: Any,
+    n: int,
+    request: float,
+    limit: float,
+    memory: float,
+    rules: Any,
+    into: Any,
+    parts_gb: Any,
 ) -> int:
-    """Choose n GPUs of one node, active ones first, and return n; 0 where no node has them."""
+    """Choose n GPUs of one node, active ones first, and return n; 0 where no node has them.
+
+    They come by their ids, with ``rules.reference`` in the order of their lists.
+    """
     size = fleet.node_gpus
     node = node_of_gang(fleet, n, request, limit, memory, rules, False)
     if node == NOWHERE:
@@ -165,24 +196,24 @@ def place_gang(
         for gpu in range(node * size, node * size + size):
             if (fleet.instances[gpu] > 0) != active:
                 continue
-            if fits(fleet, gpu, request, limit, memory, rules) or (rules.reference and not active):
-                into[chosen] = gpu
+            if fits_worker(fleet, gpu, request, limit, memory, rules):
+                into[chosen], parts_gb[chosen] = gpu, memory
                 chosen += 1
-        if rules.reference and active:
-            sort_by_turn(fleet, into, first, chosen)
+        if rules.reference:
+            sort_by_turn(fleet, into, parts_gb, first, chosen)
     return n
 
 
 @borrowing_kernel
-def sort_by_turn(fleet: Any, gpus: Any, first: int, end: int) -> None:
-    """Sort GPUs of a list by the turn in which they became active."""
+def sort_by_turn(fleet: Any, gpus: Any, memory: Any, first: int, end: int) -> None:
+    """Sort GPUs, and memory with them, by the turn in which they became active or free."""
     for i in range(first + 1, end):
-        gpu = gpus[i]
+        gpu, part = gpus[i], memory[i]
         j = i
         while j > first and fleet.turns[gpus[j - 1]] > fleet.turns[gpu]:
-            gpus[j] = gpus[j - 1]
+            gpus[j], memory[j] = gpus[j - 1], memory[j - 1]
             j -= 1
-        gpus[j] = gpu
+        gpus[j], memory[j] = gpu, part
 
 
 @borrowing_kernel
@@ -200,7 +231,8 @@ def split_in_node(
     """Split an LLM over GPUs of a node, and return the number of parts; 0 where it does not fit.
 
     The GPU with the most free memory comes first, ties by id. With ``rules.reference`` it is the
-    one with the least, ties by the time it became active, even where it has no memory left.
+    one with the least, ties by the time it became active, even where it has no memory left; the
+    parts then come by that time, the order in which the GPUs become free again.
     """
     size = fleet.node_gpus
     found = 0
@@ -214,7 +246,7 @@ def split_in_node(
             into[found] = gpu
             found += 1
     if rules.reference:
-        sort_by_turn(fleet, into, 0, found)
+        sort_by_turn(fleet, into, parts_gb, 0, found)
     for i in range(1, found):  # by used memory; insertion keeps ties in order
         gpu = into[i]
         used = fleet.charged[MEMORY, gpu]
@@ -233,6 +265,8 @@ def split_in_node(
         parts_gb[i] = part
         left -= part
         if left <= (0.0 if rules.reference else rules.slack):
+            if rules.reference:
+                sort_by_turn(fleet, into, parts_gb, 0, i + 1)
             return i + 1
     return 0
 
@@ -337,13 +371,13 @@ def choose(
             gpu = fleet.links[NEXT, gpu] if rules.reference else gpu + 1
         return n
     if kind == TRAINING or n > 1:
-        return place_gang(fleet, n, request, limit, memory, rules, into)
+        return place_gang(fleet, n, request, limit, memory, rules, into, parts_gb)
     gpu = NOWHERE
     if affine:
-        gpu = best_active(fleet, request, limit, memory, rules, False, affine)
+        gpu = best_gpu(fleet, ACTIVE_LIST, request, limit, memory, rules, False, affine)
     if gpu == NOWHERE:
         by_age = rules.reference and kind == LLM and rules.split
-        gpu = best_active(fleet, request, limit, memory, rules, by_age, 0)
+        gpu = best_gpu(fleet, ACTIVE_LIST, request, limit, memory, rules, by_age, 0)
     if gpu == NOWHERE and kind == LLM and rules.split:
         parts = split(fleet, request, limit, memory, rules, False, into, parts_gb)
         if parts:
@@ -351,7 +385,10 @@ def choose(
         if memory > rules.memory_gb + rules.slack:
             return split(fleet, request, limit, memory, rules, True, into, parts_gb)
     if gpu == NOWHERE and memory <= rules.memory_gb + rules.slack:
-        gpu = free_gpu(fleet, rules.reference)
+        if rules.reference and rules.method == BEST_FIT and kind != LLM:
+            gpu = best_gpu(fleet, FREE_LIST, request, limit, memory, rules, True, 0)
+        else:
+            gpu = free_gpu(fleet, rules.reference)
         if gpu != NOWHERE and not rules.reference:
             if not fits(fleet, gpu, request, limit, memory, rules):
                 gpu = NOWHERE

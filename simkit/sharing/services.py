@@ -67,8 +67,8 @@ class Service:
         llm: whether it is a language model, which may be split over GPUs.
         work: iterations per request, for an LLM tokens.
         cold_start_s: seconds until a new instance is ready.
-        capacity_rps: requests per second that an instance counts for; None for those that it
-            serves at its request.
+        capacity_rps: requests per second that one instance is registered to serve; None for its
+            throughput at its request.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Service:
     capacity_rps: float | None = None
 
     def capacity(self) -> float:
-        """Return the requests per second that an instance counts for."""
+        """Return the requests per second that one instance is registered to serve."""
         if self.capacity_rps is not None:
             return self.capacity_rps
         return self.batch / (self.profile.time_s(self.batch, self.request) * self.work)

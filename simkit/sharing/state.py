@@ -17,8 +17,9 @@ class VerticalRules(NamedTuple):
     ``static``: quotas never change. ``window``: periods without use after which an instance counts
     as idle; ``violation`` and ``violation_llm``: the relative growth of batch time that is an
     emergency; ``increase``: the step of a growing quota; ``floor``: least quota of training, in
-    requests; ``calm``: batches without trouble after which contended training may grow, 0 for
-    never; ``calm_change``: the growth of batch time below which a batch is without trouble.
+    requests; ``calm``: batches in a row of a service without trouble after which contended training
+    takes one step, 0 for never; ``calm_change``: the growth of batch time below which a batch is
+    without trouble.
     """
 
     static: bool
@@ -57,7 +58,9 @@ KIND, WORKERS, BATCH, COLD, FIRST, COUNT, START = range(7)
     BATCH_SIZE,
     FRESH,
     USED,
-) = range(10)
+    CALM,
+) = range(11)
+CALM_ROW = 2  # of FRESH: the batch that ended was the last of a row without trouble
 LEFT, BEGAN_S, WHOLE_S, LAST_S, LEAST_S, LAUNCHED_S, REMOVED_S = range(7)
 
 
@@ -93,9 +96,10 @@ class RequestLoad(NamedTuple):
 class InstanceTable(NamedTuple):
     """N instances, in the order of functions and launches; parts are stages or workers.
 
-    ``numbers`` (N, 10): function; status; the period in which it is ready; whether it drains;
+    ``numbers`` (N, 11): function; status; the period in which it is ready; whether it drains;
     ``HEAD`` and ``TAIL`` of its queue, -1 if empty; ``BATCH_HEAD`` and ``BATCH_SIZE`` of what runs,
-    size 0 if idle; ``FRESH``, a batch ended in the last period; ``USED``, the last period with use.
+    size 0 if idle; ``FRESH``, 0, 1 where a batch ended in the last period, or `CALM_ROW`; ``USED``,
+    the last period with use; ``CALM``, batches without trouble so far.
     ``values`` (N, 7): ``LEFT``, the share of the batch that is left; ``BEGAN_S``; ``WHOLE_S``, the
     time of the batch at the shares of now, negative where they changed; ``LAST_S`` and ``LEAST_S``,
     times of the last and the quickest batch; when it was launched and removed. ``quota`` and
@@ -112,15 +116,13 @@ class Gpus(NamedTuple):
     """G GPUs as vertical scaling sees them.
 
     ``parts`` (G, Q, 2) lists (instance, part), in the order of instances, ``count`` (G,) of them;
-    ``state`` (G,); ``wake`` (G,), the period in which tokens may change next; ``calm`` (G,) counts
-    batches without trouble.
+    ``state`` (G,); ``wake`` (G,), the period in which tokens may change next.
     """
 
     parts: Any
     count: Any
     state: Any
     wake: Any
-    calm: Any
 
 
 class Jobs(NamedTuple):

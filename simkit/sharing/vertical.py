@@ -12,6 +12,7 @@ from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.sharing.fleet import LLM, TRAINING
 from gpuplan.simkit.sharing.state import (
     BATCH_SIZE,
+    CALM_ROW,
     CONTENTION,
     EMERGENCY,
     FRESH,
@@ -63,9 +64,8 @@ def issue_tokens(
             present += 1
             busy += not is_silent(one, period, instances, rules)
             services += functions.numbers[instances.numbers[one, FUNCTION], KIND] != TRAINING
-    state, emergency, fresh, most = NONE, False, False, 0.0
+    state, emergency, fresh, step, most = NONE, False, False, False, 0.0
     changed = False
-    calm = gpus.calm[gpu]
     for at in range(count):
         one, part = parts[gpu, at, 0], parts[gpu, at, 1]
         function = instances.numbers[one, FUNCTION]
@@ -75,8 +75,7 @@ def issue_tokens(
         request, limit = functions.values[function, REQUEST], functions.values[function, LIMIT]
         change = growth(one, period, instances, rules)
         silent = is_silent(one, period, instances, rules)
-        if rules.calm and instances.numbers[one, FRESH]:
-            calm = calm + 1 if change < rules.calm_change else 0
+        step = step or instances.numbers[one, FRESH] == CALM_ROW
         if change > (rules.violation_llm if kind == LLM else rules.violation):
             state, quota = EMERGENCY, limit
             emergency = True
@@ -95,8 +94,7 @@ def issue_tokens(
         state = EMERGENCY
     changed = changed or state != gpus.state[gpu]
     gpus.state[gpu] = state
-    step = state == CONTENTION and rules.calm > 0 and calm >= rules.calm
-    gpus.calm[gpu] = 0 if step else calm
+    step = step and state == CONTENTION
     if present == services:
         return changed
     for at in range(count):

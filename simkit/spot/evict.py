@@ -108,8 +108,9 @@ def choose_victims(
         if not fits:
             # Distinct tasks here, in the order in which they are spared.
             here = 0
-            for at in range(pool.pod_count[node]):
-                task = task_of[pool.pods[node, at]]
+            pod = pool.newest[node]
+            while pod >= 0:
+                task = task_of[pod]
                 known = -1
                 for other in range(here):
                     if owner[other] == task:
@@ -120,7 +121,8 @@ def choose_victims(
                     known = here
                     here += 1
                 if rules.victims == FEWEST:
-                    keys[known] += _bits(tasks, pool.pods[node, at], scratch) * _share(tasks, task)
+                    keys[known] += _bits(tasks, pod, scratch) * _share(tasks, task)
+                pod = pool.older[pod]
             for at in range(here):
                 if rules.victims == BY_GFS:
                     keys[at] = -waste_of(tasks, owner[at], now, rules, scratch.milestones)
@@ -230,11 +232,9 @@ def _take(
 ) -> int:
     """Take what a task holds on a node from ``free``, or give it back; return the idle cards."""
     share = _share(tasks, task) * sign
-    for at in range(pool.pod_count[node]):
-        pod = pool.pods[node, at]
-        if task_of[pod] != task:
-            continue
-        mask = scratch.places[NODE_MASK, pod]
+    pod = pool.newest[node]
+    while pod >= 0:
+        mask = scratch.places[NODE_MASK, pod] if task_of[pod] == task else 0
         card = 0
         while mask:
             if mask & 1:
@@ -243,6 +243,7 @@ def _take(
                 idle += free[card] == MILLI
             mask >>= 1
             card += 1
+        pod = pool.older[pod]
     return idle
 
 

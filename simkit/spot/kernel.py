@@ -15,7 +15,6 @@ from gpuplan.simkit.spot.pool import (
     CHANGES,
     FREE_MILLI,
     HP,
-    MILLI,
     SPOT_MILLI,
     add_heat,
     release,
@@ -87,6 +86,7 @@ def replay(
     scratch: Any,
     records: Any,
     count: Any,
+    spot_cards: int,
     horizon: int,
 ) -> bool:
     """Run all tasks until they are done or the horizon is reached.
@@ -101,6 +101,7 @@ def replay(
         scratch: `gpuplan.simkit.spot.tasks.Scratch`.
         records: empty `gpuplan.simkit.spot.tasks.Records`, which holds the results.
         count: zeros, shape (21,): how much of each record is in use.
+        spot_cards: most cards that the spot tasks of one pass may leave blocked.
         horizon: the last second.
 
     Returns:
@@ -137,7 +138,7 @@ def replay(
             count[RUN_COUNT] + 3 * n >= records.runs.shape[1]
             or count[NODE_COUNT] + 3 * task_of.size >= records.run_nodes.size
             or count[HOT_TO] + 3 * task_of.size >= records.hot.shape[1]
-            or count[BLOCK_TO] + MILLI * pool.free.size >= records.blocked.shape[1]
+            or count[BLOCK_TO] + spot_cards >= records.blocked.shape[1]
             or count[TICK_COUNT] + 1 >= records.ticks.shape[1]
             or count[QUEUED_TO] + 3 * n >= records.queued.shape[1]
         ):

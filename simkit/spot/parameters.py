@@ -130,29 +130,29 @@ class SpotScheduler:
 
 
 GFS = SpotScheduler()
+PACKED = replace(GFS, placement="packing", avoids_heat=False)
 FCFS = SpotScheduler(
-    largest_first=False, avoids_heat=False, quota="none", blocking=True, placement="lowest",
-    victims="lowest",
-)  # fmt: skip
+    largest_first=False, avoids_heat=False, quota="none", placement="lowest", victims="lowest"
+)
 
 SCHEDULERS: dict[str, SpotScheduler] = {
     "gfs": GFS,
     "gfs-e": GFS,
     "gfs-d": replace(GFS, eta_rule="fixed"),
-    "gfs-s": replace(GFS, placement="packing"),
+    "gfs-s": PACKED,
     "gfs-p": replace(GFS, victims="random"),
-    "gfs-sp": replace(GFS, placement="packing", victims="random"),
+    "gfs-sp": replace(PACKED, victims="random"),
     "yarn-cs": replace(FCFS, placement="packing", victims="latest"),
     "lyra": replace(FCFS, placement="apart", victims="fewest"),
     "fgd": replace(FCFS, placement="fragmentation", victims="fragmentation"),
     "chronus": replace(
-        FCFS, largest_first=True, blocking=False, placement="packing", victims="fewest",
-        leases=True, grace_s=0,
+        FCFS, largest_first=True, placement="packing", victims="fewest", leases=True, grace_s=0
     ),
     "static-quota": replace(FCFS, quota="share"),
     "first-fit": FCFS,
 }  # fmt: skip
-"""The schedulers by name. ``gfs-e`` differs in its forecast alone: last week's peak of the pool."""
+"""The schedulers by name. ``gfs-e`` differs in its forecast alone: last week's peak of the pool.
+None blocks unless set, so that all have one queue discipline."""
 
 
 class Rules(NamedTuple):

@@ -41,8 +41,8 @@ class Pool(NamedTuple):
         changed: how often each node has changed.
         pods_in: pods of each size that so many cards hold, shape (cards + 1, sizes).
         fit_idle, fit_clear: pods of each size that all idle and all clear cards hold.
-        pods: spot pods on each node, shape (nodes, k); the first ``pod_count`` of each row count.
-        slot: place of each pod in its node's row.
+        newest: the spot pod that came last to each node, or -1; shape (nodes,).
+        older, newer: for each pod, the spot pod that came to its node before and after it, or -1.
         totals: free milli-GPU, milli-GPU that spot tasks hold, hot nodes, and a count of the
             changes after which a task that did not fit may fit.
     """
@@ -61,20 +61,20 @@ class Pool(NamedTuple):
     pods_in: Any
     fit_idle: Any
     fit_clear: Any
-    pods: Any
-    pod_count: Any
-    slot: Any
+    newest: Any
+    older: Any
+    newer: Any
     totals: Any
 
     @classmethod
-    def of(cls, cards: Any, sizes: Any, least_share: int, pods: int) -> Pool:
+    def of(cls, cards: Any, sizes: Any, pods: int, beyond: int = 0) -> Pool:
         """Return a pool that nobody holds.
 
         Args:
             cards: cards of each node, shape (nodes,).
             sizes: the distinct sizes of pods of whole cards, in cards.
-            least_share: the smallest share of a card that a spot pod holds, milli-GPU.
             pods: how many pods all tasks have.
+            beyond: idle cards of nodes that are left out, as no pod ever comes to them.
         """
         first = np.concatenate([[0], np.cumsum(cards)]).astype(np.int64)
         cards = np.asarray(cards, np.int64)
@@ -95,10 +95,10 @@ class Pool(NamedTuple):
             pods_in=pods_in,
             fit_idle=fit.copy(),
             fit_clear=fit.copy(),
-            pods=np.zeros((cards.size, int(cards.max()) * (MILLI // least_share)), np.int64),
-            pod_count=np.zeros(cards.size, np.int64),
-            slot=np.zeros(pods, np.int64),
-            totals=np.array([MILLI * first[-1], 0, 0, 0], np.int64),
+            newest=np.full(cards.size, -1, np.int64),
+            older=np.full(pods, -1, np.int64),
+            newer=np.full(pods, -1, np.int64),
+            totals=np.array([MILLI * (first[-1] + beyond), 0, 0, 0], np.int64),
         )
 
 
@@ -169,19 +169,23 @@ def _count(pool: Any, node: int, idle: int, clear: int, taken: int, kind: int) -
 @kernel
 def list_pod(pool: Any, node: int, pod: int) -> None:
     """Note that a spot pod runs on a node."""
-    pool.slot[pod] = pool.pod_count[node]
-    pool.pods[node, pool.pod_count[node]] = pod
-    pool.pod_count[node] += 1
+    last = pool.newest[node]
+    pool.older[pod], pool.newer[pod] = last, -1
+    if last >= 0:
+        pool.newer[last] = pod
+    pool.newest[node] = pod
 
 
 @kernel
 def unlist_pod(pool: Any, node: int, pod: int) -> None:
     """Note that a spot pod no longer runs on a node."""
-    last = pool.pod_count[node] - 1
-    moved = pool.pods[node, last]
-    pool.pods[node, pool.slot[pod]] = moved
-    pool.slot[moved] = pool.slot[pod]
-    pool.pod_count[node] = last
+    older, newer = pool.older[pod], pool.newer[pod]
+    if older >= 0:
+        pool.newer[older] = newer
+    if newer >= 0:
+        pool.older[newer] = older
+    else:
+        pool.newest[node] = older
 
 
 @kernel

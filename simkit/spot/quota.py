@@ -5,37 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.jit import borrowing_kernel as kernel
-
-
-def demand_bound(
-    mean: FloatArray, deviation: FloatArray, z: float, hours: int, aggregate: str
-) -> FloatArray:
-    """Return an upper bound of HP demand over the next hours, in GPUs; shape (k,).
-
-    Args:
-        mean, deviation: forecast of each organization's hourly peak for the hours that follow each
-            clock hour, GPUs; shape (clock hours, organizations, steps).
-        z: quantile of the standard normal distribution at p.
-        hours: steps that count, H.
-        aggregate: ``pool`` bounds the demand of all together, the greatest over the hours;
-            ``sum`` adds up each organization's own bound (Eq. 9 as printed).
-
-    Raises:
-        ValueError: there are fewer steps than hours.
-    """
-    if mean.shape[2] < hours:
-        raise ValueError(f"the forecast has {mean.shape[2]} hours, {hours} are needed")
-    mean, deviation = mean[:, :, :hours], deviation[:, :, :hours]
-    bound: FloatArray
-    if aggregate == "pool":
-        bound = (mean.sum(axis=1) + z * np.sqrt((deviation**2).sum(axis=1))).max(axis=1)
-    else:
-        bound = np.maximum(0.0, mean + z * deviation).max(axis=2).sum(axis=1)
-    return bound
 
 
 @kernel

@@ -121,6 +121,17 @@ def never_fits(cards: IntArray, workload: SpotWorkload) -> BoolArray:
     return found
 
 
+def touched_nodes(cards: IntArray, pods: int) -> IntArray:
+    """Return the nodes of a pool that so many pods in all can come to; the others stay idle.
+
+    With a full node for every pod nothing is ever evicted, and of idle nodes of one size a pod
+    takes the first. The last node may be smaller, and then stays.
+    """
+    if cards.size <= pods + 1 or (cards[:-1] != cards[0]).any() or cards[-1] > cards[0]:
+        return cards
+    return np.append(cards[:pods], cards[-1])
+
+
 def simulate_spot(
     cards: IntArray,
     workload: SpotWorkload,
@@ -157,15 +168,19 @@ def simulate_spot(
     g = workload.pod_milli
     sizes = np.unique(g[g >= MILLI] // MILLI)
     shares, weights = np.unique(g, return_counts=True)
-    least_share = int(min(MILLI, g[~workload.hp].min(initial=MILLI)))
     lendable = np.zeros(1) if lendable_gpus is None else np.asarray(lendable_gpus, np.float64)
-    most, nodes = 5 * n + 1024, 5 * pods + capacity + 1024
+    touched = touched_nodes(cards, pods)
+    gpus, spot = int(touched.sum()), ~workload.hp
+    shared = int(workload.pods[spot & (g < MILLI)].sum())
+    spot_cards = gpus + min(shared, MILLI * gpus)  # one pod holds a whole card, `MILLI` share one
+    per_node = min(int(cards.max()) * MILLI, int(np.count_nonzero(spot)))
+    most, nodes, blocked = 5 * n + 1024, 5 * pods + 1024, 5 * (pods + spot_cards) + 1024
     expected = (horizon_s - int(workload.submit_s[0])) // scheduler.tick_s + 2
     ticks = min(max(expected, 1), MOST_TICKS)
     while True:
         if most > MOST_RUNS:
             raise TooManyRuns("spot tasks are evicted more than 67 million times")
-        pool = Pool.of(cards, sizes, least_share, pods)
+        pool = Pool.of(touched, sizes, pods, int(cards.sum() - touched.sum()))
         queue, bucket = Queue.of(workload.hp, g, workload.pods, sizes)
         tasks = np.zeros((table.STATE + 1, n), np.int64)
         tasks[table.PRIORITY], tasks[table.PODS] = workload.hp, workload.pods
@@ -176,10 +191,8 @@ def simulate_spot(
         tasks[table.FIRST_START] = tasks[table.FINISH] = tasks[table.STOP] = -1
         tasks[table.STATE] = -1
         milestones = (*scheduler.milestones, *scheduler.milestones_s)
-        scratch = table.Scratch.of(
-            pods, int(cards.max()), pool.pods.shape[1], rules.seed, milestones
-        )
-        records = table.Records.of(most, nodes, ticks)
+        scratch = table.Scratch.of(pods, int(cards.max()), per_node, rules.seed, milestones)
+        records = table.Records.of(most, nodes, blocked, ticks)
         count = np.zeros(COUNTERS, np.int64)
         done = replay(
             tasks,
@@ -189,15 +202,16 @@ def simulate_spot(
             lendable,
             rules,
             np.stack([shares, weights]).astype(np.int64),
-            np.full((2, cards.size, shares.size), -1, np.int64),
+            np.full((2, touched.size, shares.size), -1, np.int64),
             scratch,
             records,
             count,
+            spot_cards,
             horizon_s,
         )
         if done:
             return _result(workload, tasks, scratch, records, count)
-        most, nodes, ticks = 2 * most, 2 * nodes, 4 * ticks
+        most, nodes, blocked, ticks = 2 * most, 2 * nodes, 2 * blocked, 4 * ticks
 
 
 def _result(

@@ -94,8 +94,8 @@ class Records(NamedTuple):
     hot: Any
 
     @classmethod
-    def of(cls, runs: int, nodes: int, ticks: int) -> Records:
-        """Return empty tables for so many runs, nodes of runs, and ticks."""
+    def of(cls, runs: int, nodes: int, blocked: int, ticks: int) -> Records:
+        """Return empty tables for so many runs, nodes of runs, blocked cards, and ticks."""
         ends = np.empty((runs + 2, 2), np.int64)
         ends[0] = 0
         return cls(
@@ -105,7 +105,7 @@ class Records(NamedTuple):
             rates=np.empty((ETA + 1, ticks), np.float64),
             ends=ends,
             stops=np.empty((2, runs), np.int64),
-            blocked=np.empty((4, nodes), np.int64),
+            blocked=np.empty((4, blocked), np.int64),
             evictions=np.empty(runs, np.int64),
             finishes=np.empty(runs, np.int64),
             waits=np.empty((2, runs), np.int64),

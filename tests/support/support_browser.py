@@ -10,6 +10,7 @@ DRIVER = shutil.which("chromedriver")
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--no-first-run", "--disable-dev-shm-usage"),
+    "--disable-quic",
     "--window-size=1280,1000",
 )
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
+import io
 import json
+import shutil
+import tempfile
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -138,6 +144,30 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
         yield command, [*some, other, "--seed=1", "-o", after]
         yield "diff", [before, before]
         yield "diff", [before, after, "--fail-if=jobs > +900%", "--tolerance=0"]
+
+
+@functools.cache
+def outputs() -> tuple[Path, list[tuple[str, list[str], dict[str, Any], str]]]:
+    """Run all; return their folder, and command, arguments, JSON and text of each run."""
+    from gpuplan.cli.app.main import main
+
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+    def printed(*words: str) -> str:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            assert main([*words, "-q"]) == 0, words
+        return out.getvalue()
+
+    rows = [
+        (
+            *(command, arguments),
+            json.loads(printed(command, *arguments, "--output-format", "json")),
+            printed(command, *arguments),
+        )
+        for command, arguments in runs(folder)
+    ]
+    return folder, rows
 
 
 def schema_of(command: str) -> Schema:

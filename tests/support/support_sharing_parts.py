@@ -87,7 +87,8 @@ class TwinInstance:
         self.ready = self.draining = False
         self.left = self.began = 0.0
         self.last = self.least = 0.0
-        self.fresh = False
+        self.fresh = self.calm_row = False
+        self.calm = 0  # batches without trouble in a row
         self.done_s = 0.0
 
 

@@ -28,7 +28,6 @@ class TwinSharing:
         self.trainings = [f for f in functions if f.workers]
         self.placement = TwinPlacement(rules)
         self.state = {gpu: NONE for gpu in range(rules.gpus)}
-        self.calm = {gpu: 0 for gpu in range(rules.gpus)}
         self.live = []  # in the order of functions, then of launches
         self.waiting = {f.name: [] for f in self.services}
         self.turn = {f.name: 0 for f in self.services}
@@ -144,8 +143,6 @@ class TwinSharing:
             f, one = part.owner.function, part.owner
             change = self.change(one, [part])
             others = [p for p in (*inference, *training) if p is not part]
-            if one.fresh and rules.calm:
-                self.calm[gpu] = self.calm[gpu] + 1 if change < 0.2 else 0
             if change > (rules.violation_llm if f.llm else rules.violation):
                 state, part.quota = EMERGENCY, f.limit
                 owners.append((one, change))
@@ -160,9 +157,7 @@ class TwinSharing:
             state = EMERGENCY
         self.state[gpu] = state
         fresh = any(one.fresh for one, _ in owners)
-        step = state == CONTENTION and 0 < rules.calm <= self.calm[gpu]
-        if step:
-            self.calm[gpu] = 0
+        step = state == CONTENTION and any(part.owner.calm_row for part in inference)
         for part in training:
             f = part.owner.function
             low = rules.floor * f.request
@@ -180,7 +175,7 @@ class TwinSharing:
             for part in one.parts:
                 part.used.append(0.0)
                 del part.used[: -self.rules.window]
-            one.fresh = False
+            one.fresh = one.calm_row = False
             f = one.function
             if f.workers:
                 rate = min(
@@ -214,6 +209,9 @@ class TwinSharing:
                 one.last = at - one.began
                 one.least = min(one.least or math.inf, one.last)
                 one.fresh = True
+                one.calm = one.calm + 1 if one.last < 1.2 * one.least else 0
+                if one.calm == self.rules.calm:
+                    one.calm, one.calm_row = 0, True
                 self.served[f.name] += [(at, number, at - came) for came, number in one.batch]
                 one.batch = None
 

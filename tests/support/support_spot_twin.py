@@ -101,6 +101,7 @@ class SpotTwin:
         self.milestones, self.heat_limit = milestones, heat_limit
         self.falls_above, self.rises_below = falls_above, rises_below
         self.gfs = policy.startswith("gfs")
+        self.avoids_heat = self.gfs and policy not in ("gfs-s", "gfs-sp")
         if policy == "chronus":
             self.grace_s = 0
         self.capacity = sum(cards) * MILLI
@@ -343,7 +344,7 @@ class SpotTwin:
                 if not self.fits(cards, task.g):
                     continue
                 if (
-                    self.gfs
+                    self.avoids_heat
                     and not task.hp
                     and task.whole
                     and self.heat(node, now) >= self.heat_limit

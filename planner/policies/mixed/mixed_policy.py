@@ -19,7 +19,7 @@ from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.cluster_settings import OWNED, RENTED, SHARED, priced_values
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.policies.scaled_jobs import PAID_BY, job_frame, measure
-from gpuplan.planner.runs.cluster_setting import SIZES, shape_of
+from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, shape_of
 from gpuplan.planner.runs.panels import GPUS, Panel, TimeLines, usage_lines
 from gpuplan.planner.runs.settings import (
     FEWER_JOBS,
@@ -236,12 +236,9 @@ def _shape(jobs: TraceJobs, values: Mapping[str, Any]) -> tuple[ClusterShape, tu
         return shape, ()
     if shape is not None and len(shape.pools) > 1:
         raise SettingError(["cluster"], "needs the number of GPUs of each type", "V100=8x4,T4=8x4")
-    from gpuplan.simkit.cluster.parameters import Cluster
-    from gpuplan.simkit.cluster.simulator import enough_gpus
-
     pool = None if shape is None else shape.pools[0]
     each = (None if pool is None else pool.gpus_per_node) or 1
-    gpus = -(-enough_gpus(jobs.workload, Cluster(order="arrival", gpus=1)) // each) * each
+    gpus = -(-enough_for(jobs.workload) // each) * each
     notes = (
         f"the cluster has {counted(gpus, 'GPU')}, as many as the jobs use at once if none "
         "waits; set cluster for another size",

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.forecast.demand import WEEK_H, DemandSeries, demand_of_jobs
+from gpuplan.analysis.forecast.forecast import demand_bound
 from gpuplan.analysis.forecast.models import (
     LAST_VALUE,
     ORGLINEAR,
@@ -59,7 +60,7 @@ def demand_bound_by_hour(
         forecast: one of `gpuplan.planner.policies.spot.settings.FORECASTS`.
         p: probability with which demand stays below it.
         steps: hours that it is for.
-        aggregate: ``pool`` or ``sum``, as `gpuplan.simkit.spot.quota.demand_bound` has it.
+        aggregate: ``pool`` or ``sum``, as `demand_bound` has it.
     """
     series = demand.gpus
     together = series.sum(axis=0)
@@ -75,11 +76,7 @@ def demand_bound_by_hour(
         peak[0] = np.inf
         return peak
     mean, bound = _forecast(demand, forecast, p, steps)
-    if aggregate == "sum":
-        found: FloatArray = bound.max(axis=0).sum(axis=0)
-    else:
-        excess = np.maximum(bound - mean, 0.0)
-        found = (mean.sum(axis=1) + np.sqrt((excess**2).sum(axis=1))).max(axis=0)
+    found = demand_bound(mean, bound - mean, aggregate)
     found[0] = np.inf  # nothing is known of demand, so nothing is lent
     return found
 

@@ -115,18 +115,18 @@ def starving(run: SpotRun) -> IntArray:
 
 def common_results(
     run: LentRun,
-    work_gpu_us: float,
     loads: Sequence[PoolLoad],
     bill: ClusterBill,
     window_us: int | None,
 ) -> dict[str, Any]:
     """Return the headline numbers that other policies have too; unfinished jobs end at the end.
 
-    ``work_gpu_us`` is run time x GPUs, without work done twice.
+    Utilization counts what ran and was kept: neither the rest of unfinished jobs nor lost work.
     """
     jct_s = (run.finish_us - run.submit_us) / MICROS
     jqt_s = run.waited_us / MICROS
-    paid = float(bill.gpu_us)
+    paid, held_us = float(bill.gpu_us), float(run.held_gpu_us.sum())
+    kept_us = held_us - float(run.wasted_milli_s.sum()) / MILLI * MICROS
     usage = run.usage
     return {
         "jobs": int(run.submit_us.size),
@@ -138,8 +138,7 @@ def common_results(
         **bill.summary(),
         "preemptions": int(run.evictions.sum()),
         "preempted_jobs": int((run.evictions > 0).sum()),
-        "gpu_h": work_gpu_us / MICROS_PER_HOUR,
-        "utilization": work_gpu_us * share_within(run, window_us) / paid if paid else None,
+        "utilization": kept_us * share_within(run, window_us) / paid if paid else None,
         "paid_gpu_h": paid / MICROS_PER_HOUR,
         "waiting_peak": int(usage.waiting.max(initial=0)),
         "makespan_s": float(run.finish_us.max() - run.submit_us[0]) / MICROS,
@@ -147,8 +146,8 @@ def common_results(
             {
                 "pool": one.pool,
                 "gpus": one.gpus,
-                "hp_share": one.hp_share,
-                "spot_share": one.spot_share,
+                "hp_demand_over_capacity": one.hp_demand_over_capacity,
+                "spot_demand_over_capacity": one.spot_demand_over_capacity,
             }
             for one in loads
         ],

@@ -11,7 +11,7 @@ import polars as pl
 
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.words import counted, listed
-from gpuplan.planner.runs.cluster_setting import shape_of
+from gpuplan.planner.runs.cluster_setting import enough_for, shape_of
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
@@ -82,31 +82,33 @@ class SpotPools:
 
 @dataclass(frozen=True, slots=True)
 class PoolLoad:
-    """What a pool is asked for, as shares of its GPUs from the first submission to the last.
+    """What a pool is asked for, over its GPUs from the first submission to the last.
 
     Attributes:
         pool: the GPU type, or ``all``.
         gpus: its GPUs.
-        hp_share, spot_share: GPU-hours that jobs request over those that there are.
+        hp_demand_over_capacity, spot_demand_over_capacity: GPU-hours that jobs request over those
+            that there are; above 1 where they are more.
     """
 
     pool: str
     gpus: int
-    hp_share: float
-    spot_share: float
+    hp_demand_over_capacity: float
+    spot_demand_over_capacity: float
 
     @property
-    def share(self) -> float:
+    def demand_over_capacity(self) -> float:
         """All jobs together."""
-        return self.hp_share + self.spot_share
+        return self.hp_demand_over_capacity + self.spot_demand_over_capacity
 
     @property
     def text(self) -> str:
         """The load in words."""
         name = "" if self.pool == "all" else f"{self.pool}: "
         return (
-            f"{name}jobs request {self.share:.0%} of {self.gpus:,} GPUs (high priority "
-            f"{self.hp_share:.0%}, spot {self.spot_share:.0%})"
+            f"{name}jobs request {self.demand_over_capacity:.0%} of {self.gpus:,} GPUs (high "
+            f"priority {self.hp_demand_over_capacity:.0%}, spot "
+            f"{self.spot_demand_over_capacity:.0%})"
         )
 
 
@@ -199,14 +201,10 @@ def _shape(jobs: TraceJobs, settings: Mapping[str, Any]) -> tuple[ClusterShape, 
 
 
 def _enough(jobs: TraceJobs, each: int) -> int:
-    from gpuplan.simkit.cluster.parameters import Cluster
-    from gpuplan.simkit.cluster.simulator import enough_gpus
-
-    one = Cluster(order="arrival", gpus=each, gpus_per_node=each)
     widest = -(-int(jobs.workload.gpus.max()) // each) * each
     pods = tenants_of(jobs).pods
     apart = int(pods.max()) * each  # pods of more than half a node have one each
-    return max(enough_gpus(jobs.workload, one), widest, apart)
+    return enough_for(jobs.workload, each, max(widest, apart))
 
 
 def _cards(pool: GpuPool) -> IntArray:

@@ -81,7 +81,6 @@ def simulate(
     spot_usd = values["spot_usd_per_gpu_h"]
     if spot_usd is None:
         spot_usd = SPOT_PRICE_SHARE * usd
-    work_gpu_us = float((jobs.workload.service_us * jobs.workload.billed_gpus).sum())
     late = float((run.finish_us > jobs.workload.deadline_us).mean())
     jct_s = (run.finish_us - run.submit_us) / MICROS
     own = settings_of(policy).keys() - OF_PRICES.keys() - set(RENTED)
@@ -90,7 +89,7 @@ def simulate(
         settings={name: value for name, value in values.items() if name in own}
         | {"cluster": _shape_text(pools), "gpus": run.gpus}
         | terms.effective(),
-        results=common_results(run, work_gpu_us, loads_of(jobs, pools), bill, jobs.window_us)
+        results=common_results(run, loads_of(jobs, pools), bill, jobs.window_us)
         | {
             "finished_within_10min_share": float((jct_s <= SOON_S).mean()),
             "deadline_miss_share": late,
@@ -175,7 +174,7 @@ def _warnings(
         hint = "" if tenants_of(jobs).has_priorities else "; say which with --spot CONDITION"
         notes.append(f"no job is spot, so nothing is lent{hint}")
     loads = loads_of(jobs, pools)
-    notes += [f"{one.text}: more than there is" for one in loads if one.share > 1]
+    notes += [f"{one.text}: more than there is" for one in loads if one.demand_over_capacity > 1]
     waiting = [
         str(jobs.job_id[int(pool.jobs[task])])
         for pool, one in zip(pools.pools, found, strict=True)
