@@ -14,10 +14,11 @@ from gpuplan.planner.twin.advice import advice
 from gpuplan.planner.twin.calibration_results import CalibrateResults, NoiseFloor
 from gpuplan.planner.twin.infer import Inferred
 from gpuplan.planner.twin.levels import LEVELS, level_config, shuffled
+from gpuplan.planner.twin.replays import Progress, Replays, nothing
 from gpuplan.planner.twin.score import LevelScore, score_run, score_waits, scored_mask
 from gpuplan.planner.twin.settings import config_of, site_of
 from gpuplan.planner.twin.workload import SiteWorkload, site_workload
-from gpuplan.simkit.twin.simulator import SiteRun, replay_site
+from gpuplan.simkit.twin.simulator import SiteRun
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
 SEEDS = (1, 2, 3)
@@ -101,6 +102,7 @@ def calibrate(
     *,
     warmup_s: int | None = None,
     limit_factor: float = 2.0,
+    progress: Progress = nothing,
 ) -> Calibration:
     """Replay a log under more and more of its site's rules and score each.
 
@@ -110,6 +112,7 @@ def calibrate(
         inferred: which of them were inferred or assumed.
         warmup_s: see `site_workload`.
         limit_factor: see `site_workload`.
+        progress: called with the share done.
 
     Raises:
         InputError: the log has no job to score.
@@ -119,10 +122,10 @@ def calibrate(
     scores: list[LevelScore] = []
     runs: dict[str, SiteRun] = {}
     skipped = _skipped(site, full, document)
-    for level in LEVELS:
-        if level in skipped:
-            continue
-        run = replay_site(site, work.jobs, level_config(full, level))
+    levels = [level for level in LEVELS if level not in skipped]
+    replays = Replays(len(levels) + len(SEEDS), progress)
+    for level in levels:
+        run = replays.run(f"level {level}", site, work.jobs, level_config(full, level))
         score = score_run(level, work, run)
         if score is None:
             raise InputError(
@@ -134,7 +137,7 @@ def calibrate(
         scores.append(score)
         runs[level] = run
     top = scores[-1].name
-    floor = _floor(site, work, level_config(full, top), runs[top])
+    floor = _floor(replays, site, work, level_config(full, top), runs[top])
     chosen, choice = _choose(scores, floor, document)
     run = runs[chosen]
     return Calibration(
@@ -189,9 +192,11 @@ def _skipped(site: SiteCluster, full: SchedulerConfig, document: SiteDocument) -
 
 
 def _floor(
-    site: SiteCluster, work: SiteWorkload, config: SchedulerConfig, top: SiteRun
+    replays: Replays, site: SiteCluster, work: SiteWorkload, config: SchedulerConfig, top: SiteRun
 ) -> NoiseFloor:
-    runs = [replay_site(site, work.jobs, shuffled(config, seed)) for seed in SEEDS]
+    runs = [
+        replays.run("noise floor", site, work.jobs, shuffled(config, seed)) for seed in SEEDS
+    ]
     within, mae = [], []
     for one, other in combinations(runs, 2):
         both = scored_mask(work, one) & scored_mask(work, other)

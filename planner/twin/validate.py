@@ -13,7 +13,7 @@ from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.levels import level_config
 from gpuplan.planner.twin.whatif import ALL_JOBS
 from gpuplan.simkit.arrays import BoolArray
-from gpuplan.simkit.twin.simulator import replay_site
+from gpuplan.planner.twin.replays import Replays
 
 LEAST_JOBS = 20
 
@@ -80,9 +80,10 @@ def validate(
     first = int(log.jobs["submit"].min())  # type: ignore[arg-type]
     site, full, old = prepared(log, before, warmup_s, limit_factor)
     early = old.jobs.submit < at
-    run_old = replay_site(site, old.jobs.kept(early), level_config(full, level))
+    replays = Replays(2)
+    run_old = replays.run("before", site, old.jobs.kept(early), level_config(full, level))
     site, full, new = prepared(log, after, max(at - first, 0), limit_factor)
-    run_new = replay_site(site, new.jobs, level_config(full, level))
+    run_new = replays.run("after", site, new.jobs, level_config(full, level))
     scored_old = old.scored[early] & (run_old.start >= 0)
     scored_new = new.scored & (run_new.start >= 0)
     if min(scored_old.sum(), scored_new.sum()) < LEAST_JOBS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,9 @@ ONE_PARTITION = "all"
 ONE_NAME = "none"
 LIMIT_FACTOR = 2.0
 LEAST_LIMIT_S = 60
+MOST_JOBS = 200_000
+"""Jobs of a log above which only its last weeks are replayed by default."""
+WEEK_S = 7 * 86400
 NAMED_NODES = re.compile(r"(?:^|\s)(?:-w|--nodelist)[ =]?\S")
 HELD = (
     ("JobArrayTaskLimit", "JobArrayTaskLimit"), ("BeginTime", "BeginTime"),
@@ -75,6 +78,27 @@ def node_sizes(site: SiteCluster) -> dict[str, int]:
     return {p.name: max(gpus[name] for name in p.nodes) for p in site.partitions if p.nodes}
 
 
+def recent(log: SiteLog, most: int = MOST_JOBS) -> SiteLog:
+    """Return the last weeks of a log that has more jobs than ``most``, and a note on it.
+
+    Whole weeks are kept, as many as have no more jobs; less than a week where one has more.
+    """
+    submit = log.jobs["submit"].to_numpy()  # ascending
+    if submit.size <= most:
+        return log
+    last = int(submit[-1])
+    span = last - int(submit[submit.size - most])
+    begin = last - (span // WEEK_S * WEEK_S or span)
+    jobs = log.jobs.filter(pl.col("submit") > begin)
+    if not jobs.height:  # all at one time
+        jobs = log.jobs.tail(most)
+    note = (
+        f"only the jobs of the last {(last - begin) / 86400:.3g} days are replayed: "
+        f"{jobs.height:,} of {submit.size:,}; calibrate --all-jobs takes all, which takes long"
+    )
+    return replace(log, jobs=jobs, notes=(*log.notes, note))
+
+
 def site_workload(
     log: SiteLog,
     site: SiteCluster,
@@ -99,7 +123,7 @@ def site_workload(
     )  # fmt: skip
     sizes = node_sizes(site)
     _check_partitions(log, table, sizes)
-    notes = []
+    notes = list(log.notes)
     max_time = {p.name: p.max_time for p in site.partitions}
     submit = table["submit"].to_numpy().astype(np.int64)
     first, last = int(submit.min()), int(submit.max())
