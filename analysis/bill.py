@@ -14,14 +14,14 @@ import polars as pl
 
 from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.gpu_names import match_types, same_gpu
 from gpuplan.analysis.time_units import HOUR_S, MONTH_H
 from gpuplan.analysis.words import listed
 
 MOST_USD_PER_GPU_H = 1_000_000.0
 """A higher price must be a mistake of units."""
 
-USAGE_COLUMNS = ("num_gpus", "duration_s", "state")
+USAGE_COLUMNS = ("num_gpus", "duration_s")
 """Canonical columns that `gpu_hours_by` reads, besides those it groups by."""
 
 
@@ -73,30 +73,31 @@ class GpuPrices:
 
     def of(self, gpu_type: str | None) -> float | None:
         """Return the price of a type, in any spelling; None where nothing gives it."""
-        if gpu_type is not None:
-            if gpu_type in self.usd_per_gpu_h:
-                return self.usd_per_gpu_h[gpu_type]
-            wanted = gpu_name(gpu_type)
-            for name, usd in self.usd_per_gpu_h.items():
-                if name and same_gpu(gpu_name(name), wanted):
-                    return usd
-        return self.usd_per_gpu_h.get("")
+        name = match_types(self.usd_per_gpu_h, [gpu_type], "--price")[gpu_type]
+        return self.usd_per_gpu_h.get(name or "")
 
     def unmatched_note(
         self, gpu_types: Iterable[str | None], option: str = "--price"
     ) -> tuple[str, ...]:
-        """Return one sentence on the prices of types that are not among these, if there are any."""
-        known = {name: gpu_name(name) for name in gpu_types if name is not None}
+        """Return one sentence on the prices of types that are not among these, if there are any.
+
+        Raises:
+            UsageError: all prices are of other types.
+        """
+        known = sorted({name for name in gpu_types if name is not None})
         unmatched = [
             name
             for name in self.usd_per_gpu_h
-            if name
-            and name not in known
-            and not any(same_gpu(gpu_name(name), one) for one in known.values())
+            if name and not any(same_gpu(name, one) for one in known)
         ]
         if not unmatched:
             return ()
-        have = f"the GPU types are {listed(sorted(known), 6)}" if known else "no GPU type is named"
+        have = f"the GPU types are {listed(known, 6)}" if known else "no GPU type is named"
+        if known and len(unmatched) == len(self.usd_per_gpu_h):
+            raise UsageError(
+                f"{option}: prices only of {listed(unmatched, 6)}; {have}\n"
+                f"  next: {option} {known[0]}=USD"
+            )
         return (f"{option}: the price of {listed(unmatched, 6)} is not used; {have}",)
 
     def by_type(self, gpu_types: Sequence[str | None]) -> dict[str | None, float | None]:
@@ -118,24 +119,23 @@ class GpuPrices:
 
 
 def gpu_hours_by(
-    jobs: pl.DataFrame, by: str | Sequence[str], *, include_running: bool = False
+    jobs: pl.DataFrame, by: str | Sequence[str], held_s: str = "duration_s"
 ) -> pl.DataFrame:
     """Return jobs and GPU-hours per value of columns such as ``user``, ``group``, ``gpu_type``.
 
     Args:
         jobs: canonical rows with `USAGE_COLUMNS` and the columns grouped by.
         by: one column or several.
-        include_running: count jobs still running with the time they have run so far.
+        held_s: the column of how long each holds its GPUs; jobs still running with the time that
+            they have run so far.
 
     Returns:
         One row per group, most GPU-hours first: the columns of ``by`` (null where not recorded),
         ``jobs`` with a run time and GPUs, their ``gpu_h``, and ``gpu_h_share`` of all.
     """
     names = [by] if isinstance(by, str) else list(by)
-    is_timed = pl.col("duration_s").is_not_null() & (pl.col("num_gpus") > 0)
-    if not include_running:
-        is_timed &= (pl.col("state") != "running").fill_null(True)
-    gpu_h = (pl.col("duration_s") * pl.col("num_gpus")).sum() / HOUR_S
+    is_timed = pl.col(held_s).is_not_null() & (pl.col("num_gpus") > 0)
+    gpu_h = (pl.col(held_s) * pl.col("num_gpus")).sum() / HOUR_S
     found = (
         jobs.filter(is_timed)
         .group_by(names, maintain_order=True)

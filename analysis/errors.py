@@ -101,6 +101,12 @@ class OutputError(GpuplanError):
     exit_code = 3
 
 
+class OutOfMemoryError(GpuplanError):
+    """A limit of the system leaves too little memory to work."""
+
+    exit_code = 3
+
+
 class InfeasibleError(GpuplanError):
     """No plan meets the request, for example a budget below the load."""
 

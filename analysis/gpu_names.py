@@ -3,15 +3,19 @@
 A name is the model, with its memory if the model is sold with several: ``A100-80GB``, ``L4``. The
 maker and the board form (SXM, PCIe, NVL) are left out: job logs rarely record the form, so that
 prices of any form must match. Unknown memory stays unknown: ``A100`` stays ``A100`` and matches
-both sizes (see `same_gpu`). A name that is not in the table does not change.
+both sizes (see `same_gpu`). A name that is not in the table does not change. Names that a user
+gives meet those of a log in `match_types`, whatever they are for.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 import polars as pl
+
+from gpuplan.analysis.errors import UsageError
 
 MODELS: dict[str, tuple[int, ...]] = {
     # data centres, by generation
@@ -93,12 +97,54 @@ def is_known_gpu(written: str) -> bool:
 
 def same_gpu(wanted: str, offered: str) -> bool:
     """Return whether an offered GPU can be the wanted one; unknown memory matches any."""
+    wanted, offered = gpu_name(wanted), gpu_name(offered)
     if wanted == offered:
         return True
     one, other = _model_and_memory(wanted), _model_and_memory(offered)
     if one is None or other is None:
         return False
     return one[0] == other[0] and (one[1] is None or other[1] is None)
+
+
+def match_types(
+    names: Iterable[str], log_types: Iterable[str | None], option: str, *, apart: bool = False
+) -> dict[str | None, str | None]:
+    """Return, for each GPU type of a log, the name that means it; None where no name does.
+
+    The same text wins over another spelling of the same GPU, and that over unknown memory: the name
+    ``A100`` means all variants of the log that have no name of their own, and the name
+    ``A100-80GB`` means an ``A100`` of the log unless another variant may be meant too.
+
+    Args:
+        names: as a user or a table gives them.
+        log_types: as the log has them; None stands for jobs that name none.
+        option: what gave the names, for messages.
+        apart: whether each name means one type only, as for GPUs in a cluster that the log's types
+            do not share.
+
+    Raises:
+        UsageError: several names may mean a type; or, with ``apart``, a name means several types.
+    """
+    known = [name for name in dict.fromkeys(names) if name]
+    found: dict[str | None, str | None] = {}
+    for log_type in dict.fromkeys(log_types):
+        own = [name for name in known if name == log_type]
+        if log_type is not None and not own:
+            alike = [name for name in known if same_gpu(name, log_type)]
+            own = [name for name in alike if gpu_name(name) == gpu_name(log_type)] or alike
+        if len(own) > 1:
+            raise UsageError(
+                f"{option}: {log_type} of the log may be {' or '.join(own)}\n"
+                f"  next: name {log_type} itself"
+            )
+        found[log_type] = own[0] if own else None
+    for name in known if apart else ():
+        means = [str(log_type) for log_type, own in found.items() if own == name]
+        if len(means) > 1:
+            raise UsageError(
+                f"{option}: {name} is {' and '.join(means)} in the log\n  next: name each of them"
+            )
+    return found
 
 
 def gpu_names(source: str | pl.Expr) -> pl.Expr:

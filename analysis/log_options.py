@@ -14,15 +14,19 @@ class LogOptions:
 
     Attributes:
         source_format: name of its format; None detects it.
-        columns: canonical column -> column of the log.
+        columns: canonical column -> column of the log, or an expression over its columns.
         time_zone: zone of times that are written without an offset.
         max_rejects: how many rows may be rejected.
+        values: canonical column -> word of the log in lower case -> value.
+        keep: columns of the log that the trace has too.
     """
 
     source_format: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     time_zone: str | None = None
     max_rejects: Limit = DEFAULT_LIMIT
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    keep: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,11 @@ def temporary_folder() -> Held:
     return _new(Path(tempfile_folder()), ".folder", _make_folder)
 
 
+def is_temporary(path: Path) -> bool:
+    """Return whether a path is in a temporary folder of this process."""
+    return any(held.absolute in Path(os.path.abspath(path)).parents for held in _held)
+
+
 def tempfile_folder() -> str:
     """Return the system's folder for temporary files. Raises `OSError` if none is writable."""
     import tempfile  # takes a while to import

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ from gpuplan.analysis.casts import canonical_cast, found_cell
 from gpuplan.analysis.column_rules import COLUMN_RULES
 from gpuplan.analysis.errors import InputError, UsageError, shortened
 from gpuplan.analysis.files import PARQUET_MAGIC, readable, regular_file, sha256_of
+from gpuplan.analysis.jobs import JobArrays, PeriodUs, job_arrays
 from gpuplan.analysis.log_options import LogAccount, LogOptions
 from gpuplan.analysis.lookup import perhaps
 from gpuplan.analysis.predicate import PredicateTooLarge, read_predicate
+from gpuplan.analysis.runs import RUNNING, as_utc, with_time_so_far, within
 from gpuplan.analysis.sampling import (
     LOAD_COLUMNS,
     draw_jobs,
@@ -35,7 +37,6 @@ from gpuplan.analysis.schema import (
     OWN_COLUMNS,
     REQUIRED,
     SCHEMA_VERSION,
-    SOURCE,
     UNREADABLE,
     Provenance,
 )
@@ -63,6 +64,10 @@ class Selection:
         scale_interarrival: factor on every gap between submissions; the first one stays.
         seed: of the choice.
         log: how to read a log that is given in place of a trace.
+        period_from, period_to: count GPUs from this instant until this one alone (UTC), and keep
+            the jobs that are submitted or run in between; None for the ends of the log.
+        as_of: when the log was taken, to which jobs still running hold their GPUs; None for its
+            last instant, or their recorded run times.
         spot: a predicate as ``where``; the jobs that match are spot and all others have high
             priority. None keeps the priorities of the trace.
     """
@@ -76,8 +81,27 @@ class Selection:
     seed: int = 0
     log: LogOptions = field(default_factory=LogOptions)
     spot: str | None = None
+    period_from: datetime | None = None
+    period_to: datetime | None = None
+    as_of: datetime | None = None
+
+    @property
+    def has_period(self) -> bool:
+        """Whether GPUs are counted in a part of the log."""
+        return self.period_from is not None or self.period_to is not None
 
     def __post_init__(self) -> None:
+        for name in ("since", "until", "period_from", "period_to", "as_of"):
+            if (time := getattr(self, name)) is not None:
+                object.__setattr__(self, name, as_utc(time))
+        if self.has_period and (self.scale_duration != 1 or self.scale_interarrival != 1):
+            raise UsageError(
+                "--from and --to are times of the log: not with --scale-duration or "
+                "--scale-interarrival"
+            )
+        begin, end = self.period_from, self.period_to
+        if begin is not None and end is not None and begin >= end:
+            raise UsageError(f"--to {written_utc(end)}: must be after --from {written_utc(begin)}")
         for name in ("scale_duration", "scale_interarrival"):
             value = getattr(self, name)
             if not 0 < value < float("inf"):
@@ -96,7 +120,12 @@ class Selection:
             "scale_interarrival": self.scale_interarrival,
             "seed": self.seed,
             **({} if self.spot is None else {"spot": self.spot}),
+            **({} if self.as_of is None else {"as_of": written_utc(self.as_of)}),
+            **({"period": self._period()} if self.has_period else {}),
         }
+
+    def _period(self) -> dict[str, str | None]:
+        return {"from": written_utc(self.period_from), "to": written_utc(self.period_to)}
 
 
 def written_utc(time: datetime | None) -> str | None:
@@ -119,6 +148,8 @@ class Trace:
         provenance: where the trace comes from.
         notes: effects of the selection that a reader should know.
         log: what became of the rows of a log; None where a trace was given.
+        period: in which GPUs are counted; None for the whole log. The jobs are then those
+            submitted or running in it.
     """
 
     jobs: pl.DataFrame
@@ -128,6 +159,18 @@ class Trace:
     provenance: Provenance
     notes: tuple[str, ...] = ()
     log: LogAccount | None = None
+    period: PeriodUs | None = None
+
+    def arrays(self) -> JobArrays:
+        """Return the jobs as arrays; the columns `gpuplan.analysis.jobs.COLUMNS` are read."""
+        return job_arrays(self.jobs, self.period)
+
+    def submitted(self) -> Trace:
+        """Return the jobs submitted in the period, counted over the whole time that they run."""
+        if self.period is None:
+            return self
+        begin = pl.from_epoch(pl.lit(self.period[0]), "us").dt.replace_time_zone("UTC")
+        return replace(self, jobs=self.jobs.filter(pl.col("submit_time") >= begin), period=None)
 
     @property
     def submit_s(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -171,26 +214,35 @@ def read_trace(
         with silent_on(*UNREADABLE):
             raw = pl.scan_parquet(path, glob=False)
             scan = _as_canonical(path, raw)
-            rows = _check_values(path, raw, scan)
+            rows, running = _check_values(path, raw, scan)
             if LIMIT_COLUMN in wanted and LIMIT_COLUMN not in scan.collect_schema():
                 wanted.remove(LIMIT_COLUMN)
-            jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])), categories)
+            _check_has(path if named is None else named, wanted, scan)
+            scan = with_time_so_far(scan, **running, as_of=selection.as_of)
+            scan = _matching(scan, selection)
+            period, notes = None, tuple[str, ...]()
+            if selection.has_period:
+                begin, end = selection.period_from, selection.period_to
+                scan, period, notes = within(scan, begin, end, path if named is None else named)
+            jobs = _collected(scan, selection, [*dict.fromkeys([*wanted, *of_load])], categories)
     except UNREADABLE as error:
         raise _damaged(path, error) from error
     if jobs.is_empty():
         raise InputError(
             path if named is None else named,
-            f"none of its {rows:,} jobs is left after --where, --since and --until",
+            f"none of its {rows:,} jobs is left after --where, --since"
+            + (", --until, --from and --to" if selection.has_period else " and --until"),
             hint="loosen the selection",
         )
-    jobs, notes = _sampled(jobs, selection)
+    jobs, of_sample = _sampled(jobs, selection)
     return Trace(
         jobs=_scaled(jobs.select(wanted), selection),
         path=path,
         sha256=sha256_of(path),
         rows=rows,
         provenance=provenance,
-        notes=notes,
+        notes=notes + of_sample,
+        period=period,
     )
 
 
@@ -269,17 +321,31 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
     for name, kind in OWN_COLUMNS.items():
         has_it = name in found and found[name].is_numeric()
         columns.append((pl.col(name) if has_it else pl.lit(None)).cast(kind).alias(name))
-    if found.get(SOURCE) == pl.String():  # for --where
-        columns.append(pl.col(SOURCE))
     if found.get(LIMIT_COLUMN) == pl.Float64():
         columns.append(pl.col(LIMIT_COLUMN))
+    more = [n for n in found if n not in (*CANONICAL, *OWN_COLUMNS, LIMIT_COLUMN)]
+    columns += [pl.col(n) for n in more if not found[n].is_nested()]  # for --where, --spot, --by
     return scan.select(columns)
 
 
-def _check_values(path: Path, raw: pl.LazyFrame, scan: pl.LazyFrame) -> int:
-    """Refuse the first cell that breaks a rule, in one pass; returns the number of rows."""
+def _check_has(path: Path, wanted: Sequence[str], scan: pl.LazyFrame) -> None:
+    """Refuse columns that are not canonical, which only some traces have. Raises `UsageError`."""
+    columns = scan.collect_schema()
+    for name in wanted:
+        if name not in columns:
+            kept = [n for n in columns if n not in (*CANONICAL, *OWN_COLUMNS)]
+            raise UsageError(
+                f"no column {name!r} in {path}{perhaps(name, [*CANONICAL, *kept])}\n"
+                f"  next: keep it with --keep {name} where the log is read"
+            )
+
+
+def _check_values(path: Path, raw: pl.LazyFrame, scan: pl.LazyFrame) -> tuple[int, dict[str, int]]:
+    """Refuse the first cell that breaks a rule, in one pass; returns the rows and `RUNNING`."""
     rules = {name: rule.broken.alias(name) for name, rule in COLUMN_RULES.items()}
-    counts = scan.select(pl.len().alias("rows"), *(bad.sum() for bad in rules.values())).collect()
+    counts = scan.select(
+        pl.len().alias("rows"), *(bad.sum() for bad in rules.values()), **RUNNING
+    ).collect()
     rows = int(counts["rows"].item())
     if rows == 0:
         raise InputError(path, "has no jobs", expected="at least one job")
@@ -294,12 +360,11 @@ def _check_values(path: Path, raw: pl.LazyFrame, scan: pl.LazyFrame) -> int:
                 expected=COLUMN_RULES[name].expected,
                 hint="ingest the file: bad rows are kept aside and counted",
             )
-    return rows
+    return rows, {name: counts[name].item() for name in RUNNING}
 
 
-def _matching(
-    scan: pl.LazyFrame, selection: Selection, wanted: list[str], categories: Sequence[str]
-) -> pl.DataFrame:
+def _matching(scan: pl.LazyFrame, selection: Selection) -> pl.LazyFrame:
+    """Return the jobs of a selection."""
     if selection.spot is not None:
         is_spot = _predicate(selection.spot, scan, "--spot").fill_null(False)
         kind = pl.when(is_spot).then(pl.lit("spot")).otherwise(pl.lit("hp"))
@@ -310,6 +375,12 @@ def _matching(
         scan = scan.filter(pl.col("submit_time") >= selection.since)
     if selection.until is not None:
         scan = scan.filter(pl.col("submit_time") < selection.until)
+    return scan
+
+
+def _collected(
+    scan: pl.LazyFrame, selection: Selection, wanted: list[str], categories: Sequence[str]
+) -> pl.DataFrame:
     try:
         jobs = scan.select(wanted).with_columns(pl.col(categories).cast(pl.Categorical)).collect()
     except pl.exceptions.PolarsError as error:  # such as a cast of a value

@@ -69,5 +69,8 @@ def against(workload: ClassWorkload, frontier: Frontier, target: float, theirs: 
     return Pair(target, theirs, ours, as_quick.rented_gpus)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    print("\n" + markdown(head, rows))
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Print a table as Markdown, and return it."""
+    text = markdown(head, rows)
+    print(f"\n{text}")
+    return text

@@ -3,31 +3,37 @@
 ``python -m benchmarks.reproduce_allpass`` draws its own trace, like Seren's; the column of Philly
 needs ../shared. A cell is the median over 30 samples of 200 jobs, and the least to the greatest.
 Columns are of the defaults but for "window", ``scale_out=window``, the printed rule for renting.
-docs/allpass-paper.md says what does not come out, and why.
+docs/allpass-paper.md says what does not come out, and why; ``--write-docs`` writes its tables.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from benchmarks.docs_tables import DOCS, OPTION, write
 from benchmarks.equal_gpus import table
 from benchmarks.seren_samples import (
     CLUSTERS,
+    CONTAINERS,
     HOURLY,
     JOBS,
     LIMITED,
+    LONGEST_S,
     MEASURES,
     ORDERINGS,
     PERCENTILES,
+    POOL,
     READINGS,
     WORKERS,
     Kept,
     Results,
     at_usd,
+    compared_policies,
     kept_by,
     replay_all,
     sample,
@@ -125,7 +131,39 @@ def show_percentiles(runs: Sequence[Results]) -> None:
     table(("", *(f"P{at}" for at in PERCENTILES)), rows)
 
 
-def show_orderings(columns: Mapping[str, Sequence[Results]]) -> None:
+def show_chosen() -> str:
+    """Print what the paper does not state, or what is chosen otherwise here."""
+    rules, usual = Allpass(), Allpass(scale_out="window", scaling="literal", min_threshold_s=0)
+    policies = compared_policies(None)
+    lowest, literal = rules.least_threshold_s, usual.least_threshold_s
+    print("\n## Chosen values")
+    return table(
+        ("value", "chosen"),
+        [
+            ("jobs; from a preset's; samples", f"{JOBS}; {POOL:,}; {SEEDS}"),
+            ("most GPUs a job", 8),
+            ("longest job of full length, s (fitted to Tiresias' bill)", f"{LONGEST_S:,.0f}"),
+            ("workers of clusters, and of Allpass beside them", WORKERS),
+            ("containers of orderings and of Figure 11 (fitted)", CONTAINERS),
+            ("queue limit of Tiresias, GPU-s; a fifth (fitted)", "3,250; 650"),
+            ("marketplace offers", len(rules.marketplace_prices)),
+            ("checkpoint and restore, s", f"{rules.checkpoint_s:g} + {rules.restore_s:g}"),
+            ("least threshold, s; to the letter", f"{lowest:g}; {literal:g}"),
+            ("greatest threshold, s", f"{rules.max_threshold_s:g}"),
+            ("greatest pressure", f"{rules.max_pressure:g}"),
+            ("renting; scaling (paper: window; literal)", f"{rules.scale_out}; {rules.scaling}"),
+            ("stop of a job on a cluster, s", f"{rules.checkpoint_s + rules.restore_s:g}"),
+            ("SJF-P", policies["SJF-P"][0]),
+            (
+                "HPA: target, tolerance, stabilization, s",
+                f"{rules.target_utilization:g}, {rules.utilization_tolerance:g}, "
+                f"{rules.stabilization_s:g}",
+            ),
+        ],
+    )
+
+
+def show_orderings(columns: Mapping[str, Sequence[Results]]) -> str:
     """How many samples keep each ordering, by how much the median one does, and the middle one."""
     lambda_usd = Allpass().conventional_price
     cases = {name: columns[name] for name in ("full length", "dense", "as stated")}
@@ -139,6 +177,12 @@ def show_orderings(columns: Mapping[str, Sequence[Results]]) -> None:
         ("", *cases),
         [(what, *(_told(kept[what]) for kept in found.values())) for what in ORDERINGS],
     )
+    print("\n## The same, full length")
+    kept = found["full length"]
+    return table(
+        ("", f"samples of {SEEDS}", "margin in the median one"),
+        [(what, kept[what].samples, f"{kept[what].margin:+.0%}") for what in ORDERINGS],
+    )
 
 
 def _told(kept: Kept) -> str:
@@ -146,8 +190,9 @@ def _told(kept: Kept) -> str:
     return text if (kept.margin > 0) == (kept.middle > 0) else f"{text} ({kept.middle:+.1%})"
 
 
-def main() -> None:
+def main(*, write_docs: bool = False) -> None:
     print("# Allpass' evaluation, reproduced")
+    tables = {"allpass-chosen": show_chosen()}
     show_providers()
     show_consistency()
     columns: dict[str, list[Results]] = {}
@@ -187,8 +232,19 @@ def main() -> None:
         ],
     )
     show_percentiles(columns["full length"])
-    show_orderings(columns)
+    tables["allpass-orderings"] = show_orderings(columns)
+    print("\n## Figures 6 to 12, full length")
+    ours = [columns[name] for name in ("full length", "full length, window")]
+    tables["allpass-figures"] = table(
+        ("", "", "paper", "`queue` (default)", "`window`"),
+        [
+            (figure, what, paper, *(cell([of(one) for one in found]) for found in ours))
+            for figure, what, paper, of in MEASURES
+        ],
+    )
+    if write_docs:
+        write(DOCS / "allpass-paper.md", tables)
 
 
 if __name__ == "__main__":
-    main()
+    main(write_docs=OPTION in sys.argv[1:])

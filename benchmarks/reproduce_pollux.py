@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.equal_gpus import CLUSTER, p95_s, table, where
-from benchmarks.t4_workloads import HORIZON_H, SHARED, shipped_jct_s, submissions, t4_workload
+from benchmarks.t4_workloads import HORIZON_H, MOST, SHARED, shipped_jct_s, submissions, t4_workload
 from gpuplan.cli.figures.frontier import draw_scene
 from gpuplan.cli.figures.frontier_scene import Scene
 from gpuplan.cli.figures.style import save
@@ -16,12 +17,14 @@ from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.policies.rounds.replay import INTERVAL_S
 from gpuplan.planner.registry import BASELINES
 
 PAPER_POLLUX_S = 2087.8  # the authors' simulator, unmodified, on 64 GPUs of workload-1
 PAPER_POLLUX_GPU_H = 1138
 OTHERS = {"Tiresias": (2473.65, 1265), "Optimus": (4087.06, 1273)}  # there, s and GPU-hours
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "workload-1.svg"
+RESCALE_S = 30.0  # per restart, as its authors have it
 BUDGETS = (1.1, 1.25, 1.5, 1.75, 2.0, 2.5)  # times the load
 TARGETS = (0.8, 0.75, 0.7, 0.6, 0.5)  # efficiencies aimed at
 LOADS = {"0.5": "-0.5", "1.0": "", "1.5": "-1.5", "2.0": "-2.0"}
@@ -30,7 +33,7 @@ LOADS = {"0.5": "-0.5", "1.0": "", "1.5": "-1.5", "2.0": "-2.0"}
 def raw_workload() -> ClassWorkload:
     """The jobs of workload-1 as Pollux' authors run them."""
     jobs = submissions("pollux")
-    return t4_workload(jobs, HORIZON_H["pollux"], calibrated=False, rescale_s=30)
+    return t4_workload(jobs, HORIZON_H["pollux"], calibrated=False, rescale_s=RESCALE_S)
 
 
 def scene() -> Scene:
@@ -69,6 +72,22 @@ def scene() -> Scene:
         ],
         references=[(name, (gpu_h / hours, jct_s)) for name, (jct_s, gpu_h) in published.items()],
     )
+
+
+def show_chosen(more: Sequence[tuple[str, object]] = ()) -> str:
+    """Print what is chosen for the replays, and not measured or stated by a paper."""
+    rows: list[tuple[str, object]] = [
+        ("GPUs of a node; ready after, returned after, s",
+         f"{CLUSTER.node_gpus}; {CLUSTER.provision_s:g}, {CLUSTER.release_s:g}"),
+        ("most GPUs a job", MOST),
+        ("s between decisions of Pollux", f"{INTERVAL_S:g}"),
+        ("s per restart on Pollux' own workloads; elsewhere", f"{RESCALE_S:g}; as measured"),
+        ("budgets of the picture over the load", BUDGETS),
+        ("targets of the picture", TARGETS),
+        *more,
+    ]  # fmt: skip
+    print("\n## Chosen values")
+    return table(("value", "chosen"), rows)
 
 
 def draw(path: Path = PICTURE) -> None:
@@ -123,7 +142,7 @@ def show_shipped() -> list[float]:
     for load, folder in LOADS.items():
         for sample in range(1, 5):
             jobs = submissions("pollux", sample=sample, load=folder)
-            workload = t4_workload(jobs, HORIZON_H["pollux"], calibrated=False, rescale_s=30)
+            workload = t4_workload(jobs, HORIZON_H["pollux"], calibrated=False, rescale_s=RESCALE_S)
             ours_s = BASELINES["pollux"].run(workload, CLUSTER, 64).mean_jct_s
             theirs_s = shipped_jct_s("pollux", load, sample)
             ratios.append(ours_s / theirs_s)
@@ -137,6 +156,7 @@ def show_shipped() -> list[float]:
 
 if __name__ == "__main__":
     if SHARED.is_dir():
+        show_chosen()
         draw()
         print(f"drawn: {PICTURE.name}")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -27,6 +28,9 @@ from gpuplan.planner.runs.ties import by_cost, fastest_of, same_cost, same_times
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.cluster_shape import ClusterShape
+
+LOG = logging.getLogger("gpuplan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class PolicySpec:
     Attributes:
         label: its name in the comparison; no other has it.
         policy: name in `gpuplan.planner.registry.POLICIES`.
-        settings: what is set of the policy's settings.
+        settings: what is set of the policy's settings; a cluster may be a text such as ``50x8``.
         given: setting -> the option that set it, for messages about errors.
         name: what was typed; empty for the label.
     """
@@ -46,6 +50,15 @@ class PolicySpec:
     settings: Mapping[str, Any]
     given: Mapping[str, str] = field(default_factory=dict, compare=False)
     name: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        shape = self.settings.get("cluster")
+        if isinstance(shape, str):
+            try:
+                read = ClusterShape.parse(shape)
+            except ValueError as error:
+                raise UsageError(f"cluster {shape!r}: {error}") from error
+            object.__setattr__(self, "settings", {**self.settings, "cluster": read})
 
     @property
     def gpu_type(self) -> str | None:
@@ -206,8 +219,9 @@ class PolicyComparison:
         )
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per outcome; what a policy does not measure is null."""
-        return pl.DataFrame(plain(self.rows()), infer_schema_length=None)
+        """Return one row per outcome, without groups; what a policy does not measure is null."""
+        rows = pl.DataFrame(plain(self.rows()), infer_schema_length=None)
+        return rows.drop("groups", strict=False)
 
     def timeline(self) -> pl.DataFrame:
         """Return the time lines of all outcomes, where they were kept."""
@@ -342,7 +356,16 @@ def compare(
     if not specs or len({one.label for one in specs}) < len(specs):
         raise ValueError(f"expected policies with different labels, got {specs}")
     shared = (jobs, rng, timelines, len(specs) == 1)
-    found = run_all(_replayed, specs, shared=shared, engine=engine, progress=progress)
+    found: list[PolicyOutcome] = []
+    try:
+        run_all(_replayed, specs, shared=shared, engine=engine, progress=progress, results=found)
+    except KeyboardInterrupt:
+        for one in found:
+            LOG.warning(
+                "done before the interrupt: %s: $%s, mean JCT %s s",
+                *(one.label, f"{one.results.cost_usd:,.0f}", f"{one.results.mean_jct_s:,.0f}"),
+            )
+        raise
     return PolicyComparison(tuple(found), jobs.span_s)
 
 

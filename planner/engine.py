@@ -69,6 +69,7 @@ def run_all(
     shared: tuple[Any, ...] = (),
     engine: Engine = THREADS,
     progress: Callable[[float], None] | None = None,
+    results: list[Result] | None = None,
 ) -> list[Result]:
     """Return ``[function(item, *shared) for item in items]``.
 
@@ -79,11 +80,12 @@ def run_all(
         shared: data common to all, such as the arrays of a workload.
         engine: where they run.
         progress: called with the share done after each scenario.
+        results: a list to fill, which holds what is done if an interrupt ends the run.
 
     Raises:
         UsageError: the engine is not installed or cannot be reached.
     """
-    results: list[Result] = []
+    results = [] if results is None else results
     if not items:
         return results
     with _backend(engine, len(items), shared) as (settings, call):

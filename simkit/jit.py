@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import stat
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +15,7 @@ from typing import Any, TypeVar
 import numba
 from numba.core import event
 
+LOG = logging.getLogger("gpuplan")
 Function = TypeVar("Function", bound=Callable[..., Any])
 PACKAGE = Path(__file__).parent
 
@@ -19,7 +24,8 @@ def kernel(function: Function) -> Function:
     """Compile a function with numba when it is first called; it then runs without the GIL.
 
     The machine code is kept next to the source, or in the user's cache directory, or, where neither
-    can be written, only in memory. With ``NUMBA_DISABLE_JIT=1`` the function stays Python.
+    can be written, in a folder of the user's among the temporary files; else only in memory. With
+    ``NUMBA_DISABLE_JIT=1`` the function stays Python.
     """
     return _compiled(function)
 
@@ -37,7 +43,11 @@ def _compiled(function: Function, **options: Any) -> Function:
     try:
         compiled = numba.njit(function, nogil=True, cache=True, **options)
     except RuntimeError:  # no directory that can hold a cache
-        return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
+        try:
+            _use_temporary_cache()
+            compiled = numba.njit(function, nogil=True, cache=True, **options)
+        except (OSError, RuntimeError):
+            return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
     if not numba.config.DISABLE_JIT:
         # Numba takes a cached kernel as fresh as long as its own file is, although it contains
         # the code of helpers in other files too; so let every file of the package count.
@@ -47,6 +57,21 @@ def _compiled(function: Function, **options: Any) -> Function:
         compiled._cache.save_overload = _unless_disk_full(saved)
         compiled._cache.load_overload = _unless_damaged(compiled._cache.load_overload)
     return compiled  # type: ignore[no-any-return]
+
+
+def _use_temporary_cache() -> None:
+    """Let numba, here and in child processes, keep machine code in a folder of this user's own.
+
+    A folder that others can write to is not used: they could put code there. Raises `OSError`.
+    """
+    folder = Path(tempfile.gettempdir()) / f"gpuplan-kernels-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        LOG.warning("compiled kernels are kept in %s: no other folder can be written", folder)
+    seen = folder.lstat()
+    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
+        raise OSError(f"{folder} is not a private folder of this user")
+    os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = str(folder)
 
 
 def _unless_disk_full(save: Callable[..., None]) -> Callable[..., None]:

@@ -15,7 +15,7 @@ from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
 from gpuplan.simkit.allpass.simulator import run_allpass
 from gpuplan.simkit.renting.market import Market
-from gpuplan.simkit.time import FOREVER
+from gpuplan.simkit.time import FOREVER, to_micros
 from gpuplan.simkit.workload import Workload
 
 NO_DELAY = StartUp(0, 0)
@@ -107,6 +107,50 @@ def test_a_reclaimed_job_goes_back_to_what_is_saved():
 
 
 @pytest.mark.kernels
+@pytest.mark.parametrize(("notice_s", "kept_s"), [(0, 0), (19, 0), (20, 70), (30, 70)])
+def test_a_job_is_saved_within_the_notice(notice_s, kept_s):
+    # On its worker since 60 it restores for 10 s. Its offer is gone at 160, when a checkpoint of
+    # 20 s can end if the notice is as long: 70 s of work are kept. The cloud has the rest from 180.
+    workload = Workload.from_seconds([0], [200], [1], [310])
+    falling = market((0, [1.0]), (160, []))
+    moves = {"checkpoint_s": 20, "restore_s": 10, "save_every_s": np.inf}
+    run = run_of(
+        workload, replace(AT_ONCE, market=falling, reclaim=True, grace_s=notice_s, **moves)
+    )
+    assert run.finish_us.tolist() == [(180 + 10 + 200 - kept_s) * S]
+    assert run.demotion_us.tolist() == [(20 + 100 - kept_s + 10) * S]
+    assert run.rentals.release_us[0] == 160 * S and run.rentals.reclaimed[0]
+
+
+@pytest.mark.kernels
+def test_a_job_moves_with_what_it_has_done_where_a_lease_ends():
+    # Leased from 60 to 160: 10 s restore, 85 s of work, 5 s checkpoint. The tick at 180 rents the
+    # same offer again: 10 s restore, and the other 55 s.
+    workload = Workload.from_seconds([0], [140], [1], [310])
+    rules = replace(AT_ONCE, marketplace_prices=(1.0,), checkpoint_s=5, restore_s=10, lease_s=100)
+    run = run_of(workload, rules)
+    assert run.finish_us.tolist() == [245 * S]
+    assert run.queue_us.tolist() == [75 * S] and run.demotion_us.tolist() == [30 * S]
+    assert run.rentals.offer.tolist() == [0, 0] and not run.rentals.reclaimed.any()
+    assert run.rentals.release_us.tolist() == [160 * S, 245 * S]
+    for lease_s in (150, np.inf):  # at its very end, the job is done
+        assert run_of(workload, replace(rules, lease_s=lease_s)).finish_us.tolist() == [210 * S]
+    cloud = replace(rules, marketplace_prices=())  # has no leases
+    assert run_of(workload, cloud).finish_us.tolist() == [210 * S]
+
+
+@pytest.mark.kernels
+@pytest.mark.compiled
+def test_leases_shorter_than_a_restore_are_refused():
+    workload = Workload.from_seconds([0], [140], [1], [310])
+    short = replace(AT_ONCE, marketplace_prices=(1.0,), restore_s=10, lease_s=10, capacity=1)
+    jobs = TraceJobs(workload, pl.Series(["a"]), ())
+    with pytest.raises(SettingError, match="before any job") as error:
+        replay(jobs, short, np.random.default_rng(0))
+    assert "lease_s" in error.value.names and "longer lease_s" in str(error.value.hint)
+
+
+@pytest.mark.kernels
 def test_a_gang_stops_together_and_its_other_workers_stay():
     # The gang of two runs since 60 and loses its second worker at 150, all saved. The tick at 180
     # adds one of the cloud to the one that is left: 110 s more.
@@ -145,7 +189,7 @@ def test_a_run_ends_in_which_offers_vanish_before_any_job_gets_on(helps):
     never = replace(fixed, market=market, reclaim=True, save_every_s=60.0)
     work = Workload.from_seconds([0.0, 5.0], [4000.0, 900.0], [4, 1], [9000.0, 9000.0])
     jobs = TraceJobs(work, pl.Series(["a", "b"]), ())
-    with pytest.raises(SettingError, match="offers vanish before any job") as error:
+    with pytest.raises(SettingError, match="before any job") as error:
         replay(jobs, never, np.random.default_rng(0))
     assert error.value.names == ("reclaim", "save_every_s")
     assert all(name in str(error.value.hint) for name in ("save_every_s", "restore_s", "reclaim"))
@@ -255,6 +299,8 @@ RULES = st.builds(
     pricing=st.sampled_from(["request", "in-force"]),
     reclaim=st.booleans(),
     save_every_s=st.sampled_from([0.0, 60.0]),
+    grace_s=st.sampled_from([0.0, 30.0, 60.0]),
+    lease_s=st.sampled_from([np.inf, 200.0, 317.0]),
     checkpoint_s=st.sampled_from([0.0, 42.0]),
     restore_s=st.sampled_from([0.0, 42.0]),
     tick_s=st.sampled_from([60.0, 45.0]),
@@ -321,6 +367,7 @@ def test_laws_of_a_market_that_changes(drawn, rules, seed):
                 if rules.pricing == "in-force":
                     price = ladder(at)[place]
             elif at < end:
+                assert end - begin <= to_micros(rules.lease_s)
                 assert not rules.reclaim  # else it had ended there
         np.testing.assert_allclose(rentals.metered_usd[row], paid, rtol=1e-9)
 

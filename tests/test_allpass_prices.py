@@ -144,7 +144,7 @@ def test_prices_fill_in_what_is_not_set():
     ("chosen", "problem"),
     [
         ({"provider": "lambda"}, "expected one of vast.ai"),
-        ({"gpu": "H100"}, r"have nothing of H100, only A100\n  next: set gpu=A100, or use a price"),
+        ({"gpu": "H100"}, r"have no H100, only A100\n  next: set gpu=A100, or use a price"),
         ({"region": "mars"}, "--set region: .* in mars; it names no region"),
         ({"serverless_provider": "modal"}, "have no serverless one"),
     ],

@@ -32,6 +32,14 @@ def adds_up(results):
     for rows in ("groups", "gpu_types"):
         total = sum(cents(one["usd_per_month"]) for one in results[rows])
         assert total == cents(results["usd_per_month"])
+    idle = cents(results["idle_usd_per_month"] or 0)
+    assert idle + cents(results["used_usd_per_month"]) == cents(results["usd_per_month"])
+    for rows in ("groups", "gpu_types"):
+        assert sum(cents(one["idle_usd_per_month"] or 0) for one in results[rows]) == idle
+    assert all(
+        cents(one["idle_usd_per_month"] or 0) <= cents(one["usd_per_month"])
+        for one in results["gpu_types"]
+    )
     assert sum(cents(one["usd"]) for one in results["groups"]) == cents(results["usd"])
     assert sum(cents(one["usd"]) for one in results["months"]) == cents(results["usd"])
     for month in results["months"]:
@@ -142,6 +150,21 @@ def test_bills_add_up_to_the_cent_by_anything(gpuplan, tmp_path, by, more):
     adds_up(results)
     if more:
         assert cents(results["usd_per_month"]) == whole_cents(Fraction("0.777") * 40 * 1461 / 2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("more", [(), ("--idle", "spread")])
+def test_idle_gpus_of_several_types_add_up_to_the_cent(gpuplan, tmp_path, seed, more):
+    rng = np.random.default_rng(seed)
+    n, types = 40, [f"T{i}" for i in range(6)]
+    path = write_trace(
+        tmp_path / "t.parquet", np.sort(rng.uniform(0, 40 * 86_400, n)),
+        rng.lognormal(8, 1, n), gpu_type=[types[i % 6] for i in range(n)],
+        group=[f"g{i}" for i in rng.integers(0, 3, n)],
+    )  # fmt: skip
+    prices = ",".join(f"{name}={0.7 + rng.random():.3f}" for name in types)
+    cluster = ",".join(f"{name}={20 + i}" for i, name in enumerate(types))
+    adds_up(answer(gpuplan, path, "--price", prices, "--cluster", cluster, *more)["results"])
 
 
 def test_each_gpu_type_has_its_own_price_and_pool(gpuplan, tmp_path):

@@ -53,7 +53,7 @@ def test_one_class_mixes_its_two_widths():
     assert plan.rounded_mean_jct_s == 3600
     assert plan.rounded_used_gpus == 1
     assert plan.rounding_gap_s == pytest.approx(450)
-    assert plan.results().rounding_gap_share == pytest.approx(1 / 7)
+    assert plan.results().rounded_over_optimal == pytest.approx(8 / 7)
 
 
 def test_one_more_gpu_saves_what_the_multiplier_says_over_all_arrivals():

@@ -274,7 +274,7 @@ def test_a_law_on_types_that_differ_in_speed(trace):
     assert by_type["T4"].classes[0].work_h.tolist() == [2.0]
     assert by_type["A100"].classes[0].work_h == pytest.approx([0.8])
     assert by_type["A100"].classes[0].widths.tolist() == list(range(1, 9))
-    with pytest.raises(UsageError, match="knows no GPU types"):
+    with pytest.raises(UsageError, match="has no GPU types"):
         workloads_by_type(jobs, load_speedup("power:0.5"))
     band = load_speedup("power:0.4..0.6").with_types({"T4": 1.0, "A100": 2.5})
     assert [list(end.types) for end in band.ends] == [["T4", "A100"]] * 2

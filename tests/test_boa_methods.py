@@ -189,7 +189,7 @@ def test_many_epochs_are_searched_by_class():
     classes = [law_class("a", work=np.ones(20), alpha=alpha, widths=16, rescale_h=0.1)]
     solved = WidthCalculator(classes)
     assert not solved.is_exhaustive
-    assert solved.searched.startswith("of the 10^6 glue configurations, those that a local")
+    assert solved.searched.startswith("some of the 10^6 glue configurations: a local search")
     # 16 GPUs, then 1: 10 x 16 / 16 ** 0.9 + 10 running, 0.1 x (16 + 1) for two starts.
     budget = 10 * 16**0.1 + 10 + 1.7
     plan = solved.at_budget(budget)
@@ -230,7 +230,9 @@ def test_what_cannot_be_kept_is_told():
         convex.unaware(1.9)
     capped = [replace(classes[0], cap_h=5.0)]
     for name in ("convex", "paper"):
-        with pytest.raises(UsageError, match=f"--method {name} keeps no cap on mean times, and a"):
+        with pytest.raises(
+            UsageError, match=f"--method {name} does not support --require, set for a"
+        ):
             METHODS[name].solve(capped)
     types = [replace(classes[0], gpu_types=("T4", "A100"))]
     with pytest.raises(UsageError, match="--method paper plans one GPU type"):

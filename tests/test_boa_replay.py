@@ -21,6 +21,7 @@ from gpuplan.planner.frontier.replay.replay import (
     replay_plan,
     replay_types,
 )
+from gpuplan.planner.registry import BASELINES
 from gpuplan.planner.speedup import t4
 
 
@@ -175,6 +176,27 @@ def test_a_limit_below_a_width():
         replay_plan(workload_of_jobs([wide], [0], [0], [1], 1), plan, squeeze)
 
 
+def test_the_first_job_in_line_starts_on_what_is_left_while_its_nodes_come():
+    # On nodes of 4 the first job holds 3 GPUs from 90 s on; 1 is left when the second comes.
+    job_class = two_epochs(widths=np.array([1.0, 3.0]), speedup=np.array([[1.0, 3.0]] * 2))
+    workload = workload_of_jobs([job_class], [0, 100], [0, 0], np.array([600, 300]) / 3600, 1)
+    plan = plan_for(job_class, (0, 3.0, 1.0, True), (1, 3.0, 1.0, True))
+    cluster = RentedCluster(node_gpus=4)
+    assert cluster.overflow == "queue"
+    narrow = replay_plan(workload, plan, cluster)
+    # Start to 110, 80 s on one GPU, then at 190 a restart and the other 220 s on 3.
+    assert narrow.jqt_s.tolist() == [90, 0] and narrow.rescales.tolist() == [1, 2]
+    assert narrow.jct_s.tolist() == pytest.approx([90 + 10 + 200, 90 + 10 + 220 / 3])
+    whole = replay_plan(workload, plan, replace(cluster, overflow="whole"))
+    assert whole.jqt_s.tolist() == [90, 90] and whole.rescales.tolist() == [1, 1]
+    assert whole.jct_s.tolist() == pytest.approx([300, 90 + 10 + 100])
+    # Recorded jobs and those of one width do not resize.
+    fixed = BASELINES["fixed-width"].run(workload, cluster, 3.0)
+    assert fixed.jct_s.tolist() == whole.jct_s.tolist()
+    squeezed = BASELINES["fixed-width"].run(workload, replace(cluster, overflow="squeeze"), 3.0)
+    assert squeezed.jct_s.tolist() == narrow.jct_s.tolist()
+
+
 def test_what_cannot_be_replayed_says_so():
     workload = workload_of_jobs([two_epochs()], [0], [0], [1], 1)
     plan = plan_for(workload.classes[0], (0, 4.0, 1.0, True), (1, 4.0, 1.0, True))
@@ -216,6 +238,8 @@ def test_reference_replay(shared):
         workload = newtrace(shared, rescale=bool(row["rescale"]))
         replay = replay_plan(workload, plan, AT_ONCE, rounded=True)
         found = fields_of(replay.results())
+        whole = replay_plan(workload, plan, replace(AT_ONCE, overflow="whole"), rounded=True)
+        assert whole.jct_s.tolist() == replay.jct_s.tolist()
         for key, reference in (
             ("mean_jct_s", "avg_jct_s"),
             ("median_jct_s", "p50"),

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_boa_replay import paths_of, rules_of, twin
 
+from gpuplan.simkit.elastic.kernel import NARROW, SQUEEZE, WHOLE
 from gpuplan.simkit.elastic.simulator import NO_LIMIT, run_widths
 from gpuplan.simkit.renting.billing import billed_gpu_us
 
@@ -97,14 +98,50 @@ def test_at_the_limit_the_head_of_the_queue_blocks():
 @pytest.mark.kernels
 def test_at_the_limit_a_squeezed_job_runs_on_what_is_left():
     # The first holds 3; 1 is left for the second, at the speed of 1; the third waits for the first.
-    squeezed = {"max_nodes": 4, "squeeze": True}
+    squeezed = {"max_nodes": 4, "start": SQUEEZE}
     found = run([0, 1, 2], [0, 0, 1], [40, 40, 40], LIMITED, **squeezed)
     assert found.start_us.tolist() == [0, 1, 10]
     assert found.finish_us.tolist() == [10, 41, 50]
     # Without the first, a path wider than the limit can run as well.
-    assert run([0], [0], [40], LIMITED, max_nodes=2, squeeze=True).finish_us.tolist() == [20]
+    assert run([0], [0], [40], LIMITED, max_nodes=2, start=SQUEEZE).finish_us.tolist() == [20]
     with pytest.raises(ValueError, match=r"within 1\.\.2 GPUs, got 3"):
         run([0], [0], [40], LIMITED, max_nodes=2)
+
+
+WIDENS = paths_of(([1, 2, 4], [2], [[1.0, 0.5, 0.25]], 5), ([1], [0], [[1.0]], 5))
+
+
+@pytest.mark.kernels
+def test_while_nodes_come_the_first_job_in_line_runs_on_what_is_left():
+    # The first job holds 4 GPUs of its own from 60 to 85 (start 5, 80 us of work on 4 GPUs) and
+    # leaves them. The second comes at 90, wants 4 and finds 3: the third has taken one.
+    rules = {"provision_us": 60, "release_us": 100}
+    arrays = [0, 88, 90, 91], [0, 1, 0, 0], [80, 400, 160, 160], WIDENS
+    found = run(*arrays, **rules, start=NARROW)
+    # It starts on 2, the widest width within 3, works from 95 to 150 (half of 55 us a us: 110 of
+    # 160), and then restarts on 4: 5 us, and 50 us of work in 12.5, rounded to 13.
+    assert found.start_us.tolist() == [60, 88, 90, 151]
+    assert found.finish_us[2] == 150 + 5 + 13
+    assert found.rescales.tolist() == [1, 1, 2, 1]
+    assert found.held_gpu_us[2] == 2 * 60 + 4 * 18
+    # The fourth waits: what is left is for one job only.
+    whole = run(*arrays, **rules, start=WHOLE)
+    assert whole.start_us.tolist() == [60, 88, 150, 151]
+    assert whole.finish_us[2] == 150 + 5 + 40 and whole.rescales.tolist() == [1, 1, 1, 1]
+    assert found.gpus.max() == whole.gpus.max() == 9  # the same nodes are rented
+
+
+@pytest.mark.kernels
+def test_a_restart_ends_the_start_that_it_interrupts():
+    # The job starts on 1 GPU at 10 and would need 30 us; 3 more come at 20. What is left of that
+    # start is not paid: 30 us for the new one, then all the work on 4 GPUs.
+    paths = paths_of(([1, 4], [1], [[1.0, 0.25]], 30), ([1], [0], [[1.0]], 0))
+    rules = {"provision_us": 10, "release_us": 50, "start": NARROW}
+    found = run([0, 20], [1, 0], [5, 40], paths, **rules)
+    assert found.start_us.tolist() == [10, 20]
+    assert found.finish_us.tolist() == [15, 30 + 30 + 10] and found.rescales.tolist() == [1, 2]
+    waits = run([0, 20], [1, 0], [5, 40], paths, **rules | {"start": WHOLE})
+    assert waits.finish_us.tolist() == [15, 70]
 
 
 def test_bad_arrays_are_refused():
@@ -146,7 +183,7 @@ def instances(draw, least=0):
         "release_us": draw(st.integers(0, 12)),
         "from_request": draw(st.booleans()),
         "max_nodes": draw(st.one_of(st.just(NO_LIMIT), st.integers(6 // node_gpus + 1, 8))),
-        "squeeze": draw(st.booleans()),
+        "start": draw(st.sampled_from([WHOLE, NARROW, SQUEEZE])),
         "horizon_us": draw(st.integers(1, 60)),
     }
     return submit, path_of, work, paths_of(*paths), rules, draw(st.integers(1, 20))
@@ -185,7 +222,7 @@ def test_kernel_and_twin_agree_on_hundreds_of_jobs(seed):
         "provision_us": 90,
         "release_us": int(rng.integers(0, 300)),
         "max_nodes": (NO_LIMIT, 20)[seed // 2],
-        "squeeze": seed == 3,
+        "start": (NARROW, NARROW, WHOLE, SQUEEZE)[seed],
         "horizon_us": 9000,
     }
     submit = np.sort(rng.integers(0, 10_000, count)).tolist()

@@ -61,6 +61,7 @@ def check(workload, multiples, cluster=AT_ONCE):
             assert best.mean_jct_s <= plan.mean_jct_s * (1 + 1e-9)
             theirs = replayed(jobs, plan, cluster)
             slack = one_job_s(workload, best) + one_job_s(jobs, plan)
+            slack += 0.0 if cluster is AT_ONCE else 1e-3 * theirs.mean_jct_s  # luck of the delays
             assert ours.mean_jct_s <= theirs.mean_jct_s + slack
             ratios.append((multiple, name, theirs.mean_jct_s / ours.mean_jct_s))
         # The plan that ignores rescaling spends more than the budget: at equal GPUs it loses too.

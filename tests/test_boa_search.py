@@ -73,7 +73,8 @@ def test_under_a_limit_a_smaller_plan_may_be_the_quicker(gpuplan, shared, tmp_pa
     log = shared / "data/sia-workloads/newtrace/workload-1.csv"
     assert gpuplan("ingest", log, "-o", trace)[0] == 0
     cluster = RentedCluster(node_gpus=4, max_gpus=200, overflow="squeeze")
-    tries = check(study(trace, "profile:t4", cluster), (110.0, 140.0, 167.5, 300.0))
+    # Where a queue builds up, plans next to each other differ by several percent.
+    tries = check(study(trace, "profile:t4", cluster), (110.0, 140.0, 167.5, 300.0), worse=1.06)
     assert tries.best_within(167.5).weighted_mean_jct_s < 56 * 60
 
 

@@ -108,7 +108,7 @@ def test_error_is_checked():
         with pytest.raises(UsageError, match="between 0 and 1"):
             speedup_sensitivity(with_jobs([a], 1), plan, error)
     typed = [replace(a, gpu_types=("T4", "A100"))]
-    with pytest.raises(UsageError, match="several GPU types"):
+    with pytest.raises(UsageError, match="rents several"):
         speedup_sensitivity(with_jobs(typed, 1), solve_frontier(typed).at_budget(5.0))
 
 
@@ -149,7 +149,7 @@ def test_process_of_a_wanted_scv(rate, scv, share, spare):
 
 
 def test_scv_out_of_reach():
-    with pytest.raises(UsageError, match="give 1 or more"):
+    with pytest.raises(UsageError, match=r"at least 1, got 0\.5"):
         mmpp2_of(1.0, 0.5, 10.0)
     with pytest.raises(UsageError, match=r"17\.2 at most\n  next: a cycle of at least 11\.7 h"):
         mmpp2_of(1.0, 20.0, 10.0)

@@ -199,10 +199,10 @@ def test_errors_name_the_next_step(trace):
         workload_of(at_once, law)
     assert workload_of(at_once, law, ClassOptions(horizon_s=3600)).classes[0].rate_per_h == 2
     idle = trace((0, 60, 0, "a", "completed"), (1, 60, 0, "a", "completed"))
-    with pytest.raises(InputError, match="no job that ran on a GPU"):
+    with pytest.raises(InputError, match="no jobs with GPUs and a duration"):
         workload_of(idle, law)
     zero = trace((0, 0, 1, "a", "completed"), (1, 0, 1, "a", "completed"))
-    with pytest.raises(InputError, match="no job that ran on a GPU"):
+    with pytest.raises(InputError, match="no jobs with GPUs and a duration"):
         workload_of(zero, law)
 
 

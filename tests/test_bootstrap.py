@@ -52,7 +52,7 @@ def slow_statistics(jobs, rows):
         share = longest_share(duration[wide], gpu_s, percent) if some else np.nan
         found[f"gpu_time.top{percent}pct_longest_share"] = share
     found["gpu_time.gini"] = gini(np.sort(gpu_s)) if some else np.nan
-    any_gpu = jobs.timed_gpu().any()
+    any_gpu = jobs.holding().any()
     found["gpu_time.gpu_hours"] = held / 3600 if any_gpu else np.nan
     found["interarrival.mean_s"] = gap.mean() if gap.size else np.nan
     moving = gap.size and gap.mean() > 0
@@ -82,7 +82,7 @@ def arrays(drawn):
         duration_s=[None if d is None else float(d) for d in duration],
         num_gpus=list(gpus),
     )
-    return job_arrays(in_memory(jobs).jobs, include_running=False)
+    return job_arrays(in_memory(jobs).jobs)
 
 
 @settings(max_examples=60, deadline=None)
@@ -245,7 +245,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(dependent, traces)
 
 def test_independent_resampling_would_not_cover_dependent_jobs():
     trace = workload(3000, 3, dependent=True)
-    jobs = job_arrays(trace.jobs, include_running=False)
+    jobs = job_arrays(trace.jobs)
 
     def width(block):
         blocks = draw_blocks(jobs.jobs, block, 300, np.random.default_rng(0))
@@ -298,11 +298,9 @@ def test_resamples_are_bounded():
         check_level(99.99, 200)
 
 
-def test_jobs_still_running_count_where_asked():
+def test_jobs_still_running_have_no_duration_in_intervals():
     jobs = in_memory(
         frame([0, 10], duration_s=[60.0, 600.0], num_gpus=[1.0, 1.0],
               state=["completed", "running"])
     )  # fmt: skip
     assert found_in(jobs).statistics["duration_s.mean"] is None  # a resample may have none timed
-    low, high = found_in(jobs, include_running=True).statistics["duration_s.mean"]
-    assert (low, high) == (60, 600)

@@ -120,7 +120,7 @@ def test_waits_and_gaps_worked_by_hand(worked):
     assert gaps["zero_share"] == pytest.approx(1 / 3)
 
 
-def test_jobs_still_running_are_out_by_default():
+def test_jobs_still_running_have_gpu_time_and_no_duration():
     jobs = frame(
         [0, 10, 20],
         duration_s=[100.0, 5000.0, None],
@@ -130,17 +130,14 @@ def test_jobs_still_running_are_out_by_default():
     left = characterize(in_memory(jobs))
     found = left.summary()
     assert (found["jobs"], found["censored_jobs"], found["duration_s"]["jobs"]) == (3, 1, 1)
-    assert found["gpu_time"]["gpu_hours"] == pytest.approx(100 / HOUR)
+    assert found["gpu_time"]["gpu_hours"] == pytest.approx(40100 / HOUR)
     assert {row["state"]: row["gpu_hours"] for row in found["states"]} == {
         "completed": pytest.approx(100 / HOUR),
-        "running": None,  # not known: it is not over
+        "running": pytest.approx(40000 / HOUR),
         "not_started": 0,
     }
-    assert "1 still running, with 11 GPU-hours so far; --include-running" in left.notes[0]
-    kept = summary(jobs, include_running=True)
-    assert (kept["censored_jobs"], kept["duration_s"]["jobs"]) == (1, 2)
-    assert kept["gpu_time"]["gpu_hours"] == pytest.approx(40100 / HOUR)
-    assert kept["states"][1]["share_gpu_hours"] == pytest.approx(40000 / 40100)
+    assert "1 job still running with 11 GPU-hours so far" in left.notes[0]
+    assert found["load"]["peak_gpus"] == 9
 
 
 def test_only_the_top_groups_have_a_row_and_the_rest_is_one():

@@ -59,11 +59,12 @@ def test_json_is_the_contract(gpuplan, trace):
     ]  # fmt: skip
     assert list(results["groups"]["user"]["rows"][0]) == [
         "name", "jobs", "share_jobs", "gpu_hours", "share_gpu_hours", "median_duration_s",
-        "p90_duration_s", "mean_num_gpus", "usd_per_month",
+        "p90_duration_s", "mean_num_gpus", "mean_wait_s", "p50_wait_s", "p95_wait_s",
+        "usd_per_month",
     ]  # fmt: skip
     assert len(results["arrivals"]["by_hour"]) == 24 and len(results["gpu_time"]["lorenz"]) <= 101
     assert document["parameters"]["top"] == 10
-    assert document["parameters"]["include_running"] is False
+    assert "period" not in document["parameters"]
     assert document["inputs"][0]["rows"] == 500
     assert gpuplan("characterize", trace, "--output-format", "json")[1] == out
 
@@ -164,16 +165,18 @@ def test_the_selection_and_the_options_take_effect(gpuplan, trace):
     assert drawn["results"]["jobs"] == 50 and "50 of 500" in drawn["warnings"][0]
 
 
-def test_jobs_still_running_are_told_and_can_be_counted(gpuplan, tmp_path):
+def test_jobs_still_running_are_told_and_counted(gpuplan, tmp_path):
     jobs = frame([0, 60], duration_s=[60.0, 7200.0], num_gpus=[1.0, 4.0],
                  state=["completed", "running"])  # fmt: skip
     path = write(tmp_path / "t.parquet", jobs)
     _, out, err = gpuplan("characterize", path, "--full")
-    assert "1 still running, with 8 GPU-hours so far" in err and "still running" in out
-    (line,) = (line for line in lines_of(out) if line.split()[:1] == ["running"])
-    assert line.split()[-2:] == ["-", "-"]
-    _, out, _ = gpuplan("characterize", path, "--include-running", "--output-format", "json")
-    assert json.loads(out)["results"]["gpu_time"]["gpu_hours"] == pytest.approx(8 + 1 / 60)
+    assert "1 job still running with 8 GPU-hours so far" in err and "still running" in out
+    _, out, _ = gpuplan("characterize", path, "--output-format", "json")
+    found = json.loads(out)["results"]
+    assert found["gpu_time"]["gpu_hours"] == pytest.approx(8 + 1 / 60)
+    assert found["today"]["gpu_h"] == found["gpu_time"]["gpu_hours"]
+    code, _, err = gpuplan("characterize", path, "--include-running")
+    assert code == 2 and "leave it out" in err
 
 
 def test_gates_read_the_statistics(gpuplan, trace):

@@ -255,3 +255,31 @@ def test_linear_algebra_has_one_thread_unless_the_user_says_otherwise(monkeypatc
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     console.limit_threads()
     assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits are of POSIX systems")
+def test_a_limit_on_virtual_memory_is_an_error_of_the_user(trace):
+    import resource
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_AS, (1_024_000_000, 1_024_000_000))
+
+    for arguments, code in ((("characterize", trace), 3), (("characterize", "--help"), 0)):
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuplan.cli", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            preexec_fn=limited,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert ("virtual memory is limited to 1,024 MB (ulimit -v)" in done.stderr) == (code == 3)
+
+
+def test_memory_that_runs_out_is_no_bug_of_ours(gpuplan, trace, monkeypatch):
+    def without_room(*_, **__):
+        raise MemoryError("Unable to allocate 8.00 GiB")
+
+    monkeypatch.setattr("gpuplan.planner.studies.characterize.characterize", without_room)
+    code, _, err = gpuplan("characterize", trace)
+    assert code == 3 and "out of memory (Unable to allocate 8.00 GiB)" in err

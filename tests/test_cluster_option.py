@@ -9,6 +9,7 @@ from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.cli.options.cluster_options import ClusterChoice, read_size
 from gpuplan.cli.options.policy_specs import read_reference, read_spec, read_specs
 from gpuplan.cli.scenario.loading import load_scenario
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.runs.cluster_setting import gpus_of, pool_of, shape_of
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 
@@ -117,7 +118,7 @@ def test_pareto_rents_whole_nodes_up_to_the_limit(gpuplan, trace, given, rented)
         (["--cluster", "T4=8x4,A100=8"], "next: --cluster 8x4"),
         (["--cluster", "T4=8x4"], "T4 is not a GPU to plan for"),
         (["--cluster", "0"], "--cluster '0': needs whole numbers"),
-        (["--cluster", "x4", "--no-replay"], "--cluster is of the replay"),
+        (["--cluster", "x4", "--no-replay"], "--cluster needs the replay"),
         (["--node-gpus", "4"], "next: --cluster x8"),
     ],
 )
@@ -171,6 +172,13 @@ def test_a_policy_may_take_several_gpu_types():
         read_specs(["sjf:cluster=A100=4/T4=8"], [])
     with pytest.raises(UsageError, match="las is for one GPU type"):
         pool_of({"cluster": size.shape}, "las")
+
+
+def test_the_library_takes_a_cluster_as_text():
+    spec = PolicySpec("fifo", "fifo", {"cluster": "50x8"})
+    assert spec.settings["cluster"].gpus == 400 and spec.gpu_type is None
+    with pytest.raises(UsageError, match="cluster '50y8'"):
+        PolicySpec("fifo", "fifo", {"cluster": "50y8"})
 
 
 def test_the_library_takes_the_short_form_too():

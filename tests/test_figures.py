@@ -60,6 +60,21 @@ def test_a_name_in_any_script_is_drawn_without_a_warning(tmp_path, recwarn, suff
         assert "\u65e5\u672c\u8a9e" in (tmp_path / "x.svg").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("letter", ["\u6f22", "\ufdfd", "W"])
+def test_long_names_leave_room_for_the_axes(tmp_path, recwarn, letter):
+    figure = drawn()
+    for number, axes in enumerate(figure.axes):
+        axes.set_ylabel(f"{letter * 300} ({number})")
+        axes.plot([1, 2], [1, 2], label=letter * 300)
+        axes.set_yticks([1, 2], [letter * 300, f"GPUs of {letter * 300}"])
+    figure.legend(loc="outside right upper")
+    place_labels(figure.axes[0], [(1, 1)], [letter * 300], [INK])
+    save(figure, tmp_path / "x.svg")
+    text = (tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert not recwarn.list
+    assert letter * 41 not in text and f"{letter * 15}" in text and "\u2026" in text
+
+
 def test_an_svg_swaps_paper_and_ink_where_the_reader_prefers_dark(tmp_path):
     path = tmp_path / "picture.svg"
     save(drawn(), path)

@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CASES = {
     "readers": 90,
     "prices": 50,
+    "mapped": 40,
     "traces": 40,
     "options": 50,
     "option files": 30,

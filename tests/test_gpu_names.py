@@ -1,8 +1,16 @@
 """One name per GPU, however it is written."""
 
+import polars as pl
 import pytest
+from support_mixed import rows
 
-from gpuplan.analysis.gpu_names import MODELS, gpu_name, is_known_gpu, same_gpu
+from gpuplan.analysis.bill import GpuPrices
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.gpu_names import MODELS, gpu_name, is_known_gpu, match_types, same_gpu
+from gpuplan.cli.options.cluster_options import ClusterListChoice, read_shape
+from gpuplan.planner.policies.spot.pools import _owners
+from gpuplan.planner.runs.job_rates import RateSource
+from gpuplan.simkit.cluster_shape import ClusterShape
 
 
 @pytest.mark.parametrize(
@@ -72,3 +80,42 @@ def test_memory_that_is_not_told_fits_any():
     assert not same_gpu("A100-80GB", "A100-40GB")
     assert not same_gpu("A100", "H100")
     assert same_gpu("card", "card") and not same_gpu("card", "other")
+
+
+def test_names_of_a_user_match_the_types_of_a_log():
+    log = ["A100-80GB", "A100-40GB", "V100-SXM2-32GB", None]
+    # A name without memory means all variants; the exact one wins; nothing matches None.
+    assert match_types(["A100", "A100-40GB", "v100"], log, "--price") == {
+        "A100-80GB": "A100", "A100-40GB": "A100-40GB", "V100-SXM2-32GB": "v100", None: None
+    }  # fmt: skip
+    assert match_types(["a100_80gb", "H100"], ["A100-80GB", "T4"], "--price") == {
+        "A100-80GB": "a100_80gb", "T4": None
+    }  # fmt: skip
+    assert match_types(["A100-80GB"], ["A100"], "--cluster") == {"A100": "A100-80GB"}
+    with pytest.raises(UsageError, match="--price: A100 of the log may be A100-40GB or A100-80GB"):
+        match_types(["A100-40GB", "A100-80GB"], ["A100"], "--price")
+    with pytest.raises(UsageError, match="--cluster: A100 is A100-80GB and A100-40GB in the log"):
+        match_types(["A100"], log, "--cluster", apart=True)
+
+
+def test_every_option_matches_types_alike(tmp_path):
+    """GPUs, speeds, rates and prices named A100 meet the A100-80GB of a log."""
+    source = RateSource(None, {"A100": 1.0, "H100": 2.0}, ("A100", "H100"))
+    jobs = rows(["A", "B"], [1, 1], [100, 100], ["A100-80GB", "H100-80GB"])
+    found = source.apply(tmp_path, jobs)
+    assert found.jobs["duration_s"].to_list() == [50.0, 100.0]  # on H100
+    assert not any("assumed to have run" in note for note in found.notes)
+    table = tmp_path / "rates.csv"
+    table.write_text("job_class,gpu_type,gpus,rate\nA,A100,1,1\nA,H100,1,2\n")
+    measured = RateSource(str(table), {}, ("A100", "H100")).apply(tmp_path, jobs[:1])
+    assert measured.jobs["duration_s"].to_list() == [50.0]
+    assert GpuPrices({"A100": 2.0, "H100": 3.0}).of("A100-80GB") == 2.0
+    with pytest.raises(UsageError, match="--gpu-speed: has A100, H100, and jobs of the log ran"):
+        source.apply(tmp_path, rows(["A"], [1], [100], ["T4"]))
+    shape = ClusterShape.parse("A100=1x8,T4=1x8")
+    assert _owners(pl.Series(["A100-80GB", "T4", "A100-40GB"]), shape).tolist() == [0, 1, 0]
+    with pytest.raises(UsageError, match="A100-80GB and a100-80 are one GPU type"):
+        read_shape("A100-80GB=1x8,a100-80=1x8", "--cluster")
+    with pytest.raises(UsageError, match="A100 is given twice"):
+        ClusterListChoice(cluster="A100=1x8,T4=1x8,A100=2x8").sizes()
+    assert len(ClusterListChoice(cluster="A100=1x8,A100=2x8").sizes()) == 2

@@ -26,6 +26,12 @@ def test_the_offset_of_a_cell(cell, offset):
     assert offsets_of(cells, ("t",)) == {("t", offset): 2}
 
 
+def test_offsets_among_clock_times_without_one():
+    cells = ["2023-04-02 10:00:00", "10:30:00Z", "2023-04-02", None, "10:30:00+02:00", "1:00:00"]
+    expected = {("t", None): 3, ("t", "+00:00"): 1, ("t", "+02:00"): 1}
+    assert offsets_of(pl.DataFrame({"t": cells}), ("t",)) == expected
+
+
 def test_the_most_common_offset_of_the_first_column_is_the_zone():
     found = offsets_of(
         pl.DataFrame({"t": ["1+08:00", "2+08:00", "3+05:30"], "u": ["1+09:00"] * 3}), ("t", "u")

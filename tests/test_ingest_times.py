@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.reading.times import check_zone, is_skipped, read_moments, seconds
+from gpuplan.analysis.reading import times
+from gpuplan.analysis.reading.times import are_skipped, check_zone, read_moments, seconds
 
 
 def read(*cells, zone=None):
@@ -38,6 +39,24 @@ def test_offsets_and_layouts_may_mix_in_a_column():
     ]
 
 
+def test_offsets_of_each_cell_are_read_in_one_pass(monkeypatch):
+    hours = [hour for hour in range(-11, 13) for _ in range(9)]
+    cells = [f"2023-04-02T10:00:00.{i}{hour:+03}:30" for i, hour in enumerate(hours)]
+    passes = []
+    naive = times._naive
+    monkeypatch.setattr(times, "_naive", lambda *given: passes.append(given[1]) or naive(*given))
+    assert read(*cells) == [datetime.fromisoformat(cell) for cell in cells]
+    assert passes == ["%Y-%m-%dT%H:%M:%S%.f"]
+
+
+def test_an_offset_that_changes_once_in_a_long_column():
+    cells = ["2023-04-02 10:00:00+02:00"] * 999 + ["2023-10-30 10:00:00+01:00"]
+    assert read(*cells)[-2:] == [
+        datetime(2023, 4, 2, 8, tzinfo=UTC),
+        datetime(2023, 10, 30, 9, tzinfo=UTC),
+    ]
+
+
 def test_a_time_without_an_offset_needs_a_zone():
     assert read("2023-04-02 10:00:00") == [None]
     assert read("2023-04-02", "2023-07-02 10:00", zone="Europe/Berlin") == [
@@ -55,9 +74,8 @@ def test_clock_changes():
     zone = "Europe/Berlin"
     assert read("2026-10-25 02:30:00", zone=zone) == [datetime(2026, 10, 25, 0, 30, tzinfo=UTC)]
     assert read("2026-03-29 02:30:00", zone=zone) == [None]
-    assert is_skipped("2026-03-29 02:30:00", zone)
-    assert not is_skipped("2026-03-29 03:30:00", zone)
-    assert not is_skipped("soon", zone)
+    cells = pl.Series(["2026-03-29 02:30:00", "2026-03-29 03:30:00", "soon"])
+    assert are_skipped(cells, zone).to_list() == [True, False, False]
 
 
 OFFSETS = st.integers(-14 * 4, 14 * 4).map(lambda quarters: timedelta(minutes=15 * quarters))

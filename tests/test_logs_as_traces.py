@@ -171,6 +171,12 @@ def test_a_cache_that_takes_nothing(gpuplan, log, tmp_path, monkeypatch):
     found, err = results(gpuplan, "characterize", log)
     assert found == expected and err.count("warning: not cached: ") == 1
     assert "60 jobs, ingested\n" in err
+    bad = sacct(tmp_path / "bad.txt", bad=6)
+    code, _, err = gpuplan("characterize", bad)
+    assert code == 3 and "6 of 60 rows cannot be used" in err
+    assert "gpuplan ingest keeps the rows that cannot be used" in err and ".rejects" not in err
+    code, _, err = gpuplan("characterize", bad, "--max-rejects", "10%")
+    assert code == 0 and "6 of 60 rows set aside" in err and ".rejects" not in err
 
 
 def test_bad_rows_are_set_aside_and_counted(gpuplan, tmp_path, cache):

@@ -211,7 +211,7 @@ def test_a_cluster_has_the_prices_that_there_are():
     found = priced("fifo", market, usd_per_gpu_h=9.0, gpu="H100")
     assert found.settings == {"usd_per_gpu_h": 9.0}
     assert found.notes == ("price of every GPU: as set, whatever --prices says",)
-    with pytest.raises(UsageError, match="have nothing of H100, only A100"):
+    with pytest.raises(UsageError, match="have no H100, only A100"):
         priced("fifo", alone, gpu="H100")
     other = book(
         [(0, "lambda", "A100", None, "on_demand", 1.4), (0, "m", "H100", None, "serverless", 9)]
@@ -322,13 +322,14 @@ def test_what_needs_offers_that_change_is_told_to_change_nothing_elsewhere(gpupl
         ("fifo", ("pricing=in-force",), "pricing=in-force changes"),
         ("fifo", ("pricing=in-force", "usd_per_gpu_h=1"), None),
         ("allpass", (), None),
+        ("allpass", ("grace_s=30", "reclaim=true"), "reclaim=true changes"),
     ):
         sets = [word for one in given for word in ("--set", one)]
         words = ("simulate", trace, "--policy", policy, *sets)
-        message = [one for one in as_json(gpuplan, *words)["warnings"] if "the offers stay" in one]
+        message = [one for one in as_json(gpuplan, *words)["warnings"] if "the offers never" in one]
         assert len(message) == (idle is not None)
-        assert all(
-            one.startswith(f"{idle} nothing: the offers stay as they are") for one in message
-        )
+        assert all(one.startswith(f"{idle} nothing, as the offers never change") for one in message)
         priced = as_json(gpuplan, *words, *market[:2], *market[4:])["warnings"]
-        assert not any("the offers stay" in one for one in priced)
+        assert not any("the offers never" in one for one in priced)
+    alone = as_json(gpuplan, "simulate", trace, "--policy", "allpass", "--set", "grace_s=30")
+    assert "grace_s changes nothing without reclaim=true" in alone["warnings"]

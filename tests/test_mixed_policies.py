@@ -123,9 +123,11 @@ def test_rates_of_a_table(tmp_path):
     assert found.notes == (
         "1 job is left out because it has no rate on any GPU type of the cluster: B on 1 GPU (1)",
     )
-    timed = source.apply(path, rows(["A", "A"], [1, 1], [100, 100], ["Tesla T4", "A100"]))
+    timed = source.apply(path, rows(["A", "A"], [1, 1], [100, 100], ["Tesla T4", None]))
     assert timed.jobs["duration_s"].to_list() == [50.0, 100.0]
     assert "assumed to have run on the fastest type" in timed.notes[0]
+    with pytest.raises(UsageError, match="has T4, V100, and jobs of the log ran on A100"):
+        source.apply(path, rows(["A"], [1], [100], ["A100"]))
     with pytest.raises(InputError, match="no job of the trace has a rate"):
         source.apply(path, rows(["B"], [1], steps=[5]))
     with pytest.raises(UsageError, match=r"has no rates on A100.*T4, V100"):
@@ -139,7 +141,7 @@ def test_assumed_speeds(tmp_path):
     assert "assumed the same for every job: V100 1, T4 0.25" in found.notes[0]
     with pytest.raises(UsageError, match="--gpu-speed: has no speed of A100"):
         RateSource(None, {"T4": 1.0}, ("A100", "T4")).apply(tmp_path, rows(["A"], [1], [5]))
-    with pytest.raises(UsageError, match="how fast do jobs run on A100"):
+    with pytest.raises(UsageError, match="speeds of jobs on A100, T4 are not known"):
         RateSource(None, {}, ("A100", "T4")).apply(tmp_path, rows(["A"], [1], [5]))
 
 

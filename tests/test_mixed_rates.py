@@ -274,4 +274,4 @@ def test_size_says_that_no_job_changes_its_type(gpuplan, tmp_path):
         code, out, err = gpuplan(*args, policy, "--output-format", "json")
         assert code == 0, err
         warnings = " ".join(json.loads(out)["warnings"])
-        assert (f"{policy} moves none to another type" in warnings) == is_said
+        assert (f"{policy} does not move jobs to another type" in warnings) == is_said

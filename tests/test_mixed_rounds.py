@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support_mixed_twin import replay
 
 from gpuplan.planner.policies.mixed.fair_share import ideal_rounds, share_rates
 from gpuplan.planner.policies.mixed.fft_rounds import FftRounds, FftRules
@@ -158,6 +159,94 @@ def test_gangs_are_placed_whole_and_no_host_is_over_its_gpus(hosts, rounds, cons
         known = found
 
 
+@pytest.mark.parametrize(
+    ("width", "pipeline", "expected"),
+    [
+        ([2, 2, 4], [0, 0, 0], [[0, 2], [0, 2], [4, 0]]),  # the wide gang has its old host
+        ([2, 2, 2], [1, 0, 0], [[0, 2], [2, 0], [2, 0]]),  # the pipeline comes last
+        ([2, 2, 2], [0, 0, 0], [[2, 0], [2, 0], [0, 2]]),  # by id
+    ],
+)
+def test_paused_gangs_that_claim_the_same_hosts_are_ranked(width, pipeline, expected):
+    found = place(
+        np.array(width),
+        np.array(width)[:, None] * np.array([1, 0]),
+        np.zeros(3, bool),
+        np.ones(3, bool),
+        each=4,
+        is_pipeline=np.array(pipeline, bool),
+        state_gb=np.zeros(3),
+        consolidates=False,
+    )
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("kinds", "end_s", "lost_s"),
+    [
+        ([0, 1, 0, 0, 0], 1350, 750),  # 300 of 450 s; then 450 anew, not 600
+        ([0, 1, -1, 1, 1, 1], 1800, 900),  # 300 of 450 s; then 150 and 450
+    ],
+)
+def test_what_a_pause_leaves_unpaid_is_due_on_the_same_hosts_and_replaced_by_a_move(
+    kinds, end_s, lost_s
+):
+    jobs = rated([0], [1], [2.0], np.ones((1, 2)))
+    cluster = MixedCluster((4, 4), (4, 4), restart_s=450.0)
+    run = play(jobs, cluster, lambda state: np.array([kinds[state.number]]))
+    assert (run.run.finish_us.tolist(), run.lost_s.tolist()) == ([end_s * 1e6], [lost_s])
+
+
+def test_a_cluster_of_partial_hosts_is_refused():
+    jobs = rated([0], [1], [1.0], np.ones((1, 2)))
+    with pytest.raises(ValueError, match=r"10 GPUs of type 1 .* must be a multiple of 4"):
+        play(jobs, MixedCluster((8, 10), (4, 4)), FftRounds(FftRules()))
+
+
+def test_a_job_that_comes_as_a_round_begins_can_run_in_it():
+    # Times are in microseconds: 3e-7 s after the round begins is as it begins.
+    jobs = rated([0, 300.0000003, 300.000001], [1] * 3, [1.0] * 3, np.ones((3, 1)))
+    run = play(jobs, MixedCluster((3,)), FftRounds(FftRules()))
+    assert run.first_round.tolist() == [0, 1, 2]
+    assert run.run.start_us.tolist() == [0, 300_000_000, 600_000_000]
+
+
+@given(st.integers(0, 2**20))
+@settings(max_examples=60)
+def test_runs_agree_with_a_slow_twin(seed):
+    rng = np.random.default_rng(seed)
+    n, restart_s = int(rng.integers(2, 9)), float(rng.choice([30.0, 200.0, 400.0]))
+    cluster = MixedCluster((8, 12), (4, 4), restart_s=restart_s)
+    jobs = rated(
+        np.sort(rng.integers(0, 5, n) * 150),
+        rng.choice([1, 2, 3, 4, 6], n),
+        rng.uniform(0.2, 6, n),
+        rng.uniform(0.3, 1, (n, 2)),
+        rng.choice([0.0, 20.0, 300.0], n),
+    )
+    jobs.is_pipeline[:] = rng.uniform(size=n) < 0.3
+
+    def choose(number, ids):
+        own = np.random.default_rng((seed, number))
+        free, kinds = [8, 12], {}
+        for job in own.permutation(ids).tolist():
+            kind = int(own.integers(0, 2)) if own.uniform() < 0.75 else -1
+            fits = kind >= 0 and free[kind] >= jobs.gpus[job]
+            kinds[job] = kind if fits else -1
+            free[kind] -= int(jobs.gpus[job]) * fits
+        return kinds
+
+    def chosen(state):
+        kinds = choose(state.number, state.running.tolist())
+        return np.array([kinds[job] for job in state.running.tolist()], np.int64)
+
+    run = play(jobs, cluster, chosen)
+    end_s, lost_s, again = replay(jobs, cluster, choose)
+    assert run.run.finish_us / 1e6 == pytest.approx(end_s, abs=1e-3)
+    assert run.lost_s.tolist() == pytest.approx(lost_s, abs=1e-5)
+    assert run.switches.tolist() == again
+
+
 def test_a_share_takes_the_fastest_types_first():
     # 1/2 of 2 + 4 GPUs for gangs of 2: half the time on the fast type, half on the slow one.
     rates = share_rates(np.array([[1.0, 0.5], [0.0, 0.5]]), np.array([2, 2]), np.array([2, 4]), 2)
@@ -225,37 +314,6 @@ def golden_module():
 def test_golden_results(shared, name):
     path = shared / "golden" / "fft" / f"{name}.json"
     assert list(golden_module().differences(path)) == []
-
-
-def ends_min(jobs, cluster, **rules):
-    run = play(jobs, cluster, FftRounds(FftRules(exact=True, **rules)))
-    return run.run.finish_us / 60e6
-
-
-@pytest.mark.parametrize(
-    ("phi", "round_min", "total_min"),
-    [("total", 1, 5.75), ("total", 2, 5.75), ("mixed", 1, 6.625)],
-)
-def test_two_jobs_of_section_2_3(phi, round_min, total_min):
-    # 16 epochs each; 8 and 1 epochs a minute on two types of one GPU; nothing is lost in a move.
-    # total: the second moves up as the first ends, 2 + (2 + 14 / 8). mixed swaps them.
-    rate = np.array([[8.0, 1.0], [8.0, 1.0]]) * round_min
-    jobs = rated([0, 0], [1, 1], [16, 16], rate)
-    cluster = MixedCluster((1, 1), round_s=60 * round_min, restart_s=0)
-    assert ends_min(jobs, cluster, phi=phi).sum() == pytest.approx(total_min, abs=1e-6)
-
-
-@pytest.mark.parametrize(("switch_weight", "end_min"), [(5, 14.4), (1, 18.0), (0, 18.0)])
-def test_figure_2_moves_only_where_it_pays(switch_weight, end_min):
-    # J4 takes 14.4 min on the slow type, 1.6x as fast on the other; a move takes 2 min. J1 and J2
-    # of 5 min come at 0 and 10. Heedless, J4 moves at 5, 10 and 15 and ends at 18.
-    rate = [[1 / 2.71, 1.0], [1 / 1.6, 1.0], [1 / 2.71, 1.0]]
-    jobs = rated([0, 0, 600], [1, 1, 1], [1.0, 14.4 / 5 / 1.6, 1.0], rate, [0, 150.0, 0])
-    cluster = MixedCluster((1, 1), restart_s=0)
-    found = ends_min(
-        jobs, cluster, phi="total", fairness_weight=0.0, switch_weight=float(switch_weight)
-    )
-    assert found.tolist() == pytest.approx([5.0, end_min, 15.0], abs=1e-6)
 
 
 def test_deficits_of_gavel_are_what_each_job_did_not_get_of_its_fraction():

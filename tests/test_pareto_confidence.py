@@ -75,9 +75,9 @@ def test_both_in_the_command(gpuplan, newtrace, tmp_path):
     [
         (["--ci", "20"], "--ci must be between 50 and 99.9"),
         (["--ci", "90", "--method", "paper"], "needs --method exact"),
-        (["--sensitivity", "--no-replay"], "not with --no-replay"),
+        (["--sensitivity", "--no-replay"], "remove --no-replay"),
         (["--ci", "90", "--gpu", "T4", "--gpu", "A=2", "--price", "T4=1", "--price", "A=2"],
-         "for one GPU type"),
+         "with one GPU type"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked(gpuplan, newtrace, arguments, said):

@@ -50,4 +50,4 @@ def test_known_points_are_of_one_gpu_type(gpuplan, hours):
     code, _, err = gpuplan(
         "pareto", "--full", hours, *FREE, *types, "--speedup", "power:0.5", "--mark", "x=4,1h"
     )
-    assert code == 2 and "--mark is for one GPU type" in err
+    assert code == 2 and "--mark: works with one GPU type" in err

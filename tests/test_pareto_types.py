@@ -103,8 +103,8 @@ def test_limits_nodes_and_peaks_of_a_mix(gpuplan, newtrace, tmp_path):
             pytest.approx(replay["node_rounding_usd_per_h"])
         )
         assert replay["node_rounding_usd_per_h"] > 0
-        assert replay["over_budget_ratio"] == pytest.approx(
-            replay["billed_usd_per_h"] / point["budget_usd_per_h"] - 1
+        assert replay["spent_over_budget"] == pytest.approx(
+            replay["billed_usd_per_h"] / point["budget_usd_per_h"]
         )
         for one in types.values():
             assert 0 <= one["above_max_gpus_share_law"] <= 1

@@ -89,7 +89,7 @@ def test_outside_of_the_prices_the_mean_is_billed_and_said():
 def test_a_list_without_history_bills_no_hour_at_its_own_price():
     # The source asks 2 on average; 3 GPUs for 4 h, of whose hours nothing is known.
     found = market(book([(0, "a", "L4", None, "spot", 1.0), (1, "a", "L4", None, "spot", 3.0)]))
-    (demand,) = demands(jobs((0, 0, 4, 3)), None, include_running=False)
+    (demand,) = demands(jobs((0, 0, 4, 3)), None)
     (one,) = bills(demand, found.offers, ())
     assert (one.cost_usd, one.lowest_usd, one.hourly_share) == (24.0, 12.0, 0.0)
     cheapest = cheapest_bill(demand, found.offers, ())
@@ -122,8 +122,7 @@ def test_which_jobs_are_billed():
     trace = jobs((0, 0, 1, 2), (0, None, None, 1), (0, 0, 1, 0), (0, 0, 5, 1),
                  state=["completed", "not_started", "completed", "running"])  # fmt: skip
     found = market(book(rows))
-    assert trace_cost(trace, found).bills[0].gpu_hours == 2.0
-    assert trace_cost(trace, found, include_running=True).bills[0].gpu_hours == 7.0
+    assert trace_cost(trace, found).bills[0].gpu_hours == 7.0
 
 
 def test_the_gpu_of_jobs_that_name_none():
@@ -209,7 +208,7 @@ def test_each_hours_cheapest_is_of_those_known_in_it(drawn, series):
 @given(drawn=job_rows, first=st.integers(-3, 10), n=st.integers(1, 40))
 def test_gpu_hours_by_hour_agree_with_a_sum_over_jobs(drawn, first, n):
     trace = jobs(*drawn)
-    found = demands(trace, None, include_running=False)
+    found = demands(trace, None)
     hours = sum(d.in_hours(FIRST_HOUR + first, n) for d in found)
     for k in range(n):
         low, high = first + k, first + k + 1

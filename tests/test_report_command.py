@@ -60,7 +60,7 @@ def test_each_study_has_its_options_and_all_have_the_jobs(gpuplan, trace, tmp_pa
     code, _, err = gpuplan(
         *("report", trace, "-o", folder, *FAST, "--where", "num_gpus >= 2", "--title", "Lab"),
         *("--set", "characterize.top=3", "--set", "pareto.weight=user0=2", "--formats", "json"),
-        *("--set", "characterize.include-running=true", "--set", "pareto.class_by=user"),
+        *("--set", "characterize.fits=true", "--set", "pareto.class_by=user"),
     )
     assert code == 0, err
     assert list(files_of(folder)) == ["report.json"]
@@ -68,7 +68,7 @@ def test_each_study_has_its_options_and_all_have_the_jobs(gpuplan, trace, tmp_pa
     first, second = (study["parameters"] for study in contract["studies"])
     assert contract["title"] == "Lab"
     assert first["where"] == second["where"] == "num_gpus >= 2"
-    assert first["top"] == 3 and first["include_running"] is True
+    assert first["top"] == 3 and first["fits"] is True
     assert second["weights"] == {"user0": 2.0} and second["class_by"] == "user"
     assert [point["budget_x_load"] for point in contract["studies"][1]["results"]["points"]] == [
         *(pytest.approx(1.5), pytest.approx(2.0)),

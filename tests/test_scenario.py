@@ -49,7 +49,7 @@ def test_a_study_takes_what_sections_give_to_all(folder):
     where = "--where=num_gpus > 1"
     prices = ("--prices=builtin", "--gpu=A100")
     assert {name: set(given) for name, given in found.items()} == {
-        "characterize": {where, "--include-running", *prices},
+        "characterize": {where, *prices},
         "pareto": {where, *prices, "--speedup=power:0.7"},
         "sweep": {where, "--include-running", "--deadline-factor=3"},
     }

@@ -1,6 +1,7 @@
 """Kernels compile lazily, say so once, and live without a cache directory."""
 
 import os
+import stat
 import subprocess
 import sys
 import textwrap
@@ -79,16 +80,49 @@ def test_nothing_compiles_when_a_kernel_is_defined(tmp_path):
     assert run(tmp_path, script, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == "0\n"
 
 
-def test_without_a_directory_for_the_cache_the_kernel_still_works(tmp_path):
-    # A locator class that never fits is what numba meets on a read-only system.
-    (tmp_path / "nowhere.py").write_text(
-        "class Nowhere:\n    from_function = classmethod(lambda cls, f, path: None)\n"
+def nowhere(folder, place="None"):
+    """Write a locator class as numba meets it on a read-only system."""
+    (folder / "nowhere.py").write_text(
+        "import os\nfrom numba.core.caching import UserProvidedCacheLocator as Given\n"
+        f"class Nowhere(Given):\n    from_function = classmethod(lambda cls, f, path: {place})\n"
     )
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="users are of POSIX systems")
+@pytest.mark.parametrize("mode", [None, 0o700, 0o770, 0o707])
+def test_machine_code_goes_to_a_private_temporary_folder(tmp_path, mode):
+    given = "Given.from_function.__func__(Given, f, path)"
+    nowhere(tmp_path, f"{given} if os.environ.get('NUMBA_CACHE_DIR') else None")
+    folder = tmp_path / "tmp" / f"gpuplan-kernels-{os.getuid()}"
+    folder.parent.mkdir()
+    if mode is not None:
+        folder.mkdir()
+        folder.chmod(mode)
+    script = """
+    import logging
+    logging.getLogger("gpuplan").addHandler(logging.StreamHandler(__import__("sys").stdout))
+    from doubling import double
+    print(double(21), type(double._cache).__name__)
+    """
+    place = {"NUMBA_CACHE_LOCATOR_CLASSES": "nowhere.Nowhere", "TMPDIR": str(folder.parent)}
+    out = run(tmp_path, script, **place)
+    is_ours = mode in (None, 0o700)
+    assert out.endswith(f"42 {'FunctionCache' if is_ours else 'NullCache'}\n")
+    assert out.count(f"compiled kernels are kept in {folder}") == (mode is None)
+    assert bool(list(folder.rglob("*.nbc"))) == is_ours
+    assert "kept in" not in run(tmp_path, script, **place)  # said once
+    if mode is None:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_without_a_directory_for_the_cache_the_kernel_still_works(tmp_path):
+    nowhere(tmp_path)
     script = """
     from doubling import double
     print(double(21), type(double._cache).__name__)
     """
-    assert run(tmp_path, script, NUMBA_CACHE_LOCATOR_CLASSES="nowhere.Nowhere") == "42 NullCache\n"
+    place = {"NUMBA_CACHE_LOCATOR_CLASSES": "nowhere.Nowhere", "TMPDIR": str(tmp_path)}
+    assert run(tmp_path, script, **place) == "42 NullCache\n"
 
 
 @pytest.mark.kernels

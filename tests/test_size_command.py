@@ -9,6 +9,7 @@ from support_traces import lab_trace, write_trace
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.commands.size import parse_growth, parse_sizes, parse_target
 from gpuplan.planner.sizing.targets import OVER, PERCENTILE
+from gpuplan.planner.studies import size_pool
 from gpuplan.planner.studies.size_request import SizeRange
 
 FIELDS = ("mean_wait_s", "p95_wait_s", "p99_wait_s", "utilization")
@@ -278,3 +279,20 @@ def test_a_scenario_has_sizes_and_bills_as_studies_with_gates(gpuplan, lab, tmp_
     billed = answer(gpuplan, lab, "--price", "1", "--by", "user", command="bill")
     assert found["bill"]["usd_per_month"] == billed["usd_per_month"]
     assert {"size.svg", "bill.svg"} <= {one.name for one in (out / "figures").iterdir()}
+
+
+def test_sizes_that_backfill_cannot_count_are_refused(gpuplan, lab):
+    code, _, err = gpuplan(
+        "size", lab, "--policy", "easy", "--cluster-step", "16777216", "--target", "p95_wait <= 1h"
+    )
+    assert code == 2 and "easy takes at most 16,777,215 GPUs, got 16,777,216" in err
+    assert "million nodes" not in err
+
+
+def test_no_smaller_size_of_the_curve_meets_the_target(gpuplan, lab, monkeypatch):
+    """Waits need not fall with the size: a search may stop at a size above another that meets."""
+    monkeypatch.setattr(size_pool, "smallest", lambda sizes: sizes.enough())
+    found = answer(gpuplan, lab, "--policy", "easy", "--target", "p95_wait <= 10h")
+    pool = found["pools"][0]
+    points = {row["gpus"]: row["p95_wait_s"] for row in found["points"]}
+    assert min(gpus for gpus, wait_s in points.items() if wait_s <= 36_000) == pool["gpus"]

@@ -152,6 +152,13 @@ def cost_by_brute_force(demand, level, commit, beside):
     return commit * level * demand.window_us + beside * int((over * lasting).sum())
 
 
+def demand_of_jobs(jobs, window_s):
+    """Return the GPUs in use where every job starts as it is submitted."""
+    work = jobs.workload
+    start = work.submit_us - work.submit_us[0]
+    return demand_of(start, start + work.service_us, work.gpus, round(window_s * 1e6))
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 50), st.integers(0, 40), st.integers(1, 6)),
@@ -162,9 +169,7 @@ def cost_by_brute_force(demand, level, commit, beside):
 def test_the_commitment_is_the_best_of_all_levels(drawn, commit, beside, more):
     submit, run, gpus = zip(*sorted(drawn), strict=True)
     last = max(s + r for s, r in zip(submit, run, strict=True)) - submit[0]
-    demand = demand_of(
-        jobs_of(submit, run, list(gpus)).workload, round((last + more) * 1e6)
-    )  # fmt: skip
+    demand = demand_of_jobs(jobs_of(submit, run, list(gpus)), last + more)
     if not demand.window_us:
         return
     found = plan_commitment(demand, commit / 10, beside / 10, None)
@@ -181,7 +186,7 @@ def test_the_commitment_is_the_best_of_all_levels(drawn, commit, beside, more):
 def test_a_commitment_worked_out_by_hand():
     # One GPU for 10 h, a second for the first 4 h: at 40% of the on-demand price both break even.
     hour = 3600.0
-    demand = demand_of(jobs_of([0, 0], [10 * hour, 4 * hour]).workload, round(10 * hour * 1e6))
+    demand = demand_of_jobs(jobs_of([0, 0], [10 * hour, 4 * hour]), 10 * hour)
     at_39 = plan_commitment(demand, 0.39, 1.0, None)
     at_41 = plan_commitment(demand, 0.41, 1.0, None)
     assert (at_39.committed_gpus, at_41.committed_gpus) == (2, 1)
@@ -195,8 +200,7 @@ def test_the_interval_of_a_commitment_holds_the_quantile_of_the_source():
     rng = np.random.default_rng(1)
     n, load, mean_s = 20_000, 30.0, 100.0
     submit = np.cumsum(rng.exponential(mean_s / load, n))
-    work = jobs_of(submit, rng.exponential(mean_s, n)).workload
-    demand = demand_of(work, round(float(submit[-1]) * 1e6))
+    demand = demand_of_jobs(jobs_of(submit, rng.exponential(mean_s, n)), float(submit[-1]))
     found = plan_commitment(demand, 0.5, 1.0, SURE)
     assert found.low_gpus <= 30 <= found.high_gpus
     assert found.low_gpus <= found.committed_gpus <= found.high_gpus

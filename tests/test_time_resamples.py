@@ -27,7 +27,7 @@ DAY = 24 * HOUR
 
 def arrays(submit_s, duration_s, num_gpus, **columns):
     jobs = frame(submit_s, duration_s=duration_s, num_gpus=num_gpus, **columns)
-    return job_arrays(in_memory(jobs).jobs, include_running=False)
+    return job_arrays(in_memory(jobs).jobs)
 
 
 def rng(seed=0):

@@ -13,8 +13,10 @@ from support_traces import write_trace
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.plain import plain
+from gpuplan.planner import compare as compare_module
 from gpuplan.planner.compare import PolicySpec, own_price
 from gpuplan.planner.compare import compare as run_all
+from gpuplan.planner.engine import Engine
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import used_after
 from gpuplan.simkit.cluster_shape import ClusterShape
@@ -194,9 +196,9 @@ def test_types_are_priced_each_by_its_own_and_said(gpuplan, tmp_path):
 
 def test_a_price_nobody_pays_is_refused(gpuplan, tmp_path):
     code, out, err = gpuplan("compare", mixed(tmp_path), "--policy", "hpa", "--price", "1.29")
-    assert (code, out) == (2, "") and "--price: hpa would not pay it" in err
+    assert (code, out) == (2, "") and "--price does not apply to hpa" in err
     code, out, err = gpuplan("simulate", mixed(tmp_path), "--policy", "fifo", "--price", "T4=1")
-    assert (code, out) == (2, "") and "no price of A100, H100" in err
+    assert (code, out) == (2, "") and "prices only of T4; the GPU types are A100, H100" in err
 
 
 def test_simulate_takes_one_size(gpuplan, tmp_path):
@@ -251,3 +253,43 @@ def test_late_jobs_are_shown_where_the_log_or_the_user_has_deadlines(gpuplan, tm
     assert code == 0 and "late" in out and "deadline" in err
     code, out, err = gpuplan("compare", path, "--policy", "edf", "--gpus", 2)
     assert code == 0 and "late" not in out and "no deadlines, needed by edf" in err
+
+
+def test_policies_on_several_types_pay_for_the_window_of_the_log(gpuplan, tmp_path):
+    """Jobs would end earlier on the fastest type; the window ends where they were recorded."""
+    code, out, err = gpuplan(
+        "compare", mixed(tmp_path), "--policy", "fifo", "--policy", "fft", "--cluster",
+        "A100=2,H100=2", "--gpu-speed", "A100=1,H100=8", "--price", "1", "--output-format", "json",
+    )  # fmt: skip
+    assert code == 0, err
+    results = json.loads(out)["results"]
+    windows = {row["window_s"] for row in results["policies"]}
+    assert windows == {results["today"]["window_s"]} == {2 * HOUR}
+
+
+def test_two_clusters_of_one_capacity_are_refused_where_a_policy_rents(gpuplan, tmp_path):
+    shapes = "A100=4x8,A100=2x8,4x4,1000"
+    code, out, err = gpuplan(
+        "compare", mixed(tmp_path), "--policy", "allpass", "--cluster", shapes
+    )  # fmt: skip
+    assert (code, out) == (2, "") and "allpass rents 16 GPUs at most, as on another" in err
+
+
+def test_an_interrupt_shows_the_policies_that_are_done(monkeypatch, caplog):
+    replayed = compare_module._replayed
+
+    def second_is_interrupted(spec, *shared):
+        if spec.label == "srtf":
+            raise KeyboardInterrupt
+        return replayed(spec, *shared)
+
+    monkeypatch.setattr(compare_module, "_replayed", second_is_interrupted)
+    specs = [PolicySpec(name, name, {"usd_per_gpu_h": 2.0}) for name in ("fifo", "srtf")]
+    with pytest.raises(KeyboardInterrupt):
+        run_all(
+            jobs_of([(0, HOUR, 1)], HOUR),
+            specs,
+            np.random.default_rng(0),
+            engine=Engine("threads", 1),
+        )
+    assert caplog.messages == ["done before the interrupt: fifo: $2, mean JCT 3,600 s"]

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.arrays import IntArray
-from gpuplan.analysis.characterize.chunks import chunks, run_lengths
 from gpuplan.analysis.characterize.clock import is_zone, local_time
 from gpuplan.analysis.characterize.seasonality import Seasonality, seasonality
+from gpuplan.analysis.chunks import chunks, run_lengths
 from gpuplan.analysis.jobs import JobArrays
 from gpuplan.analysis.schema import Provenance
 from gpuplan.analysis.time_units import HOUR_S, HOUR_US, MICROS

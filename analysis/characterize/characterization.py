@@ -27,11 +27,12 @@ from gpuplan.analysis.characterize.gpu_time import GpuTime, gpu_time
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.results import GpuCountRow, StateRow, WorkloadResults
 from gpuplan.analysis.characterize.shares import Groups, Share, by_gpu_count, by_name, by_state
-from gpuplan.analysis.jobs import JobArrays, job_arrays, known_ascending
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.jobs import JobArrays, known_ascending
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.time_units import HOUR_S
 from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.words import counted
 
 NOT_STARTED = STATES.index("not_started")
 GROUPED = ("job_class", "user", "group")
@@ -113,54 +114,64 @@ class Characterization:
         return found
 
 
-def characterize(trace: Trace, *, include_running: bool = False, top: int = 10) -> Characterization:
+def characterize(trace: Trace, *, top: int = 10) -> Characterization:
     """Return the statistics of a trace.
+
+    In a period GPU time and load are those of all runs in it; everything else is of the jobs
+    submitted in it.
 
     Args:
         trace: read with at least the columns `COLUMNS`.
-        include_running: count jobs still running with the time they have run so far.
         top: rows of each group table and of the list of bursts; the rest is one row.
 
     Raises:
+        InputError: no job is submitted in the period.
         ValueError: ``top`` is below 1.
     """
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
-    jobs = job_arrays(trace.jobs, include_running=include_running)
+    jobs = trace.arrays()
+    own = jobs.submitted()
+    if not own.jobs:
+        raise InputError(
+            trace.path,
+            "no job is submitted in the period, so there is nothing to describe",
+            hint="choose another --from or --to; gpuplan bill shows what ran in it",
+        )
     ascending = known_ascending(jobs.duration_s)
     # These sort, which releases the interpreter's lock; two at once limit the memory.
     with ThreadPoolExecutor(max_workers=2) as pool:
         load_part = pool.submit(load, jobs)
         tables = {name: pool.submit(by_name, trace.jobs[name], jobs, top=top) for name in GROUPED}
-        cdf_part = pool.submit(duration_cdf, jobs, ascending)
+        cdf_part = pool.submit(duration_cdf, own, ascending)
         gpu_time_part = pool.submit(gpu_time, jobs)
     groups = {name: table for name in GROUPED if (table := tables[name].result()) is not None}
-    submit = trace.jobs["submit_time"]
+    submit = trace.jobs["submit_time"][jobs.earlier :]
     calendar = not trace.provenance.relative_time
     return Characterization(
-        jobs=jobs.jobs,
-        cpu_only_jobs=int(np.count_nonzero((jobs.num_gpus == 0) & (jobs.state != NOT_STARTED))),
-        censored_jobs=int(np.count_nonzero(jobs.censored)),
+        jobs=own.jobs,
+        cpu_only_jobs=int(np.count_nonzero((own.num_gpus == 0) & (own.state != NOT_STARTED))),
+        censored_jobs=int(np.count_nonzero(own.censored)),
         users=groups["user"].distinct if "user" in groups else None,
-        span_s=jobs.span_s,
+        span_s=own.span_s,
         first_submit=submit[0].isoformat() if calendar else None,
         last_submit=submit[-1].isoformat() if calendar else None,
         duration=spread(ascending),
         short=tuple(share_at_most(ascending, limit) for limit in SHORT_S),
         cdf=cdf_part.result(),
         gpu_time=gpu_time_part.result(),
-        interarrival=interarrival(jobs.submit_us),
-        arrivals=arrivals(jobs, trace.provenance, top=top),
+        interarrival=interarrival(own.submit_us),
+        arrivals=arrivals(own, trace.provenance, top=top),
         load=load_part.result(),
         gpu_counts=by_gpu_count(jobs),
-        states=by_state(jobs, include_running=include_running),
-        queue=spread(known_ascending(jobs.queue_s)),
+        states=by_state(jobs),
+        queue=spread(known_ascending(own.queue_s)),
         groups=groups,
-        notes=_notes(trace, jobs, include_running=include_running),
+        notes=_notes(trace, jobs),
     )
 
 
-def _notes(trace: Trace, jobs: JobArrays, *, include_running: bool) -> tuple[str, ...]:
+def _notes(trace: Trace, jobs: JobArrays) -> tuple[str, ...]:
     """Return what limits the statistics, one sentence each."""
     notes = list(trace.notes)
     if not jobs.timed_jobs:
@@ -168,16 +179,12 @@ def _notes(trace: Trace, jobs: JobArrays, *, include_running: bool) -> tuple[str
             "no job has a duration: durations, GPU time and load are unknown; where the trace "
             "names job classes, gpuplan pareto --speedup profile:... supplies them"
         )
-    running = int(np.count_nonzero(jobs.censored))
-    if running and not include_running:
-        so_far = trace.jobs["duration_s"].to_numpy()[jobs.censored]
-        held = float(np.nansum(so_far * jobs.num_gpus[jobs.censored])) / HOUR_S
+    running, held_h = jobs.running()
+    if running:
         notes.append(
-            f"left out of durations, GPU time and load: {running:,} still running, with "
-            f"{held:,.0f} GPU-hours so far; --include-running counts them"
+            f"{counted(running, 'job')} still running with {held_h:,.0f} GPU-hours so far: in GPU "
+            "time and load, not in durations"
         )
-    elif running:
-        notes.append(f"{running:,} still running, counted with the time they have run so far")
     zone = trace.provenance.time_zone
     if trace.provenance.relative_time:
         notes.append("the source has no calendar: arrivals by hour and weekday are left out")

@@ -17,7 +17,7 @@ from gpuplan.analysis.bootstrap import interval
 from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.intervals import Intervals
 from gpuplan.analysis.characterize.two_sample import TwoSample
-from gpuplan.analysis.jobs import job_arrays, known_ascending
+from gpuplan.analysis.jobs import known_ascending
 from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
 
@@ -26,7 +26,6 @@ def compare(
     traces: Sequence[Trace],
     names: Sequence[str],
     *,
-    include_running: bool = False,
     intervals: Sequence[Intervals] | None = None,
 ) -> tuple[TwoSample, ...]:
     """Compare every pair of traces in durations, gaps and GPU counts.
@@ -34,11 +33,10 @@ def compare(
     Args:
         traces: read with at least the columns of a characterization.
         names: one per trace.
-        include_running: count jobs still running with the time they have run so far.
         intervals: one per trace, each from its own generator, so that resamples of two
             traces are independent.
     """
-    samples = [_quantities(trace, include_running=include_running) for trace in traces]
+    samples = [_quantities(trace) for trace in traces]
     rows = []
     for i, j in combinations(range(len(traces)), 2):
         for quantity, first in samples[i].items():
@@ -64,8 +62,8 @@ def ks_two_sample(first: FloatArray, second: FloatArray) -> tuple[float, float, 
     return most, where, float(kolmogorov(most * effective**0.5))
 
 
-def _quantities(trace: Trace, *, include_running: bool) -> dict[str, FloatArray]:
-    jobs = job_arrays(trace.jobs, include_running=include_running)
+def _quantities(trace: Trace) -> dict[str, FloatArray]:
+    jobs = trace.arrays().submitted()
     return {
         "duration_s": known_ascending(jobs.duration_s),
         "gap_s": np.sort(np.diff(jobs.submit_us)) / MICROS,

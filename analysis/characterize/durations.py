@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.arrays import FloatArray
-from gpuplan.analysis.characterize.chunks import counts_and_sums
+from gpuplan.analysis.chunks import counts_and_sums
 from gpuplan.analysis.jobs import JobArrays
 
 CDF_POINTS = 101
@@ -104,7 +104,8 @@ def duration_cdf(jobs: JobArrays, ascending: FloatArray) -> tuple[CdfPoint, ...]
             edges.size + 1,
         )
         weight = np.cumsum(held[: edges.size])
-        weighted = [float(upto) for upto in weight / weight[-1]]
+        if weight[-1] > 0:
+            weighted = [float(upto) for upto in weight / weight[-1]]
     return tuple(
         CdfPoint(float(edge), float(below), held_share)
         for edge, below, held_share in zip(edges, share, weighted, strict=True)

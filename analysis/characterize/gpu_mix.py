@@ -64,7 +64,7 @@ def gpu_mix(today: Today | None, planned: str | None = None) -> GpuMix | None:
     if not named:
         return None
     kept = gpu_name(planned or str(named[0].gpu_type))
-    others = [usage for usage in named if not same_gpu(kept, gpu_name(str(usage.gpu_type)))]
+    others = [usage for usage in named if not same_gpu(kept, str(usage.gpu_type))]
     other_gpu_h = sum(usage.gpu_h for usage in others)
     if not other_gpu_h:
         return None

@@ -23,10 +23,10 @@ class LorenzPoint:
 
 @dataclass(frozen=True, slots=True)
 class GpuTime:
-    """Concentration of GPU time over the timed GPU jobs; None if undefined.
+    """Concentration of GPU time over the jobs that hold GPUs; None if undefined.
 
     Attributes:
-        gpu_hours: sum of duration x GPUs; None where no job is timed.
+        gpu_hours: sum of run time x GPUs, of jobs still running too; None where no job has any.
         top10pct_longest_share: share of the tenth of jobs (rounded up) that run longest.
         top1pct_longest_share: the same for the hundredth.
         gini: Gini coefficient of GPU time per job, 0 (all equal) to 1 (one job has all).
@@ -41,9 +41,9 @@ class GpuTime:
 
 
 def gpu_time(jobs: JobArrays) -> GpuTime:
-    """Return how GPU time is spread over the timed GPU jobs."""
-    chosen = jobs.timed_gpu()
-    duration_s, gpu_s = jobs.duration_s[chosen], jobs.gpu_s[chosen]
+    """Return how GPU time is spread over the jobs that hold GPUs."""
+    chosen = jobs.holding()
+    duration_s, gpu_s = jobs.held_s[chosen], jobs.gpu_s[chosen]
     total = float(gpu_s.sum())
     if total == 0:
         return GpuTime(gpu_hours=jobs.gpu_hours)

@@ -5,56 +5,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 import polars as pl
 
-from gpuplan.analysis.bill import GpuPrices, gpu_hours_by, recorded_window_s, scaled_to_month
+from gpuplan.analysis.bill import GpuPrices, gpu_hours_by, scaled_to_month
 from gpuplan.analysis.characterize.shares import Groups
 from gpuplan.analysis.characterize.today import UNNAMED
-from gpuplan.analysis.jobs import job_arrays
 from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
 
 
 def priced_groups(
-    trace: Trace, groups: Mapping[str, Groups], prices: GpuPrices | None, *, include_running: bool
+    trace: Trace, groups: Mapping[str, Groups], prices: GpuPrices | None
 ) -> dict[str, Groups]:
     """Return the tables with the monthly bill of each row.
 
-    The window is from the first submission to the last recorded end of the jobs that count. A row
-    with GPU-hours on a type without a price has no bill.
+    The window is the period, or from the first submission to the last recorded end. A row with
+    GPU-hours on a type without a price has no bill.
 
     Args:
         trace: with the columns of the tables, ``gpu_type`` and those of `gpu_hours_by`.
         groups: column -> its table.
         prices: by GPU type; without any, or without a window, nothing changes.
-        include_running: whether the tables count jobs still running.
     """
-    window_s = 0.0 if prices is None else _window_s(trace, include_running)
-    if prices is None or window_s <= 0:
+    if prices is None:
         return dict(groups)
+    jobs = trace.arrays()
+    begin, end = jobs.window_us()
+    if end <= begin or not jobs.holding().any():
+        return dict(groups)
+    held = trace.jobs.with_columns(pl.Series("held_s", jobs.held_s, nan_to_null=True))
     return {
-        column: _priced(table, _bills(trace, column, prices, window_s, include_running))
+        column: _priced(table, _bills(held, column, prices, (end - begin) / MICROS))
         for column, table in groups.items()
     }
 
 
-def _window_s(trace: Trace, include_running: bool) -> float:
-    """Return the time over which the jobs are billed, seconds; 0 where no job counts."""
-    jobs = job_arrays(trace.jobs, include_running=include_running)
-    counted = jobs.timed_gpu()
-    if not counted.any():
-        return 0.0
-    submit_s = (jobs.submit_us - jobs.submit_us.min()) / MICROS
-    wait_s, run_s = (np.where(counted, s, np.nan) for s in (jobs.queue_s, jobs.duration_s))
-    return recorded_window_s(submit_s, wait_s, run_s)
-
-
 def _bills(
-    trace: Trace, column: str, prices: GpuPrices, window_s: float, include_running: bool
+    jobs: pl.DataFrame, column: str, prices: GpuPrices, window_s: float
 ) -> dict[str | None, float | None]:
     """Return the dollars a month of each name in a column; None where a type has no price."""
-    hours = gpu_hours_by(trace.jobs, [column, "gpu_type"], include_running=include_running)
+    hours = gpu_hours_by(jobs, [column, "gpu_type"], "held_s")
     parts = hours.with_columns(pl.col(column, "gpu_type").cast(pl.String))
     found: dict[str | None, float | None] = {}
     for name, gpu_type, gpu_h in parts.select(column, "gpu_type", "gpu_h").rows():

@@ -39,7 +39,7 @@ from gpuplan.analysis.characterize.time_resamples import (
     resampled_rhythm,
 )
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.jobs import JobArrays, job_arrays
+from gpuplan.analysis.jobs import JobArrays
 from gpuplan.analysis.time_units import HOUR_S, MICROS
 from gpuplan.analysis.trace import Trace
 
@@ -105,7 +105,6 @@ def intervals(
     level: float,
     resamples: int,
     rng: np.random.Generator,
-    include_running: bool = False,
 ) -> Intervals:
     """Return the confidence intervals of a trace.
 
@@ -114,9 +113,8 @@ def intervals(
         level: confidence, percent, 0 to 100 exclusive.
         resamples: number of resamples, at least 1.
         rng: draws the blocks.
-        include_running: count jobs still running with the time they have run so far.
     """
-    jobs = job_arrays(trace.jobs, include_running=include_running)
+    jobs = trace.arrays()
     gap_s = _gaps(jobs)
     block = block_length(jobs.duration_s, gap_s, jobs.gpu_s, jobs.queue_s)
     blocks = draw_blocks(jobs.jobs, block, resamples, rng)
@@ -218,7 +216,7 @@ def _additive(jobs: JobArrays, blocks: Blocks) -> dict[str, Resampled]:
     known = (~np.isnan(gap_s)).astype(np.float64)
     unit = float(np.nanmean(gap_s)) if jobs.jobs > 1 else 0.0  # keeps squares small
     gap = np.nan_to_num(gap_s) / (unit or 1.0)
-    gpu_s = jobs.gpu_s if jobs.timed_gpu().any() else np.full(jobs.jobs, np.nan)
+    gpu_s = jobs.gpu_s if jobs.holding().any() else np.full(jobs.jobs, np.nan)
     hours = gpu_s * (jobs.jobs / HOUR_S)
     moments = np.stack([known, gap, gap**2])
     zero = (gap_s == 0).astype(np.float64)
@@ -271,10 +269,10 @@ class _Sorted:
 
 
 class _GpuTime:
-    """The timed GPU jobs by duration and by GPU time."""
+    """The jobs that hold GPUs by run time and by GPU time."""
 
     def __init__(self, jobs: JobArrays) -> None:
-        self._by_duration = _Sorted(np.where(jobs.timed_gpu(), jobs.duration_s, np.nan))
+        self._by_duration = _Sorted(np.where(jobs.holding(), jobs.held_s, np.nan))
         at, value = self._by_duration.at, self._by_duration.value
         self._gpu_s = jobs.gpu_s[at]
         self._tie_first = np.flatnonzero(np.diff(value, prepend=-1.0))

@@ -1,8 +1,8 @@
 """GPUs held by the jobs: offered load, and the number held over time.
 
 A job holds its GPUs from ``submit + queue`` (from its submission where no wait is recorded) for its
-duration. Times are whole microseconds and GPUs whole millionths, so that a sum over a million
-starts and ends is exact: it returns to zero in any order of the rows.
+duration, or for the time it has run so far. Times are whole microseconds and GPUs whole millionths,
+so that a sum over a million starts and ends is exact: it returns to zero in any order of the rows.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
-from gpuplan.analysis.characterize.chunks import chunks
+from gpuplan.analysis.chunks import chunks
 from gpuplan.analysis.jobs import JobArrays
 from gpuplan.analysis.steps import time_weighted_quantiles
 from gpuplan.analysis.time_units import MICROS
 
 PARTS_PER_GPU = 1e6
 MAX_BINS = 200
-LONGEST_US = 2e18  # keeps the sum of two times within 64 bits
 NICE_S = (
     *(1, 2, 5, 10, 15, 30),
     *(60 * m for m in (1, 2, 5, 10, 15, 30)),
@@ -53,14 +52,17 @@ class LoadBin:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """GPUs in use; None if undefined (no timed GPU job, or no time passes).
+    """GPUs in use, those of jobs still running included; None if undefined.
+
+    It is undefined where no GPU job has a run time, or no time passes.
 
     Attributes:
-        mean_gpus: offered load, GPU-seconds over the span of submissions.
+        mean_gpus: offered load, GPU-seconds over the span of submissions, or over the period.
         peak_gpus: most GPUs held at once.
         p50_gpus, p95_gpus: held at most this many for 50 and 95% of the time while jobs arrive,
-            from the first submission to the last (of the window if all arrive at once).
-        window_s: time from the first submission to the last end.
+            from the first submission to the last (of the window if all arrive at once), or of the
+            period.
+        window_s: time from the first submission to the last end, or the period.
         window_mean_gpus: GPU-seconds over the window; the mean of the time line.
         unknown_waits: GPU jobs assumed to start at submission because no wait is recorded.
         bin_s: width of a bin of the time line; the last one ends with the window.
@@ -79,20 +81,22 @@ class Load:
 
 
 def load(jobs: JobArrays) -> Load:
-    """Return the GPUs that the timed GPU jobs hold over time.
+    """Return the GPUs that the jobs hold over time.
 
     The time line is summed up piece by piece and never held as a whole.
     """
-    if not jobs.timed_gpu().any():
+    if not jobs.holding().any():
         return Load()
     gpu_s = float(jobs.gpu_s.sum())
-    unknown_waits, window_us = _waits_and_window(jobs)
-    offered = gpu_s / jobs.span_s if jobs.span_s > 0 else None
+    unknown_waits, (begin, end) = _unknown_waits(jobs), jobs.runs_window_us()
+    window_us = end - begin
+    span_us = int(jobs.submit_us[-1]) - begin if jobs.period is None else window_us
+    offered = gpu_s / (span_us / MICROS) if span_us > 0 else None
     if window_us == 0:
         return Load(mean_gpus=offered, unknown_waits=unknown_waits)
     # One very long job must not turn the percentiles into zeros, so they cover the time in which
     # jobs arrive.
-    until = int(jobs.submit_us[-1] - jobs.submit_us[0]) or window_us
+    until = span_us or window_us
     bin_s = bin_width_s(window_us / MICROS)
     count = max(1, int(np.ceil(window_us / (bin_s * MICROS))))
     edges = np.minimum(np.arange(count + 1) * bin_s * MICROS, float(window_us))
@@ -111,8 +115,25 @@ def load(jobs: JobArrays) -> Load:
     )
 
 
+def levels_until(jobs: JobArrays, until: int) -> tuple[IntArray, IntArray, int]:
+    """Return the GPUs that the jobs hold, for how long, and the most of them.
+
+    The time line is summed up piece by piece. There must be jobs that hold GPUs.
+
+    Args:
+        jobs: of the trace.
+        until: microseconds after the begin of the window; time after it does not count.
+
+    Returns:
+        Levels (in millionths of a GPU) and how long each lasts, both of shape (m,), in any order
+        and with repeats; and the peak in millionths.
+    """
+    line = _sum_up(changes(_held_by(jobs)), np.zeros(0), until)
+    return line.level, line.lasting, line.peak
+
+
 def held_over_time(jobs: JobArrays) -> Piece:
-    """Return `changes` of the timed GPU jobs as one piece; there must be such jobs."""
+    """Return `changes` of the jobs that hold GPUs as one piece; there must be such jobs."""
     pieces = zip(*changes(_held_by(jobs)), strict=True)
     times, held, running = (np.concatenate(piece) for piece in pieces)
     return times, held, running
@@ -195,6 +216,7 @@ def _sum_up(pieces: Iterable[Piece], edges: FloatArray, until: int) -> _TimeLine
         found.append(_by_level(levels[0, :-1], np.diff(np.minimum(at, until))))
         before, peak = reached, max(peak, int(held.max()))
         at, levels = at[-1:], levels[:, -1:]  # the last level continues in the next piece
+    area[:, before:] = passed[:, None]  # nothing is held after the last change
     found.append((levels[0], until - np.minimum(at, until)))
     level, lasting = (np.concatenate(column) for column in zip(*found, strict=True))
     return _TimeLine(level, lasting, area, peak)
@@ -216,37 +238,17 @@ def _bins(edges: FloatArray, area: FloatArray) -> tuple[LoadBin, ...]:
 
 
 def _held_by(jobs: JobArrays) -> Iterator[Batch]:
-    """Yield the timed GPU jobs, in microseconds after the first submission."""
-    first = jobs.submit_us[0]
+    """Yield the jobs that hold GPUs, in microseconds after the first submission or the begin."""
+    first = jobs.submit_us[0] if jobs.period is None else jobs.period[0]
     for part in chunks(jobs.jobs):
-        chosen = jobs.timed_gpu(part)
-        wait_s = jobs.queue_s[part][chosen]
-        wait_s[np.isnan(wait_s)] = 0.0
-        start = jobs.submit_us[part][chosen] - first + _microseconds(wait_s)
-        end = start + _microseconds(jobs.duration_s[part][chosen])
+        start, end = jobs.runs_us(part)
         later = None if part.stop == jobs.jobs else int(jobs.submit_us[part.stop] - first)
-        yield start, end, jobs.num_gpus[part][chosen], later
+        yield start - first, end - first, jobs.num_gpus[part][jobs.holding(part)], later
 
 
-def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
-    """Return the number of timed GPU jobs without a wait, and the last end in microseconds."""
-    unknown, last = 0, 0
-    for part in chunks(jobs.jobs):
-        chosen = jobs.timed_gpu(part)
-        queue_s = jobs.queue_s[part]
-        unknown += int(np.count_nonzero(np.isnan(queue_s) & chosen))
-        # Only the jobs that end last are rounded to microseconds.
-        wait_s = np.where(np.isnan(queue_s), 0.0, queue_s)
-        start_us = jobs.submit_us[part] - jobs.submit_us[0]
-        end_s = np.where(chosen, start_us / MICROS + wait_s + jobs.duration_s[part], -1.0)
-        late = np.flatnonzero(chosen & (end_s >= end_s.max() * (1 - 1e-9) - 1e-3))
-        wait_us, run_us = (
-            _microseconds(seconds[late]) for seconds in (wait_s, jobs.duration_s[part])
-        )
-        last = max(last, int((start_us[late] + wait_us + run_us).max(initial=0)))
-    return unknown, last
-
-
-def _microseconds(seconds: FloatArray) -> IntArray:
-    result: IntArray = np.rint(np.minimum(seconds * MICROS, LONGEST_US)).astype(np.int64)
-    return result
+def _unknown_waits(jobs: JobArrays) -> int:
+    """Return the number of jobs that hold GPUs and have no recorded wait."""
+    return sum(
+        int(np.count_nonzero(np.isnan(jobs.queue_s[part]) & jobs.holding(part)))
+        for part in chunks(jobs.jobs)
+    )

@@ -22,7 +22,6 @@ class PortraitOptions:
     """What to compute; raises `UsageError` for too few resamples for the level.
 
     Attributes:
-        include_running: count jobs still running with the time they have run so far.
         top: rows of each group table and of the list of bursts.
         fits: fit heavy-tailed models.
         ci: level of the confidence intervals, percent; None for none.
@@ -30,7 +29,6 @@ class PortraitOptions:
         seed: of the bootstrap.
     """
 
-    include_running: bool = False
     top: int = 10
     fits: bool = False
     ci: float | None = None
@@ -73,14 +71,14 @@ def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Cha
         options: what to compute.
         position: among the traces of a comparison; each has a random stream of its own.
     """
-    workload = characterize(trace, include_running=options.include_running, top=options.top)
+    workload = characterize(trace, top=options.top)
     fits = None
     if options.fits:
         from gpuplan.analysis.fits.models import (
             fit_trace,  # imports SciPy, which the rest does without
         )
 
-        fits = fit_trace(trace, include_running=options.include_running)
+        fits = fit_trace(trace)
     found = None
     if options.ci is not None:
         stream = np.random.SeedSequence(options.seed, spawn_key=(position,))
@@ -89,6 +87,5 @@ def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Cha
             level=options.ci,
             resamples=options.resamples,
             rng=np.random.default_rng(stream),
-            include_running=options.include_running,
         )
     return CharacterizedTrace(workload, fits, found)

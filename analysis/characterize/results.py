@@ -64,6 +64,9 @@ class GroupTableRow:
         median_duration_s: their median run time.
         p90_duration_s: the 90th percentile of their run times.
         mean_num_gpus: mean GPUs of those that use GPUs.
+        mean_wait_s: mean of their recorded waits; null where the log records none.
+        p50_wait_s: the median of these.
+        p95_wait_s: the 95th percentile of these.
         usd_per_month: dollars per month for their GPU-hours; null without a price.
     """
 
@@ -75,6 +78,9 @@ class GroupTableRow:
     median_duration_s: float | None
     p90_duration_s: float | None
     mean_num_gpus: float | None
+    mean_wait_s: float | None
+    p50_wait_s: float | None
+    p95_wait_s: float | None
     usd_per_month: float | None
 
 

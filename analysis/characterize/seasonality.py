@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
-from gpuplan.analysis.characterize.chunks import run_lengths
 from gpuplan.analysis.characterize.clock import local_time
+from gpuplan.analysis.chunks import run_lengths
 from gpuplan.analysis.time_units import HOUR_S, HOUR_US
 
 DAY_H, WEEK_H = 24, 168

@@ -21,10 +21,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
-from gpuplan.analysis.characterize.chunks import chunks, counts_and_sums, distinct
 from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.results import GroupTable, GroupTableRow, RestRow
+from gpuplan.analysis.chunks import chunks, counts_and_sums, distinct
 from gpuplan.analysis.jobs import JobArrays, known_ascending
+from gpuplan.analysis.reading.computed import number_text
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.time_units import DAY_S, HOUR_S
 
@@ -74,7 +75,7 @@ class Share:
     Attributes:
         jobs: number of jobs.
         share_jobs: the same as a share of the whole.
-        gpu_hours: GPU time of its timed jobs; None if unknown.
+        gpu_hours: GPU time of its runs; None if unknown.
         share_gpu_hours: the same as a share of the total; None if that is 0 or unknown.
     """
 
@@ -89,6 +90,7 @@ class GroupRow:
     """One class, user or group.
 
     ``name`` is None for jobs that have none recorded, ``usd_per_month`` where there is no price.
+    ``waits_s`` has the mean, the median and P95 of recorded waits; None without any.
     """
 
     name: str | None
@@ -96,11 +98,13 @@ class GroupRow:
     median_duration_s: float | None
     p90_duration_s: float | None
     mean_num_gpus: float | None
+    waits_s: tuple[float, float, float] | None = None
     usd_per_month: float | None = None
 
     def results(self) -> GroupTableRow:
         """Return one flat row; ``mean_num_gpus`` is the mean width of its GPU jobs."""
         part = self.share
+        mean, median, p95 = self.waits_s or (None, None, None)
         return GroupTableRow(
             name=self.name,
             jobs=part.jobs,
@@ -110,6 +114,9 @@ class GroupRow:
             median_duration_s=self.median_duration_s,
             p90_duration_s=self.p90_duration_s,
             mean_num_gpus=self.mean_num_gpus,
+            mean_wait_s=mean,
+            p50_wait_s=median,
+            p95_wait_s=p95,
             usd_per_month=self.usd_per_month,
         )
 
@@ -156,13 +163,17 @@ class _Tally:
     gpu_s: FloatArray
     timed: bool
 
+    def present(self) -> IntArray:
+        """Return the codes with jobs or GPU time."""
+        return np.flatnonzero((self.jobs > 0) | (self.gpu_s > 0))
+
     def share(self, codes: Any) -> Share:
         """Return the part of one code or of several."""
         jobs, gpu_s = int(np.sum(self.jobs[codes])), float(np.sum(self.gpu_s[codes]))
-        total = float(self.gpu_s.sum())
+        total, every = float(self.gpu_s.sum()), int(self.jobs.sum())
         return Share(
             jobs=jobs,
-            share_jobs=jobs / int(self.jobs.sum()),
+            share_jobs=jobs / every if every else 0.0,
             gpu_hours=gpu_s / HOUR_S if self.timed else None,
             share_gpu_hours=gpu_s / total if total > 0 else None,
         )
@@ -170,7 +181,9 @@ class _Tally:
 
 def _tally(code: Callable[[slice], NDArray[Any]], size: int, jobs: JobArrays) -> _Tally:
     """Return the parts of ``size`` codes; ``code`` returns those of a range of jobs."""
-    return _Tally(*counts_and_sums(code, jobs.gpu_s, size), timed=jobs.timed_jobs > 0)
+    count, gpu_s = counts_and_sums(code, jobs.gpu_s, size)
+    count -= np.bincount(code(slice(0, jobs.earlier)), minlength=size)
+    return _Tally(count, gpu_s, timed=jobs.gpu_hours is not None)
 
 
 def by_gpu_count(jobs: JobArrays) -> tuple[tuple[float, Share], ...]:
@@ -182,19 +195,10 @@ def by_gpu_count(jobs: JobArrays) -> tuple[tuple[float, Share], ...]:
     return tuple((float(count), tally.share(i)) for i, count in enumerate(counts[first:]))
 
 
-def by_state(jobs: JobArrays, *, include_running: bool) -> tuple[tuple[str, Share], ...]:
-    """Return the states that occur, in the order of the schema.
-
-    The GPU time of jobs still running is not known; it is None unless they are included.
-    """
+def by_state(jobs: JobArrays) -> tuple[tuple[str, Share], ...]:
+    """Return the states that occur, in the order of the schema."""
     tally = _tally(lambda part: jobs.state[part], len(STATES), jobs)
-    rows = []
-    for code in np.flatnonzero(tally.jobs):
-        share = tally.share(code)
-        if STATES[code] == "running" and not include_running:
-            share = Share(share.jobs, share.share_jobs, None, None)
-        rows.append((STATES[code], share))
-    return tuple(rows)
+    return tuple((STATES[code], tally.share(code)) for code in tally.present())
 
 
 def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
@@ -207,16 +211,18 @@ def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
         return None
     nameless = len(known)
     tally = _tally(lambda part: codes[part], nameless + 1, jobs)
-    present = np.flatnonzero(tally.jobs)
+    present = tally.present()
     ranked = present[np.lexsort((-tally.jobs[present], -tally.gpu_s[present]))]
     shown = ranked[:top]
+    codes = codes[jobs.earlier :]
     together = _positions(codes, shown, tally.jobs)
+    own = jobs.submitted()
     rows = tuple(
         _row(
             None if code == nameless else known[int(code)],
             tally.share(code),
             chosen,
-            jobs,
+            own,
         )
         for code, chosen in zip(shown, together, strict=True)
     )
@@ -229,16 +235,24 @@ def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
     )
 
 
+def names_of(values: pl.Series) -> pl.Series:
+    """Return the values of a column as names; whole numbers have no fraction."""
+    if values.dtype.is_numeric():
+        return number_text(values.cast(pl.Float64))
+    return values if values.dtype == pl.Categorical else values.cast(pl.String)
+
+
 def name_codes(names: pl.Series) -> tuple[NDArray[Any], pl.Series]:
     """Return the place of each name among the distinct ones, and those, sorted.
 
     Args:
-        names: text or categorical.
+        names: text, categorical, or of a column that a trace keeps.
 
     Returns:
         Codes of shape (n,), of the shortest type that holds them; a null has the number of
         distinct names. Then these names as text.
     """
+    names = names_of(names)
     names = names if names.dtype == pl.Categorical else names.cast(pl.Categorical)
     physical = names.to_physical()
     known = physical.drop_nulls().to_numpy()
@@ -287,6 +301,7 @@ def _positions(
 
 
 def _row(name: str | None, share: Share, chosen: NDArray[Any], jobs: JobArrays) -> GroupRow:
+    waits_s = _waits(jobs.queue_s[chosen])  # before the durations, so that one copy is there
     duration_s = known_ascending(jobs.duration_s[chosen])
     num_gpus = jobs.num_gpus[chosen]
     wide = np.count_nonzero(num_gpus)
@@ -296,4 +311,13 @@ def _row(name: str | None, share: Share, chosen: NDArray[Any], jobs: JobArrays) 
         median_duration_s=percentile(duration_s, 50) if duration_s.size else None,
         p90_duration_s=percentile(duration_s, 90) if duration_s.size else None,
         mean_num_gpus=float(num_gpus.sum()) / wide if wide else None,
+        waits_s=waits_s,
     )
+
+
+def _waits(queue_s: FloatArray) -> tuple[float, float, float] | None:
+    """Return the mean, the median and P95 of the recorded waits; None without any."""
+    wait_s = known_ascending(queue_s)
+    if not wait_s.size:
+        return None
+    return float(wait_s.mean()), percentile(wait_s, 50), percentile(wait_s, 95)

@@ -47,7 +47,7 @@ def resampled_load(jobs: JobArrays, resamples: int, rng: np.random.Generator) ->
     blocks of cells. The peak of a resample is never above that of the trace.
     """
     until = int(jobs.submit_us[-1] - jobs.submit_us[0])
-    if until == 0 or not jobs.timed_gpu().any():
+    if until == 0 or not jobs.holding().any():
         return _undefined(LOAD, resamples), 0
     cells = min(max(-(-until // HOUR_US), LEAST_CELLS), most_hours(jobs.jobs), until)
     edges = np.rint(np.arange(cells + 1) * (until / cells)).astype(np.int64)
@@ -79,10 +79,10 @@ def memory_s(jobs: JobArrays) -> float:
     proportion to E[g^2 max(D - t, 0)], g the GPUs and D the duration of a job. The area under
     their correlation, on both sides of 0, is E[g^2 D^2] / E[g^2 D].
     """
-    chosen = jobs.timed_gpu()
+    chosen = jobs.holding()
     weight = jobs.gpu_s[chosen] * jobs.num_gpus[chosen]
     whole = float(weight.sum())
-    return float((weight * jobs.duration_s[chosen]).sum()) / whole if whole > 0 else 0.0
+    return float((weight * jobs.held_s[chosen]).sum()) / whole if whole > 0 else 0.0
 
 
 def resampled_bursts(submit_us: IntArray, resamples: int, rng: np.random.Generator) -> Resampled:

@@ -1,7 +1,8 @@
 """What a log shows today: GPUs held, waits, run times and the bill, in all and by GPU type.
 
 Every plan is compared with these numbers. Means are GPU-hours over the hours from the first
-submission to the last recorded end, as a bill counts them; a month has 730.5 hours.
+submission to the last recorded end, or over the period, as a bill counts them; a month has 730.5
+hours. Jobs still running hold their GPUs until the log was taken.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.bill import GpuPrices, month_usd, recorded_window_s
-from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
+from gpuplan.analysis.bill import GpuPrices, month_usd
+from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
+from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.jobs import JobArrays, job_arrays
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.steps import time_weighted_quantiles
@@ -33,7 +35,7 @@ class GpuUsage:
 
     Attributes:
         gpu_type: the type; None for all together.
-        jobs: jobs with a run time that hold GPUs.
+        jobs: jobs that hold GPUs, those still running included.
         gpu_h: GPU-hours they held.
         mean_gpus: GPU-hours over the hours from the first submission to the last recorded end.
         p95_gpus: GPUs held at most for 95% of that time.
@@ -69,11 +71,12 @@ class Today:
     Attributes:
         usage: of all GPUs.
         span_s: first submission to last submission, or to the last end if all come at once.
-        window_s: first submission to last recorded end.
-        mean_wait_s, p95_wait_s: recorded waits of the jobs counted; None where the log records
-            none.
+        window_s: first submission to last recorded end, or the period.
+        mean_wait_s, p95_wait_s: recorded waits of the jobs that have ended, of those submitted in
+            the period; None where the log records none.
         waits: jobs whose wait is recorded.
-        mean_run_s: mean run time.
+        mean_run_s: mean run time of these jobs; None where all still run.
+        running_jobs, running_gpu_h: jobs still running, and their part of the GPU-hours.
         mean_jct_s, p95_jct_s: wait + run of the jobs whose wait is recorded; None without any.
         types: one entry per GPU type, most GPU-hours first; a single one if the log names one type
             or none.
@@ -85,10 +88,12 @@ class Today:
     mean_wait_s: float | None
     p95_wait_s: float | None
     waits: int
-    mean_run_s: float
+    mean_run_s: float | None
     mean_jct_s: float | None
     p95_jct_s: float | None
     types: tuple[GpuUsage, ...]
+    running_jobs: int = 0
+    running_gpu_h: float = 0.0
 
     def gpu_h_by_type(self) -> dict[str | None, float]:
         """Return the GPU-hours of each type, most first; None where the log names none."""
@@ -134,6 +139,8 @@ class Today:
             mean_run_s=self.mean_run_s,
             mean_jct_s=self.mean_jct_s,
             p95_jct_s=self.p95_jct_s,
+            running_jobs=self.running_jobs,
+            running_gpu_h=self.running_gpu_h,
             gpu_types=self.types,
         )
 
@@ -148,21 +155,25 @@ class TodayResults:
     """What a log shows, as JSON has it.
 
     Attributes:
-        jobs: jobs with a run time that hold GPUs.
+        jobs: jobs that hold GPUs, those still running included.
         gpu_h: GPU-hours they held.
-        mean_gpus: GPU-hours over the hours from the first submission to the last recorded end.
-        p95_gpus: GPUs held at most for 95% of the time to the last recorded end.
+        mean_gpus: GPU-hours over the hours from the first submission to the last recorded end, or
+            over those of the period.
+        p95_gpus: GPUs held at most for 95% of that time.
         peak_gpus: most GPUs held at once.
         usd_per_gpu_h: price of a GPU-hour, the mean over the types; null without one.
         usd_per_month: dollars per month for these GPU-hours; null without a price.
         span_s: seconds from the first submission to the last.
-        window_s: seconds from the first submission to the last recorded end.
-        mean_wait_s: mean recorded wait in seconds; null where the log records none.
+        window_s: seconds from the first submission to the last recorded end, or of the period.
+        mean_wait_s: mean recorded wait in seconds of jobs that have ended; null where the log
+            records none.
         p95_wait_s: the 95th percentile of recorded waits in seconds.
         jobs_with_wait: jobs whose wait is recorded.
-        mean_run_s: mean run time in seconds.
+        mean_run_s: mean run time in seconds of jobs that have ended; null without any.
         mean_jct_s: mean wait + run in seconds, of jobs whose wait is recorded; null without any.
         p95_jct_s: the 95th percentile of wait + run in seconds.
+        running_jobs: jobs that hold GPUs and still run.
+        running_gpu_h: the GPU-hours of these so far.
         gpu_types: one per GPU type, most GPU-hours first.
     """
 
@@ -178,16 +189,18 @@ class TodayResults:
     mean_wait_s: float | None
     p95_wait_s: float | None
     jobs_with_wait: int
-    mean_run_s: float
+    mean_run_s: float | None
     mean_jct_s: float | None
     p95_jct_s: float | None
+    running_jobs: int
+    running_gpu_h: float
     gpu_types: tuple[GpuUsage, ...]
 
 
 def today(
     trace: Trace, usd_per_gpu_h: float | Mapping[str, float] | GpuPrices | None = None
 ) -> Today | None:
-    """Return what a trace shows; None if no job has both a run time and GPUs.
+    """Return what a trace shows; None if no job holds GPUs for a known time.
 
     Args:
         trace: with the columns `COLUMNS`.
@@ -197,26 +210,27 @@ def today(
     frame = trace.jobs.select(COLUMNS)
     if not frame["submit_time"].is_sorted():
         frame = frame.sort("submit_time", maintain_order=True)
-    jobs = job_arrays(frame, include_running=False)
-    counted = jobs.timed_gpu()
+    jobs = job_arrays(frame, trace.period)
+    counted = jobs.holding()
     if not counted.any():
         return None
-    wait_s, run_s = jobs.queue_s[counted], jobs.duration_s[counted]
-    window_s = recorded_window_s(
-        (jobs.submit_us - jobs.submit_us[0]) / MICROS,
-        np.where(counted, jobs.queue_s, np.nan),
-        np.where(counted, jobs.duration_s, np.nan),
-    )
-    span_s = jobs.span_s or window_s
-    names = frame["gpu_type"].cast(pl.String).fill_null(UNNAMED)
+    begin, end = jobs.window_us()
+    window_s = (end - begin) / MICROS
+    span_s = (trace.period is None and jobs.span_s) or window_s
+    codes, names = name_codes(frame["gpu_type"].cast(pl.Categorical).fill_null(UNNAMED))
     types = [
-        _usage(jobs, counted & (names == name).to_numpy(), name, window_s)
-        for name in names.filter(pl.Series(counted)).unique(maintain_order=True)
+        _usage(jobs, chosen, name, window_s)
+        for code, name in enumerate(names)
+        if (chosen := counted & (codes == code)).any()
     ]
+    del codes
     types.sort(key=lambda each: (-each.gpu_h, each.gpu_type or ""))
     one_type = len(types) == 1
     whole = replace(types[0], gpu_type=None) if one_type else _usage(jobs, counted, None, window_s)
+    ended = counted & ~np.isnan(jobs.duration_s)
+    wait_s, run_s = jobs.queue_s[ended], jobs.duration_s[ended]
     known = ~np.isnan(wait_s)
+    running = jobs.running()
     jct_s = (wait_s + run_s)[known]
     found = Today(
         usage=whole,
@@ -225,10 +239,12 @@ def today(
         mean_wait_s=_mean(wait_s[known]),
         p95_wait_s=_p95(wait_s[known]),
         waits=int(known.sum()),
-        mean_run_s=float(run_s.mean()),
+        mean_run_s=_mean(run_s),
         mean_jct_s=_mean(jct_s),
         p95_jct_s=_p95(jct_s),
         types=tuple(types),
+        running_jobs=running[0],
+        running_gpu_h=running[1],
     )
     if usd_per_gpu_h is None:
         return found
@@ -241,10 +257,7 @@ def today(
 
 def _usage(jobs: JobArrays, chosen: Any, name: str | None, window_s: float) -> GpuUsage:
     gpu_h = float(jobs.gpu_s[chosen].sum()) / HOUR_S
-    mine = replace(jobs, duration_s=np.where(chosen, jobs.duration_s, np.nan))
-    times, held, _ = held_over_time(mine)
-    until = round(window_s * MICROS)
-    lasting = np.diff(np.append(np.minimum(times, until), until))
+    held, lasting, peak = levels_until(jobs.only(chosen), round(window_s * MICROS))
     (p95,) = time_weighted_quantiles(held, lasting, (0.95,))
     hours = window_s / HOUR_S
     mean = gpu_h / hours if hours else 0.0
@@ -254,7 +267,7 @@ def _usage(jobs: JobArrays, chosen: Any, name: str | None, window_s: float) -> G
         gpu_h=gpu_h,
         mean_gpus=mean,
         p95_gpus=p95 / PARTS_PER_GPU,
-        peak_gpus=float(held.max()) / PARTS_PER_GPU,
+        peak_gpus=peak / PARTS_PER_GPU,
     )
 
 

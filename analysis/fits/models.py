@@ -25,7 +25,7 @@ from gpuplan.analysis.fits.results import (
     Vuong,
 )
 from gpuplan.analysis.fits.sample import Sample, positive_sample
-from gpuplan.analysis.jobs import job_arrays, known_ascending
+from gpuplan.analysis.jobs import known_ascending
 from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
 
@@ -123,9 +123,9 @@ class TraceFits:
         return TraceFitResults(duration_s=self.duration.results(), gap_s=self.gap.results())
 
 
-def fit_trace(trace: Trace, *, include_running: bool = False) -> TraceFits:
+def fit_trace(trace: Trace) -> TraceFits:
     """Return the models of a trace read with at least the columns of a characterization."""
-    jobs = job_arrays(trace.jobs, include_running=include_running)
+    jobs = trace.arrays().submitted()
     return TraceFits(
         duration=fit_times(known_ascending(jobs.duration_s)),
         gap=fit_times(np.sort(np.diff(jobs.submit_us)) / MICROS),

@@ -19,8 +19,10 @@ from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, Source
 from gpuplan.analysis.log_formats.mapped import CSV
 from gpuplan.analysis.log_formats.registry import format_named, formats
 from gpuplan.analysis.plain import plain
+from gpuplan.analysis.reading.computed import columns_read, with_computed
 from gpuplan.analysis.reading.detect import Guess, guesses, left_out_notes, look_early
 from gpuplan.analysis.reading.inputs import Inputs, opened_inputs, share_of_bytes
+from gpuplan.analysis.reading.json_tables import json_columns
 from gpuplan.analysis.reading.rejects import RejectLog, rejects_path, write_rejects
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
@@ -177,7 +179,7 @@ class LogReader:
         def planned(known: LogFormat, stream: SourceStream) -> None:
             if known.jobs_table is None:  # the columns of several tables are known together
                 head = Head(stream.path, stream.head)
-                rows = known.open(stream)
+                rows = with_computed(stream.path, known.open(stream), self.choices.columns)
                 job_plan(known, SourceContext(head, rows.columns, rows.sample, 0, self.choices))
 
         def look(source: Source) -> bool:
@@ -240,7 +242,8 @@ class LogReader:
             repeated: frozenset[str] = frozenset(),
             incomplete: frozenset[tuple[str, ...]] = frozenset(),
         ) -> Reading:
-            log = RejectLog(rejects, spool, self.limit, taken_for)
+            doubted = "--map" if self.choices.columns else "--source-format"
+            log = RejectLog(rejects, spool, self.limit, taken_for, doubted)
             return Reading(files, known, choices, log, advance, notes, repeated, incomplete)
 
         done = reading()
@@ -255,11 +258,13 @@ class LogReader:
 
     def _logs(self, inputs: Inputs) -> tuple[dict[str, list[Guess[LogFormat]]], list[Path]]:
         """Return the logs by format, and the files left out. Raises `InputError`."""
-        mapped, own = set(self.choices.columns.values()), self.forced or self.fallback
+        mapped, own = self.choices.columns.values(), self.forced or self.fallback
 
         def has_mapped_columns(head: Head) -> bool:
-            takes_columns = own is not None and own.takes_columns
-            return takes_columns and mapped <= set(head.table_columns)
+            if own is None or not own.takes_columns:
+                return False
+            names = json_columns(head.data) if head.is_json else head.table_columns
+            return all(set(columns_read(text, names)) <= set(names) for text in mapped)
 
         logs, left_out = guesses(
             inputs, formats(), unknown_log, self.forced, has_mapped_columns, self.fallback

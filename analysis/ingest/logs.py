@@ -125,7 +125,9 @@ def _opened(path: Path, options: LogOptions) -> Iterator[IngestedLog]:
 
 def _ingest(path: Path, options: LogOptions, files: ExitStack) -> IngestedLog:
     """Return the trace of a log, from the cache or made now, with a note of which."""
-    choices = IngestOptions(options.columns, options.time_zone)
+    choices = IngestOptions(
+        options.columns, options.time_zone, values=options.values, keep=options.keep
+    )
     reader = log_reader(options.source_format, choices, options.max_rejects)
     with reader.opened([path]) as inputs:
         contents = _contents(inputs)
@@ -138,7 +140,9 @@ def _ingest(path: Path, options: LogOptions, files: ExitStack) -> IngestedLog:
             source_format=options.source_format,
             columns=list(options.columns.items()),
             time_zone=options.time_zone,
+            values=[(name, list(words.items())) for name, words in options.values.items()],
             max_rejects=options.max_rejects.text,
+            keep=options.keep,
         )
         cache = _usual_cache()
         log = None if cache is None else _known(cache, key, sha256)

@@ -20,23 +20,27 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.parallel_read import Hashed, Hashes, in_order, work
 from gpuplan.analysis.ingest.side_tables import pieces
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
-from gpuplan.analysis.log_formats.mapped import with_columns
+from gpuplan.analysis.log_formats.mapped import with_columns, with_values
 from gpuplan.analysis.reading.batch import Batch, Refused
+from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.offsets import Offsets, mixed_note, zone_of
 from gpuplan.analysis.reading.outcome import BatchOutcome
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.rejects import RejectLog
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
-from gpuplan.analysis.reading.tally import EARLY
+from gpuplan.analysis.reading.tally import EARLY, FEW_GPUS
 from gpuplan.analysis.schema import (
     CANONICAL,
+    LIMIT_COLUMN,
     METADATA_KEY,
     OWN_COLUMNS,
+    SOURCE,
     Provenance,
     SourceFile,
 )
 from gpuplan.analysis.version import gpuplan_version
+from gpuplan.analysis.words import counted
 
 ROW_GROUP_ROWS = 1 << 18
 MAX_WORDS_LISTED = 5
@@ -46,9 +50,9 @@ SETTLE_S = 0.2  # polars' threads still hold our rows for a moment; Python must 
 def job_plan(known: LogFormat, context: SourceContext) -> ReadingPlan:
     """Return how the rows of a source become jobs, with the columns that the user maps."""
     plan = known.plan(context)
-    if known.takes_columns or not context.choices.columns:
-        return plan
-    return with_columns(plan, context, known.name)
+    if not known.takes_columns and context.choices.columns:
+        plan = with_columns(plan, context, known.name)
+    return with_values(plan, context.choices.values)
 
 
 @dataclass(slots=True)
@@ -82,6 +86,7 @@ class Reading:
     side_rows: dict[str, pl.DataFrame] = field(default_factory=dict)
     trace: Path | None = None
     schema: dict[str, pl.DataType] = field(default_factory=lambda: dict(CANONICAL))
+    extra: dict[str, pl.DataType] = field(default_factory=dict)
 
     @property
     def read(self) -> int:
@@ -160,15 +165,22 @@ class Reading:
         )
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what makes the trace doubtful: most of its jobs start before their submission."""
-        early = self.counts[EARLY]
-        if early <= self.waits:
-            return ()
-        return (
-            f"{early:,} of {early + self.waits:,} jobs with a start have it before their "
-            "submission, so most waits are lost\n  next: look whether the times of submission and "
-            "start are of one zone, and from the same columns as in the log's description",
-        )
+        """Return what makes the trace doubtful: most jobs start early, or GPUs are of a worker."""
+        found = []
+        early, few = self.counts[EARLY], self.counts[FEW_GPUS]
+        if early > self.waits:
+            found.append(
+                f"{early:,} of {early + self.waits:,} jobs with a start have it before their "
+                "submission, so most waits are lost\n  next: look whether the times of submission "
+                "and start are of one zone, and from the same columns as in the log's description"
+            )
+        if few:
+            found.append(
+                f"{few:,} of {counted(self.kept, 'job')} have fewer GPUs than workers; num_gpus is "
+                "the total of all workers of a job\n  next: if the column counts the GPUs of one "
+                "worker, --map num_gpus='GPUS * WORKERS'"
+            )
+        return tuple(found)
 
     def _zone(self) -> str | None:
         plan = self.plans[0]
@@ -207,7 +219,7 @@ class Reading:
                 if side_table is not None:
                     rows = self._read_side_table(side_table, stream, number)
                 else:
-                    tasks, plan = self._open(stream, number, partial(job_plan, self.format))
+                    tasks, plan = self._open(stream, number, self._job_plan)
                     plan = replace(plan, schema=self.schema)
                     self.plans.append(plan)
                     for outcome, hashed in in_order(partial(work, plan), tasks):
@@ -232,22 +244,31 @@ class Reading:
             yield jobs.select(*self.schema)
 
     def _schema(self) -> dict[str, pl.DataType]:
-        """Return the columns of the trace: the canonical ones, and those that the format keeps."""
-        own = {name: OWN_COLUMNS[name] for name in self.format.keeps}
-        if self.format.kept is None:
-            return {**CANONICAL, **own}
+        """Return the columns of the trace: the canonical ones, the format's, and the user's."""
+        own = CANONICAL | {name: OWN_COLUMNS[name] for name in self.format.keeps}
+        if self.format.kept is None and not self.choices.keep:
+            return own
+        opened = []
         for source in self.sources:
             with closing(SourceStream(source)) as stream:
                 head = Head(source.path, stream.head)
-                columns = self.format.open(stream).columns
-                own |= self.format.kept(replace(head, file=stream.file), columns)
-        return {**CANONICAL, **own}
+                if self.format.side_table(head) is not None:
+                    continue
+                opened.append(self.format.open(stream))
+                if self.format.kept is not None:
+                    file = replace(head, file=stream.file)
+                    own |= self.format.kept(file, opened[-1].columns)
+        self.extra = kept_columns(self.choices.keep, opened, [*own, LIMIT_COLUMN, SOURCE])
+        return own | self.extra
+
+    def _job_plan(self, context: SourceContext) -> ReadingPlan:
+        return with_kept(job_plan(self.format, context), context.columns, self.extra)
 
     def _open(
         self, stream: SourceStream, number: int, planned: Callable[[SourceContext], ReadingPlan]
     ) -> tuple[Iterator[Callable[[], Batch]], ReadingPlan]:
         data = stream.head
-        rows = self.format.open(stream)
+        rows = with_computed(stream.path, self.format.open(stream), self.choices.columns)
         head = Head(stream.path, data, stream.file)
         plan = planned(
             SourceContext(head, rows.columns, rows.sample, number, self.choices, self.side_rows)
@@ -290,6 +311,7 @@ class Reading:
             self.rows.add(hashed.rows)
         self.kept += jobs.height
         self.log.add(path, refused, self.read + len(refused))
+        self.log.check_start(self.kept)
         for what, n in zip(plan.counted(), outcome.tallies, strict=True):
             self.counts[what] += n
         self.words.update(hashed.unknown_words)

@@ -13,6 +13,7 @@ from gpuplan.analysis.log_formats.format import NAME_COLUMNS
 from gpuplan.analysis.log_formats.registry import formats
 from gpuplan.analysis.price_formats.registry import price_formats
 from gpuplan.analysis.reading.headers import MIN_CELLS, header_error
+from gpuplan.analysis.reading.json_tables import json_columns
 from gpuplan.analysis.reading.source import SEPARATORS, Head, likely_separator
 from gpuplan.analysis.reading.unreadable import odd_text
 
@@ -101,12 +102,12 @@ def unknown_log(head: Head) -> InputError:
 
 def _unknown_log(head: Head) -> InputError:
     """Return the error for a file that may be a log, by its columns if it is a table."""
-    names = head.table_columns
+    names = json_columns(head.data) if head.is_json else head.table_columns
     problem = f"unrecognized log format; it starts with {head.shown()}"
     hint = "gpuplan list formats shows the known ones; force one with --source-format NAME"
     if len(names) >= MIN_CELLS and head.line is not None:
         separator = likely_separator(head.line)
-        if separator != ",":
+        if separator != "," and not head.is_json:
             problem += f", cells between {SEPARATORS[separator]}"
         if (near := _nearest(names)) is not None:
             problem += f"; nearest: {near}"

@@ -27,12 +27,14 @@ class IngestOptions:
     """The user's options about the sources.
 
     Attributes:
-        columns: canonical column -> source column (``--map``).
+        columns: canonical column -> source column, or an expression over them (``--map``).
         time_zone: zone of times without an offset (``--time-zone``).
         throughputs: table of steps per second (``--throughputs``).
         worker_type: the one of its worker types that jobs run on (``--worker-type``).
         own_durations: whether to use the log's own column instead of end - start (``--duration``).
+        keep: source columns that the trace has too (``--keep``).
         is_forced: whether the user named the format (``--source-format``).
+        values: canonical column -> word of the log in lower case -> value (``--map-value``).
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -40,7 +42,9 @@ class IngestOptions:
     throughputs: Path | None = None
     worker_type: str | None = None
     own_durations: bool = False
+    keep: tuple[str, ...] = ()
     is_forced: bool = False
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

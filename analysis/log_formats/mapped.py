@@ -13,10 +13,11 @@ from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
 from gpuplan.analysis.log_formats.states import ANY, SLURM_SUFFIX
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
+from gpuplan.analysis.reading.json_tables import open_json_table
 from gpuplan.analysis.reading.parquets import open_parquet
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, made_id, states
 from gpuplan.analysis.reading.source import Head, SourceStream, likely_separator
-from gpuplan.analysis.reading.tally import EARLY, Tally
+from gpuplan.analysis.reading.tally import EARLY, FEW_GPUS, Tally
 from gpuplan.analysis.reading.times import (
     MILLIS_ABOVE,
     RELATIVE_BELOW_S,
@@ -68,6 +69,9 @@ def table_plan(context: SourceContext, columns: Mapping[str, str], prefix: str) 
     for name in COUNTS:
         if name in columns:
             jobs[name] = pl.col(name).fill_null(1)
+    if {"num_gpus", "num_workers"} <= columns.keys():
+        few = (pl.col("num_gpus") > 0) & (pl.col("num_gpus") < pl.col("num_workers"))
+        tallies.append(Tally(FEW_GPUS, few))
     notes = []
     if "end_time" in columns and not columns.keys() & {"start_time", "duration_s"}:
         notes.append(
@@ -173,6 +177,29 @@ def with_columns(plan: ReadingPlan, context: SourceContext, format_name: str) ->
     )
 
 
+def with_values(plan: ReadingPlan, values: Mapping[str, Mapping[str, str]]) -> ReadingPlan:
+    """Return the plan with the words that ``--map-value`` explains.
+
+    Raises:
+        UsageError: nothing is read into one of these columns.
+    """
+    fields = list(plan.fields)
+    for column, words in values.items():
+        names = {column, f"--map {column}", *(("state_word",) if column == "state" else ())}
+        places = [place for place, one in enumerate(fields) if one.name in names]
+        if not places:
+            raise UsageError(
+                f"--map-value {column}: nothing is read into {column}\n"
+                f"  next: name its column, --map {column}=COLUMN"
+            )
+        for place in places:
+            own = fields[place]
+            word = pl.col(own.source).str.strip_chars().str.to_lowercase()
+            meaning = word.replace_strict(words, default=None, return_dtype=CANONICAL[column])
+            fields[place] = replace(own, value=pl.coalesce(meaning, own.value))
+    return replace(plan, fields=tuple(fields))
+
+
 def _check_columns(
     context: SourceContext,
     chosen: Mapping[str, str],
@@ -227,14 +254,17 @@ def mapped_plan(context: SourceContext) -> ReadingPlan:
 
 
 def _open(stream: SourceStream) -> Rows:
-    if Head(stream.path, stream.head).is_parquet:
+    head = Head(stream.path, stream.head)
+    if head.is_parquet:
         return open_parquet(stream)
+    if head.is_json:
+        return open_json_table(stream)
     return open_table(stream, lambda line: Layout(likely_separator(line)))
 
 
 CSV = LogFormat(
     name="csv",
-    description="any CSV (also ; TAB |) or Parquet table, with --map canonical=column",
+    description="any CSV (also ; TAB |), JSON or Parquet table, with --map canonical=column",
     source="your own export",
     recognizes=lambda head: None,
     plan=mapped_plan,

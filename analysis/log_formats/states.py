@@ -81,6 +81,8 @@ ANY = {
     "success": "completed",
     "succeeded": "completed",
     "terminated": "completed",
+    "OOMKilled": "failed",
+    "evicted": "preempted",
     **{state: state for state in STATES},
 }
 """Every word above and other common ones, for logs with columns mapped by the user."""

@@ -13,7 +13,6 @@ import polars as pl
 from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
-from gpuplan.analysis.jobs import job_arrays
 from gpuplan.analysis.price_formats.schema import OFFER
 from gpuplan.analysis.prices.book import PriceBook, in_force
 from gpuplan.analysis.steps import means_within
@@ -123,8 +122,8 @@ class HourlyDemand:
 
     Attributes:
         gpu_type: the GPU; None where it is not known.
-        jobs: timed jobs that hold GPUs.
-        gpu_hours: duration x GPUs, summed.
+        jobs: jobs that hold GPUs.
+        gpu_hours: time held x GPUs, summed.
         start_h, end_h: when each job holds its GPUs; shape (n,). Empty without a calendar.
         num_gpus: GPUs held; shape (n,).
     """
@@ -151,16 +150,15 @@ class HourlyDemand:
         return result
 
 
-def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[HourlyDemand, ...]:
+def demands(trace: Trace, gpu: str | None) -> tuple[HourlyDemand, ...]:
     """Return the GPU time of a trace by GPU type, in order of names, the unknown last.
 
     Args:
         trace: read with at least `DEMAND_COLUMNS`.
         gpu: the GPU of jobs that name none.
-        include_running: count jobs still running with the time they have run so far.
     """
-    jobs = job_arrays(trace.jobs, include_running=include_running)
-    chosen = jobs.timed_gpu()
+    jobs = trace.arrays()
+    chosen = jobs.holding()
     codes, written = name_codes(trace.jobs["gpu_type"])
     named = [*map(gpu_name, written), gpu]  # the last code is that of jobs that name none
     found = np.zeros(len(named), dtype=np.bool_)
@@ -169,13 +167,12 @@ def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[Ho
 
     def of(gpu_type: str | None) -> HourlyDemand:
         mine = np.array([name == gpu_type for name in named])[codes] & chosen
-        duration_h, gpus = jobs.duration_s[mine] / HOUR_S, jobs.num_gpus[mine]
+        duration_h, gpus = jobs.held_s[mine] / HOUR_S, jobs.num_gpus[mine]
         count, gpu_hours = gpus.size, float((duration_h * gpus).sum())
         if not calendar:
             none = np.zeros(0)
             return HourlyDemand(gpu_type, count, gpu_hours, start_h=none, end_h=none, num_gpus=none)
-        start_h = jobs.submit_us[mine] / US_PER_S / HOUR_S
-        start_h += np.nan_to_num(jobs.queue_s[mine]) / HOUR_S
+        start_h = jobs.only(mine).runs_us()[0] / US_PER_S / HOUR_S
         return HourlyDemand(gpu_type, count, gpu_hours, start_h, start_h + duration_h, gpus)
 
     types = {name for name, some in zip(named, found, strict=True) if some}

@@ -70,7 +70,9 @@ class Parts:
         """
         if not self._frames:
             return pl.DataFrame(), []
-        jobs = join.one_job_each(pl.concat(self._frames))
+        rows = pl.concat(self._frames)
+        jobs = join.one_job_each(rows)
+        jobs = jobs.hstack(rows[jobs[FIRST]].drop(*jobs.columns, strict=False))
         refused = []
         for column, rule in COLUMN_RULES.items():
             for fault in rule.faults:

@@ -11,6 +11,7 @@ import polars as pl
 from gpuplan.analysis.reading.times import offset_s
 
 TAIL = 8  # last characters of a cell, with its offset; a date alone has none
+CLOCK = len(":30:00")
 OFFSET = re.compile(r"(?:Z|UTC|[+-]\d\d:?\d\d|(?<!-\d\d)[+-]\d\d)$")
 Offsets = Counter[tuple[str, str | None]]
 """(column, offset such as ``+08:00``; None where a cell has none) -> cells."""
@@ -30,6 +31,13 @@ def offsets_of(cells: pl.DataFrame, columns: Sequence[str]) -> Offsets:
         if match is not None and recorded.str.ends_with(match[0]).sum() == count:
             found[column, _shown(offset_s(match[0]))] += count
             continue
+        if match is None:  # times such as 10:30:00 have many tails, and no offset
+            is_clock = recorded.str.tail(CLOCK).str.starts_with(":")
+            is_clock &= recorded.str.tail(CLOCK // 2).str.starts_with(":")
+            clocks = int(is_clock.sum())
+            if clocks:
+                found[column, None] += clocks
+                recorded = recorded.filter(~is_clock)
         for tail, some in recorded.str.tail(TAIL).drop_nulls().value_counts().iter_rows():
             match = OFFSET.search(tail)
             found[column, None if match is None else _shown(offset_s(match[0]))] += some

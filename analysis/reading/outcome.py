@@ -18,7 +18,7 @@ from gpuplan.analysis.reading.batch import ROW, Batch, Refused
 from gpuplan.analysis.reading.joins import KEY
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule
 from gpuplan.analysis.reading.tally import Tally
-from gpuplan.analysis.reading.times import is_skipped
+from gpuplan.analysis.reading.times import are_skipped
 from gpuplan.analysis.schema import DEFAULTS
 
 
@@ -77,10 +77,13 @@ def apply(plan: ReadingPlan, batch: Batch) -> BatchOutcome:
         for position in column.arg_true():
             problems.setdefault(position, (rule.reason, rule.source, rule.expected))
     at = sorted(problems)
-    for position, raw in zip(at, batch.raw(at), strict=True):
+    bad_rows = cells[at]
+    columns = {source: bad_rows[source].to_list() for _, source, _ in set(problems.values())}
+    for i, (row, position, raw) in enumerate(zip(bad_rows[ROW], at, batch.raw(at), strict=True)):
         reason, source, expected = problems[position]
-        found = _shown(cells, source, position)
-        refused.append(Refused(cells[ROW][position], reason, source, found, expected, raw))
+        found = columns[source][i]
+        shown = None if found is None else str(found)
+        refused.append(Refused(row, reason, source, shown, expected, raw))
     keep = pl.Series("kept", [True]).new_from_index(0, cells.height)
     keep = keep.scatter(at, False)
     return BatchOutcome(
@@ -141,7 +144,7 @@ def _bad_cells(
         if unread is None:
             continue
         if f.zone is not None:
-            skipped = pl.Series([is_skipped(cell, f.zone) for cell in raw.gather(unread)])
+            skipped = are_skipped(raw.gather(unread), f.zone)
             bad.append((f, "time_skipped_by_dst", unread.filter(skipped)))
             unread = unread.filter(~skipped)
         bad.append((f, "unreadable", unread))
@@ -204,8 +207,3 @@ def _tally(tallies: Sequence[Tally], known: pl.DataFrame) -> tuple[int, ...]:
         return ()
     counts = known.select(t.counted.sum().alias(str(i)) for i, t in enumerate(tallies))
     return counts.row(0)
-
-
-def _shown(cells: pl.DataFrame, source: str, position: int) -> str | None:
-    value = cells[source][position]
-    return None if value is None else str(value)

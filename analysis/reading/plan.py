@@ -17,7 +17,7 @@ from gpuplan.analysis.schema import CANONICAL
 
 TEXT = "text"
 NUMBER = "a number"
-FORMS = (str.lower, str.upper, str.capitalize)
+FORMS = (str, str.lower, str.upper, str.capitalize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ def states(
 ) -> Field:
     """Return the field of canonical states for a source's words; others and none are unknown.
 
-    A word may be written in lower case, UPPER or Capitalized. ``suffix`` is a pattern of what may
-    follow it.
+    A word may be written as it stands in ``meanings``, in lower case, UPPER or Capitalized.
+    ``suffix`` is a pattern of what may follow it.
     """
     forms = {form(word): meaning for word, meaning in meanings.items() for form in FORMS}
     kind = CANONICAL["state"]

@@ -14,6 +14,7 @@ from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.parquet import write_parquet
 from gpuplan.analysis.reading.batch import Refused
 from gpuplan.analysis.reject_limit import Limit
+from gpuplan.analysis.temporary import is_temporary
 from gpuplan.analysis.words import counted
 
 SCHEMA: dict[str, pl.DataType] = {
@@ -25,6 +26,12 @@ SCHEMA: dict[str, pl.DataType] = {
     "raw": pl.String(),
 }
 MAX_HELD = 100_000
+FIRST_ROWS = 100_000
+"""Where so many rows are rejected for one reason and none is kept, reading stops."""
+
+READ_TO_END = 0.5
+"""From this --max-rejects on a source is read to its end, whatever its first rows are."""
+
 FOUND_LETTERS = 80
 REJECTS = ".rejects.parquet"
 
@@ -36,7 +43,12 @@ class RejectLog:
     """
 
     def __init__(
-        self, path: Path, spool: Path, limit: Limit, taken_for: Mapping[str, str] | None = None
+        self,
+        path: Path,
+        spool: Path,
+        limit: Limit,
+        taken_for: Mapping[str, str] | None = None,
+        doubted: str = "--source-format",
     ) -> None:
         """Start empty.
 
@@ -45,11 +57,13 @@ class RejectLog:
             spool: folder for temporary files, which must outlive the log.
             limit: how many may be rejected.
             taken_for: source -> its guessed format and the evidence, which may be wrong.
+            doubted: the option to check for a source without a guess.
         """
         self._path = path
         self._spool = spool
         self._limit = limit
         self._taken_for = taken_for or {}
+        self._doubted = doubted
         self._first: tuple[str, Refused] | None = None
         self._held: list[tuple[str, Refused]] = []
         self._parts: list[Path] = []
@@ -80,34 +94,56 @@ class RejectLog:
 
         Raises `InputError`.
         """
-        if self._first is None or self._limit.allows(len(self), read):
+        if not self._limit.allows(len(self), read):
+            reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(self.by_reason.items()))
+            raise self._refused(
+                f"{len(self):,} of {counted(read, 'row')} cannot be used ({reasons}), more than "
+                f"--max-rejects {self._limit.text}"
+            )
+
+    def check_start(self, kept: int) -> None:
+        """Refuse a source whose first `FIRST_ROWS` rows are all rejected for one reason.
+
+        The rest is most likely the same, as with a wrong ``--map``, and is not read. A limit that
+        is a count or `READ_TO_END` and more lets it pass. Raises `InputError`.
+        """
+        if kept or len(self.by_reason) != 1 or len(self) < FIRST_ROWS:
             return
+        if self._limit.share is not None and self._limit.share < READ_TO_END:
+            raise self._refused(
+                f"the first {len(self):,} rows are all rejected for this reason, and the rest is "
+                "not read"
+            )
+
+    def _refused(self, why: str) -> InputError:
+        """Return the error for a source, with the first rejected row; the others are written."""
+        if self._first is None:
+            raise ValueError("no row is rejected")
         path, first = self._first
         found = "nothing" if first.found is None else repr(_short(first.found))
-        reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(self.by_reason.items()))
-        format_hint = "check --source-format"
+        format_hint = f"check {self._doubted}"
         if path in self._taken_for:
             format_hint = (
                 f"say what it is with --source-format (it is taken for {self._taken_for[path]})"
             )
-        raise InputError(
+        return InputError(
             path,
             f"found {found} ({first.reason})",
             row=first.row,
             column=first.column,
-            expected=f"{first.expected}; {len(self):,} of {counted(read, 'row')} cannot be used "
-            f"({reasons}), more than --max-rejects {self._limit.text}",
-            hint=f"correct the log, {format_hint}, or raise --max-rejects; "
-            f"{self.leave()}, and nothing else was written",
+            expected=f"{first.expected}; {why}",
+            hint=f"correct the log, {format_hint}, or raise --max-rejects; {self.leave()}",
         )
 
     def leave(self) -> str:
         """Write the rows of a source that is refused; return where they are, or why nowhere."""
+        if is_temporary(self._path):
+            return "gpuplan ingest keeps the rows that cannot be used"
         try:
             self.write()
         except OutputError as error:
             return f"the rows that cannot be used are not kept ({error})"
-        return f"the rows that cannot be used are in {self._path}"
+        return f"the rows that cannot be used are in {self._path}, and nothing else was written"
 
     def write(self) -> None:
         """Write one row per rejected row, in the columns of `SCHEMA`; none where there is none.

@@ -9,6 +9,9 @@ import polars as pl
 EARLY = "jobs that start before their submission (no wait recorded)"
 """The name of the `Tally` of negative waits."""
 
+FEW_GPUS = "jobs with fewer GPUs than workers"
+"""The name of the `Tally` of jobs whose GPUs may be those of one worker."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:

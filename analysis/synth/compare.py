@@ -194,7 +194,7 @@ def measure(
     """
     ascending = known_ascending(jobs.duration_s)
     wide = jobs.num_gpus > 0
-    timed = jobs.timed_gpu()
+    timed = jobs.holding()
     held = load(jobs) if with_load else Load()
     found: dict[str, float | None] = {
         **{f"duration_s.{k}": v for k, v in plain(spread(ascending)).items() if k != "jobs"},
@@ -289,7 +289,7 @@ def _chance(jobs: JobArrays, here: Reference) -> dict[str, float]:
     Of the GPU time, its standard error. Of hours and days, the mean of half the sum of |normal|
     errors with the variance of a count that has the dispersion of hourly (daily) counts.
     """
-    gpu_s = jobs.gpu_s[jobs.timed_gpu()]
+    gpu_s = jobs.gpu_s[jobs.holding()]
     error = float(gpu_s.std() / gpu_s.mean()) / gpu_s.size**0.5 if gpu_s.any() else 0.0
     found = {"gpu_time.gpu_hours_per_job": error, "gpu_time_cdf.distance": error}
     at_s = (jobs.submit_us - jobs.submit_us[0]) // MICROS

@@ -70,6 +70,7 @@ class SampledJobs:
             submit_us=self.submit_us,
             queue_s=self.queue_s,
             duration_s=duration_s,
+            held_s=duration_s,
             num_gpus=self.num_gpus,
             gpu_s=np.where(timed, duration_s * self.num_gpus, 0.0),
             state=self.state,

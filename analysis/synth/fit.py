@@ -68,7 +68,7 @@ def fit_model(trace: Trace, *, source: str | None = None) -> WorkloadModel:
 
     Durations exclude jobs still running, as in a characterization.
     """
-    jobs = job_arrays(trace.jobs, include_running=False)
+    jobs = job_arrays(trace.jobs)
     frame = trace.jobs
     facts = trace.provenance
     arrivals = fit_arrivals(jobs.submit_us, facts.time_zone, calendar=not facts.relative_time)

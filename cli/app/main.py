@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from gpuplan.analysis import plugins
-from gpuplan.analysis.errors import GpuplanError, brief
+from gpuplan.analysis.errors import GpuplanError, OutOfMemoryError, brief
 from gpuplan.analysis.temporary import release_all
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli.app import messages
@@ -42,6 +42,15 @@ PLAIN = (
     ("%H:%M:%S", "08:30:00"),
 )
 """Messages of the command-line parser, and our words for them."""
+
+LEAST_BYTES = 2_000_000_000
+"""Virtual memory: with 1.5 GB on two cores polars aborts while it reads a million rows."""
+
+NEEDS_LITTLE = ("--help", "--version", "-h", "list", "init")
+NO_MEMORY = re.compile(
+    r"cannot allocate memory|memory allocation|failed to (spawn|map)", re.IGNORECASE
+)
+MORE_MEMORY = "give it more memory, or fewer jobs with --where, --since or --sample"
 
 CHOICE = re.compile(r"'([^']*)' is not one of ((?:'[^']*'(?:, )?)+)")
 
@@ -75,10 +84,31 @@ def _program(
 def execute(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; what goes wrong is raised."""
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    _check_memory(words)
     code = app(args=words, prog_name="gpuplan", standalone_mode=False)
     if code == INTERRUPTED:  # newer versions of typer turn the interrupt into this code
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
+
+
+def _check_memory(words: Sequence[str]) -> None:
+    """Refuse to work under a limit on virtual memory at which polars would abort the process.
+
+    Raises `OutOfMemoryError`.
+    """
+    if words[0] in NEEDS_LITTLE or not {"-h", "--help", "--help-all"}.isdisjoint(words):
+        return
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_BYTES:
+        raise OutOfMemoryError(
+            f"virtual memory is limited to {limit // 1_000_000:,} MB (ulimit -v); gpuplan needs at "
+            f"least {LEAST_BYTES // 1_000_000:,} MB\n  next: ulimit -v unlimited, or limit the "
+            "memory that is used (a cgroup) instead"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -103,6 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:  # a panic of polars is not an Exception
         if _was_interrupted(error):
             return _told("interrupted", INTERRUPTED)
+        if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)):
+            return _told(f"out of memory ({brief(str(error))})\n  next: {MORE_MEMORY}", UNUSABLE)
         if isinstance(error, OSError):  # system errors: full disk, no permission, failing disk
             return _told(_of_system(error), UNUSABLE)
         if (failure := plugins.failure_of_package(error)) is not None:

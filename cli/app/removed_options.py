@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 REMOVED: Mapping[str, str] = {
     "node_gpus": "--cluster x{0} (as many nodes of {0} GPUs as needed)",
+    "include_running": "leave it out: jobs still running count in GPU-hours, not in durations",
     "gpus_per_node": "--cluster 4x{0} (4 nodes of {0} GPUs), or x{0} for as many as needed",
 }
 """Former options and settings, with underscores -> what is given today."""

@@ -14,8 +14,9 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.cluster_options import read_shape
+from gpuplan.cli.options.completion import one_of
 from gpuplan.cli.options.owned_prices import OwnedPriceChoice
-from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
+from gpuplan.cli.options.shared_options import AsOf, PeriodChoice, TraceArgument
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = "gpuplan bill trace.parquet --price 1.29 --by user --cluster peak"
 PEAK = "peak"
-
-
-class BillBy(StrEnum):
-    """What a bill is split by."""
-
-    group = "group"
-    user = "user"
-    type = "type"
-    job_class = "class"
 
 
 class IdleGpus(StrEnum):
@@ -44,11 +36,17 @@ class IdleGpus(StrEnum):
 
 def bill(
     trace: TraceArgument,
-    choice: TraceChoice,
+    choice: PeriodChoice,
     priced: OwnedPriceChoice,
     by: Annotated[
-        BillBy, COMMON, typer.Option(help="What to split the bill by.", metavar="WHAT")
-    ] = BillBy.group,
+        str,
+        COMMON,
+        typer.Option(
+            help="What to split the bill by: group, user, type, class, or a column kept by --keep.",
+            metavar="WHAT",
+            autocompletion=one_of(lambda: ("group", "user", "type", "class")),
+        ),
+    ] = "group",
     cluster: Annotated[
         str | None,
         COMMON,
@@ -67,25 +65,19 @@ def bill(
             metavar="WHO",
         ),
     ] = IdleGpus.apart,
-    include_running: Annotated[
-        bool,
-        typer.Option(
-            "--include-running", help="Bill jobs that still run for the time they have run so far."
-        ),
-    ] = False,
+    as_of: AsOf = None,
 ) -> Study[BillRequest]:
     """Show what a log costs a month, and who pays: by group, user, class, or GPU type."""
     from gpuplan.planner.studies.bill import BillRequest
 
     request = BillRequest(
         trace,
-        choice.selection(),
-        by=by.value,
+        choice.selection(as_of),
+        by=by,
         prices=priced.request(),
         cluster=_pools(cluster),
         cluster_text=cluster,
         spread_idle=idle is IdleGpus.spread,
-        include_running=include_running,
     )
     return Study(request, _answer)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +15,10 @@ from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.gpu_price_options import GpuPriceChoice
 from gpuplan.cli.options.log_choice import TRACE_HELP
 from gpuplan.cli.options.shared_options import (
+    AsOf,
     OutputWithoutRows,
+    PeriodChoice,
     PriceChoice,
-    TraceChoice,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def characterize(
             metavar="TRACE|LOG",
         ),
     ],
-    choice: TraceChoice,
+    choice: PeriodChoice,
     priced: PriceChoice,
     own: GpuPriceChoice,
     top: Annotated[
@@ -48,14 +48,7 @@ def characterize(
             help="Rows of the class, user, and group tables; the last row sums the rest.", min=1
         ),
     ] = 10,
-    include_running: Annotated[
-        bool,
-        COMMON,
-        typer.Option(
-            "--include-running",
-            help="Count jobs that still run, with the time they have run so far.",
-        ),
-    ] = False,
+    as_of: AsOf = None,
     fits: Annotated[
         bool,
         COMMON,
@@ -90,16 +83,13 @@ def characterize(
     priced.check()
     if resamples is not None and ci is None:
         raise UsageError("--resamples: needs --ci LEVEL")
-    as_of = priced.as_of and priced.as_of.replace(tzinfo=UTC)
     prices = None
     if priced.prices is not None:
-        prices = TracePrices(priced.prices, priced.gpu, priced.reference, as_of)
+        prices = TracePrices(priced.prices, priced.gpu, priced.reference)
     request = CharacterizeRequest(
         traces=tuple(trace),
-        jobs=choice.selection(),
-        options=PortraitOptions(
-            include_running, top, fits, ci, resamples or RESAMPLES, choice.seed
-        ),
+        jobs=choice.selection(as_of),
+        options=PortraitOptions(top, fits, ci, resamples or RESAMPLES, choice.seed),
         prices=prices,
         price=own.prices(),
     )

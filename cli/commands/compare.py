@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,6 +35,8 @@ from gpuplan.cli.options.replays import (
     COMPILING,
     LimitFactor,
     ReplayChoice,
+    WaitsBy,
+    columns_of,
     with_limit_factor,
 )
 from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
@@ -83,13 +86,17 @@ def compare(
         ),
     ] = None,
     limit_factor: LimitFactor = None,
+    by: WaitsBy = None,
 ) -> Study[CompareRequest]:
     """Replay a trace under several policies, and compare cost and completion times."""
     from gpuplan.cli.options.policy_specs import read_sizes
     from gpuplan.planner.studies.compare import CompareRequest
 
     request = CompareRequest(
-        lending.marked(gpu_types.rated(replay.request(trace, choice, market))),
+        replace(
+            lending.marked(gpu_types.rated(replay.request(trace, choice, market))),
+            by=columns_of(by),
+        ),
         tuple(
             read_sizes(
                 policy or DEFAULT_POLICIES,
@@ -128,6 +135,7 @@ def _lent(request: CompareRequest) -> Report:
 
 
 def _answer(request: CompareRequest) -> Report:
+    from gpuplan.cli.tables.group_waits import group_waits_tables
     from gpuplan.cli.tables.policy_answer import answer_table, answer_text
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.studies.compare import compare as run
@@ -144,6 +152,10 @@ def _answer(request: CompareRequest) -> Report:
     has_deadlines = study.replayed.jobs.has_deadlines
     speedups = {one.label: one.settings.get("speedup") for one in found.outcomes}
 
+    by_group = group_waits_tables(
+        request.replay.by, [(row["label"], row.get("groups")) for row in rows]
+    )
+
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
 
@@ -154,7 +166,7 @@ def _answer(request: CompareRequest) -> Report:
     return Report(
         command="compare",
         results=results,
-        tables=_tables(rows, has_deadlines=has_deadlines),
+        tables=(*_tables(rows, has_deadlines=has_deadlines), *by_group),
         inputs=study.replayed.inputs,
         parameters=plain(study.parameters()),
         headline=answer_text(today, rows, speedups),
@@ -163,7 +175,7 @@ def _answer(request: CompareRequest) -> Report:
         notes=price_notes(request.policies, has_price=request.price is not None)
         if request.replay.prices is None
         else (),
-        answer=(answer_table(today, rows, has_deadlines=has_deadlines),),
+        answer=(answer_table(today, rows, has_deadlines=has_deadlines), *by_group),
         figure=figure,
         frame=found.to_frame,
         timeline=found.timeline,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,22 +15,12 @@ from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.completion import demand_models, one_of
 from gpuplan.cli.options.replays import Spot
-from gpuplan.cli.options.shared_options import DATE_FORMATS, OutputWithoutRows, TraceChoice
+from gpuplan.cli.options.shared_options import DATE_FORMATS, AsOf, OutputWithoutRows, TraceChoice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.planner.studies.forecast_request import ForecastRequest
-
-
-class Series(StrEnum):
-    """What makes a series."""
-
-    group = "group"
-    user = "user"
-    job_class = "job_class"
-    gpu_type = "gpu_type"
-    all = "all"
 
 
 def forecast(
@@ -46,10 +35,15 @@ def forecast(
     ],
     choice: TraceChoice,
     by: Annotated[
-        Series,
+        str,
         COMMON,
-        typer.Option(help="Forecast each of these on its own. GPU types are pools of their own."),
-    ] = Series.group,
+        typer.Option(
+            help="Forecast each of these on its own: group, user, job_class, gpu_type, all, or a "
+            "column kept by --keep. GPU types are pools of their own.",
+            metavar="WHAT",
+            autocompletion=one_of(lambda: ("group", "user", "job_class", "gpu_type", "all")),
+        ),
+    ] = "group",
     horizon: Annotated[
         str,
         COMMON,
@@ -91,6 +85,7 @@ def forecast(
         ),
     ] = None,
     spot: Spot = None,
+    as_of: AsOf = None,
     holidays: Annotated[
         str | None,
         typer.Option(
@@ -114,8 +109,8 @@ def forecast(
         raise UsageError(f"--horizon {horizon!r}: expected whole hours, 1h to 24h")
     request = ForecastRequest(
         trace,
-        replace(choice.selection(), spot=spot),
-        by=by.value,
+        replace(choice.selection(as_of), spot=spot),
+        by=by,
         horizon_h=int(hours),
         at=_at(at),
         model=model,

@@ -17,7 +17,15 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.options.completion import log_formats
-from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects, format_option, mapping
+from gpuplan.cli.options.log_choice import (
+    KEEP_OPTION,
+    READING_PANEL,
+    MapValue,
+    MaxRejects,
+    format_option,
+    mapping,
+    value_mapping,
+)
 from gpuplan.cli.options.outputs import table_file
 from gpuplan.cli.options.shared_options import (
     OutputFormat,
@@ -77,14 +85,16 @@ def ingest(
         COMMON,
         typer.Option(
             "--map",
-            help="Take a canonical column from this column of the log, for example "
-            "job_class=model_type: adds to a detected format or overrides it. A table that gpuplan "
-            "does not know needs submit_time and num_gpus. May be repeated.",
+            help="Take a canonical column from this column of the log or from an expression, for "
+            "example job_class=model_type or num_gpus='gpus * pods': adds to a detected format or "
+            "overrides it. Other tables need submit_time and num_gpus. May be repeated.",
             metavar="CANONICAL=COLUMN",
             show_default=False,
             rich_help_panel=READING_PANEL,
         ),
     ] = None,
+    values: MapValue = None,
+    keep: Annotated[list[str] | None, KEEP_OPTION] = None,
     time_zone: Annotated[
         str | None,
         COMMON,
@@ -144,6 +154,8 @@ def ingest(
         output=the_only(outs),
         source_format=source_format,
         columns=mapping(columns or ()),
+        values=value_mapping(values or ()),
+        keep=tuple(dict.fromkeys(keep or ())),
         time_zone=time_zone,
         throughputs=throughputs,
         worker_type=worker_type,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +36,8 @@ from gpuplan.cli.options.replays import (
     COMPILING,
     LimitFactor,
     ReplayChoice,
+    WaitsBy,
+    columns_of,
     with_limit_factor,
 )
 from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
@@ -76,6 +79,7 @@ def simulate(
         ),
     ] = None,
     limit_factor: LimitFactor = None,
+    by: WaitsBy = None,
 ) -> Study[SimulateRequest]:
     """Replay a trace under one policy: waiting, completion times, and cost."""
     from gpuplan.cli.options.policy_specs import read_spec
@@ -88,6 +92,7 @@ def simulate(
         is_priced=market.prices is not None,
     )
     jobs = lending.marked(gpu_types.rated(replay.request(trace, choice, market)))
+    jobs = replace(jobs, by=columns_of(by))
     request = SimulateRequest(jobs, chosen, priced.prices(), window.window.value)
     return Study(request, _lent)
 
@@ -111,6 +116,7 @@ def _lent(request: SimulateRequest) -> Report:
 
 
 def _answer(request: SimulateRequest) -> Report:
+    from gpuplan.cli.tables.group_waits import group_waits_tables
     from gpuplan.cli.tables.policy_answer import answer_table, answer_text
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.studies.simulate import simulate as run
@@ -124,6 +130,8 @@ def _answer(request: SimulateRequest) -> Report:
     tables = _tables(found, has_deadlines=has_deadlines)
     answer = answer_table(today, [row], has_deadlines=has_deadlines)
 
+    by_group = group_waits_tables(request.replay.by, [(result.policy, found.get("groups"))])
+
     def figure() -> Figure:
         from gpuplan.cli.figures.replays import draw_time_lines
 
@@ -134,7 +142,7 @@ def _answer(request: SimulateRequest) -> Report:
     return Report(
         command="simulate",
         results=found,
-        tables=(*tables, *replay_shapes(result.lines())),
+        tables=(*tables, *by_group, *replay_shapes(result.lines())),
         inputs=study.replayed.inputs,
         parameters=plain(study.parameters()),
         headline=answer_text(today, [row], {result.policy: result.settings.get("speedup")}),
@@ -143,9 +151,9 @@ def _answer(request: SimulateRequest) -> Report:
         notes=price_notes([request.policy], has_price=request.price is not None)
         if request.replay.prices is None
         else (),
-        answer=(answer, tables[1]),
+        answer=(answer, *(by_group or tables[1:2])),
         figure=figure,
-        frame=result.to_frame,
+        frame=study.to_frame,
         timeline=result.timeline,
     )
 

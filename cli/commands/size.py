@@ -20,8 +20,8 @@ from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MOST_GPUS, MarketChoice
 from gpuplan.cli.options.owned_prices import OwnedPriceChoice
-from gpuplan.cli.options.replays import COMPILING, ReplayChoice
-from gpuplan.cli.options.shared_options import PRICES_PANEL, TraceArgument, TraceChoice
+from gpuplan.cli.options.replays import COMPILING, ReplayChoice, WaitsBy, columns_of
+from gpuplan.cli.options.shared_options import PRICES_PANEL, AsOf, PeriodChoice, TraceArgument
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ EXAMPLE = "gpuplan size trace.parquet --target 'p95_wait <= 10m' --price 1.29"
 
 def size(
     trace: TraceArgument,
-    choice: TraceChoice,
+    choice: PeriodChoice,
     replay: ReplayChoice,
     priced: OwnedPriceChoice,
     engine: EngineChoice,
@@ -95,6 +95,8 @@ def size(
             show_default=False,
         ),
     ] = None,
+    by: WaitsBy = None,
+    as_of: AsOf = None,
     growth: Annotated[
         str | None,
         COMMON,
@@ -149,7 +151,7 @@ def size(
     request = SizeRequest(
         trace,
         chosen,
-        jobs=plain_replay.jobs,
+        jobs=choice.selection(as_of),
         targets=tuple(parse_target(text) for text in target or ()),
         gpus=parse_sizes(gpus),
         shape=None if cluster is None else read_shape(cluster, "--cluster"),
@@ -165,6 +167,7 @@ def size(
         deadline=plain_replay.deadline,
         deadline_factor=plain_replay.deadline_factor,
         include_running=plain_replay.include_running,
+        by=columns_of(by),
         engine=engine.build(),
     )
     return Study(request, _answer)
@@ -179,6 +182,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _answer(request: SizeRequest) -> Report:
+    from gpuplan.cli.tables.group_waits import group_waits_tables
     from gpuplan.cli.tables.size_tables import (
         commitment_table,
         curve_table,
@@ -204,7 +208,18 @@ def _answer(request: SizeRequest) -> Report:
     curve = (curve_table(results),) if results.points else ()
     committed = (commitment_table(results),) if results.commitment is not None else ()
     pools = (pools_table(results),) if len(results.pools) > 1 else ()
-    tables = (*curve, *committed, pools_table(results))
+    is_one = len(results.pools) == 1
+    answers = {(None if is_one else pool.name, pool.gpus) for pool in results.pools}
+    by_group = group_waits_tables(
+        request.by,
+        [
+            (f"{one.gpus:,} {one.gpu_type or 'GPUs'}", plain(one).get("groups"))
+            for one in results.points
+            if (one.gpu_type, one.gpus) in answers or not request.targets
+        ],
+        "size",
+    )
+    tables = (*curve, *by_group, *committed, pools_table(results))
     return Report(
         command="size",
         results=plain(results),
@@ -214,7 +229,7 @@ def _answer(request: SizeRequest) -> Report:
         headline=headline(results),
         warnings=study.warnings,
         notes=price_note(study),
-        answer=(*pools, *(curve or committed))[:2],
+        answer=(*(*pools, *(curve or committed))[:2], *by_group),
         figure=figure,
         frame=study.to_frame,
     )

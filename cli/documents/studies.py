@@ -232,7 +232,7 @@ def _study_command(command: str) -> StudyCommand:
 
 
 def _text(key: str, value: Any) -> str:
-    """Return one value as text; what TOML has and the command line has not is refused."""
+    """Return one value as text. Raises `UsageError` for lists, tables and true or false."""
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import warnings
+from bisect import bisect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
+from unicodedata import east_asian_width
 
 os.environ["MPLBACKEND"] = "agg"  # a notebook's own would be loaded, and may not be there
 
@@ -27,6 +31,10 @@ from matplotlib.ticker import FixedFormatter
 from gpuplan.cli.formats.escape import picture
 
 matplotlib.rcParams["text.parse_math"] = False  # a name may hold $, which begins no formula
+
+WIDEST_WORD = 40
+"""Cells of a terminal that a word of a picture may have: names come from logs."""
+LONG_WORD = re.compile(rf"\S{{{WIDEST_WORD // 2},}}")
 
 INK = "#24292f"
 SOFT = "#8c959f"
@@ -154,13 +162,13 @@ def lay_out(figure: Figure) -> None:
     """Compute where everything is, so that it can be measured; that takes as long as drawing."""
     engine = figure.get_layout_engine()
     if engine is not None:
+        _show_texts(figure)
         with matplotlib.rc_context(SETTINGS), _any_script():
             engine.execute(figure)
 
 
 def _settle(figure: Figure) -> None:
     """Lay a figure out for good: matplotlib would do it anew, and draw twice, for each file."""
-    _show_texts(figure)
     lay_out(figure)
     with matplotlib.rc_context(SETTINGS):
         figure.set_layout_engine(None)
@@ -201,7 +209,11 @@ def _any_script() -> Iterator[None]:
     An SVG keeps them as text, which the reader's fonts show; a PNG has a box for each.
     """
     with warnings.catch_warnings():
-        for message in (r"Glyph \d+", "Matplotlib currently does not support"):
+        for message in (
+            r"Glyph \d+",
+            "Matplotlib currently does not support",
+            "constrained_layout not applied",  # names leave no room: the figure is as it was
+        ):
             warnings.filterwarnings("ignore", message, UserWarning)
         yield
 
@@ -219,5 +231,12 @@ def _show_texts(figure: Figure) -> None:
 
 
 def _shown(text: str) -> str:
-    """Return a text for a picture, with its own line breaks."""
-    return "\n".join(map(picture, text.split("\n")))
+    """Return a text for a picture, with its own line breaks; a long word is cut short."""
+    return "\n".join(LONG_WORD.sub(_cut, picture(line)) for line in text.split("\n"))
+
+
+def _cut(word: re.Match[str]) -> str:
+    """Return as much of a word as fits; the letters of some scripts are twice as wide."""
+    widths = [1 + (east_asian_width(letter) in "WF") for letter in word[0]]
+    fit = bisect(list(accumulate(widths)), WIDEST_WORD)
+    return word[0] if fit == len(widths) else f"{word[0][: fit - 1]}\u2026"

@@ -41,7 +41,9 @@ def today_text(
         base = show_number(significant(now_gpus, digits))
         text += f"; {base} while jobs arrive, the base of all budgets"
     text += "), "
-    if today.mean_jct_s is None or today.mean_wait_s is None:
+    if today.mean_run_s is None:
+        text += "all its jobs still run"
+    elif today.mean_jct_s is None or today.mean_wait_s is None:
         text += (
             f"{show_duration(today.mean_run_s, digits)} of run time per job (the log has no waits)"
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.analysis.errors import UsageError, shortened
+from gpuplan.analysis.gpu_names import gpu_name
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.market_options import MOST_GPUS
 
@@ -164,12 +165,23 @@ def _whole_number(text: str) -> str:
 
 
 def _sizes(text: str) -> list[str]:
-    """Return the clusters of a list; pools of different GPU types side by side are one cluster."""
+    """Return the clusters of a list; pools of different GPU types side by side are one cluster.
+
+    One type throughout gives several clusters. Raises `UsageError` for a type that comes twice
+    beside others.
+    """
     parts = text.split(",")
     types = [part.partition("=")[0].strip() if "=" in part else "" for part in parts]
-    if len(parts) > 1 and all(types) and len(set(types)) == len(types) and "/" not in text:
-        return [text]
-    return parts
+    kinds = len(set(types))
+    if len(parts) == 1 or kinds == 1 or not all(types) or "/" in text:
+        return parts
+    twice = next((name for name in types if types.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(
+            f"--cluster {shortened(text)}: {twice} is given twice\n  next: add its nodes up; or, "
+            f"for several clusters, / between the types of each: {'/'.join(dict.fromkeys(parts))}"
+        )
+    return [text]
 
 
 def read_size(text: str) -> ClusterSize:
@@ -186,6 +198,14 @@ def read_shape(text: str, option: str) -> ClusterShape:
     from gpuplan.simkit.cluster_shape import ClusterShape
 
     try:
-        return ClusterShape.parse(text.replace("/", ","))
+        shape = ClusterShape.parse(text.replace("/", ","))
     except ValueError as error:
         raise UsageError(f"{option} {shortened(text)!r}: {error}") from error
+    for at, name in enumerate(shape.gpu_types):
+        for other in shape.gpu_types[:at]:
+            if gpu_name(name) == gpu_name(other):
+                raise UsageError(
+                    f"{option} {shortened(text)!r}: {other} and {name} are one GPU type; add their "
+                    "nodes up"
+                )
+    return shape

@@ -1,4 +1,4 @@
-"""The option ``--price``: what an hour of a GPU of one's own costs."""
+"""The option ``--price``: what an hour of an owned GPU costs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GpuPriceChoice:
-    """What GPUs of one's own cost."""
+    """What owned GPUs cost."""
 
     price: Annotated[
         list[str] | None,
         COMMON,
         typer.Option(
             metavar="USD|TYPE=USD,...",
-            help="Dollars per GPU-hour of one's own GPUs: 1.29 for every GPU, or by GPU type: "
+            help="Dollars per GPU-hour of owned GPUs: 1.29 for every GPU, or by GPU type: "
             "H100=3.5,A100=2. May be repeated.",
             show_default=False,
         ),

@@ -26,6 +26,13 @@ REJECTS_OPTION = typer.Option(
     rich_help_panel=READING_PANEL,
 )
 
+KEEP_OPTION = typer.Option(
+    help="Keep this column of the log in the trace, for --where, --spot and --by. May be repeated.",
+    metavar="COLUMN",
+    show_default=False,
+    rich_help_panel=READING_PANEL,
+)
+
 
 def format_option(help_text: str, names: Callable[[], Iterable[str]]) -> Any:
     """Return the option ``--source-format``, completed by the names of the formats."""
@@ -39,6 +46,17 @@ def format_option(help_text: str, names: Callable[[], Iterable[str]]) -> Any:
 
 
 MaxRejects = Annotated[str, COMMON, REJECTS_OPTION]
+MapValue = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map-value",
+        help="Read a word of the log as this state or priority, such as state:Reaped=preempted or "
+        "priority:batch=spot; in any case. May be repeated.",
+        metavar="COLUMN:WORD=VALUE",
+        rich_help_panel=READING_PANEL,
+        show_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +74,14 @@ class LogChoice:
         list[str] | None,
         typer.Option(
             "--map",
-            help="Take a canonical column from this column of the log, for example "
-            "job_class=model_type; may be repeated.",
+            help="Take a canonical column from this column of the log or from an expression, for "
+            "example job_class=model_type or num_gpus='gpus * pods'. May be repeated.",
             metavar="CANONICAL=COLUMN",
             rich_help_panel=READING_PANEL,
             show_default=False,
         ),
     ] = None
+    values: MapValue = None
     time_zone: Annotated[
         str | None,
         typer.Option(
@@ -73,6 +92,7 @@ class LogChoice:
         ),
     ] = None
     max_rejects: Annotated[str, REJECTS_OPTION] = DEFAULT_REJECTS
+    keep: Annotated[list[str] | None, KEEP_OPTION] = None
 
     def log_options(self) -> LogOptions:
         """Return the library's form of these options. Raises `UsageError` on a bad value."""
@@ -84,6 +104,8 @@ class LogChoice:
             mapping(self.columns or ()),
             self.time_zone,
             Limit.of(self.max_rejects),
+            value_mapping(self.values or ()),
+            tuple(dict.fromkeys(self.keep or ())),
         )
 
     def given_options(self) -> dict[str, Any]:
@@ -91,8 +113,10 @@ class LogChoice:
         given = {
             "source_format": self.source_format,
             "map": self.columns,
+            "map_value": self.values,
             "time_zone": self.time_zone,
             "max_rejects": None if self.max_rejects == DEFAULT_REJECTS else self.max_rejects,
+            "keep": self.keep,
         }
         return {name: value for name, value in given.items() if value}
 
@@ -109,4 +133,29 @@ def mapping(pairs: Sequence[str]) -> dict[str, str]:
         if name in found:
             raise UsageError(f"--map {pair}: {name} is already mapped to {found[name]}")
         found[name] = column
+    return found
+
+
+def value_mapping(texts: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return canonical column -> word in lower case -> value.
+
+    Raises `UsageError` for a bad ``--map-value``.
+    """
+    from gpuplan.analysis.errors import UsageError
+    from gpuplan.analysis.schema import PRIORITIES, STATES
+
+    known = {"state": STATES, "priority": PRIORITIES}
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        column, _, pair = text.partition(":")
+        word, equals, value = (part.strip() for part in pair.rpartition("="))
+        column, word, value = column.strip(), equals and word.lower(), value.lower()
+        if column not in known or not word:
+            raise UsageError(f"--map-value {text}: must be state:WORD=VALUE or priority:WORD=VALUE")
+        if value not in known[column]:
+            raise UsageError(
+                f"--map-value {text}: {column} must be one of {', '.join(known[column])}"
+            )
+        if found.setdefault(column, {}).setdefault(word, value) != value:
+            raise UsageError(f"--map-value {text}: {word} is already {found[column][word]}")
     return found

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.gpu_names import same_gpu
 from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.options.cluster_options import ClusterSize
 from gpuplan.cli.options.settings import check_once, parse_settings, perhaps_set
@@ -42,7 +42,14 @@ def read_sizes(
         for one in read_specs(policies, settings, size, are_priced=are_priced):
             # Of one cluster or limit the size is an option; what stands with the policy is not.
             if size.option in one.given.values():
-                found.append(replace(one, label=_sized(one, size)))
+                label = _sized(one, size)
+                if any(label == other.label for other in found):
+                    raise UsageError(
+                        f"{size.option}: {one.name} rents {size.shape.gpus:,} GPUs at most, as on "
+                        "another --cluster\n  next: give each number of GPUs once, or compare "
+                        "policies that rent alone"
+                    )
+                found.append(replace(one, label=label))
             elif all(one.label != other.label for other in found):
                 found.append(one)
     return found
@@ -236,7 +243,7 @@ class _Given:
         if are_priced and gpu_type and "gpu" in self.policy.settings:
             size = self.options.get("cluster" if shape else "capacity", "--cluster")
             priced = self.values.setdefault("gpu", gpu_type)
-            if not same_gpu(gpu_name(priced), gpu_name(gpu_type)):
+            if not same_gpu(priced, gpu_type):
                 raise UsageError(
                     f"{size} and {self.options['gpu']}: prices would be of another GPU than the "
                     "cluster has\n  next: give one of the two"

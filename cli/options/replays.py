@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.market_options import MarketChoice
 from gpuplan.cli.options.shared_options import TraceChoice
 
@@ -76,6 +77,24 @@ Spot = Annotated[
         show_default=False,
     ),
 ]
+
+
+WaitsBy = Annotated[
+    str | None,
+    COMMON,
+    typer.Option(
+        "--by",
+        help="Also show waits, jobs and GPU-hours by group, user, class or type; by two with a "
+        "comma: group,type.",
+        metavar="WHAT",
+        show_default=False,
+    ),
+]
+
+
+def columns_of(by: str | None) -> tuple[str, ...]:
+    """Return what ``--by`` names; the study checks it."""
+    return () if by is None else tuple(name.strip() for name in by.split(","))
 
 
 def with_limit_factor(settings: list[str] | None, limit_factor: float | None) -> list[str]:

@@ -7,8 +7,8 @@ parameter; `command` replaces it by the options that the class lists, in the ord
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -212,14 +212,15 @@ class TraceChoice(LogChoice):
         ),
     ] = 0
 
-    def selection(self) -> Selection:
+    def selection(self, as_of: datetime | None = None) -> Selection:
         """Return the library's form of these options. Raises `UsageError` on a bad value."""
         from gpuplan.analysis.trace import Selection
 
         return Selection(
             where=self.where,
-            since=self.since and self.since.replace(tzinfo=UTC),
-            until=self.until and self.until.replace(tzinfo=UTC),
+            since=self.since,
+            until=self.until,
+            as_of=as_of,
             sample=self.sample,
             scale_duration=self.scale_duration,
             scale_interarrival=self.scale_interarrival,
@@ -230,6 +231,56 @@ class TraceChoice(LogChoice):
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output."""
         return self.selection().parameters()
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodChoice(TraceChoice):
+    """Which jobs of the trace a command uses, and the period in which it counts their GPUs."""
+
+    period_from: Annotated[
+        datetime | None,
+        COMMON,
+        typer.Option(
+            "--from",
+            help="Count GPUs from this time on (UTC): runs are cut to the period, also of jobs "
+            "submitted before. Default: the first submission.",
+            formats=DATE_FORMATS,
+            rich_help_panel=SELECTION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    period_to: Annotated[
+        datetime | None,
+        COMMON,
+        typer.Option(
+            "--to",
+            help="Count GPUs until this time (UTC), which is not included. Default: the end of the "
+            "log.",
+            formats=DATE_FORMATS,
+            rich_help_panel=SELECTION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+
+    def selection(self, as_of: datetime | None = None) -> Selection:
+        """Return the library's form of these options. Raises `UsageError` on a bad value."""
+        return replace(
+            TraceChoice.selection(self, as_of),
+            period_from=self.period_from,
+            period_to=self.period_to,
+        )
+
+
+AsOf = Annotated[
+    datetime | None,
+    typer.Option(
+        help="When the log was taken (UTC): jobs still running hold their GPUs until then. "
+        "Default: the log's last submission, start or end.",
+        formats=DATE_FORMATS,
+        rich_help_panel=SELECTION_PANEL,
+        show_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,21 +309,12 @@ class PriceChoice:
         ),
     ] = None
     reference: Reference = None
-    as_of: Annotated[
-        datetime | None,
-        typer.Option(
-            help="Judge the age of prices at this date (UTC). Default: the last submission.",
-            formats=DATE_FORMATS,
-            rich_help_panel=PRICES_PANEL,
-            show_default=False,
-        ),
-    ] = None
 
     def check(self) -> None:
         """Refuse the other options without ``--prices``. Raises `UsageError`."""
         if self.prices is not None:
             return
-        for name in ("gpu", "reference", "as_of"):
+        for name in ("gpu", "reference"):
             if getattr(self, name) is not None:
                 from gpuplan.analysis.errors import UsageError
 
@@ -284,7 +326,6 @@ class PriceChoice:
             "prices": self.prices,
             "gpu": self.gpu,
             "reference": self.reference,
-            "as_of": self.as_of and self.as_of.isoformat(),
         }
 
 

@@ -63,6 +63,8 @@ def _budgets(study: FrontierStudy, precision: Precision) -> Table:
 
 def today_jct(today: Today, precision: Precision) -> Shown:
     """Return the mean completion time of a log, or its run time where it has no waits."""
+    if today.mean_run_s is None:
+        return Shown(None, "still running")
     if today.mean_jct_s is None:
         return Shown(None, f"{precision.duration(today.mean_run_s)} running")
     return Shown(today.mean_jct_s, precision.duration(today.mean_jct_s))

@@ -278,7 +278,7 @@ def _taken(study: FrontierStudy, point: Point) -> str:
     else:
         billed, requested = map(study.usd_per_month, (replay.billed_gpus, gpus))
         said = f"{show_usd(billed)} a month for {show_usd(requested)}"
-    said += f" ({study.over_budget(point):+.0%}"
+    said += f" ({(study.spent_over_budget(point) or 0) - 1:+.0%}"
     if point.inside is not None:
         said += f"; --budget {show_gpus(point.inside.budget_gpus).replace(',', '')}gpu keeps to it"
     elif study.by_request:

@@ -38,8 +38,9 @@ class MethodName(StrEnum):
 
 
 class Overflow(StrEnum):
-    """What happens where no more GPUs can be rented."""
+    """What a job does while its GPUs are not there."""
 
+    whole = "whole"
     queue = "queue"
     squeeze = "squeeze"
 
@@ -263,8 +264,8 @@ class RentingChoice:
     overflow: Annotated[
         Overflow,
         typer.Option(
-            help="At the limit, jobs wait for all their GPUs (queue), or the first in line "
-            "starts on what is free (squeeze).",
+            help="Short of GPUs, the first in line starts on what is free: while nodes come "
+            "(queue), also at the limit (squeeze), or never (whole).",
             rich_help_panel=RENTING_PANEL,
         ),
     ] = Overflow.queue

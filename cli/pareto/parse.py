@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.gpu_names import same_gpu
 from gpuplan.cli.formats.units import parse_duration
 from gpuplan.cli.options.by_type import once, parse_by_type
 from gpuplan.cli.options.cluster_options import read_size
@@ -54,7 +54,9 @@ def cluster_of(renting: RentingChoice, money: MoneyChoice) -> RentedCluster | No
         usual = RentingChoice(no_replay=True)
         for name in RentingChoice.__dataclass_fields__:
             if getattr(renting, name) != getattr(usual, name):
-                raise UsageError(f"--{name.replace('_', '-')} is of the replay: not --no-replay")
+                raise UsageError(
+                    f"--{name.replace('_', '-')} needs the replay, which --no-replay leaves out"
+                )
         return None
     node_gpus, max_gpus = _rentable(renting, money)
     return RentedCluster(
@@ -83,8 +85,7 @@ def _rentable(renting: RentingChoice, money: MoneyChoice) -> tuple[int, int | No
         )
     pool = size.shape.pool
     if pool.gpu_type is not None and not any(
-        same_gpu(gpu_name(pool.gpu_type), gpu_name(gpu.partition("=")[0]))
-        for gpu in money.gpu or []
+        same_gpu(pool.gpu_type, gpu.partition("=")[0].strip()) for gpu in money.gpu or []
     ):
         raise UsageError(
             f"{size.option}: {pool.gpu_type} is not a GPU to plan for\n"

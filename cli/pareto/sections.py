@@ -48,7 +48,7 @@ BASELINE_COLUMNS = (
     Column("peak_gpus", "peak GPUs", show_count),
     Column("planned_mean_jct_s", "plan's mean JCT", show_duration),
     Column("planned_p95_jct_s", "plan's P95 JCT", show_duration),
-    Column("jct_saving_share", "plan saves", show_share),
+    Column("jct_saving", "plan saves", show_share),
 )
 WEIGHTED_COLUMNS = (
     *BASELINE_COLUMNS[:4],
@@ -56,7 +56,7 @@ WEIGHTED_COLUMNS = (
     Column("peak_gpus", "peak GPUs", show_count),
     Column("planned_mean_jct_s", "plan's mean JCT", show_duration),
     Column("planned_weighted_mean_jct_s", "plan's weighted", show_duration),
-    Column("jct_saving_share", "plan saves", show_share),
+    Column("jct_saving", "plan saves", show_share),
 )
 """Columns if classes have weights; P95 is then in JSON only."""
 KNOBS = {"GPUs per job": "{:g} a job", "GPUs of the cluster": "{:,.0f} GPUs"}
@@ -86,6 +86,8 @@ def _baselines(comparison: BaselineComparison) -> Iterator[Table]:
 def _cell(point: BaselinePoint, key: str) -> Any:
     if key == "knob":
         return Shown(point.knob, _knob(point))
+    if key == "jct_saving":
+        return point.jct_saving
     if key.startswith("planned_") and key != "planned_weighted_mean_jct_s":
         planned = point.planned
         return None if planned is None else getattr(planned.results(), key.removeprefix("planned_"))

@@ -122,17 +122,19 @@ def _on_budgets(study: TypedStudy) -> Iterator[str]:
     over = [
         (point, point.replayed)
         for point in study.points
-        if point.target_jct_s is None and point.replayed and point.replayed.over_budget_ratio > OVER
+        if point.target_jct_s is None
+        and point.replayed
+        and point.replayed.spent_over_budget > 1 + OVER
     ]
     if not over:
         return
     if not study.by_request:  # of a sweep the worst is enough
-        over = [max(over, key=lambda pair: pair[1].over_budget_ratio)]
+        over = [max(over, key=lambda pair: pair[1].spent_over_budget)]
     said = []
     for point, replayed in over:
         budget = replayed.plan.plan.budget_gpus
         text = f"billed {usd_per_h(replayed.billed_usd_per_h)} for {usd_per_h(budget)}"
-        text += f" ({replayed.over_budget_ratio:+.0%}"
+        text += f" ({replayed.spent_over_budget - 1:+.0%}"
         if point.inside is not None:
             text += f"; --budget '${point.inside.plan.plan.budget_gpus:.2f}/h' keeps to it"
         elif study.by_request:

@@ -313,6 +313,9 @@ class _Loader:
         folder = self.text(("output",), table, "dir")
         if folder is None:
             self.problem(("output",), "[output] expected dir = the folder to write to")
+        elif not folder.isprintable() or any(part[0] in "=+-@" for part in Path(folder).parts):
+            expected = "a name that no spreadsheet or shell takes for a formula or an option"
+            self.problem(("output", "dir"), f"[output] dir = {folder!r}: expected {expected}")
         forms = table.get("formats", list(FORMS))
         forms = forms if isinstance(forms, list) else [forms]
         for form in forms:

@@ -33,6 +33,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 """Section -> its key -> the option that a study takes it as."""
 SECTIONS["prices"]["file"] = SECTIONS["prices"].pop("prices")
+SECTIONS["workload"] |= {name: name for name in ("from", "to", "as_of")}
 
 PRICED = ("bill", "characterize", "pareto", "size")
 """What takes ``[prices]``: a replay takes prices as its clouds' (``prices = ...`` of its own)."""
@@ -40,7 +41,7 @@ PRICED = ("bill", "characterize", "pareto", "size")
 ONLY_WITH = {
     "bill": {"provider": "prices"},
     "size": {"provider": "prices"},
-    "characterize": {"gpu": "prices", "reference": "prices", "as_of": "prices"},
+    "characterize": {"gpu": "prices", "reference": "prices"},
     "pareto": {"prices": "gpu", "provider": "prices"},
 }
 """Command -> an option that it refuses -> without this other one."""

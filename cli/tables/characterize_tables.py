@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MIX_ROWS = 12
 MOST_TYPES = 10
 NAME_CHARS = 24
+WAIT_CHARS = 8
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 GROUP_TITLES = {
     "job_class": ("Job classes", "class"),
@@ -271,22 +272,28 @@ def _states(result: Characterization) -> Table:
     return Table("States", (Column("state", "state"), *SHARE_COLUMNS), rows)
 
 
+WAIT_COLUMNS = {"mean_wait_s": "", "p50_wait_s": "", "p95_wait_s": "P95 wait"}
+"""Recorded waits -> their titles; without one they are in the other forms alone."""
+
+
 def _group(column: str, table: Groups) -> Table:
     title, name = GROUP_TITLES[column]
+    has_waits = any(row.waits_s is not None for row in table.rows)
     rows = [
         (
-            _short(row.name),
+            _short(row.name, NAME_CHARS - (WAIT_CHARS if has_waits else 0)),
             *_cells(row.share),
             row.usd_per_month,
             row.median_duration_s,
             row.p90_duration_s,
             row.mean_num_gpus,
+            *(row.waits_s or (None, None, None)),
         )
         for row in table.rows
     ]
     if table.rest is not None:
         others = "1 other" if table.others == 1 else f"{table.others:,} others"
-        rows.append((others, *_cells(table.rest), table.rest_usd_per_month, None, None, None))
+        rows.append((others, *_cells(table.rest), table.rest_usd_per_month, *[None] * 6))
     is_priced = any(row.usd_per_month is not None for row in table.rows)
     columns = (
         Column(name, name),
@@ -295,15 +302,19 @@ def _group(column: str, table: Groups) -> Table:
         Column("median_duration_s", "median", show_duration),
         Column("p90_duration_s", "P90", show_duration),
         Column("mean_num_gpus", "GPUs/job", show_number),
+        *(
+            Column(key, title if has_waits else "", show_duration)
+            for key, title in WAIT_COLUMNS.items()
+        ),
     )
     ranked = "GPU time" if any(row.share.gpu_hours for row in table.rows) else "jobs"
     return Table(f"{title}: {table.distinct:,}, by {ranked}", columns, rows)
 
 
-def _short(name: str | None) -> str:
+def _short(name: str | None, most: int) -> str:
     if name is None:
         return "(none)"
-    return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 1]}…"
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def workload_headline(result: Characterization, today: Today | None) -> str:

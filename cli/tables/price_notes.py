@@ -27,7 +27,7 @@ def price_notes(
     Args:
         specs: with their settings.
         are_scaled: whether ``--price-ratio`` scales those of rented GPUs.
-        has_price: whether ``--price`` gives GPUs of one's own a price.
+        has_price: whether ``--price`` prices owned GPUs.
     """
     texts: dict[str, dict[str, None]] = {tier: {} for tier in TIERS}
     were_set = set()

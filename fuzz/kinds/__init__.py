@@ -9,6 +9,7 @@ from fuzz.cases import Draft
 from fuzz.kinds.commands import options, paths
 from fuzz.kinds.disks import disks
 from fuzz.kinds.files import option_files
+from fuzz.kinds.mapped import mapped
 from fuzz.kinds.readers import prices, readers
 from fuzz.kinds.scenarios import scenarios
 from fuzz.kinds.signals import signals
@@ -16,6 +17,7 @@ from fuzz.kinds.tables import traces
 
 KINDS: dict[str, Callable[[Random], Draft]] = {
     "readers": readers,
+    "mapped": mapped,
     "prices": prices,
     "traces": traces,
     "options": options,
@@ -26,7 +28,8 @@ KINDS: dict[str, Callable[[Random], Draft]] = {
     "signals": signals,
 }
 WEIGHTS = {
-    "readers": 40.0,
+    "readers": 32.0,
+    "mapped": 8.0,
     "prices": 15.0,
     "traces": 10.0,
     "options": 15.0,

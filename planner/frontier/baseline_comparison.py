@@ -19,8 +19,8 @@ STANDING_NOTE = (
     "may be a little ahead where GPUs abound: each job of a plan waits up to"
 )
 WEIGHTED_NOTE = (
-    "the plans minimize the mean weighted by --weight, and baselines know no weights: what a plan "
-    "saves is of the weighted mean"
+    "the plans minimize the mean weighted by --weight, and baselines ignore it; savings are of "
+    "the weighted mean"
 )
 
 
@@ -47,7 +47,7 @@ class BaselinePoint:
 
     @property
     def jct_saving(self) -> float | None:
-        """Share of the (weighted) mean completion time that the plan saves; None without a plan."""
+        """Share of the (weighted) mean JCT that the plan saves, negative if it is slower."""
         if self.planned_weighted_mean_jct_s is None:
             return None
         return 1 - self.planned_weighted_mean_jct_s / self.weighted_mean_jct_s
@@ -62,7 +62,7 @@ class BaselinePoint:
             weighted_mean_jct_s=self.weighted_mean_jct_s,
             planned=None if self.planned is None else self.planned.results(),
             planned_weighted_mean_jct_s=self.planned_weighted_mean_jct_s,
-            jct_saving_share=self.jct_saving,
+            planned_over_mean_jct=None if self.jct_saving is None else 1 - self.jct_saving,
         )
 
 
@@ -90,13 +90,13 @@ class BaselineResults(ReplayResults, NamedBaseline):  # in JSON the name comes f
         planned: replay of the evaluated plan with the least mean completion time that rents no
             more GPUs; null where all rent more.
         planned_weighted_mean_jct_s: its weighted mean.
-        jct_saving_share: of the weighted mean completion time, saved by the plan.
+        planned_over_mean_jct: the plan's weighted mean completion time over the baseline's.
     """
 
     weighted_mean_jct_s: float
     planned: ReplayResults | None
     planned_weighted_mean_jct_s: float | None
-    jct_saving_share: float | None
+    planned_over_mean_jct: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,12 +126,12 @@ class FrontierStudy(BudgetStudy[Frontier, Point]):
 
         Points for a completion time are left out, as they have no budget to keep.
         """
-        found = [point for point in self.points if (self.over_budget(point) or 0) > OVER]
+        found = [point for point in self.points if (self.spent_over_budget(point) or 0) > 1 + OVER]
         asked = [point for point in found if point.target_jct_s is None]
-        return sorted(asked, key=lambda point: -(self.over_budget(point) or 0))
+        return sorted(asked, key=lambda point: -(self.spent_over_budget(point) or 0))
 
-    def over_budget(self, point: Point) -> float | None:
-        """Return by which share of its budget a replay takes more, or less; None without one.
+    def spent_over_budget(self, point: Point) -> float | None:
+        """Return what a replay takes over its budget, 1 where it keeps to it; None without one.
 
         The GPUs billed count where there is a price, else those rented.
         """
@@ -139,7 +139,7 @@ class FrontierStudy(BudgetStudy[Frontier, Point]):
             return None
         replay = point.replayed.replay
         taken = replay.rented_gpus if self.price is None else replay.billed_gpus
-        return taken / point.plan.budget_gpus - 1
+        return taken / point.plan.budget_gpus
 
     def optimum(self, gpus: float) -> Plan | None:
         """Return the optimal plan for a budget of average GPUs; None for one that is too small."""

@@ -39,9 +39,9 @@ FEWER_WORKERS = {
 }
 """What may be to blame where too many workers are rented, and what to do, by ``scaling``."""
 RECLAIMED = (
-    ("reclaim", "save_every_s", "restore_s"),
+    ("reclaim", "save_every_s", "restore_s", "lease_s"),
     "set save_every_s and restore_s lower, until both fit into the time that offers last after a "
-    "worker's start-up; or reclaim=false",
+    "worker's start-up; or a longer lease_s, or reclaim=false",
 )
 """The same where workers are taken back sooner than a job can be restored and saved on them."""
 

@@ -76,6 +76,12 @@ SETTINGS: dict[str, Setting] = {
         "work after which a job is saved, for when its workers are reclaimed",
         unlimited=True,
     ),
+    "grace_s": Setting(
+        "duration", "notice before a worker is taken back, in which its job may be saved"
+    ),
+    "lease_s": Setting(
+        "duration", "longest that a marketplace worker is held; inf: no end", unlimited=True
+    ),
     "billing_step_s": Setting("duration", "step of time a rental is billed in; 0: as held"),
     "minimum_billing_s": Setting("duration", "least time a rental is billed for"),
     "checkpoint_s": Setting("duration", "time to save a job, in its container"),
@@ -158,14 +164,17 @@ def _check(values: Mapping[str, Any]) -> None:
 
 def idle_of_market(parameters: Allpass) -> tuple[str, ...]:
     """Return what to say of settings that need offers which change, where these never do."""
+    notice = parameters.grace_s > 0 and not parameters.reclaim
+    notes = ("grace_s changes nothing without reclaim=true",) if notice else ()
     idle = ["reclaim=true"] if parameters.reclaim else []
     idle += ["pricing=in-force"] if parameters.pricing == "in-force" else []
     if not idle or parameters.offers.start_us.size > 1:
-        return ()
+        return notes
     change = "changes" if len(idle) == 1 else "change"
     return (
-        f"{' and '.join(idle)} {change} nothing: the offers stay as they are; those of a "
-        "history come and go: --prices FILE, a table of gpuplan prices",
+        *notes,
+        f"{' and '.join(idle)} {change} nothing, as the offers never change; "
+        "those of --prices FILE, a table of gpuplan prices, do",
     )
 
 

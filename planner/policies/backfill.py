@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 WITHOUT = ("preemptive", "skipping", "checkpoint_s", "restore_s")
 LIMIT_FACTOR = 2.0
+MOST_NODES, MOST_GPUS_OF_A_NODE = (1 << 20) - 1, (1 << 24) - 1
+"""What the simulator of sites can count."""
 MOST_FACTOR = 1000.0
 SETTINGS: dict[str, Setting] = {
     **{name: setting for name, setting in SHARED.items() if name not in WITHOUT},
@@ -81,6 +83,14 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], name: str) -> Simulat
     widest = int(jobs.workload.gpus.max())
     size = "gpus" if values["cluster"] is None else "cluster"
     check_widest(widest, cluster.gpus, size, "would never start", whole_nodes(widest, each))
+    many = cluster.gpus if each is None else cluster.gpus // each
+    most = MOST_GPUS_OF_A_NODE if each is None else MOST_NODES
+    if many > most:
+        raise SettingError(
+            [size],
+            f"{name} takes at most {most:,} {'GPUs' if each is None else 'nodes'}, got {many:,}",
+            "a smaller cluster, or first-fit, which takes more",
+        )
     terms = terms_of(values)
     run = backfill_run(jobs.workload, cluster, name, limit_us)
     bill = bill_of(run, terms, jobs.window_us, cluster.gpus)
@@ -157,7 +167,7 @@ def backfill_run(
     from gpuplan.simkit.twin.simulator import replay_site
     from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster, SiteNode, SitePartition
 
-    size = cluster.gpus_per_node or cluster.gpus
+    size = cluster.gpus_per_node or cluster.gpus  # without nodes all GPUs are on one
     names = tuple(f"n{i}" for i in range(cluster.gpus // size))
     site = SiteCluster(
         tuple(SiteNode(name, size) for name in names), (SitePartition("all", names),)

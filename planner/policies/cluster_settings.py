@@ -177,8 +177,8 @@ AS_PUBLISHED: dict[str, Any] = {
 SHARED: dict[str, Setting] = {
     "cluster": Setting(
         "cluster",
-        "GPUs, or nodes x GPUs per node, into which gangs must fit (--cluster); none: as many GPUs "
-        "as let no job wait; x8: as many nodes of 8",
+        "GPUs, or nodes x GPUs per node, into which gangs must fit (--cluster); none: enough GPUs "
+        "that no job waits; x8: enough nodes of 8",
         unlimited=True,
     ),
     "gpus": Setting("count", "short form of cluster, without nodes (--gpus)", unlimited=True),

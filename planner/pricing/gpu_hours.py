@@ -1,28 +1,24 @@
 """GPU-hours that the jobs of a log hold, by group, user, class or GPU type, and by month.
 
-The window runs from the first submission to the last recorded end. Months are those of the calendar
-in UTC, or stretches of 730.5 hours where the log has no dates.
+The window is the period, or runs from the first submission to the last recorded end. Months are
+those of the calendar in UTC, or stretches of 730.5 hours where the log has no dates.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import polars as pl
 
 from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
-from gpuplan.analysis.bill import recorded_window_s
-from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
+from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.jobs import JobArrays, job_arrays
-from gpuplan.analysis.time_units import HOUR_US, MICROS, MONTH_H
+from gpuplan.analysis.jobs import BY, JobArrays
+from gpuplan.analysis.time_units import HOUR_US, MONTH_H
 from gpuplan.analysis.trace import Trace
-
-BY = {"group": "group", "user": "user", "type": "gpu_type", "class": "job_class"}
-"""What a bill may be split by -> the canonical column."""
 
 COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
 """Canonical columns that every bill reads."""
@@ -40,9 +36,9 @@ class GpuHours:
         gpu_types: the types, by their names in the log; None for jobs that name none.
         edges_us: of the periods, microseconds of the Unix epoch; shape (m + 1,).
         gpu_h: GPU-hours; shape (names, types, m).
-        jobs: jobs with a run time and GPUs; shape (names,).
+        jobs: jobs that held GPUs; shape (names,).
         peak_gpus: most GPUs of each type held at once; shape (types,).
-        uncounted: jobs without a run time, that hold no GPU or still run.
+        running: jobs still running, and the GPU-hours that they have held so far.
     """
 
     names: tuple[str, ...]
@@ -51,52 +47,41 @@ class GpuHours:
     gpu_h: FloatArray
     jobs: IntArray
     peak_gpus: FloatArray
-    uncounted: int
+    running: tuple[int, float]
 
     @property
     def window_us(self) -> int:
-        """First submission to last recorded end."""
+        """The period, or first submission to last recorded end."""
         return int(self.edges_us[-1] - self.edges_us[0])
 
 
-def gpu_hours(trace: Trace, by: str, *, include_running: bool = False) -> GpuHours:
+def gpu_hours(trace: Trace, by: str) -> GpuHours:
     """Return the GPU-hours of a trace.
 
     Args:
         trace: with `COLUMNS` and the column of ``by``.
-        by: one of `BY`.
-        include_running: count jobs still running with the time they have run so far.
+        by: one of `BY`, or another column of the trace.
 
     Raises:
         InputError: no job has both a run time and GPUs, or no time passes.
     """
-    jobs = job_arrays(trace.jobs, include_running=include_running)
-    counted = jobs.timed_gpu()
+    jobs = trace.arrays()
+    counted = jobs.holding()
     if not counted.any():
         raise InputError(
             trace.path,
             "no job has both a run time and GPUs, so there is nothing to bill",
-            hint="loosen --where, or count jobs that still run with --include-running",
+            hint="loosen the selection",
         )
-    submit_s = (jobs.submit_us - jobs.submit_us[0]) / MICROS
-    window_s = recorded_window_s(
-        submit_s,
-        np.where(counted, jobs.queue_s, np.nan),
-        np.where(counted, jobs.duration_s, np.nan),
-    )
-    begin_us = int(jobs.submit_us[0])
-    end_us = begin_us + round(window_s * MICROS)
+    begin_us, end_us = jobs.window_us()
     if end_us <= begin_us:
         raise InputError(trace.path, "no time passes in it, so it has no bill for a month")
     edges = _edges(begin_us, end_us, has_calendar=not trace.provenance.relative_time)
-    names, name_of = _codes(trace.jobs[BY[by]])
+    names, name_of = _codes(trace.jobs[BY.get(by, by)])
     types, type_of = _codes(trace.jobs["gpu_type"])
-    start_us = jobs.submit_us + np.rint(np.nan_to_num(jobs.queue_s) * MICROS).astype(np.int64)
-    stop_us = start_us + np.rint(np.nan_to_num(jobs.duration_s) * MICROS).astype(np.int64)
     cells = (name_of * len(types) + type_of)[counted]
     held = _held(
-        edges, start_us[counted], stop_us[counted], jobs.num_gpus[counted], cells,
-        len(names) * len(types),
+        edges, *jobs.runs_us(), jobs.num_gpus[counted], cells, len(names) * len(types)
     ).reshape(len(names), len(types), edges.size - 1)  # fmt: skip
     nameless = UNKNOWN if UNKNOWN not in names else f"({UNKNOWN})"
     of_name = np.bincount(name_of[counted], minlength=len(names))
@@ -110,7 +95,7 @@ def gpu_hours(trace: Trace, by: str, *, include_running: bool = False) -> GpuHou
         gpu_h=held[np.ix_(kept, used, np.arange(edges.size - 1))],
         jobs=of_name[kept],
         peak_gpus=np.array([_peak(jobs, counted & (type_of == i)) for i in used]),
-        uncounted=int(counted.size - counted.sum()),
+        running=jobs.running(),
     )
 
 
@@ -121,9 +106,7 @@ def _codes(column: pl.Series) -> tuple[list[str | None], IntArray]:
 
 
 def _peak(jobs: JobArrays, chosen: BoolArray) -> float:
-    mine = replace(jobs, duration_s=np.where(chosen, jobs.duration_s, np.nan))
-    _, held, _ = held_over_time(mine)
-    return float(held.max()) / PARTS_PER_GPU
+    return levels_until(jobs.only(chosen), 0)[2] / PARTS_PER_GPU
 
 
 def _held(

@@ -16,7 +16,7 @@ from math import ceil, floor
 import numpy as np
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.gpu_names import match_types, same_gpu
 from gpuplan.analysis.time_units import HOUR_US, MONTH_H
 from gpuplan.planner.pricing.gpu_hours import UNKNOWN, GpuHours
 from gpuplan.planner.pricing.type_prices import TypePrice
@@ -185,13 +185,10 @@ def bill_of(
         RowAmounts(name, hours_of.get(name, 0.0), *amounts)
         for name, *amounts in zip(names, in_window, in_month, idle_in_month, strict=True)
     )
-    by_type = _sums(usd, 1)
-    idle_by_type = _sums(idle_usd, 1)
-    kinds = range(len(types))
-    type_month = split_cents(month, [by_type.get(k, Fraction(0)) * to_month for k in kinds])
-    type_idle = split_cents(
-        whole_cents(sum(idle_by_type.values(), Fraction(0)) * to_month),
-        [idle_by_type.get(k, Fraction(0)) * to_month for k in kinds],
+    month_of = dict(zip(names, in_month, strict=True))
+    type_month = _by_type(month_of, usd, to_month, len(types))
+    type_idle = _by_type(
+        dict(zip(names, idle_in_month, strict=True)), idle_usd, to_month, len(types)
     )
     return GroupBill(
         hours=hours,
@@ -257,6 +254,17 @@ def _spread(
     return found
 
 
+def _by_type(
+    cents_of: Mapping[str | None, int], usd: Mapping[Cell, Fraction], to_month: Fraction, types: int
+) -> list[int]:
+    """Return the cents of each type: the cells of a row share its cents, so that tables agree."""
+    parts: dict[str | None, list[Fraction]] = {name: [Fraction(0)] * types for name in cents_of}
+    for (name, kind, _), amount in usd.items():
+        parts[name][kind] += amount * to_month
+    rows = [split_cents(cents, parts[name]) for name, cents in cents_of.items()]
+    return [sum(row[kind] for row in rows) for kind in range(types)]
+
+
 def _sums(usd: Mapping[Cell, Fraction], place: int) -> dict[str | int | None, Fraction]:
     found: dict[str | int | None, Fraction] = defaultdict(Fraction)
     for cell, amount in usd.items():
@@ -317,12 +325,12 @@ def cluster_of(
                 f"  next: give the GPUs of each, --cluster {each}, or choose one with --where"
             )
         own = hours.gpu_types[0]
-        if kind is None or own is None or same_gpu(gpu_name(kind), gpu_name(own)):
+        if kind is None or own is None or same_gpu(kind, own):
             return {own: gpus}
-    found: dict[str | None, int] = {}
-    for kind, gpus in given:
-        alike = (one for one in hours.gpu_types if one and kind and _same(kind, one))
-        found[next(alike, kind)] = gpus
+    names = [kind for kind, _ in given if kind]
+    means = match_types(names, hours.gpu_types, "--cluster", apart=True)
+    log_type = {name: one for one, name in means.items() if name is not None}
+    found = {log_type.get(kind or "", kind): gpus for kind, gpus in given}
     missing = [one for one in hours.gpu_types if one not in found]
     if missing:
         raise UsageError(
@@ -330,7 +338,3 @@ def cluster_of(
             "  next: name their GPUs too, or choose jobs with --where"
         )
     return found
-
-
-def _same(one: str, other: str) -> bool:
-    return same_gpu(gpu_name(one), gpu_name(other))

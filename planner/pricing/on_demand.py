@@ -59,7 +59,7 @@ def conventional_prices(
     if planned is None:
         return GpuPrices(found)
     for name in gpu_types:
-        if name is None or same_gpu(gpu_name(planned), gpu_name(name)):
+        if name is None or same_gpu(planned, name):
             continue
         if offered := _on_demand(name, book):
             found[name] = offered[provider_of(None, offered, "conventional_provider")]

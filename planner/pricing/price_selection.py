@@ -27,8 +27,8 @@ def gpu_of(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -
     """Return the GPU to price: the one named, or the only one, of these kinds if any has them."""
     every = sorted({gpu for _, gpu, _ in sources_of(book)})
     if named := settings.get("gpu"):
-        if not any(same_gpu(gpu_name(named), gpu) for gpu in every):
-            found = f"{the_prices(book)} have nothing of {named}, only {listed(every)}"
+        if not any(same_gpu(named, gpu) for gpu in every):
+            found = f"{the_prices(book)} have no {named}, only {listed(every)}"
             one = f"={every[0]}" if len(every) == 1 else " to one of these"
             hint = f"set gpu{one}, or use a price table that has {named}"
             raise SettingError(["gpu"], found, hint)

@@ -106,16 +106,13 @@ def trace_price_results(cost: TraceCost, view: PriceView) -> TracePriceResults:
     )
 
 
-def trace_cost(
-    trace: Trace, market: PriceView, *, gpu: str | None = None, include_running: bool = False
-) -> TraceCost:
+def trace_cost(trace: Trace, market: PriceView, *, gpu: str | None = None) -> TraceCost:
     """Return what a trace would have cost at every source.
 
     Args:
         trace: read with at least the columns `gpuplan.analysis.prices.hourly.DEMAND_COLUMNS`.
         market: the prices.
         gpu: the GPU of jobs that name none; None takes the only one of the prices, if it is.
-        include_running: count jobs still running with the time they have run so far.
 
     Raises:
         UsageError: no source has the GPU chosen.
@@ -126,7 +123,7 @@ def trace_cost(
     cheapest: list[CheapestBill] = []
     notes: list[str] = []
     unpriced = 0.0
-    for demand in demands(trace, wanted, include_running=include_running):
+    for demand in demands(trace, wanted):
         mine = () if demand.gpu_type is None else bills(demand, market.offers, market.hourly)
         if not mine:
             unpriced += demand.gpu_hours

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,15 +10,17 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.gpu_names import gpu_name
+from gpuplan.analysis.gpu_names import match_types
 from gpuplan.analysis.schema import STEPS
 from gpuplan.analysis.user_tables.gpu_rates import OF_CLASS
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.words import counted, listed
 from gpuplan.planner.runs.throughputs import Throughputs, load_throughputs
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
 COLUMNS = ("job_class", "gpu_type", "state", STEPS)
 """What rates need of a trace besides GPUs and durations."""
+RECORDED = "recorded_s"
+"""Run time of each job where it ran, which ends the window of the log."""
 LISTED = 3
 
 
@@ -168,17 +170,20 @@ class RateSource:
             takes = work / fastest
         rows = jobs.with_columns(
             pl.Series("duration_s", takes).fill_nan(None),
+            pl.col("duration_s").alias(RECORDED),
             pl.Series("row_of_rates", np.arange(jobs.height)),
         ).filter(pl.Series(keep))
         return RatedRows(rows, JobRates(self.gpu_types, rate, work, found.details), tuple(notes))
 
     def _measured(self, jobs: pl.DataFrame, measured: Throughputs) -> _Rates:
         known = measured.gpu_types
-        for name in self.gpu_types:
-            if _same(name, known) is None:
+        option = f"--throughputs {measured.text}"
+        of_cluster = match_types(known, self.gpu_types, option)
+        for name, rated_as in of_cluster.items():
+            if rated_as is None:
                 raise UsageError(
-                    f"--throughputs {measured.text}: has no rates on {name}, a GPU type of the "
-                    f"cluster; it has {', '.join(known[:12])}\n"
+                    f"{option}: has no rates on {name}, a GPU type of the cluster; it has "
+                    f"{', '.join(known[:12])}\n"
                     f"  next: --cluster with its types, or add rows of {name}"
                 )
         gpus = jobs["num_gpus"].ceil().cast(pl.Float64)
@@ -186,7 +191,7 @@ class RateSource:
         table = measured.rates(rows.select("job_class", "gpus").unique())
         columns, factors = [], []
         for name in self.gpu_types:
-            one = table.filter(pl.col("gpu_type") == _same(name, known))
+            one = table.filter(pl.col("gpu_type") == of_cluster[name])
             joined = rows.join(
                 one.select("job_class", "gpus", "rate", "cross_host"),
                 on=["job_class", "gpus"],
@@ -195,7 +200,7 @@ class RateSource:
             )
             columns.append(joined["rate"].fill_null(0.0).to_numpy())
             factors.append(joined["cross_host"].to_numpy())
-        names = {one: _same(one, known) for one in rows["recorded"].unique() if one is not None}
+        names = _recorded_on(known, jobs, option, measured.table is not None)
         recorded = rows.with_columns(
             pl.col("recorded").replace_strict(names, default=None, return_dtype=pl.String)
         ).join(
@@ -221,31 +226,28 @@ class RateSource:
         types = ", ".join(self.gpu_types)
         if not self.speeds:
             raise UsageError(
-                f"--cluster: how fast do jobs run on {types}? Nothing says so\n  next: "
+                f"--cluster: the speeds of jobs on {types} are not known\n  next: "
                 "--throughputs FILE with measured rates, or --gpu-speed "
                 + ",".join(f"{name}=1" for name in self.gpu_types)
                 + " with your factors"
             )
         known = list(self.speeds)
-        found = {name: _same(name, known) for name in self.gpu_types}
+        found = match_types(known, self.gpu_types, "--gpu-speed")
         if lacking := [name for name, one in found.items() if one is None]:
             raise UsageError(
-                f"--gpu-speed: has no speed of {', '.join(lacking)}, a GPU type of the cluster\n"
+                f"--gpu-speed: has no speed of {listed([*map(str, lacking)])}, a GPU type of "
+                "the cluster\n"
                 f"  next: add {','.join(f'{name}=1' for name in lacking)} with your factors"
             )
         each = np.array([self.speeds[str(one)] for one in found.values()])
-        names = {one: _same(one, known) for one in jobs["gpu_type"].unique() if one is not None}
-        ran = np.array(
-            [
-                0.0 if one is None or names[one] is None else self.speeds[str(names[one])]
-                for one in jobs["gpu_type"]
-            ]
-        )
+        names = _recorded_on(known, jobs, "--gpu-speed", False)
+        speeds = {one: self.speeds[name] for one, name in names.items() if name}
+        ran = jobs["gpu_type"].replace_strict(speeds, default=0.0, return_dtype=pl.Float64)
         notes = (
             "relative GPU speeds are assumed the same for every job: "
             + ", ".join(f"{name} {self.speeds[name]:g}" for name in known),
         )
-        return _Rates(np.tile(each, (jobs.height, 1)), ran, notes)
+        return _Rates(np.tile(each, (jobs.height, 1)), ran.to_numpy(), notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,12 +272,27 @@ class RatedRows:
         return JobRates(own.gpu_types, own.rate[at], own.work[at], details)
 
 
-def _same(name: str, known: list[str]) -> str | None:
-    """Return the known name of a GPU type, in whatever spelling; None where there is none."""
-    if name in known:
-        return name
-    canonical = gpu_name(name)
-    return next((one for one in known if gpu_name(one) == canonical), None)
+def _recorded_on(
+    known: Sequence[str], jobs: pl.DataFrame, option: str, has_table: bool
+) -> dict[str | None, str | None]:
+    """Return the known name of each GPU type on which jobs ran whose work follows from it.
+
+    Raises:
+        UsageError: a type without one; nothing then says how much work its jobs are.
+    """
+    by_time = pl.col("duration_s").is_not_null()
+    if has_table:
+        by_time &= pl.col(STEPS).is_null()
+    recorded = jobs.filter(by_time)["gpu_type"].unique(maintain_order=True)
+    names = match_types(known, recorded, option)
+    lacking = [name for name, own in names.items() if name is not None and own is None]
+    if lacking:
+        raise UsageError(
+            f"{option}: has {listed(known, LISTED)}, and jobs of the log ran on "
+            f"{listed(lacking, LISTED)}\n  next: add {lacking[0]}, or leave its jobs out with "
+            f"--where \"gpu_type <> '{lacking[0]}'\""
+        )
+    return names
 
 
 def _left_out(jobs: pl.DataFrame) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from msgspec import UNSET, UnsetType
 
+from gpuplan.planner.runs.group_waits import GroupWaits, group_waits
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import window_results
@@ -163,6 +164,7 @@ class PolicyResults(CommonResults):
         mean_eta: mean factor of the quota over time; null without a forecast, as the next two.
         eta_at_min_share, eta_at_max_share: share of the time in which that factor is at a limit.
         starving_jobs: spot jobs larger than the quota for over a week.
+        groups: waits by group, user, class or GPU type, where requested (``--by``).
     """
 
     mean_service_s: float | None = None
@@ -230,6 +232,7 @@ class PolicyResults(CommonResults):
     eta_at_min_share: float | UnsetType | None = UNSET
     eta_at_max_share: float | UnsetType | None = UNSET
     starving_jobs: int | UnsetType = UNSET
+    groups: tuple[GroupWaits, ...] | UnsetType = UNSET
 
 
 def policy_results(jobs: TraceJobs, run: Simulation, frame: pl.DataFrame) -> PolicyResults:
@@ -243,6 +246,9 @@ def policy_results(jobs: TraceJobs, run: Simulation, frame: pl.DataFrame) -> Pol
             measured[kind] = TenantResults(**measured[kind])
     if "demand" in measured:
         measured["demand"] = tuple(PoolDemand(**one) for one in measured["demand"])
+    if jobs.by:
+        wait_s = frame["jct_s"].to_numpy() - jobs.workload.service_us / MICROS
+        measured["groups"] = group_waits(jobs, wait_s, frame["gpu_s"].to_numpy())
     return results_as(PolicyResults, {**vars(common_results(jobs, run, frame)), **measured})
 
 

@@ -10,12 +10,13 @@ import polars as pl
 
 from gpuplan.analysis.bill import recorded_window_s
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.jobs import BY
 from gpuplan.analysis.schema import LIMIT_COLUMN
 from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.analysis.words import counted
 from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
-from gpuplan.planner.runs.job_rates import JobRates, RateSource
+from gpuplan.planner.runs.job_rates import RECORDED, JobRates, RateSource
 from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
@@ -24,6 +25,9 @@ COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s", "sta
 OF_WINDOW = ("queue_s",)
 """The column that is also read where bills cover the window of the log."""
 
+
+LABELS = tuple(BY.values())
+"""Columns that say whose a job is."""
 
 OF_TENANTS = ("priority", "group", "gpu_type", "num_workers")
 """Columns for policies that tell high-priority and spot jobs apart."""
@@ -68,6 +72,8 @@ class TraceJobs:
         rates: how fast each runs on each GPU type; None where that was not asked. Durations are
             then those on the fastest type.
         tenants: priorities, groups and GPU types; None where they were not read.
+        by: what waits are split by, of `gpuplan.analysis.jobs.BY`; empty where they are not.
+        labels: whose each job is, in the same order: the canonical columns that were read.
     """
 
     workload: Workload
@@ -81,6 +87,8 @@ class TraceJobs:
     has_deadlines: bool = True
     rates: JobRates | None = None
     tenants: Tenants | None = None
+    by: tuple[str, ...] = ()
+    labels: pl.DataFrame | None = None
 
     @property
     def span_s(self) -> float:
@@ -98,8 +106,9 @@ def jobs_of(
     checkpoints: Mapping[str, tuple[float, float]] | None = None,
     to_last_end: bool = False,
     rates: RateSource | None = None,
+    by: tuple[str, ...] = (),
 ) -> TraceJobs:
-    """Return the jobs of a trace that have a duration and use GPUs.
+    """Return the jobs of a trace that have a duration and use GPUs; those submitted in a period.
 
     A job holds ``num_gpus`` workers, rounded up; a fraction of a GPU is billed as such where the
     provider bills fractions.
@@ -117,12 +126,14 @@ def jobs_of(
             trace then needs `OF_WINDOW`.
         rates: where the rates on several GPU types come from; the trace then needs the columns of
             `gpuplan.planner.runs.job_rates`. None for jobs that take their recorded time.
+        by: what waits are split by, of `gpuplan.analysis.jobs.BY`; the trace needs the columns.
 
     Raises:
         InputError: no job of the trace can be replayed, or a class has no checkpoint.
         UsageError: the bounds do not ascend, or nothing uses them.
     """
     rule = check_factor(deadlines, deadline_factor)
+    trace = trace.submitted()
     jobs = trace.jobs.with_columns(pl.Series("at", rng.uniform(size=trace.jobs.height)))
     rated = None
     if rates is not None:
@@ -176,8 +187,11 @@ def jobs_of(
     gpus = kept["num_gpus"].to_numpy()
     window_us = None
     if to_last_end:
-        wait_s, run_s = (kept[name].to_numpy() for name in ("queue_s", "duration_s"))
-        window_us = int(to_micros(recorded_window_s(submit_us / MICROS, wait_s, run_s)))
+        ran = kept["duration_s"]
+        if rated is not None:  # durations are those on the fastest type
+            ran = kept[RECORDED].fill_null(ran)
+        wait_s = kept["queue_s"].to_numpy()
+        window_us = int(to_micros(recorded_window_s(submit_us / MICROS, wait_s, ran.to_numpy())))
     # Without a word about deadlines, those of a log that has none are an assumption.
     are_assumed = rule == "given" and kept["deadline_s"].null_count() == kept.height
     save_us, load_us = (None, None) if checkpoints is None else _overheads(trace, kept, checkpoints)
@@ -194,6 +208,8 @@ def jobs_of(
         job_id=kept["job_id"],
         job_class=kept.get_column("job_class", default=None),
         tenants=_tenants(kept),
+        by=by,
+        labels=kept.select(name for name in LABELS if name in kept.columns),
         limit_us=_limits(kept),
         rates=None if rated is None else rated.of(kept),
         first_submit_us=None

@@ -1,6 +1,6 @@
 """How many GPUs to commit to, where others can be rented on demand.
 
-If no job waits, since on-demand GPUs fill in, the GPUs in use over time are known from the log. A
+The GPUs in use over time are those of the log's history, each run as recorded. A
 committed GPU is paid all the time, one on demand only while it is in use. The cost is convex in
 the commitment, and least at the (1 - committed / on-demand price) quantile over time of the GPUs
 in use (the newsvendor's critical fractile).
@@ -17,7 +17,6 @@ from gpuplan.analysis.block_length import block_length
 from gpuplan.analysis.bootstrap import draw_blocks, expanded_tail
 from gpuplan.planner.sizing.sized_replay import Resampling
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.workload import Workload
 
 BINS = 2048
 LEAST_BINS = 20
@@ -25,7 +24,7 @@ LEAST_BINS = 20
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """GPUs in use over time where no job waits.
+    """GPUs in use over time.
 
     Attributes:
         edges_us: times at which the number may change, from 0 to the end of the window; (k + 1,).
@@ -61,18 +60,16 @@ class Demand:
         return int(self.gpus[order][np.searchsorted(passed, needed, side="left")])
 
 
-def demand_of(workload: Workload, window_us: int) -> Demand:
-    """Return the GPUs in use where every job starts as it is submitted.
+def demand_of(start_us: IntArray, end_us: IntArray, gpus: IntArray, window_us: int) -> Demand:
+    """Return the GPUs in use by runs.
 
     Args:
-        workload: the jobs.
-        window_us: first submission to last recorded end, at least the last end without waits.
+        start_us, end_us: of each run, after the begin of the window; shape (n,).
+        gpus: of each; shape (n,).
+        window_us: length of the window; no run ends later.
     """
-    first = workload.submit_us[0]
-    start = workload.submit_us - first
-    stop = start + workload.service_us
-    times = np.concatenate((start, stop))
-    steps = np.concatenate((workload.gpus, -workload.gpus))
+    times = np.concatenate(([0], start_us, end_us))
+    steps = np.concatenate(([0], gpus, -gpus))
     order = np.argsort(times, kind="stable")
     times, level = times[order], np.cumsum(steps[order])
     last = np.append(times[1:] != times[:-1], True)  # of the events at one instant

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from gpuplan.analysis.characterize.today import UNNAMED, Today, today
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
-from gpuplan.analysis.jobs import job_arrays
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.gpu_names import match_types
+from gpuplan.analysis.jobs import PeriodUs
 from gpuplan.analysis.sampling import scale_arrivals
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.runs.trace_jobs import TraceJobs, jobs_of
+from gpuplan.planner.sizing.commitment import Demand, demand_of
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 
 COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
@@ -28,6 +30,7 @@ class JobPool:
         gpu_type: None where the log names none.
         jobs: to replay, with the growth asked for.
         window_us: first submission to last recorded end, with that growth.
+        demand: GPUs in use in the log or the period, with that growth.
         seen: what the log shows of them today.
         shape: of today's GPUs, as given; None where nothing is.
     """
@@ -35,6 +38,7 @@ class JobPool:
     gpu_type: str | None
     jobs: TraceJobs
     window_us: int
+    demand: Demand
     seen: Today
     shape: GpuPool | None
 
@@ -55,6 +59,7 @@ class PoolTerms:
         deadlines, deadline_factor: as `jobs_of` takes them.
         include_running: replay jobs that still run as if they had ended.
         seed: of what is random.
+        by: what waits are split by, as `jobs_of` takes it.
     """
 
     gpu: str | None
@@ -64,6 +69,7 @@ class PoolTerms:
     deadline_factor: tuple[float, float] | None
     include_running: bool
     seed: int
+    by: tuple[str, ...] = ()
 
 
 def pools_of(trace: Trace, terms: PoolTerms) -> tuple[JobPool, ...]:
@@ -78,19 +84,25 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[JobPool, ...]:
         UsageError: a cluster without one of the types.
     """
     if terms.gpu is not None:
-        trace = _with_jobs(trace, trace.jobs.with_columns(pl.col("gpu_type").fill_null(terms.gpu)))
-    counted = job_arrays(trace.jobs, include_running=terms.include_running).timed_gpu()
+        trace = replace(
+            trace, jobs=trace.jobs.with_columns(pl.col("gpu_type").fill_null(terms.gpu))
+        )
+    counted = trace.arrays().holding()
+    grown = _grown(trace, terms.growth)
+    window = grown.arrays().window_us()
     kinds = trace.jobs["gpu_type"].filter(pl.Series(counted)).unique(maintain_order=True).to_list()
     if len(kinds) < 2:
         kind = kinds[0] if kinds else None
-        return (_pool(trace, kind, terms, _shape_of(kind, terms.shape, len(kinds))),)
+        shape = _shape_of(kind, terms.shape, kinds)
+        return (_pool(trace, grown, window, kind, terms, shape),)
     every = today(trace)
     usage = {one.gpu_type: one for one in every.types} if every else {}
     found = []
     for kind in kinds:
         mine = pl.col("gpu_type").is_null() if kind is None else pl.col("gpu_type") == kind
-        shape = _shape_of(kind, terms.shape, len(kinds))
-        pool = _pool(_with_jobs(trace, trace.jobs.filter(mine)), kind, terms, shape)
+        shape = _shape_of(kind, terms.shape, kinds)
+        alone, grown_alone = (replace(one, jobs=one.jobs.filter(mine)) for one in (trace, grown))
+        pool = _pool(alone, grown_alone, window, kind, terms, shape)
         name = UNNAMED if kind is None else kind
         if every and name in usage:  # over the window of the whole log, so that the types add up
             seen = replace(pool.seen, usage=usage[name], window_s=every.window_s)
@@ -99,49 +111,69 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[JobPool, ...]:
     return tuple(sorted(found, key=lambda pool: -pool.seen.usage.gpu_h))
 
 
-def _with_jobs(trace: Trace, jobs: pl.DataFrame) -> Trace:
-    return replace(trace, jobs=jobs)
+def _grown(trace: Trace, growth: float) -> Trace:
+    """Return the trace with its submissions closer together, and the period with them."""
+    if not growth:
+        return trace
+    factor, period = 1 / (1 + growth), trace.period
+    if period is not None:
+        first = int(trace.jobs["submit_time"].dt.epoch("us")[0])
+        begin, end = (first + round((edge - first) * factor) for edge in period)
+        period = begin, end
+    return replace(trace, jobs=scale_arrivals(trace.jobs, factor), period=period)
 
 
-def _pool(trace: Trace, kind: str | None, terms: PoolTerms, shape: GpuPool | None) -> JobPool:
+def _pool(
+    trace: Trace,
+    grown: Trace,
+    window: PeriodUs,
+    kind: str | None,
+    terms: PoolTerms,
+    shape: GpuPool | None,
+) -> JobPool:
     seen = today(trace)
-    if terms.growth:
-        trace = _with_jobs(trace, scale_arrivals(trace.jobs, 1 / (1 + terms.growth)))
     deadlines, _ = np.random.default_rng(terms.seed).spawn(2)  # as every replay draws them
     jobs = jobs_of(
-        trace,
+        grown,
         deadlines,
         terms.deadline_factor,
         deadlines=terms.deadlines,
         include_running=terms.include_running,
         to_last_end=True,
+        by=terms.by,
     )
-    if seen is None:  # all its jobs still run, and are replayed with the time so far
-        raise InputError(
-            trace.path,
-            "no job with GPUs has ended, so nothing shows how many are in use today",
-            hint="loosen --where, or use a later log",
-        )
-    return JobPool(kind, jobs, jobs.window_us or 0, seen, shape)
+    assert seen is not None  # it has jobs to replay
+    held = grown.arrays()
+    starts, ends = held.runs_us()
+    gpus = np.ceil(held.num_gpus[held.holding()]).astype(np.int64)
+    demand = demand_of(starts - window[0], ends - window[0], gpus, window[1] - window[0])
+    return JobPool(kind, jobs, jobs.window_us or 0, demand, seen, shape)
 
 
-def _shape_of(kind: str | None, shape: ClusterShape | None, kinds: int) -> GpuPool | None:
-    """Return today's GPUs of a type. Raises `UsageError` where the cluster has none of it."""
+def _shape_of(
+    kind: str | None, shape: ClusterShape | None, kinds: Sequence[str | None]
+) -> GpuPool | None:
+    """Return today's GPUs of one of the log's types.
+
+    Raises:
+        UsageError: the cluster has none of it, or does not tell it from another.
+    """
     if shape is None:
         return None
     for pool in shape.pools:
         if pool.gpu_type is None:
-            if kinds > 1 and pool.gpus is not None:
+            if len(kinds) > 1 and pool.gpus is not None:
                 raise UsageError(
                     f"--cluster {shape}: the log has several GPU types\n"
                     "  next: give the GPUs of each, such as A100=8x4,T4=16, or only the GPUs of a "
                     "node, such as x8"
                 )
             return pool
-        if kind is None and kinds == 1 and len(shape.pools) == 1:
+        if kind is None and len(kinds) == 1 and len(shape.pools) == 1:
             return pool  # the option names the GPUs of the log
-        if kind is not None and same_gpu(gpu_name(pool.gpu_type), gpu_name(kind)):
-            return pool
+    own = match_types(shape.gpu_types, kinds, f"--cluster {shape}", apart=True)[kind]
+    if own is not None:
+        return shape.pools[shape.gpu_types.index(own)]
     raise UsageError(
         f"--cluster {shape}: the log also has jobs on {kind or 'GPUs without a type'}\n"
         "  next: name their GPUs too, or choose jobs with --where"

@@ -19,6 +19,7 @@ from gpuplan.analysis.block_length import block_length
 from gpuplan.analysis.bootstrap import Blocks, draw_blocks, expanded_tail, interval
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.registry import find_policy
+from gpuplan.planner.runs.group_waits import GroupWaits, group_waits
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sizing.targets import SLOWDOWN, Target
 from gpuplan.simkit.arrays import FloatArray
@@ -82,6 +83,7 @@ class SizedReplay:
         tail: share of the resamples beyond each end of an interval, for its number of blocks.
         mean_wait_interval, p95_wait_interval: None without confidence.
         blocks: in a resample; 0 without confidence.
+        groups: waits by group, where requested.
     """
 
     gpus: int
@@ -95,6 +97,7 @@ class SizedReplay:
     mean_wait_interval: tuple[float, float] | None
     p95_wait_interval: tuple[float, float] | None
     blocks: int
+    groups: tuple[GroupWaits, ...] = ()
 
     @property
     def may_meet(self) -> bool:
@@ -148,6 +151,7 @@ def replay_at(gpus: int, jobs: TraceJobs, terms: ReplayTerms) -> SizedReplay:
         mean_wait_interval=sure.mean_wait,
         p95_wait_interval=sure.p95_wait,
         blocks=sure.blocks,
+        groups=group_waits(jobs, wait_s, run_s * jobs.workload.gpus) if jobs.by else (),
     )
 
 

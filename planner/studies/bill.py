@@ -6,16 +6,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
+from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
+from gpuplan.analysis.jobs import BY
 from gpuplan.analysis.time_units import HOUR_US, MICROS, MONTH_H
 from gpuplan.analysis.trace import Selection, Trace
 from gpuplan.analysis.words import counted
 from gpuplan.planner.pricing.focus import focus_rows, month_names, row_name
-from gpuplan.planner.pricing.gpu_hours import BY, COLUMNS, UNKNOWN, gpu_hours
+from gpuplan.planner.pricing.gpu_hours import COLUMNS, UNKNOWN, gpu_hours
 from gpuplan.planner.pricing.group_bill import GroupBill, bill_of, cluster_of
 from gpuplan.planner.pricing.type_prices import PriceRequest, prices_of
 
@@ -35,7 +37,6 @@ class BillParameters:
     prices: str | None
     provider: str | None
     gpu: str | None
-    include_running: bool
     where: str | None
     since: str | None
     until: str | None
@@ -43,6 +44,8 @@ class BillParameters:
     scale_duration: float
     scale_interarrival: float
     seed: int
+    as_of: str | UnsetType = UNSET
+    period: dict[str, str | None] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,11 @@ class BillRequest:
     Attributes:
         trace: a canonical trace.
         jobs: which of its jobs.
-        by: what the bill is split by, one of `BY`.
+        by: what the bill is split by, one of `BY` or another column of the trace.
         prices: what GPUs cost.
         cluster: its pools, ``peak`` for the most GPUs held at once; None bills what jobs hold.
         cluster_text: the cluster as given.
         spread_idle: let jobs pay for idle GPUs, instead of a row of their own.
-        include_running: bill jobs that still run for the time they have run so far.
     """
 
     trace: Path
@@ -67,11 +69,6 @@ class BillRequest:
     cluster: Pools | str | None = None
     cluster_text: str | None = None
     spread_idle: bool = False
-    include_running: bool = False
-
-    def __post_init__(self) -> None:
-        if self.by not in BY:
-            raise UsageError(f"--by {self.by}: expected one of {', '.join(BY)}")
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
@@ -100,7 +97,6 @@ class BillRequest:
             prices=self.prices.prices,
             provider=self.prices.provider,
             gpu=self.prices.gpu,
-            include_running=self.include_running,
             **self.jobs.parameters(),
         )
 
@@ -114,7 +110,7 @@ class BillGroup:
             ``idle`` for GPUs that no job holds.
         usd_per_month: its part of the bill.
         gpu_h: GPU-hours that it holds in the window.
-        jobs: with a run time and GPUs.
+        jobs: that held GPUs.
         mean_gpus: GPU-hours over the window.
         share: of the whole bill; null where that is 0.
         usd: its part of the bill of the window.
@@ -200,7 +196,7 @@ class BillResults:
         usd: the whole bill of the window.
         by: what the bill is split by.
         jobs: billed.
-        window_s: first submission to last recorded end.
+        window_s: first submission to last recorded end, or the period.
         gpu_h: GPU-hours that jobs hold.
         mean_gpus: GPU-hours over the window.
         cluster_gpus: GPUs of the cluster; null without one.
@@ -258,11 +254,13 @@ def bill(request: BillRequest) -> BillStudy:
         UsageError: a GPU type without a price, or a cluster that the jobs do not fit.
     """
     request.check()
-    trace = read_trace(request.trace, request.jobs, columns=(*COLUMNS, BY[request.by]))
+    trace = read_trace(
+        request.trace, request.jobs, columns=(*COLUMNS, BY.get(request.by, request.by))
+    )
     if request.prices.gpu is not None:
         named = pl.col("gpu_type").fill_null(request.prices.gpu)
         trace = replace(trace, jobs=trace.jobs.with_columns(named))
-    hours = gpu_hours(trace, request.by, include_running=request.include_running)
+    hours = gpu_hours(trace, request.by)
     given = request.cluster
     cluster = cluster_of(
         hours, None if isinstance(given, str) else given, is_peak=isinstance(given, str)
@@ -364,7 +362,7 @@ def _warnings(request: BillRequest, trace: Trace, found: GroupBill) -> list[str]
     if chosen["since"] is not None or chosen["until"] is not None:
         notes.append(
             "--since and --until choose jobs by submission: each is billed until it ends, and jobs "
-            "already running are not billed; -o bill.csv of the whole log has each month as used"
+            "already running are not billed\n  next: --from and --to bill what ran in a period"
         )
     named = [name for name in hours.names if UNKNOWN not in name]
     if not named:
@@ -381,10 +379,9 @@ def _warnings(request: BillRequest, trace: Trace, found: GroupBill) -> list[str]
             f"the log covers {hours.window_us / HOUR_US / 24:.2g} days, and the bill of a month "
             "assumes that the rest of the month is like them"
         )
-    running = trace.jobs["state"] == "running"
-    if (count := int(running.sum())) and not request.include_running:
+    count, held_h = hours.running
+    if count:
         notes.append(
-            f"{counted(count, 'job')} still running: not billed (--include-running bills the time "
-            "so far)"
+            f"{counted(count, 'job')} still running: billed for the {held_h:,.0f} GPU-hours so far"
         )
     return notes

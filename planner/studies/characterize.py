@@ -22,7 +22,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.prices.view import PriceView, read_market
-from gpuplan.analysis.trace import Selection, Trace, written_utc
+from gpuplan.analysis.trace import Selection, Trace
 from gpuplan.planner.pricing.on_demand import on_demand_prices
 from gpuplan.planner.pricing.trace_bill import (
     TraceCost,
@@ -43,18 +43,16 @@ class TracePrices:
         gpu: the GPU of jobs that name none; None takes the only one of the prices, if it is.
         reference: ``provider:kind`` that savings are counted against; None for the most expensive
             on-demand source of each GPU.
-        as_of: when the age of prices is judged; None for the last submission.
     """
 
     prices: str
     gpu: str | None = None
     reference: str | None = None
-    as_of: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CharacterizeParameters:
-    """What was requested, as JSON has it; the last five only where prices were.
+    """What was requested, as JSON has it; what follows ``resamples`` only where it was given.
 
     Attributes:
         price: dollars per GPU-hour by GPU type; the empty name is every other type.
@@ -67,7 +65,6 @@ class CharacterizeParameters:
     scale_duration: float
     scale_interarrival: float
     seed: int
-    include_running: bool
     top: int
     fits: bool
     ci: float | None
@@ -75,8 +72,9 @@ class CharacterizeParameters:
     prices: str | UnsetType = UNSET
     gpu: str | UnsetType | None = UNSET
     reference: str | UnsetType | None = UNSET
-    as_of: str | UnsetType | None = UNSET
+    as_of: str | UnsetType = UNSET
     price: dict[str, float] | UnsetType = UNSET
+    period: dict[str, str | None] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,8 @@ class CharacterizeRequest:
 
     Attributes:
         traces: canonical traces; several are compared.
-        jobs: which jobs of each.
+        jobs: which jobs of each, and when the age of prices is judged (``as_of``; None for the last
+            submission).
         options: what to compute.
         prices: what sources ask for GPUs; None for no bill. For one trace alone.
         price: what an hour of a GPU costs; None for the prices, or for no monthly bill.
@@ -106,6 +105,11 @@ class CharacterizeRequest:
             )
         if self.prices is not None and len(self.traces) > 1:
             raise UsageError("--prices: give one trace, to say what it would have cost")
+        if self.options.ci is not None and self.jobs.has_period:
+            raise UsageError(
+                "--ci: resamples jobs, not a period of time; choose jobs with --since and --until "
+                "instead of --from and --to"
+            )
 
     @property
     def reads(self) -> tuple[Path | str, ...]:
@@ -125,7 +129,6 @@ class CharacterizeRequest:
         asked, options = self.prices, self.options
         return CharacterizeParameters(
             **self.jobs.parameters(),
-            include_running=options.include_running,
             top=options.top,
             fits=options.fits,
             ci=options.ci,
@@ -133,7 +136,6 @@ class CharacterizeRequest:
             prices=UNSET if asked is None else asked.prices,
             gpu=UNSET if asked is None else asked.gpu,
             reference=UNSET if asked is None else asked.reference,
-            as_of=UNSET if asked is None else written_utc(asked.as_of),
             price=UNSET if self.price is None else dict(self.price.usd_per_gpu_h),
         )
 
@@ -273,19 +275,19 @@ def characterize(
         from gpuplan.analysis.characterize.comparison import compare  # imports SciPy
 
         drawn = [portrait.intervals for portrait in portraits if portrait.intervals is not None]
-        pairs = compare(
-            traces, labels, include_running=request.options.include_running, intervals=drawn or None
-        )
+        pairs = compare(traces, labels, intervals=drawn or None)
     bill = None
     if request.prices is not None:
-        bill, files = _bill(traces[0], request.prices, request.options)
+        bill, files = _bill(traces[0], request.prices, request.jobs.as_of)
         inputs += files
     shown, unmatched = None, tuple[str, ...]()
     if alone:
         types = traces[0].jobs["gpu_type"].cast(pl.String).unique().to_list()
         prices = _prices(traces[0], request, bill)
         shown = today(traces[0], prices)
-        portraits = [_priced(portraits[0], traces[0], prices, request.options)]
+        workload = portraits[0].workload
+        groups = priced_groups(traces[0], workload.groups, prices)
+        portraits = [replace(portraits[0], workload=replace(workload, groups=groups))]
         if request.price is not None:
             unmatched = request.price.unmatched_note([name or UNNAMED for name in types])
     return CharacterizeStudy(
@@ -296,21 +298,10 @@ def characterize(
 def _prices(trace: Trace, request: CharacterizeRequest, bill: TraceBill | None) -> GpuPrices | None:
     """Return the prices given, or the on-demand prices of the types that jobs ran on."""
     if request.price is None and request.prices is not None and bill is not None:
-        hours = gpu_hours_by(
-            trace.jobs, "gpu_type", include_running=request.options.include_running
-        )
+        hours = gpu_hours_by(trace.jobs, "gpu_type")
         types = hours["gpu_type"].cast(pl.String).to_list()
         return on_demand_prices(types, bill.view.offers, request.prices.gpu)
     return request.price
-
-
-def _priced(
-    portrait: CharacterizedTrace, trace: Trace, prices: GpuPrices | None, options: PortraitOptions
-) -> CharacterizedTrace:
-    """Return the statistics with the monthly bill of each class, user and group."""
-    workload = portrait.workload
-    groups = priced_groups(trace, workload.groups, prices, include_running=options.include_running)
-    return replace(portrait, workload=replace(workload, groups=groups))
 
 
 def trace_names(paths: Sequence[Path]) -> tuple[str, ...]:
@@ -323,13 +314,12 @@ def trace_names(paths: Sequence[Path]) -> tuple[str, ...]:
 
 
 def _bill(
-    trace: Trace, chosen: TracePrices, options: PortraitOptions
+    trace: Trace, chosen: TracePrices, as_of: datetime | None
 ) -> tuple[TraceBill, tuple[InputFile, ...]]:
     """Return what a trace would have cost, and the price table where one was read."""
-    as_of = chosen.as_of
     if as_of is None and not trace.provenance.relative_time:
         as_of = trace.jobs["submit_time"][-1]
     view, book = read_market(chosen.prices, reference=chosen.reference, as_of=as_of)
-    cost = trace_cost(trace, view, gpu=chosen.gpu, include_running=options.include_running)
+    cost = trace_cost(trace, view, gpu=chosen.gpu)
     files = () if book is None else (InputFile(str(book.path), book.sha256, book.rows),)
     return TraceBill(view, cost), files

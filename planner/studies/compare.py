@@ -39,7 +39,7 @@ class CompareRequest:
         policies: with their settings; ratios refer to the first.
         engine: where the replays run; the result does not depend on it.
         timelines: keep what happened over time.
-        price: what GPUs of one's own cost; None for the settings of the policies.
+        price: what owned GPUs cost; None for the settings of the policies.
         window: what all policies are charged for, one of `WINDOWS`.
         cluster: the clusters as given, for the parameters.
         gpus: their GPUs; of several a list.

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.forecast.forecast import DemandForecast
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.gpu_names import match_types
 from gpuplan.analysis.words import listed
 from gpuplan.planner.studies.forecast_request import ALL, ForecastRequest
 from gpuplan.planner.studies.forecast_results import Lendable
@@ -89,13 +89,10 @@ def _given_capacity(shape: ClusterShape, pools: list[str]) -> dict[str, float]:
             )
         return {pools[0]: float(shape.gpus or 0)}
     found: dict[str, float] = {}
+    means = match_types(shape.gpu_types, pools, f"--cluster {shape}", apart=True)
     for pool in shape.pools:
-        own = [
-            name
-            for name in pools
-            if name == pool.gpu_type or same_gpu(gpu_name(name), gpu_name(str(pool.gpu_type)))
-        ]
-        if len(own) != 1:
+        own = [name for name in pools if means[name] == pool.gpu_type]
+        if not own:
             raise UsageError(
                 f"--cluster {shape}: no GPU type is called {pool.gpu_type} here; the series are "
                 f"{listed(pools)}\n  next: GPUs of each of these, or GPUs without a type where the "

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 
+from msgspec import UNSET, UnsetType
+
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.forecast.forecast import AUTO
 from gpuplan.analysis.forecast.models import MODELS, ORGLINEAR
@@ -14,7 +16,6 @@ from gpuplan.analysis.trace import Selection, written_utc
 from gpuplan.analysis.user_tables.holidays import holidays_file, read_holidays
 from gpuplan.simkit.cluster_shape import ClusterShape
 
-BY = ("group", "user", "job_class", "gpu_type", "all")
 ALL = "all"
 MOST_STEPS = 24
 
@@ -38,6 +39,7 @@ class ForecastParameters:
     scale_duration: float
     scale_interarrival: float
     seed: int
+    as_of: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class ForecastRequest:
     Attributes:
         source: a trace, a log, or a CSV of hourly demand.
         jobs: which jobs of a trace.
-        by: one of `BY`, what makes a series; of a CSV whether its columns are GPU types.
+        by: the column that makes a series, or `ALL`; of a CSV whether its columns are GPU types.
         horizon_h: hours ahead, 1 to 24.
         at: the forecast is issued at the beginning of this hour, a time or, without a calendar, an
             hour; None for the end of what is known.
@@ -70,8 +72,6 @@ class ForecastRequest:
     def __post_init__(self) -> None:
         if not 1 <= self.horizon_h <= MOST_STEPS:
             raise UsageError(f"--horizon: expected 1h to {MOST_STEPS}h, got {self.horizon_h}h")
-        if self.by not in BY:
-            raise UsageError(f"--by {self.by}: expected one of {', '.join(BY)}")
         find_named(self.model, {AUTO: "", **MODELS}, "--model", "model")
         if self.cluster is not None and self.cluster.gpus is None:
             raise UsageError("--cluster: expected a number of GPUs, such as 64x8")

@@ -8,6 +8,7 @@ from datetime import datetime
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.characterize.shares import names_of
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.files import sha256_of
 from gpuplan.analysis.forecast.demand import DemandSeries, demand_of_jobs, time_of_hour
@@ -21,8 +22,8 @@ from gpuplan.planner.studies.forecast_request import ALL, ForecastRequest
 from gpuplan.simkit.time import to_micros
 
 MOST_SERIES = 100
-OF_JOBS = ("user", "job_class")
-COLUMNS = ("submit_time", "duration_s", "num_gpus", "state", "priority")
+OF_TABLE = ("group", "gpu_type", ALL)
+COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "priority")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def demand_source(request: ForecastRequest) -> DemandSource:
 
 def _from_series(request: ForecastRequest) -> DemandSource:
     demand = read_series(request.source)
-    if request.by in OF_JOBS:
+    if request.by not in OF_TABLE:
         raise UsageError(
             f"--by {request.by}: {request.source} is a table of demand; its columns are the series"
         )
@@ -96,15 +97,21 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
     last = jobs["submit_time"].dt.epoch("us").max()
     jobs = jobs.filter(kept)
     submit = jobs["submit_time"].dt.epoch("us").to_numpy()
-    duration = to_micros(np.minimum(jobs["duration_s"].to_numpy(), 1e9))
+    # A job still running asks for its GPUs from its submission until the log was taken.
+    is_running = (jobs["state"] == "running").fill_null(False).to_numpy()
+    waited_s = np.where(is_running, jobs["queue_s"].fill_null(0.0).to_numpy(), 0.0)
+    duration = to_micros(np.minimum(jobs["duration_s"].to_numpy() + waited_s, 1e9))
     gpus = jobs["num_gpus"].to_numpy()
     has_calendar = not trace.provenance.relative_time
     assert isinstance(last, int)
+    last = max(last, int((submit + duration)[is_running].max(initial=0)))
     first, end = int(submit[0] // HOUR_US), last // HOUR_US
     hour = end if request.at is None else _hour_of(request.at, has_calendar)
     if request.at is not None and not first < hour <= end + 1:
         raise _outside(request, first, end + 1, has_calendar)
-    names = pl.repeat(ALL, jobs.height, eager=True) if request.by == ALL else jobs[request.by]
+    names = (
+        pl.repeat(ALL, jobs.height, eager=True) if request.by == ALL else names_of(jobs[request.by])
+    )
     if names.null_count() == len(names):
         notes.append(f"no job has a {request.by}: all make one series")
         names = pl.repeat(ALL, jobs.height, eager=True)

@@ -98,7 +98,7 @@ def _replay(study: FrontierStudy, point: Point, replayed: ReplayedPlan) -> Point
     billed = replayed.replay.billed_gpus
     return PointReplay(
         **fields_of(replayed.results()),
-        over_budget_ratio=study.over_budget(point),
+        spent_over_budget=study.spent_over_budget(point),
         inside_budget=point.inside,
         billed_usd_per_month=UNSET if study.price is None else study.usd_per_month(billed),
     )

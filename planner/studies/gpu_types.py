@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gpuplan.analysis.characterize.today import UNNAMED
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.gpu_names import match_types, same_gpu
 from gpuplan.analysis.input_files import InputFile
 from gpuplan.analysis.prices.offers import Offer
 from gpuplan.analysis.prices.quote import Quote, quote, read_offers
@@ -86,14 +86,14 @@ class PricedTypes:
                 the GPU with the most GPU-hours where others have one.
         """
         for gpu in self.quotes:
-            if gpu and gpu not in self.types and not _like(gpu, named):
+            if gpu and gpu not in self.types and not any(same_gpu(gpu, one) for one in named):
                 raise UsageError(
                     f"--price {gpu}=...: no such GPU to plan for, and no job of the log ran on it\n"
                     f"  next: --gpu {gpu} as well"
                 )
         if self.types or "" in self.quotes or not self.quotes:
             return self
-        main = next((gpu for gpu in self.quotes if _like(gpu, named[:1])), None)
+        main = match_types(self.quotes, named[:1], "--price").get(named[0])
         if main is None:
             raise UsageError(
                 f"--price: none for {named[0]}, on which most GPU-hours ran\n"
@@ -115,20 +115,15 @@ class PricedTypes:
     def _price_of(self, gpu_type: str) -> Quote | None:
         if gpu_type == UNNAMED:
             return self.quote
-        own = [gpu for gpu in self.quotes if gpu and _like(gpu, [gpu_type])]
-        if own:
-            return self.quotes[own[0]]
+        own = match_types(self.quotes, [gpu_type], "--price")[gpu_type]
+        if own is not None:
+            return self.quotes[own]
         if self.offers:
             try:
                 return quote(self.offers, gpu_type, self.provider, source=self.source)
             except UsageError:  # no offer
                 return None
         return None if self.types else self.quotes.get("")
-
-
-def _like(gpu: str, others: Sequence[str]) -> bool:
-    """Return whether a GPU is one of some others, in any spelling."""
-    return any(same_gpu(gpu_name(gpu), gpu_name(one)) for one in others)
 
 
 def price_types(asked: GpuTypes, model: SpeedupModel) -> PricedTypes:

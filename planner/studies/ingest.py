@@ -21,6 +21,8 @@ class IngestParameters:
 
     source_format: str | None
     map: list[str]
+    map_value: list[str]
+    keep: list[str]
     time_zone: str | None
     throughputs: str | None
     worker_type: str | None
@@ -37,7 +39,9 @@ class IngestRequest:
         sources: logs of one format, plain or compressed, archives and folders of them.
         output: the trace to write; its name ends in ``.parquet``.
         source_format: name of the format; None detects it.
-        columns: canonical column -> column of the source, for a table that gpuplan does not know.
+        columns: canonical column -> column of the source or an expression over its columns.
+        values: canonical column -> word of the log in lower case -> value.
+        keep: columns of the source that the trace has too.
         time_zone: zone of times that are written without an offset.
         throughputs: steps per second of each job type, for a Gavel trace.
         worker_type: the worker type of ``throughputs`` that the jobs run on.
@@ -50,6 +54,8 @@ class IngestRequest:
     output: Path
     source_format: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    keep: tuple[str, ...] = ()
     time_zone: str | None = None
     throughputs: Path | None = None
     worker_type: str | None = None
@@ -77,6 +83,12 @@ class IngestRequest:
         return IngestParameters(
             source_format=self.source_format,
             map=[f"{name}={column}" for name, column in self.columns.items()],
+            map_value=[
+                f"{name}:{word}={value}"
+                for name, words in self.values.items()
+                for word, value in words.items()
+            ],
+            keep=list(self.keep),
             time_zone=self.time_zone,
             throughputs=None if self.throughputs is None else str(self.throughputs),
             worker_type=self.worker_type,
@@ -108,6 +120,8 @@ def ingest(request: IngestRequest, progress: Callable[[float], None] | None = No
             request.throughputs,
             request.worker_type,
             own_durations=request.own_durations,
+            values=request.values,
+            keep=request.keep,
         ),
         limit=request.max_rejects,
         on_progress=progress,

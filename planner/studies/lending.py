@@ -126,6 +126,7 @@ def _only(jobs: TraceJobs, kept: BoolArray) -> TraceJobs:
         ),
         job_id=jobs.job_id.filter(kept),
         first_submit_us=None if jobs.first_submit_us is None else jobs.first_submit_us + first,
+        labels=None if jobs.labels is None else jobs.labels.filter(kept),
         job_class=None if jobs.job_class is None else jobs.job_class.filter(kept),
         tenants=None
         if tenants is None

@@ -105,11 +105,13 @@ class ParetoRequest:
         }
         for option, is_given in compared.items():
             if is_given and is_mixed:
-                raise UsageError(f"{option} is for one GPU type, not for several --gpu")
+                raise UsageError(f"{option}: works with one GPU type, not with several --gpu")
             if option == "--ci" and is_given and self.method != EXACT:
-                raise UsageError("--ci is of the optimum: it needs --method exact")
+                raise UsageError(
+                    "--ci needs --method exact; confidence bands are for the optimum only"
+                )
             if is_given and self.cluster is None and option in ("--baseline", "--sensitivity"):
-                raise UsageError(f"{option} is replayed: not with --no-replay")
+                raise UsageError(f"{option} needs the replay; remove --no-replay")
 
 
 @dataclass(frozen=True, slots=True)

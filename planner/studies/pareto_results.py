@@ -163,14 +163,14 @@ class PointReplay(PlanReplayResults):
     """The replay of a plan against its budget.
 
     Attributes:
-        over_budget_ratio: by which share of the budget the replay takes more GPUs, billed ones
-            where there is a price, or less where negative.
+        spent_over_budget: GPUs rented in the replay, billed where there is a price, over the
+            budget.
         inside_budget: the best smaller budget that keeps to this one in the replay; null if the
             plan itself keeps to it, or no budget does.
         billed_usd_per_month: the bill of the replay; only with a price.
     """
 
-    over_budget_ratio: float | None
+    spent_over_budget: float | None
     inside_budget: Candidate | None
     billed_usd_per_month: float | UnsetType = UNSET
 

@@ -1,4 +1,4 @@
-"""What the policies of a replay pay: one price for GPUs of one's own, or those of a market."""
+"""What the policies of a replay pay: one price for owned GPUs, or those of a market."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PricedPolicies:
         mixed: which share of the log is on other GPU types than the one replayed.
         notes: where prices come from.
         today: what the log shows, at the price of `usd_per_gpu_h`.
-        usd_per_gpu_h: what a GPU of one's own costs; the mean over the log where types differ.
+        usd_per_gpu_h: what an owned GPU costs; the mean over the log where types differ.
         unmatched: which prices given are of types that neither the log nor a cluster has.
     """
 
@@ -49,7 +49,7 @@ def check_price(policies: Sequence[PolicySpec], prices: GpuPrices | None) -> Non
     if prices is None or any(map(has_own_price, policies)):
         return
     raise UsageError(
-        f"--price: {', '.join(one.label for one in policies)} would not pay it\n  next: --set "
+        f"--price does not apply to {', '.join(one.label for one in policies)}\n  next: --set "
         "conventional_usd_per_gpu_h=USD or --prices FILE for policies that rent"
     )
 
@@ -60,7 +60,7 @@ def price_policies(
     replay: ReplayRequest,
     read: ReplayInputs,
 ) -> PricedPolicies:
-    """Return policies as they pay, and today at the price of GPUs of one's own.
+    """Return policies as they pay, and today at the price of owned GPUs.
 
     Args:
         policies: with their settings.

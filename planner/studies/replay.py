@@ -15,6 +15,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import sha256_of
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
+from gpuplan.analysis.jobs import BY, NAMES
 from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.view import BUILT_IN
 from gpuplan.analysis.schema import LIMIT_COLUMN
@@ -24,6 +25,7 @@ from gpuplan.analysis.words import listed
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
+from gpuplan.planner.runs.group_waits import check_by
 from gpuplan.planner.runs.job_rates import COLUMNS as RATE_COLUMNS
 from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.runs.settings import OF_PRICES
@@ -108,6 +110,7 @@ class ReplayRequest:
         checkpoints: a table of what it takes to save and load jobs, by class.
         throughputs: measured rates of jobs on each GPU type; see `load_throughputs`.
         gpu_speed: relative speed of each GPU type, where there is no table.
+        by: what waits are split by, one or two of `gpuplan.analysis.jobs.BY`.
     """
 
     trace: Path
@@ -119,6 +122,10 @@ class ReplayRequest:
     checkpoints: Path | None = None
     throughputs: Path | str | None = None
     gpu_speed: Mapping[str, float] = field(default_factory=dict)
+    by: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_by(self.by)
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
@@ -198,6 +205,7 @@ class ReplayRequest:
         by_tenant: bool = False,
         window: str = OWN_WINDOW,
         rates: RateSource | None = None,
+        labels: bool = False,
     ) -> ReplayInputs:
         """Return the jobs and the files; the same for every study with the same fields.
 
@@ -206,6 +214,7 @@ class ReplayRequest:
             by_tenant: read their priorities, groups and GPU types, for a policy that lends.
             window: what policies are charged for, one of `WINDOWS`.
             rates: gives their rates on GPU types.
+            labels: read their groups, users and classes, for the rows of a result.
 
         Raises `InputError` or `UsageError` where the trace, a file or a field cannot be used.
         """
@@ -220,6 +229,8 @@ class ReplayRequest:
             *(OF_TENANTS if by_tenant else ()),
             *(("job_class",) if by_class or files.overheads is not None else ()),
             *(COLUMNS_OF_TODAY if window == LOG_WINDOW else ()),
+            *(BY[name] for name in self.by),
+            *(NAMES if labels else ()),
         }
         trace = read_trace(self.trace, self.jobs, columns=sorted(columns))
         deadlines, draws = np.random.default_rng(self.jobs.seed).spawn(2)
@@ -230,6 +241,7 @@ class ReplayRequest:
             checkpoints=files.overheads,
             to_last_end=window == LOG_WINDOW,
             rates=rates,
+            by=self.by,
         )
         parameters = {
             "prices": self.prices,
@@ -240,6 +252,7 @@ class ReplayRequest:
             "deadline_factor": factor and list(factor),
             "include_running": self.include_running,
             **self.jobs.parameters(),
+            **({"by": ",".join(self.by)} if self.by else {}),
         }
         kept = replace(trace, jobs=trace.jobs.clear())  # the jobs are in `jobs` now
         shown = today(trace) if window == LOG_WINDOW else None

@@ -34,6 +34,7 @@ class ReplayParameters:
     scale_interarrival: float
     seed: int
     spot: str | UnsetType = UNSET
+    by: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True, kw_only=True)

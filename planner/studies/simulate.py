@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
+
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.policies.scaled_jobs import needs_classes
@@ -35,7 +37,7 @@ class SimulateRequest:
     Attributes:
         replay: the jobs, and what they cost.
         policy: the policy with its settings.
-        price: what GPUs of one's own cost; None for the settings of the policy.
+        price: what owned GPUs cost; None for the settings of the policy.
         window: what the policy is charged for, one of `WINDOWS`.
     """
 
@@ -103,6 +105,12 @@ class SimulateStudy:
             *self.run.warnings,
         )
 
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per job, with whose it is."""
+        rows, labels = self.run.to_frame(), self.replayed.jobs.labels
+        own = () if labels is None else (one for one in labels if one.name not in rows.columns)
+        return rows.with_columns(own)
+
     @property
     def caveats(self) -> tuple[str, ...]:
         """Where prices come from."""
@@ -125,6 +133,7 @@ def simulate(request: SimulateRequest) -> SimulateStudy:
         by_tenant=lends(values),
         window=request.window,
         rates=replay.rates([] if lends(values) else [values]),
+        labels=True,
     )
     read = placeable(read, [policy])
     priced = price_policies((policy,), request.price, replay, read)

@@ -11,6 +11,7 @@ from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
+from gpuplan.analysis.jobs import BY
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.policies.allpass_settings import default_settings
@@ -56,7 +57,7 @@ class SizeStudy:
         rows = [plain(one) for one in self.results.points]
         ends = ("mean_wait_interval_s", "p95_wait_interval_s")
         flat = [
-            {key: value for key, value in row.items() if key not in ends}
+            {key: value for key, value in row.items() if key not in (*ends, "groups")}
             | {
                 f"{key.removesuffix('_interval_s')}_{end}_s": value[place] if value else None
                 for key in ends
@@ -79,6 +80,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     request.check()
     columns = {*REPLAYED, *COLUMNS}
     columns |= {*INFERRED_FROM} if request.deadline == "inferred" else set()
+    columns |= {BY[name] for name in request.by}
     columns |= {"job_class"} if needs_classes(request.policy.effective()) else set()
     trace = read_trace(request.trace, request.jobs, columns=sorted(columns))
     terms = PoolTerms(
@@ -89,6 +91,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         request.deadline_factor,
         request.include_running,
         request.jobs.seed,
+        request.by,
     )
     pools = pools_of(trace, terms)
     kinds = [pool.gpu_type for pool in pools]
@@ -217,8 +220,8 @@ def _warnings(
         notes.append("the log records no waits, so today's waits are unknown")
     if len(pools) > 1 and _chooses_types(request.policy.policy):
         notes.append(
-            f"each GPU type is sized for its own jobs: {request.policy.policy} moves none to "
-            "another type here\n  next: to replay jobs on a mix of types, gpuplan compare "
+            f"each GPU type is sized for its own jobs; here {request.policy.policy} does not move "
+            "jobs to another type\n  next: to replay jobs on a mix of types, gpuplan compare "
             "--cluster with --gpu-speed or --throughputs"
         )
     return list(dict.fromkeys(notes))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import UNSET
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.planner.pricing.type_prices import TypePrice, prices_of
-from gpuplan.planner.sizing.commitment import demand_of, plan_commitment
+from gpuplan.planner.sizing.commitment import plan_commitment
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import SizeInterval, Sizes, interval_of, smallest
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling, SizedReplay
@@ -65,16 +66,26 @@ class PoolAnswer:
     def run(self) -> None:
         """Search, replay and count."""
         request = self.request
-        wanted = self._asked()
-        if request.targets:
-            self.gpus = smallest(self.sizes)
+        asked = wanted = self._asked()
+        answer = smallest(self.sizes) if request.targets else 0
+        while True:
+            if answer:
+                wanted = self._curve(answer) if request.gpus is None else {*asked, answer}
+            replays = self.sizes.at(sorted(wanted))
+            better = [one.gpus for one in replays if one.meets and self._is_less(one, answer)]
+            if not better:
+                break
+            answer = min(better)  # another schedule is better with far fewer GPUs
+        if answer:
+            self.gpus = answer
             if request.level is not None:
-                self.interval = interval_of(self.sizes, self.gpus)
-            wanted = self._curve(self.gpus) if request.gpus is None else {*wanted, self.gpus}
-        replays = self.sizes.at(sorted(wanted))
+                self.interval = interval_of(self.sizes, answer)
         self.points = tuple(self._points(replays))
         if request.commit.is_given:
             self.commitment = self._commitment()
+
+    def _is_less(self, replay: SizedReplay, answer: int) -> bool:
+        return replay.gpus < answer and replay.gpus % self.sizes.step == 0
 
     def _asked(self) -> set[int]:
         """Return the sizes of ``--gpus``. Raises `InfeasibleError` where one cannot hold a job."""
@@ -129,6 +140,7 @@ class PoolAnswer:
                     usd_per_wait_h_saved=saved,
                     mean_wait_interval_s=one.mean_wait_interval,
                     p95_wait_interval_s=one.p95_wait_interval,
+                    groups=one.groups or UNSET,
                 )
             )
         return found
@@ -137,8 +149,7 @@ class PoolAnswer:
         kinds, kind = [self.pool.gpu_type], self.pool.gpu_type
         commit = prices_of(self.request.commit, kinds)[0][kind].usd_per_gpu_h
         beside = prices_of(self.request.on_demand, kinds)[0][kind].usd_per_gpu_h
-        demand = demand_of(self.pool.jobs.workload, self.pool.window_us)
-        plan = plan_commitment(demand, commit, beside, self.sure)
+        plan = plan_commitment(self.pool.demand, commit, beside, self.sure)
         ends = None
         if plan.low_gpus is not None and plan.high_gpus is not None and self.sure is not None:
             ends = GpuInterval(self.sure.level, plan.low_gpus, plan.high_gpus, self.sure.resamples)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 
+from msgspec import UNSET
+
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import Selection
 from gpuplan.planner.compare import PolicySpec
@@ -13,6 +15,7 @@ from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.pricing.type_prices import PriceRequest
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import check_factor
+from gpuplan.planner.runs.group_waits import check_by
 from gpuplan.planner.sizing.targets import Target, whole_multiple
 from gpuplan.planner.studies.size_results import SizeParameters
 from gpuplan.simkit.cluster_shape import ClusterShape
@@ -47,6 +50,7 @@ class SizeRequest:
         level: confidence of the intervals, percent; None for none.
         resamples: behind them.
         deadline, deadline_factor, include_running: as every replay takes them.
+        by: what waits are split by, one or two of `gpuplan.analysis.jobs.BY`.
         engine: where the replays run; the result does not depend on it.
     """
 
@@ -66,6 +70,7 @@ class SizeRequest:
     deadline: str | None = None
     deadline_factor: tuple[float, float] | None = None
     include_running: bool = False
+    by: tuple[str, ...] = ()
     engine: Engine = field(default=THREADS, compare=False)
 
     @property
@@ -80,6 +85,7 @@ class SizeRequest:
 
     def check(self) -> None:
         """Check everything but the trace. Raises `UsageError`."""
+        check_by(self.by)
         check_factor(self.deadline, self.deadline_factor)
         if "cluster" not in find_policy(self.policy.policy).settings:
             raise UsageError(
@@ -145,4 +151,5 @@ class SizeRequest:
             deadline_factor=self.deadline_factor and list(self.deadline_factor),
             include_running=self.include_running,
             **self.jobs.parameters(),
+            by=",".join(self.by) if self.by else UNSET,
         )

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
+from gpuplan.planner.runs.group_waits import GroupWaits
+
 
 @dataclass(frozen=True, slots=True)
 class SizeParameters:
@@ -35,6 +39,9 @@ class SizeParameters:
     scale_duration: float
     scale_interarrival: float
     seed: int
+    as_of: str | UnsetType = UNSET
+    period: dict[str, str | None] | UnsetType = UNSET
+    by: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,7 @@ class SizePoint:
         usd_per_wait_h_saved: dollars of a month that save an hour of waiting against the next
             smaller size of the curve; null where it saves none.
         mean_wait_interval_s, p95_wait_interval_s: low and high end; null without intervals.
+        groups: waits by group, user, class or GPU type, where requested (``--by``).
     """
 
     gpu_type: str | None
@@ -101,6 +109,7 @@ class SizePoint:
     usd_per_wait_h_saved: float | None
     mean_wait_interval_s: tuple[float, float] | None
     p95_wait_interval_s: tuple[float, float] | None
+    groups: tuple[GroupWaits, ...] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a sweep is compared with unasked: everything on rented workers, and today's cluster."""
+"""What every sweep is compared with: all jobs on rented workers, and today's cluster."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ KINDS = (
     "worker_ready",
     "checkpoint_done",  # the container is gone, the job enters the serverful queue
     "submit",
+    "lease",  # the lease of a marketplace worker ends
     "market",  # offers come, go or change their price
     "dispatch",  # the serverful queue is served, once per instant at which anything changed
     "tick",  # both scalers act
@@ -38,6 +39,7 @@ KINDS = (
     WORKER_READY,
     CHECKPOINT_DONE,
     SUBMIT,
+    LEASE,
     MARKET,
     DISPATCH,
     TICK,
@@ -94,9 +96,9 @@ class Buffers(NamedTuple):
             demand=np.zeros((buckets + 1, 4), np.int64),
             running=heap(jobs),
             queue=heap(jobs),
-            # A job ends once per tier, and again for each rental of it that is reclaimed.
+            # A job ends once per tier, and again for each rental of it that is taken away.
             ends=heap(2 * jobs + rentals),
-            soon=heap(jobs + rentals),
+            soon=heap(jobs + 2 * rentals),
             cheapest=heap(rentals),
             most_expensive=heap(rentals),
         )

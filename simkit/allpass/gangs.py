@@ -42,6 +42,7 @@ def stop_gang(
     taken: int,
     now: int,
     restore: int,
+    saving: int,
     cheapest: Any,
     most_expensive: Any,
     rules: Any,
@@ -52,6 +53,7 @@ def stop_gang(
         jobs, workers: tables of `gpuplan.simkit.allpass.buffers` and `gpuplan.simkit.renting.pool`.
         job, taken: the job, and which of its workers is gone.
         now, restore: times in microseconds; how long its state took to load.
+        saving: time to save it before, which ends now; -1 where the notice is too short for that.
         cheapest, most_expensive: orders of the idle workers.
         rules: `gpuplan.simkit.allpass.scalers.ScalingRules`.
 
@@ -62,6 +64,8 @@ def stop_gang(
     kept = max(0, ran - restore)
     if rules.save_every_us:
         kept -= kept % rules.save_every_us
+    if saving >= 0:
+        kept = max(kept, ran - restore - saving)
     jobs[LEFT_US, job] -= kept
     jobs[LOST, job] += ran - kept
     worker = jobs[CHAIN, job]

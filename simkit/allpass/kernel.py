@@ -20,6 +20,7 @@ from gpuplan.simkit.allpass.buffers import (
     FINISH,
     FINISH_SERVERFUL,
     FINISH_SERVERLESS,
+    LEASE,
     LEFT_US,
     LOST,
     MARKET,
@@ -118,8 +119,8 @@ def replay(
     Raises:
         ValueError: there would be more than `MOST_RENTALS` rentals, or `MOST_HELD` at once.
         TooWide: a job would move to more than `MOST_GANG` workers.
-        NeverDone: `MOST_RECLAIMED` workers were taken back without progress in two rounds of the
-            market.
+        NeverDone: `MOST_RECLAIMED` workers were taken away without progress in two rounds of the
+            market, or two leases.
     """
     n = submit.size
     jobs, workers, bills = buffers.jobs, buffers.workers, buffers.bills
@@ -217,29 +218,35 @@ def replay(
                 row = settled(demand, bucket[job], due, now)
                 demand[row, RATE] += gpus[job]
                 insert(ends, now + run, FINISH_SERVERFUL | job)
-        elif kind == MARKET:
-            step += 1
-            if step == market_start.size:
-                step = 0
-                round_start += rules.market_period_us
-            following = rules.market_period_us
-            if step + 1 < market_start.size:
-                following = market_start[step + 1]
-            next_market = min(round_start + following, FOREVER)
-            listed = market_first[step + 1] - market_first[step]
+        elif kind == MARKET or kind == LEASE:
+            first, end = 0, slots
+            if kind == LEASE:
+                pop(soon)
+                first = workers[OFFER, number]
+                end = first + (holder[first] == number)  # else it was let go before
+            else:
+                step += 1
+                if step == market_start.size:
+                    step = 0
+                    round_start += rules.market_period_us
+                following = rules.market_period_us
+                if step + 1 < market_start.size:
+                    following = market_start[step + 1]
+                next_market = min(round_start + following, FOREVER)
+                listed = market_first[step + 1] - market_first[step]
             moved = False
-            for offer in range(slots):
+            for offer in range(first, end):
                 worker = holder[offer]
                 if worker < 0:
                     continue
-                if offer < listed:
+                if kind == MARKET and offer < listed:
                     price = market_price[market_first[step] + offer]
                     if rules.in_force and price != workers[PRICE, worker]:
                         charge(workers, bills, worker, now)
                         paid += price - workers[PRICE, worker]
                         workers[PRICE, worker] = price
                         moved = True
-                elif rules.reclaim:
+                elif kind == LEASE or rules.reclaim:
                     if workers[READY, worker] > now:
                         starting -= 1
                     elif workers[IDLE, worker]:
@@ -249,6 +256,9 @@ def replay(
                     else:  # its whole gang stops, goes back to what is saved, and queues again
                         job = workers[JOB, worker]
                         ran = now - jobs[SINCE, job]
+                        saving = checkpoint[job]
+                        if kind == MARKET and (rules.grace_us == 0 or saving > rules.grace_us):
+                            saving = -1
                         lost = stop_gang(
                             jobs,
                             workers,
@@ -256,6 +266,7 @@ def replay(
                             worker,
                             now,
                             restore[job],
+                            saving,
                             cheapest,
                             most_expensive,
                             rules,
@@ -270,7 +281,7 @@ def replay(
                         idle += gpus[job] - 1
                         ready -= 1
                         changed = True
-                    workers[RECLAIMED, worker] = 1
+                    workers[RECLAIMED, worker] = kind == MARKET
                     reclaimed += 1
                     market_held -= 1
                     paid -= workers[PRICE, worker]
@@ -296,8 +307,8 @@ def replay(
             )
             if done > done_then:
                 reclaimed, progress_at, done_then = 0, now, done
-            if reclaimed > most_reclaimed and (now - progress_at) // 2 > rules.market_period_us:
-                raise NeverDone("offers vanish before any job on their workers gets on")
+            if reclaimed > most_reclaimed and (now - progress_at) // 2 > rules.patience_us:
+                raise NeverDone("offers or leases end before any job on their workers gets on")
             if rentals + wanted > MOST_RENTALS:
                 raise ValueError("the pool asks for more than 16 million rentals")
             if ready + starting + wanted > MOST_HELD:
@@ -321,6 +332,8 @@ def replay(
                 rent(workers, bills, rentals, offer, price, now, now + delay)
                 paid += price
                 insert(soon, now + delay, WORKER_READY | rentals)
+                if offer >= 0 and rules.lease_us < FOREVER:
+                    insert(soon, now + rules.lease_us, LEASE | rentals)
                 rentals += 1
                 starting += 1
             for _ in range(spare):

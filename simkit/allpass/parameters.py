@@ -111,6 +111,10 @@ class Allpass:
         reclaim: whether an offer that is gone ends its rental; else only new ones cannot have it.
         save_every_s: work on workers after which a job is saved, at no cost: what was done since is
             lost when its workers are reclaimed; 0 saves at the last moment, ``inf`` never.
+        grace_s: notice before that: a job that can be saved within it keeps all it has done, and
+            spends ``checkpoint_s`` on its workers for it; 0 for none.
+        lease_s: longest that a marketplace worker is held, from its request; jobs know its end and
+            are saved before it, as with a notice; ``inf`` for no end.
         marketplace_startup: start-up time of a marketplace worker.
         conventional_price: US dollars per GPU-hour of the conventional cloud, which has no end.
         conventional_startup: start-up time of its workers.
@@ -150,6 +154,8 @@ class Allpass:
     pricing: str = "request"
     reclaim: bool = False
     save_every_s: float = 600.0
+    grace_s: float = 0.0
+    lease_s: float = np.inf
     marketplace_startup: StartUp = StartUp(36.04, 7.35)
     conventional_price: float = 1.29
     conventional_startup: StartUp = StartUp(255.59, 26.26)
@@ -186,6 +192,7 @@ class Allpass:
             "billing_step_s",
             "checkpoint_s",
             "restore_s",
+            "grace_s",
             "min_threshold_s",
             "max_threshold_s",
             "gain_up_s",
@@ -223,6 +230,8 @@ class Allpass:
                 raise ValueError(f"{name} must be 0 to {MOST_USD:g}, got {getattr(self, name):g}")
         if not self.save_every_s >= 0:
             raise ValueError(f"save_every_s must be at least 0, got {self.save_every_s:g}")
+        if not self.lease_s >= 1:
+            raise ValueError(f"lease_s must be at least 1, got {self.lease_s:g}")
         if not 1 <= self.tick_s <= CENTURY_S:
             raise ValueError(
                 f"tick_s must be at least 1 and at most {CENTURY_S:.10g}, got {self.tick_s:g}"

@@ -24,9 +24,10 @@ MARGIN = 1.01  # of the work that keeps the pressure at its maximum, for roundin
 class ScalingRules(NamedTuple):
     """The parameters of a run; times in microseconds, gains as Algorithm 1 has them.
 
-    ``capacity`` and ``serverless_limit`` are in workers (GPUs), ``conventional_price`` in
-    billionths of a dollar. The last five are those of Kubernetes' autoscaler, which
-    ``by_utilization`` puts in the place of Algorithm 2.
+    ``grace_us`` is 0 for no notice, ``lease_us`` `FOREVER` for no end; ``patience_us`` is half the
+    time without progress after which a run is given up. ``capacity`` and ``serverless_limit`` are
+    in workers (GPUs), ``conventional_price`` in billionths of a dollar. The last five are those of
+    Kubernetes' autoscaler, which ``by_utilization`` puts in the place of Algorithm 2.
     """
 
     threshold_us: int
@@ -37,6 +38,9 @@ class ScalingRules(NamedTuple):
     in_force: bool
     reclaim: bool
     save_every_us: int
+    grace_us: int
+    lease_us: int
+    patience_us: int
     market_period_us: int
     tick_us: int
     window_us: int

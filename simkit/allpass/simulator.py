@@ -35,7 +35,7 @@ def run_allpass(
     Raises:
         ValueError: a job is wider than ``serverless_limit``; draws of another size; times so long
             that whole microseconds overflow; more than 16 million rentals, a million at once, or
-            100,000 for one job; offers that vanish before any job gets on.
+            100,000 for one job; offers or leases that end before any job gets on.
     """
     if isinstance(draws, np.random.Generator):
         draws = Draws.sample(parameters, workload.size, draws)
@@ -127,7 +127,7 @@ def _rules(parameters: Allpass) -> ScalingRules:
     def micros(seconds: float) -> int:
         return int(to_micros(seconds))
 
-    unlimited = 1 << 40
+    unlimited, offers = 1 << 40, parameters.offers
     return ScalingRules(
         threshold_us=micros(parameters.threshold_s),
         adaptive=parameters.controller == "adaptive",
@@ -137,7 +137,10 @@ def _rules(parameters: Allpass) -> ScalingRules:
         in_force=parameters.pricing == "in-force",
         reclaim=parameters.reclaim,
         save_every_us=micros(parameters.save_every_s),
-        market_period_us=parameters.offers.period_us,
+        grace_us=micros(parameters.grace_s),
+        lease_us=micros(parameters.lease_s),
+        patience_us=offers.period_us if offers.start_us.size > 1 else micros(parameters.lease_s),
+        market_period_us=offers.period_us,
         tick_us=micros(parameters.tick_s),
         window_us=micros(parameters.window_s),
         window_step_us=micros(WINDOW_STEP_S),

@@ -1,7 +1,8 @@
 """The event loop of fixed-width jobs on rented nodes: arrays in, arrays out, whole microseconds.
 
-Source: BOA, "fixed-width rule": jobs of a class always get the same GPUs in the same epoch. The
-rules of renting and of a hard limit are stated in ``docs/boa.md``, section "Replay". At one instant
+Source: BOA, "fixed-width rule": jobs of a class always get the same GPUs in the same epoch; while
+GPUs are short, the first job in line runs on what is left (section 5.2 of the paper). The rules of
+renting and of a hard limit are stated in ``docs/boa.md``, section "Replay". At one instant
 ends of epochs come first, then nodes that become ready, then submissions, then returns of nodes.
 """
 
@@ -20,21 +21,28 @@ NOTHING, END, READY, SUBMIT, RETURN = range(5)
 
 # Columns of the table of jobs. WIDTH is an index into the widths of the job's path, -1 before its
 # start; DUE is the end of the stretch it runs, -1 before and after; TICKET is its place in the
-# queue, -1 outside.
-START, FINISH, RESCALES, HELD, EPOCH, WIDTH, DUE, TICKET, SINCE = range(9)
+# queue, -1 outside; BUSY is when its last start or change of width is over.
+START, FINISH, RESCALES, HELD, EPOCH, WIDTH, DUE, TICKET, SINCE, BUSY = range(10)
+
+# When the first job in line starts on fewer GPUs than its width: never, while nodes come, or also
+# at the limit.
+WHOLE, NARROW, SQUEEZE = range(3)
 
 MOST_LEVELS = 1 << 20  # distinct levels of demand
 
 
 class ElasticRules(NamedTuple):
-    """The parameters of `replay`; times in microseconds, ``max_nodes`` and ``node_gpus`` >= 1."""
+    """The parameters of `replay`; times in microseconds, ``max_nodes`` and ``node_gpus`` >= 1.
+
+    ``start`` is `WHOLE`, `NARROW` or `SQUEEZE`.
+    """
 
     node_gpus: int
     provision_us: int
     release_us: int
     from_request: bool
     max_nodes: int
-    squeeze: bool
+    start: int
     horizon_us: int
 
 
@@ -106,8 +114,8 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
         submit: submissions, ascending, >= 0; shape (n,).
         path_of: the path of each job; shape (n,).
         work: run time on one GPU, microseconds; float, shape (n,).
-        paths: see `Paths`; every path can run within ``max_nodes``, or, with ``squeeze``, its
-            narrowest width can.
+        paths: see `Paths`; every path can run within ``max_nodes``, or, with `SQUEEZE`,
+            its narrowest width can.
         rules: see `ElasticRules`.
 
     Returns:
@@ -118,7 +126,7 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
     n = submit.size
     gpus = rules.node_gpus
     width, target = paths.width, paths.target
-    jobs = np.zeros((n, 9), np.int64)
+    jobs = np.zeros((n, 10), np.int64)
     ends = new_heap()
     queue = np.zeros((64, 1), np.int64)
     orders = np.zeros((64, 2), np.int64)  # (ready at, nodes), in the order of both
@@ -186,19 +194,21 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
                         jobs[job, RESCALES] += 1
                         held -= holds - width[path, aim]
                         left += paths.rescale_us[path]
+                        jobs[job, BUSY] = now + paths.rescale_us[path]
                     epoch, left = run_on(work[job], path, epoch, aim, left, paths)
                 jobs[job, EPOCH] = epoch
                 jobs[job, DUE] = now + left
                 ends = push(ends, now + left, job)
         elif kind == READY:
-            if lease_count == leases.shape[0]:
-                leases = grown(leases)
-            leases[lease_count, 0] = now - (rules.provision_us if rules.from_request else 0)
-            leases[lease_count, 1] = orders[order_head, 1]
-            lease_count += 1
-            nodes += orders[order_head, 1]
-            ordered -= orders[order_head, 1]
-            order_head += 1
+            while order_head < order_tail and orders[order_head, 0] == now:
+                if lease_count == leases.shape[0]:
+                    leases = grown(leases)
+                leases[lease_count, 0] = now - (rules.provision_us if rules.from_request else 0)
+                leases[lease_count, 1] = orders[order_head, 1]
+                lease_count += 1
+                nodes += orders[order_head, 1]
+                ordered -= orders[order_head, 1]
+                order_head += 1
         elif kind == SUBMIT:
             job = next_job
             next_job += 1
@@ -228,16 +238,20 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
             to = aim
             holds = width[path, at] if at >= 0 else 0
             spare = nodes * gpus - held
+            coming = nodes < rules.max_nodes
             if width[path, to] - holds > spare:
-                if not rules.squeeze or nodes < rules.max_nodes:
+                if rules.start < (NARROW if coming else SQUEEZE):
                     break
+                if coming and (at >= 0 or rules.provision_us == 0):
+                    break  # it runs, or its GPUs are there at this instant
                 while to > at and width[path, to] - holds > spare:
                     to -= 1
                 if to < 0:
                     break
-            queue_head += 1
-            jobs[job, TICKET] = -1
-            demand -= width[path, aim] - width[path, to]
+            if to == aim or not coming:
+                queue_head += 1
+                jobs[job, TICKET] = -1
+                demand -= width[path, aim] - width[path, to]
             if to == at:
                 continue  # no GPU to grow by: the job continues at its width
             if at < 0:
@@ -245,13 +259,14 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
                 left = epoch_us(work[job], path, epoch, to, paths)
             else:
                 jobs[job, HELD] += holds * (now - jobs[job, SINCE])
-                left = jobs[job, DUE] - now
+                left = jobs[job, DUE] - max(now, jobs[job, BUSY])  # a new start ends the last one
                 before = paths.time_per_work[path, epoch, at]
                 if before > 0:
                     share = paths.time_per_work[path, epoch, to] / before
                     left = int(np.floor(left * share + 0.5))
             held += width[path, to] - holds
             left += paths.rescale_us[path]
+            jobs[job, BUSY] = now + paths.rescale_us[path]
             epoch, left = run_on(work[job], path, epoch, to, left, paths)
             jobs[job, SINCE] = now
             jobs[job, WIDTH] = to

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.elastic.kernel import FINISH, HELD, RESCALES, START, ElasticRules, Paths, replay
+from gpuplan.simkit.elastic.kernel import (
+    FINISH,
+    HELD,
+    RESCALES,
+    SQUEEZE,
+    START,
+    ElasticRules,
+    Paths,
+    replay,
+)
 from gpuplan.simkit.run import Leases, Usage, leases_of, usage_of_gangs
 from gpuplan.simkit.time import FOREVER, TimeOverflow
 
@@ -101,7 +110,7 @@ def run_widths(
         raise ValueError(f"path_of must be within 0..{count - 1}")
     in_use = np.arange(most) < paths.epochs[:, None]
     aimed = np.where(in_use, np.take_along_axis(paths.width, paths.target, axis=1), 0)
-    least = paths.width[:, 0] if rules.squeeze else aimed.max(axis=1)
+    least = paths.width[:, 0] if rules.start == SQUEEZE else aimed.max(axis=1)
     room = rules.max_nodes * rules.node_gpus
     if least.max() > room or paths.width.min() < 1:
         raise ValueError(f"widths must be within 1..{room} GPUs, got {least.max()}")

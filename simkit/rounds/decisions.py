@@ -37,8 +37,11 @@ class RoundsCluster:
         each = self.per_host
         if not self.gpus or min(self.gpus) < 0 or len(each) != len(self.gpus) or min(each) < 0:
             raise ValueError("gpus and gpus_per_host must be counts, one of each per type")
-        if any(host and gpus % host for gpus, host in zip(self.gpus, each, strict=True)):
-            raise ValueError(f"{self.gpus} GPUs are not whole hosts of {each}")
+        for kind, (gpus, host) in enumerate(zip(self.gpus, each, strict=True)):
+            if host and gpus % host:
+                raise ValueError(
+                    f"{gpus} GPUs of type {kind} are not whole hosts; must be a multiple of {host}"
+                )
         if not 1e-6 <= self.interval_s < float("inf"):
             raise ValueError(f"interval_s must be above 0, got {self.interval_s:g}")
 
@@ -146,7 +149,7 @@ def run_decisions(jobs: RoundsJobs, cluster: RoundsCluster, decide: Decide) -> R
             starts=r.jobs[running, step.STARTS],
             left_us=r.left[running],
             hosts=hosts[running] if host_type.size else np.zeros((alive, 0), np.int32),
-            ended=before[~np.isin(before, running)],
+            ended=before[r.jobs[before, step.FINISH] > 0],
         )
         moved = _take(r, view, decide(view), host_type)
         if host_type.size and moved is not None:

@@ -24,6 +24,7 @@ ORDER = [
     "checkpoint done",
     "submit",
     "container ready",
+    "lease",
     "market",
     "tick",
 ]
@@ -149,7 +150,7 @@ class Twin:
                 case "demote":
                     self.demote(self.jobs[subject])
                 case "worker ready":
-                    self.workers[subject].up = not self.workers[subject].reclaimed
+                    self.workers[subject].up = self.workers[subject].release < 0
                     changed = True
                 case "checkpoint done":
                     job = self.jobs[subject]
@@ -163,6 +164,9 @@ class Twin:
                     self.waiting.append(self.jobs[subject])
                 case "container ready":
                     self.begin(self.jobs[subject])
+                case "lease":
+                    if self.workers[subject].release < 0:
+                        changed |= self.take_away(self.workers[subject])
                 case "market":
                     changed |= self.change_market()
                 case "tick":
@@ -192,19 +196,27 @@ class Twin:
                     worker.charge(self.now)
                     worker.price = ladder[place]
             elif self.p.reclaim:
-                if worker.job is not None:
-                    self.stop(worker.job)
-                    stopped = True
-                worker.reclaimed, worker.up = True, False
-                self.give_back(worker)
+                worker.reclaimed = True
+                stopped |= self.take_away(worker, micros(self.p.grace_s))
         return stopped
 
-    def stop(self, job):
+    def take_away(self, worker, notice=math.inf):
+        """End a rental, at a notice; return whether a job stops."""
+        job = worker.job
+        if job is not None:
+            self.stop(job, is_saved=notice > 0 and job.checkpoint <= notice)
+        worker.up = False
+        self.give_back(worker)
+        return job is not None
+
+    def stop(self, job, *, is_saved):
         """Take a job off its workers: what it did since it was last saved is lost."""
         ran = self.now - job.began
         kept = max(0, ran - job.restore)
         every = micros(self.p.save_every_s)
         kept = kept // every * every if every else kept
+        if is_saved:
+            kept = max(kept, ran - job.restore - job.checkpoint)
         job.left -= kept
         job.vain += ran - kept
         for worker in job.workers:
@@ -409,3 +421,5 @@ class Twin:
         self.workers.append(worker)
         self.held[worker.number] = worker
         self.at(worker.ready, "worker ready", worker.number)
+        if offer >= 0 and self.p.lease_s < math.inf:
+            self.at(self.now + micros(self.p.lease_s), "lease", worker.number)

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.simkit.elastic.kernel import ElasticRules, Paths
+from gpuplan.simkit.elastic.kernel import NARROW, SQUEEZE, WHOLE, ElasticRules, Paths
 
 
 def rules_of(**changes):
@@ -22,7 +22,7 @@ def rules_of(**changes):
         release_us=0,
         from_request=False,
         max_nodes=1 << 40,
-        squeeze=False,
+        start=WHOLE,
         horizon_us=0,
     )
     return default._replace(**changes)
@@ -65,6 +65,7 @@ class Job:
     at: int = -1  # index of its width; -1 before the start
     waits: bool = False
     left: int = 0
+    pause: int = 0  # what is left of its last start or change of width
     start: int = -1
     finish: int = -1
     rescales: int = 0
@@ -115,6 +116,7 @@ def twin(submit, path_of, work, paths, rules, billing_us=1):
         levels[level] = levels.get(level, 0) + inside
         for job in running():
             job.left -= now - clock
+            job.pause = max(0, job.pause - (now - clock))
             job.held += job.holds * (now - clock)
         clock = now
 
@@ -140,6 +142,7 @@ def twin(submit, path_of, work, paths, rules, billing_us=1):
                         job.at = aim
                         job.rescales += 1
                         job.left += job.rescale
+                        job.pause = job.rescale
             queue = [waiting for waiting in queue if waiting.waits]
         elif now in orders:
             while now in orders:
@@ -163,12 +166,18 @@ def twin(submit, path_of, work, paths, rules, billing_us=1):
                 at for at in range(job.at, aim + 1) if at < 0 or job.widths[at] - job.holds <= spare
             ]
             to = max(fits, default=-1)
-            if to < aim and not (rules.squeeze and len(leases) == rules.max_nodes):
+            growing = len(leases) < rules.max_nodes
+            if to < aim and growing:  # only a start takes fewer GPUs than its width, and then waits
+                first = job.at < 0 and rules.provision_us > 0
+                if rules.start not in (NARROW, SQUEEZE) or not first:
+                    break
+            elif to < aim and rules.start != SQUEEZE:
                 break
             if to < 0:
                 break
-            queue.pop(0)
-            job.waits = False
+            if to == aim or not growing:
+                queue.pop(0)
+                job.waits = False
             if to == job.at:
                 continue
             if job.at < 0:
@@ -176,10 +185,13 @@ def twin(submit, path_of, work, paths, rules, billing_us=1):
                 job.left = job.epoch_us(to)
             elif job.times[job.epoch][job.at] > 0:
                 share = job.times[job.epoch][to] / job.times[job.epoch][job.at]
-                job.left = floor(job.left * share + 0.5)
+                job.left = floor((job.left - job.pause) * share + 0.5)
+            else:
+                job.left -= job.pause
             job.at = to
             job.rescales += 1
             job.left += job.rescale
+            job.pause = job.rescale
 
         needed = -(-sum(job.asks for job in jobs) // g)
         more = min(needed, rules.max_nodes) - len(leases) - len(orders)

@@ -174,6 +174,7 @@ def ingest_text(folder: Path, text: str | bytes, name: str = "log.csv", **option
         options.pop("columns", {}),
         options.pop("time_zone", None),
         own_durations=options.pop("own_durations", False),
+        keep=options.pop("keep", ()),
     )
     result = ingest([source], folder / "trace.parquet", choices=choices, limit=limit, **options)
     rejects = None if result.rejects_file is None else pl.read_parquet(result.rejects_file)

@@ -125,8 +125,8 @@ class WidthCalculator:
         if self.is_exhaustive:
             return f"all {2**self._bits:,} glue configurations"
         return (
-            f"of the 10^{self._bits * log10(2):.0f} glue configurations, those that a local search "
-            "by class meets: one for each number of stretches, the most alike epochs glued first"
+            f"some of the 10^{self._bits * log10(2):.0f} glue configurations: a local search by "
+            "class, which joins the most similar epochs first"
         )
 
     def at_budget(self, gpus: float) -> Plan:

@@ -25,7 +25,7 @@ def refuse_caps(classes: Sequence[JobClass], method: str) -> None:
     capped = [c.name for c in classes if c.cap_h < float("inf")]
     if capped:
         raise UsageError(
-            f"--method {method} keeps no cap on mean times, and {capped[0]} has one\n"
+            f"--method {method} does not support --require, set for {capped[0]}\n"
             "  next: --method exact, or leave out --require"
         )
 

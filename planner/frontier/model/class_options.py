@@ -119,7 +119,7 @@ class ClassOptions:
         if self.width_step is not None and self.width_step < 1:
             raise UsageError(f"--width-step must be at least 1 GPU, got {self.width_step}")
         if self.width_step is not None and self.widths is not None:
-            raise UsageError("--width-step and --widths both say which widths may be had: give one")
+            raise UsageError("use either --width-step or --widths, not both")
 
     def most_gpus(self, job_class: str) -> int | None:
         """Return the most GPUs that a job of a class may get; None without a limit."""

@@ -148,7 +148,7 @@ def workload_of(
     if not load_gpus:
         raise InputError(
             trace.path,
-            "no job that ran on a GPU is left to plan for",
+            "no jobs with GPUs and a duration to plan for",
             expected="jobs with num_gpus and duration_s above 0",
         )
     if without_time:
@@ -211,7 +211,7 @@ def classes_of_jobs(
     for index, name in enumerate(names):
         mine, profile = number == index, speedup.of(name)
         if profile is None:
-            raise ValueError(f"{speedup.name} knows no class {name!r}")
+            raise ValueError(f"{speedup.name} has no class {name!r}")
         work_h[mine] = duration_s[mine] * profile.at(gpus[mine]) / HOUR_S
         mean_h = float(work_h[mine].mean())
         classes.append(_class_of(name, profile, choices, gpus[mine], mean_h, horizon_h, widths_of))

@@ -120,13 +120,13 @@ def epoch_hours(job_class: JobClass, path: WidthPath) -> FloatArray:
     return hours
 
 
-def path_tables(classes: Sequence[JobClass], paths: Sequence[WidthPath], *, squeeze: bool) -> Paths:
+def path_tables(classes: Sequence[JobClass], paths: Sequence[WidthPath], *, narrow: bool) -> Paths:
     """Return paths as the kernel takes them: padded tables of widths and times.
 
     Args:
         classes: the job classes.
         paths: their paths.
-        squeeze: whether jobs may start on any candidate width narrower than the widest of
+        narrow: whether jobs may start on any candidate width narrower than the widest of
             their path.
 
     Raises:
@@ -137,7 +137,7 @@ def path_tables(classes: Sequence[JobClass], paths: Sequence[WidthPath], *, sque
         job_class, gpus = classes[path.job_class], path.gpus
         if gpus.size != job_class.work_h.size:
             raise ValueError(f"{job_class.name}: a path needs a width for each epoch, got {path}")
-        known = np.ceil(_candidates(job_class, path.gpu_type)[0]) if squeeze else np.zeros(0)
+        known = np.ceil(_candidates(job_class, path.gpu_type)[0]) if narrow else np.zeros(0)
         menus.append(np.union1d(gpus, known[known <= gpus.max()].astype(np.int64)))
     most, size = max(len(p.widths) for p in paths), max(menu.size for menu in menus)
     width = np.ones((len(paths), size), np.int64)

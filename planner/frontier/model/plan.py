@@ -92,7 +92,7 @@ class PlanResults:
         rounded_used_gpus: rented on average without a split.
         rounding_gap_s: by how much the plan without a split is worse than any other in the budget,
             at most.
-        rounding_gap_share: the same over the mean that the plan minimizes.
+        rounded_over_optimal: weighted mean of the plan without a split over that of the optimum.
     """
 
     budget_gpus: float
@@ -105,7 +105,7 @@ class PlanResults:
     rounded_mean_jct_s: float
     rounded_used_gpus: float
     rounding_gap_s: float
-    rounding_gap_share: float
+    rounded_over_optimal: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class Plan:
             rounded_mean_jct_s=self.rounded_mean_jct_s,
             rounded_used_gpus=self.rounded_used_gpus,
             rounding_gap_s=gap,
-            rounding_gap_share=gap / objective if objective else 0.0,
+            rounded_over_optimal=1 + gap / objective if objective else 1.0,
         )
 
     def to_frame(self) -> pl.DataFrame:

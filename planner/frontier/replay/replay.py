@@ -18,7 +18,7 @@ from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.renting import RentedCluster, rules_of
 from gpuplan.planner.frontier.replay.results import ReplayResults
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.elastic.kernel import MOST_LEVELS, Paths
+from gpuplan.simkit.elastic.kernel import MOST_LEVELS, WHOLE, Paths
 from gpuplan.simkit.elastic.simulator import WidthRun, run_widths
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.renting.billing import billed_gpu_us
@@ -350,7 +350,7 @@ def run_paths(
     rules = rules_of(cluster, workload.horizon_h)
     used, path_of = np.unique(np.asarray(path_of, np.int64), return_inverse=True)
     paths = [paths[index] for index in used.tolist()]
-    tables = path_tables(workload.classes, paths, squeeze=rules.squeeze)
+    tables = path_tables(workload.classes, paths, narrow=rules.start != WHOLE)
     _check_widths_fit(workload, paths, tables, cluster)
     work_us = arrivals.work_h * (HOUR_S * MICROS)
     return run_widths(to_micros(arrivals.submit_s), path_of, work_us, tables, rules)

@@ -127,7 +127,7 @@ class MixReplayResults:
         billed_usd_per_h: as billed, over the same hours.
         peak_usd_per_h: for the GPUs rented at once, at most.
         node_rounding_usd_per_h: for GPUs rented only because nodes are rented as a whole.
-        over_budget_ratio: by which share of the budget the bill is more, or less where negative.
+        spent_over_budget: the bill over the budget.
         types: the replay by GPU type, of types that jobs run on.
     """
 
@@ -141,7 +141,7 @@ class MixReplayResults:
     billed_usd_per_h: float
     peak_usd_per_h: float
     node_rounding_usd_per_h: float
-    over_budget_ratio: float
+    spent_over_budget: float
     types: dict[str, TypeReplayResults]
 
 

@@ -216,7 +216,7 @@ def workloads_by_type(
         InputError: see `workload_of`.
     """
     if not speedup.types:
-        raise UsageError(f"{speedup.name} knows no GPU types: name them with their speeds")
+        raise UsageError(f"{speedup.name} has no GPU types: give each --gpu a speed")
     choices = choices or ClassOptions()
     first = recorded_on or next(iter(speedup.types))
     known = speedup.on(first)

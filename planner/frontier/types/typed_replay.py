@@ -61,9 +61,9 @@ class ReplayedTypedPlan:
         return self._usd({t: one.node_rounding_gpus for t, one in self.types.items()})
 
     @property
-    def over_budget_ratio(self) -> float:
-        """By which share of its budget the bill of the replay is more, or less."""
-        return self.billed_usd_per_h / float(self.plan.plan.budget_gpus) - 1
+    def spent_over_budget(self) -> float:
+        """The bill of the replay over its budget."""
+        return self.billed_usd_per_h / float(self.plan.plan.budget_gpus)
 
     @property
     def peak_gpus(self) -> dict[str, int]:
@@ -91,7 +91,7 @@ class ReplayedTypedPlan:
             billed_usd_per_h=self.billed_usd_per_h,
             peak_usd_per_h=self.peak_usd_per_h,
             node_rounding_usd_per_h=self.node_rounding_usd_per_h,
-            over_budget_ratio=self.over_budget_ratio,
+            spent_over_budget=self.spent_over_budget,
             types={t: one.results() for t, one in self.types.items()},
         )
 

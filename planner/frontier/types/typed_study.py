@@ -173,7 +173,7 @@ def _inside(
     if (
         point.replayed is None
         or point.target_jct_s is not None
-        or point.replayed.over_budget_ratio < OVER
+        or point.replayed.spent_over_budget < 1 + OVER
     ):
         return None
     budget = float(point.plan.plan.budget_gpus)

@@ -112,7 +112,7 @@ def mmpp2_of(
     """
     p, jobs, excess = high_share, rate_per_h * cycle_h, scv - 1
     if not excess >= 0:
-        raise UsageError(f"a C^2 of {scv:g}: two rates of Poisson arrivals give 1 or more")
+        raise UsageError(f"the squared CV of bursty arrivals must be at least 1, got {scv:g}")
     if excess > 2 * jobs * (1 - p) ** 2 * (1 + 1e-12):
         raise UsageError(
             f"a C^2 of {scv:g} is out of reach: with {jobs:.3g} jobs in a cycle of {cycle_h:.3g} h "

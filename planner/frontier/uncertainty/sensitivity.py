@@ -129,7 +129,7 @@ def speedup_sensitivity(
     if not 0 < error < 1:
         raise UsageError(f"an error of the speedups must be between 0 and 1, got {error:g}")
     if any(row.gpu_type is not None for row in plan.widths):
-        raise UsageError("the plan rents several GPU types; an error is taken on one type only")
+        raise UsageError("speedup errors need a plan on one GPU type, and this one rents several")
     parts = {part.job_class: part for part in plan.classes}
     signs = (-error, error)
     true = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.rounds.shares import rounds_on_shares
 
 
 def share_rates(rate: FloatArray, width: IntArray, gpus: IntArray, many: int) -> FloatArray:
@@ -48,17 +49,9 @@ def ideal_rounds(
         rounds: the numbers of the rounds, and how many jobs were unfinished in each; shape (R,).
     """
     number, active = rounds
-    levels, level = np.unique(active, return_inverse=True)
-    by_level = np.stack([share_rates(rate, width, gpus, int(many)) for many in levels])
-    found = np.zeros(work.size)
+    order = np.argsort(-rate, axis=1, kind="stable")
+    fast = np.take_along_axis(rate, order, axis=1)
     begin = np.searchsorted(number, first)
     end = np.searchsorted(number, last, side="right")
-    for j in range(work.size):
-        rates = by_level[level[begin[j] : end[j]], j]
-        done = np.cumsum(rates)
-        at = int(np.searchsorted(done, work[j]))
-        if at < done.size:
-            found[j] = at + (work[j] - (done[at] - rates[at])) / rates[at]
-        else:
-            found[j] = done.size + (work[j] - done[-1]) / rates[-1]
+    found: FloatArray = rounds_on_shares(work, fast, gpus[order], width, active, begin, end)
     return found

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 OWN = {
     "phi": Setting(
         "choice",
-        "work in the cost of a job: mixed (what is left, after the work in all), or total (the "
-        "work in all, as published)",
+        "work in the cost of a job: mixed (total work, then the work left) or total (total work in "
+        "both terms, as published)",
         ("mixed", "total"),
     ),
-    "fairness_weight": Setting("number", "weight of what a job was denied of its share"),
+    "fairness_weight": Setting("number", "weight of the share that a job has missed so far"),
     "switch_weight": Setting("number", "weight of the rounds that a change of type takes"),
-    "switch_gpu": Setting("flag", "count a switch by the GPUs of the job, with the restart"),
+    "switch_gpu": Setting("flag", "weigh a switch by the GPUs of the job, and include the restart"),
     "work_unit": Setting(
         "choice",
         "unit of work in the cost: fastest (rounds on the fastest type of a job), or given (that "

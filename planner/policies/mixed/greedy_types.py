@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.rounds.hosts import take_fastest
 
 
 def fastest_free(
@@ -26,21 +27,8 @@ def fastest_free(
         keeps: types that jobs stay on if they run, -1 for any.
         skipping: whether jobs may pass one that does not fit.
     """
-    kind, free = np.full(width.size, -1, np.int64), gpus.tolist()
-    least, left = int(width.min(initial=1)), int(gpus.sum())
-    ranked = np.argsort(-rate, axis=1, kind="stable")
-    for job in order.tolist():
-        if left < least:
-            break
-        wide = int(width[job])
-        kept = -1 if keeps is None else int(keeps[job])
-        for i in ranked[job].tolist() if kept < 0 else (kept,):
-            if rate[job, i] > 0 and free[i] >= wide:
-                kind[job] = i
-                free[i] -= wide
-                left -= wide
-                break
-        else:
-            if not skipping:
-                break
-    return kind
+    none = np.full(width.size, -1, np.int64)
+    found: IntArray = take_fastest(
+        order, rate, width, gpus, none if keeps is None else keeps, skipping
+    )
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -12,8 +14,11 @@ from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.rounds.decisions import Allocation, RoundsCluster, RoundView, run_decisions
 from gpuplan.simkit.rounds.simulator import RoundsRun
-from gpuplan.simkit.time import MICROS
+from gpuplan.simkit.time import MICROS, to_micros
 
+LOG = logging.getLogger("gpuplan")
+SAY_S = 20.0
+"""Time between two lines on how far a replay is."""
 LEAST_LEFT = 1e-3
 """Share of its estimated work that a job has left at least, however long it ran."""
 
@@ -154,6 +159,8 @@ class _MixedDriver:
     spread: BoolArray = field(init=False)
     ran: IntArray = field(init=False)
     finished: int = 0
+    begun: float = field(default_factory=time.monotonic)
+    said: float = 0.0
     rounds: list[list[int]] = field(default_factory=list)
     stretches: list[tuple[int, int, int, int]] = field(default_factory=list)
     before: int = 0
@@ -165,7 +172,8 @@ class _MixedDriver:
         self.lost_us, self.pause_us, self.fetch_us = np.zeros((3, n), np.int64)
         self.spread, self.ran = np.zeros(n, bool), np.zeros(n, np.int64)
         self.since, self.on = np.zeros(n, np.int64), np.full(n, -1, np.int64)
-        self.first_round = np.ceil(self.jobs.submit_s / self.cluster.round_s).astype(np.int64)
+        # In microseconds, as the simulator admits jobs.
+        self.first_round = -(-to_micros(self.jobs.submit_s) // int(to_micros(self.cluster.round_s)))
 
     def decide(self, view: RoundView) -> Allocation:
         jobs, running, round_us = self.jobs, view.running, self.cluster.round_s * MICROS
@@ -188,6 +196,8 @@ class _MixedDriver:
             has_changed=arrived,
         )
         kind = self.choose(state)
+        self.finished += view.ended.size
+        self._say()
         self.before = running.size
         runs = kind >= 0
         width = np.where(runs, jobs.gpus[running], 0)
@@ -204,8 +214,9 @@ class _MixedDriver:
             wait_s[first] = jobs.dataset_gb[running[first]] * 8 / self.cluster.gbps
             self.fetch_us[running[first]] = np.rint(wait_s[first] * MICROS)
         pause = np.rint(wait_s * MICROS).astype(np.int64)
-        # What is left of the last pause goes on; a state that moves again is copied anew.
-        rest = np.where(copied > 0, self.fetch_us[running], self.pause_us[running])
+        # On the same hosts, what the last pause left unpaid is due. A move copies anew; only what
+        # is left of the first fetch of data is due besides.
+        rest = np.where(changes | moved, self.fetch_us[running], self.pause_us[running])
         pause += np.where(again, rest, 0)
         self._note(view, kind, again, changes, pause)
         factor = np.where(jobs.is_pipeline[running], *self.cluster.cross_host[::-1])
@@ -218,6 +229,17 @@ class _MixedDriver:
             hosts=hosts,
             pause_us=pause,
             factor=np.where(spread, factor, 1.0),
+        )
+
+    def _say(self) -> None:
+        """Say on stderr, every `SAY_S`, how many jobs are done and how long the others may take."""
+        spent = time.monotonic() - self.begun
+        if spent - self.said < SAY_S or not self.finished:
+            return
+        self.said, n = spent, self.switches.size
+        LOG.info(
+            "%s of %s jobs replayed in rounds after %.0f s, about %.0f s left",
+            *(f"{self.finished:,}", f"{n:,}", spent, spent * (n / self.finished - 1)),
         )
 
     def _place(
@@ -271,8 +293,9 @@ class _MixedDriver:
         rows = np.arange(running.size)
         up = changes & (rate[rows, np.maximum(kind, 0)] > rate[rows, last])
         self.upward[running[up]] += 1
-        self.pause_us[running[pause > 0]] = pause[pause > 0]
-        spent = np.minimum(self.pause_us[running], int(self.cluster.round_s * MICROS)) * runs
+        starts = again | (runs & (view.starts == 0))
+        self.pause_us[running[starts]] = pause[starts]
+        spent = np.minimum(self.pause_us[running], int(to_micros(self.cluster.round_s))) * runs
         self.pause_us[running] -= spent
         self.fetch_us[running] = np.maximum(self.fetch_us[running] - spent, 0)
         self.lost_us[running] += spent

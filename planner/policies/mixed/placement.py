@@ -1,5 +1,8 @@
 """Hosts of gangs of one GPU type: gangs stay where they are, and come together when GPUs are freed.
 
+Gangs that paused get their old hosts where these are free, then the rest is placed. In both steps
+data and tensor parallel gangs come before pipelines, wide ones first, then by id.
+
 Source: FFT (Fast and Fair Training), placement.
 """
 
@@ -8,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.rounds.hosts import put_on_hosts
 
 
 def place(
@@ -32,42 +36,9 @@ def place(
         is_pipeline, state_gb: of `RatedJobs`.
         consolidates: whether spread gangs move to fewer hosts where they can.
     """
-    m, hosts = before.shape
-    free = np.full(hosts, each, np.int64)
-    found = np.zeros((m, hosts), np.int64)
-    found[stays] = before[stays]
-    free -= found.sum(axis=0)
-    new = []
-    for j in np.flatnonzero(~stays).tolist():
-        if was_here[j] and (before[j] <= free).all():
-            found[j] = before[j]
-            free -= before[j]
-        else:
-            new.append(j)
-    for j in sorted(new, key=lambda j: (is_pipeline[j], -width[j], j)):
-        found[j] = _spread(int(width[j]), free)
-        free -= found[j]
-    if consolidates:
-        needed = -(-width // each)
-        loose = np.flatnonzero(((found > 0).sum(axis=1) > needed) & ~is_pipeline)
-        for j in loose[np.argsort(state_gb[loose], kind="stable")].tolist():
-            better = _spread(int(width[j]), free + found[j])
-            if (better > 0).sum() < (found[j] > 0).sum():
-                free += found[j] - better
-                found[j] = better
-    return found
-
-
-def _spread(width: int, free: IntArray) -> IntArray:
-    """Return a gang on the host that it fits best, else on the emptiest hosts first."""
-    found = np.zeros(free.size, np.int64)
-    fits = np.flatnonzero(free >= width)
-    if fits.size:
-        found[fits[np.argmin(free[fits])]] = width
-        return found
-    for host in np.argsort(-free, kind="stable").tolist():
-        found[host] = min(width, int(free[host]))
-        width -= int(found[host])
-        if not width:
-            break
+    widest = np.lexsort((np.arange(width.size), -width, is_pipeline))
+    lightest = np.argsort(state_gb, kind="stable")
+    found: IntArray = put_on_hosts(
+        width, before, stays, was_here, widest, lightest, ~is_pipeline & consolidates, each
+    )
     return found

@@ -44,18 +44,23 @@ class RatedJobs:
         return self.work if self.estimate is None else self.work * self.estimate
 
     def rounds_jobs(self, round_s: float) -> RoundsJobs:
-        """Return the jobs for the simulator, each a class; work is in rounds at rate 1."""
-        n, types = self.rate.shape
-        speedup = np.zeros((types, n, int(self.gpus.max()) + 1))
-        speedup[:, np.arange(n), self.gpus] = self.rate.T
+        """Return the jobs for the simulator; work is in rounds at rate 1.
+
+        Jobs of one width and the same rates are a class.
+        """
+        kinds = np.column_stack((self.gpus, self.rate))
+        kinds, group = np.unique(kinds, axis=0, return_inverse=True)
+        width, classes = kinds[:, 0].astype(np.int64), np.arange(kinds.shape[0])
+        speedup = np.zeros((self.rate.shape[1], classes.size, int(width.max()) + 1))
+        speedup[:, classes, width] = kinds[:, 1:].T
         return RoundsJobs(
             submit_us=to_micros(self.submit_s),
-            group=np.arange(n),
+            group=group.reshape(-1),
             work_us=self.work * to_micros(round_s),
-            first_epoch=np.arange(n + 1),
-            work_share=np.ones(n),
+            first_epoch=np.arange(classes.size + 1),
+            work_share=np.ones(classes.size),
             speedup=speedup,
-            rescale_us=np.zeros(n, np.int64),
+            rescale_us=np.zeros(classes.size, np.int64),
         )
 
 

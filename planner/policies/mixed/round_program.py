@@ -18,6 +18,7 @@ from gpuplan.planner.policies.mixed.gang_packing import Packing, fill, pack_gang
 from gpuplan.planner.policies.mixed.linear_program import Program, solve
 from gpuplan.planner.policies.mixed.small_rounds import fill_least, is_small, solve_small
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.rounds.least_loss import least_loss
 
 FAST_GAP = 1e-3
 EXACT_GAP = 1e-9
@@ -32,6 +33,8 @@ CANDIDATES = 60
 NARROW = 1
 """Widths of gangs that fill what others leave; as many of them are solved for."""
 PART = -2
+ATTEMPTS = 8
+"""Losses allowed in turn: from 0.1% of the bound on, each twice the last."""
 MOST_NODES = 50_000
 
 
@@ -145,6 +148,9 @@ class _RoundProblem:
         bound = lagrangian_bound(self.cost, self.width, self.gpus, self.packing.gpus, prices)
         reduced = self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
         best, value = np.zeros(0, np.int64), np.inf
+        searched = self._searched(prices, reduced, bound, gap)
+        if searched is not None:
+            return self._answer(searched, self._cost_of(searched), prices, gap)
         draws = np.random.default_rng(0)
         attempts = FILLED[: 4 if exact else None] if m > 2 * FILLED[0] else ()
         for attempt, many in enumerate(attempts):
@@ -176,6 +182,40 @@ class _RoundProblem:
                 best, value = kind, self._cost_of(kind)
             bound = max(bound, min(solved.bound, value))
         return self._answer(best, bound, prices, gap)
+
+    def _searched(
+        self, prices: FloatArray, reduced: FloatArray, bound: float, gap: float
+    ) -> IntArray | None:
+        """Return the best allocation, by `least_loss` with ever more loss; None if it gives up."""
+        least = np.minimum(reduced.min(axis=1), 0.0)
+        loss = np.column_stack((reduced - least[:, None], -least))
+        most = max(FAST_GAP, gap) * max(abs(bound), 1e-9)
+        for _ in range(ATTEMPTS):
+            near = loss <= most
+            choice = loss.argmin(axis=1)
+            free = np.flatnonzero(near.sum(axis=1) > 1)
+            fixed = choice.copy()
+            fixed[free] = self.gpus.size
+            on = fixed < self.gpus.size
+            taken = np.bincount(fixed[on], weights=self.width[on], minlength=self.gpus.size).astype(
+                np.int64
+            )
+            if (taken <= self.gpus).all():
+                found, ended = least_loss(
+                    loss[free],
+                    self.width[free],
+                    self.gpus - taken,
+                    prices[:-1],
+                    self.packing.gpus - int(taken.sum()),
+                    most,
+                )
+                if found is not None:
+                    choice[free] = found
+                    return np.where(choice == self.gpus.size, -1, choice)
+                if not ended:
+                    return None
+            most *= 2
+        return None
 
     def _answer(self, kind: IntArray, bound: float, prices: FloatArray, gap: float) -> RoundAnswer:
         value = self._cost_of(kind)

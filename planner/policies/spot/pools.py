@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.gpu_names import match_types
 from gpuplan.analysis.words import counted, listed
 from gpuplan.planner.runs.cluster_setting import enough_for, shape_of
 from gpuplan.planner.runs.settings import SettingError
@@ -237,18 +237,10 @@ def _owners(gpu_type: pl.Series, shape: ClusterShape) -> IntArray:
     if len(shape.pools) == 1:
         return np.zeros(len(gpu_type), np.int64)
     names = gpu_type.fill_null("")
-    pool_of: dict[str, int] = {}
-    for name in names.unique(maintain_order=True):
-        own = [
-            at
-            for at, pool in enumerate(shape.pools)
-            if name == pool.gpu_type or same_gpu(gpu_name(name), gpu_name(str(pool.gpu_type)))
-        ]
-        if len(own) == 1:
-            pool_of[name] = own[0]
-    missing = [
-        name or "no type" for name in names.unique(maintain_order=True) if name not in pool_of
-    ]
+    every = names.unique(maintain_order=True)
+    means = match_types(shape.gpu_types, every, f"--cluster {shape}")
+    pool_of = {name: shape.gpu_types.index(own) for name, own in means.items() if own is not None}
+    missing = [name or "no type" for name in every if name not in pool_of]
     if missing == ["no type"] and not pool_of:
         total = shape.gpus or 0
         raise SettingError(

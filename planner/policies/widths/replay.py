@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
@@ -31,12 +33,17 @@ def replay_gpus(workload: ClassWorkload, cluster: RentedCluster, gpus: FloatArra
         InfeasibleError: more than ``cluster.max_gpus``.
         UsageError: a class has widths of several GPU types.
     """
-    return replay_paths(workload, *_paths(workload, gpus), cluster)
+    return replay_paths(workload, *_paths(workload, gpus), _rigid(cluster))
 
 
 def run_gpus(workload: ClassWorkload, cluster: RentedCluster, gpus: FloatArray) -> WidthRun:
     """Run each job on so many GPUs and return what the simulator measured; raises as above."""
-    return run_paths(workload, *_paths(workload, gpus), cluster)
+    return run_paths(workload, *_paths(workload, gpus), _rigid(cluster))
+
+
+def _rigid(cluster: RentedCluster) -> RentedCluster:
+    """Return a cluster on which jobs wait for their GPUs; only ``squeeze`` starts them on less."""
+    return replace(cluster, overflow="whole") if cluster.overflow == "queue" else cluster
 
 
 def _paths(workload: ClassWorkload, gpus: FloatArray) -> tuple[list[WidthPath], IntArray]:

@@ -1,0 +1,109 @@
+"""The runs of a log: the time of jobs that still run, and the period in which GPUs are counted.
+
+A job still running holds its GPUs for the run time recorded, else until the log was taken: its
+last instant, the latest submission, start or end.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.jobs import LONGEST_US, PeriodUs
+from gpuplan.analysis.time_units import DAY_US, MICROS
+
+IS_RUNNING = (pl.col("state") == "running").fill_null(False)
+SUBMIT_US = pl.col("submit_time").dt.epoch("us")
+
+
+def _micros(seconds: str) -> pl.Expr:
+    known = pl.col(seconds).fill_nan(None).fill_null(0.0)
+    return (known * MICROS).clip(0, LONGEST_US).round().cast(pl.Int64)
+
+
+START_US = SUBMIT_US + _micros("queue_s")
+END_US = START_US + _micros("duration_s")
+
+
+UNTIMED = IS_RUNNING & pl.col("duration_s").is_null()
+RUNNING = {"running": IS_RUNNING.sum(), "untimed": UNTIMED.sum(), "last_us": END_US.max()}
+"""Of all jobs of a log: those still running, those of them without a run time, the last instant."""
+
+
+def with_time_so_far(
+    scan: pl.LazyFrame, running: int, untimed: int, last_us: int, as_of: datetime | None
+) -> pl.LazyFrame:
+    """Return jobs in which those still running have the time that they have run so far.
+
+    Args:
+        scan: jobs of a log, with all canonical columns.
+        running, untimed, last_us: `RUNNING` of the whole log.
+        as_of: when the log was taken; None for its last instant.
+
+    Raises:
+        UsageError: the log goes on after ``as_of``.
+    """
+    if not running or (not untimed and as_of is None):
+        return scan
+    if as_of is not None:
+        given_us = round(as_utc(as_of).timestamp() * MICROS)
+        if given_us < last_us:
+            raise UsageError(
+                f"--as-of {written(given_us)}: must not be before the log's last instant, "
+                f"{written(last_us)}"
+            )
+        last_us = given_us
+    chosen = UNTIMED if as_of is None else IS_RUNNING
+    so_far = (last_us - START_US) / MICROS
+    return scan.with_columns(
+        pl.when(chosen).then(so_far).otherwise(pl.col("duration_s")).alias("duration_s")
+    )
+
+
+def within(
+    scan: pl.LazyFrame, begin: datetime | None, end: datetime | None, path: Path
+) -> tuple[pl.LazyFrame, PeriodUs, tuple[str, ...]]:
+    """Return the jobs submitted in a period or running in it, the period, and notes on it.
+
+    Args:
+        scan: jobs, with all canonical columns.
+        begin: of the period; None for the first submission.
+        end: of the period, not in it; None for the last instant.
+        path: of the log, for messages.
+
+    Raises:
+        InputError: no job is submitted or runs in the period.
+    """
+    first_us, last_us = scan.select(first=SUBMIT_US.min(), last=END_US.max()).collect().row(0)
+    if first_us is None:
+        first_us = last_us = 0
+    begin_us = first_us if begin is None else round(as_utc(begin).timestamp() * MICROS)
+    end_us = last_us if end is None else round(as_utc(end).timestamp() * MICROS)
+    if begin_us >= end_us or begin_us > last_us or end_us <= first_us:
+        raise InputError(
+            path,
+            f"its jobs are from {written(first_us)} to {written(last_us)}, and none of them is in "
+            f"the period from {written(begin_us)} to {written(end_us)}",
+            hint="choose another --from or --to",
+        )
+    notes: tuple[str, ...] = ()
+    if begin_us < first_us // DAY_US * DAY_US or end_us > -(-last_us // DAY_US) * DAY_US:
+        notes = (
+            f"the log covers {written(first_us)} to {written(last_us)}: in the rest of the period "
+            "no GPU counts as held, so its means are too low",
+        )
+    touches = (SUBMIT_US >= begin_us) | (END_US > begin_us)
+    return scan.filter((SUBMIT_US < end_us) & touches), (begin_us, end_us), notes
+
+
+def written(micros: int) -> str:
+    """Return an instant in UTC as it is given on a command line."""
+    return datetime.fromtimestamp(micros // int(MICROS), UTC).replace(tzinfo=None).isoformat(" ")
+
+
+def as_utc(time: datetime) -> datetime:
+    """Return an instant with a zone; one without is of UTC."""
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time

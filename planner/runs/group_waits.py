@@ -1,0 +1,75 @@
+"""The waits of a replay by who submitted the jobs, or by what they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.jobs import BY
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import HOUR_S
+
+MOST_BY = 2
+UNNAMED = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWaits:
+    """The jobs of one group, or of one group and GPU type.
+
+    Attributes:
+        name: of the group; of two columns both, with a slash between them. ``unknown`` where the
+            log names none.
+        jobs: its jobs.
+        gpu_h: their run time x GPUs.
+        mean_wait_s, p50_wait_s, p95_wait_s: their waits.
+    """
+
+    name: str
+    jobs: int
+    gpu_h: float
+    mean_wait_s: float
+    p50_wait_s: float
+    p95_wait_s: float
+
+
+def check_by(by: Sequence[str]) -> None:
+    """Refuse what waits cannot be split by. Raises `UsageError`."""
+    for name in by:
+        if name not in BY:
+            raise UsageError(f"--by {name}: expected one of {', '.join(BY)}")
+    if len(set(by)) < len(by) or len(by) > MOST_BY:
+        raise UsageError(f"--by {','.join(by)}: expected one or two different columns")
+
+
+def group_waits(jobs: TraceJobs, wait_s: FloatArray, gpu_s: FloatArray) -> tuple[GroupWaits, ...]:
+    """Return the waits of each group, most GPU-hours first.
+
+    Args:
+        jobs: with the columns that they are split by in `TraceJobs.labels`.
+        wait_s, gpu_s: of each job; shape (n,).
+    """
+    if jobs.labels is None:
+        raise ValueError("the jobs have no labels")
+    names = [pl.col(BY[name]).cast(pl.String).fill_null(UNNAMED) for name in jobs.by]
+    rows = (
+        jobs.labels.select(
+            pl.concat_str(names, separator="/").alias("name"),
+            wait_s=pl.Series(wait_s),
+            gpu_h=pl.Series(gpu_s) / HOUR_S,
+        )
+        .group_by("name")
+        .agg(
+            jobs=pl.len(),
+            gpu_h=pl.col("gpu_h").sum(),
+            mean_wait_s=pl.col("wait_s").mean(),
+            p50_wait_s=pl.col("wait_s").quantile(0.5, "linear"),
+            p95_wait_s=pl.col("wait_s").quantile(0.95, "linear"),
+        )
+        .sort(pl.col("gpu_h").round(9), "name", descending=[True, False])
+    )
+    return tuple(GroupWaits(**row) for row in rows.rows(named=True))

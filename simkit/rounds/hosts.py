@@ -1,0 +1,135 @@
+"""Gangs on GPU types, and on the hosts of one type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuplan.simkit.jit import kernel
+
+
+@kernel
+def take_fastest(order: Any, rate: Any, width: Any, gpus: Any, keeps: Any, skipping: bool) -> Any:
+    """Return the type of each gang, -1 to wait: the fastest with enough free GPUs, in an order.
+
+    Args:
+        order: the gangs, best first.
+        rate: of each gang on each type, 0 where it cannot run; shape (m, T).
+        width: GPUs of each gang; shape (m,).
+        gpus: of each type; shape (T,).
+        keeps: type that each stays on if it runs, -1 for any.
+        skipping: whether gangs may pass one that does not fit.
+    """
+    m, types = rate.shape
+    kind, free = np.full(m, -1, np.int64), gpus.copy()
+    least, left = 1, free.sum()
+    if m:
+        least = width.min()
+    for j in order:
+        if left < least:
+            break
+        best = -1
+        for i in range(types):
+            if keeps[j] >= 0 and i != keeps[j]:
+                continue
+            if rate[j, i] > 0 and free[i] >= width[j] and (best < 0 or rate[j, i] > rate[j, best]):
+                best = i
+        if best >= 0:
+            kind[j] = best
+            free[best] -= width[j]
+            left -= width[j]
+        elif not skipping:
+            break
+    return kind
+
+
+@kernel
+def put_on_hosts(
+    width: Any,
+    before: Any,
+    stays: Any,
+    was_here: Any,
+    widest: Any,
+    lightest: Any,
+    may_gather: Any,
+    each: int,
+) -> Any:
+    """Return GPUs of each gang on each host; shape (m, H).
+
+    Gangs that stay keep their hosts. Others come in the order ``widest``: first those whose last
+    hosts are free return there, then each to the host that it fits best or to the emptiest. Gangs
+    on more hosts than they need come together at last, in the order ``lightest``.
+
+    Args:
+        width: GPUs of each gang; shape (m,).
+        before: GPUs on each host when it last ran; shape (m, H).
+        stays, was_here: whether it ran here in the last round, and when it last ran.
+        widest, lightest: orders of the gangs.
+        may_gather: whether each may come together on fewer hosts.
+        each: GPUs of a host.
+    """
+    m, hosts = before.shape
+    free = np.full(hosts, each, np.int64)
+    found = np.zeros((m, hosts), np.int64)
+    is_new = np.zeros(m, np.bool_)
+    for j in range(m):
+        if stays[j]:
+            for h in range(hosts):
+                found[j, h] = before[j, h]
+                free[h] -= before[j, h]
+    for j in widest:
+        if stays[j]:
+            continue
+        fits = was_here[j]
+        for h in range(hosts):
+            fits = fits and before[j, h] <= free[h]
+        is_new[j] = not fits
+        if fits:
+            for h in range(hosts):
+                found[j, h] = before[j, h]
+                free[h] -= before[j, h]
+    for j in widest:
+        if is_new[j]:
+            _spread(width[j], free, found[j])
+    better = np.zeros(hosts, np.int64)
+    for j in lightest:
+        many = 0
+        for h in range(hosts):
+            many += found[j, h] > 0
+        if not may_gather[j] or many <= (width[j] + each - 1) // each:
+            continue
+        for h in range(hosts):
+            free[h] += found[j, h]
+            better[h] = 0
+        _spread(width[j], free, better)
+        fewer = 0
+        for h in range(hosts):
+            fewer += better[h] > 0
+        for h in range(hosts):
+            if fewer < many:
+                found[j, h] = better[h]
+            else:
+                free[h] += better[h] - found[j, h]
+    return found
+
+
+@kernel
+def _spread(width: int, free: Any, found: Any) -> None:
+    """Take GPUs of the host that a gang fits best, else of the emptiest hosts first."""
+    best = -1
+    for h in range(free.size):
+        if free[h] >= width and (best < 0 or free[h] < free[best]):
+            best = h
+    while width:
+        if best < 0:
+            for h in range(free.size):
+                if free[h] and (best < 0 or free[h] > free[best]):
+                    best = h
+            if best < 0:
+                return
+        taken = min(width, free[best])
+        found[best] += taken
+        free[best] -= taken
+        width -= taken
+        best = -1

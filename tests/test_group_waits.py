@@ -1,0 +1,76 @@
+"""Waits by group under each policy, worked out by hand: ``--by`` of simulate, compare and size."""
+
+import json
+
+import polars as pl
+import pytest
+from support_traces import write_trace
+
+
+@pytest.fixture
+def log(tmp_path):
+    # On 2 GPUs, first come first served: vision's second job waits 100 s and nlp's 190 s.
+    return write_trace(
+        tmp_path / "t.parquet", [0, 0, 10, 300], [100.0, 100.0, 100.0, 50.0],
+        num_gpus=[2, 2, 2, 1], group=["vision", "vision", "nlp", None],
+        user=["ann", "bo", "cy", "cy"], gpu_type=["T4"] * 4, queue_s=[0.0, 5.0, 7.0, 0.0],
+    )  # fmt: skip
+
+
+def results(gpuplan, *words):
+    code, out, err = gpuplan(*map(str, words), "--output-format", "json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+VISION = {"name": "vision", "jobs": 2, "gpu_h": pytest.approx(400 / 3600), "mean_wait_s": 50,
+          "p50_wait_s": 50, "p95_wait_s": pytest.approx(95)}  # fmt: skip
+NLP = {"name": "nlp", "jobs": 1, "gpu_h": pytest.approx(200 / 3600), "mean_wait_s": 190,
+       "p50_wait_s": 190, "p95_wait_s": 190}  # fmt: skip
+FIFO = ("--gpus", "2", "--window", "run")
+
+
+def test_simulate_has_waits_by_group_and_the_labels_of_each_job(gpuplan, log, tmp_path):
+    rows = tmp_path / "jobs.parquet"
+    found = results(
+        gpuplan, "simulate", log, "--policy", "fifo", *FIFO, "--by", "group", "-o", rows
+    )
+    assert found["parameters"]["by"] == "group"
+    vision, nlp, nobody = found["results"]["groups"]
+    assert (vision, nlp) == (VISION, NLP)
+    assert (nobody["name"], nobody["jobs"], nobody["mean_wait_s"]) == ("unknown", 1, 0)
+    jobs = pl.read_parquet(rows)
+    assert jobs["group"].to_list() == ["vision", "vision", "nlp", None]
+    assert jobs["user"].to_list() == ["ann", "bo", "cy", "cy"] and "job_class" in jobs.columns
+    assert "groups" not in results(gpuplan, "simulate", log, "--policy", "fifo", *FIFO)["results"]
+
+
+def test_compare_has_waits_by_two_columns_and_gates_read_them(gpuplan, log):
+    words = ("compare", log, "--policy", "fifo", "--policy", "srtf", *FIFO)
+    found = results(gpuplan, *words, "--by", "group,type")["results"]["policies"]
+    assert [one["groups"][0]["name"] for one in found] == ["vision/T4"] * 2
+    gate = "policies[fifo].groups[nlp].p95_wait_s > 3m"
+    assert gpuplan(*map(str, words), "--by", "group", "--fail-if", gate)[0] == 1
+    gate = "policies[fifo].groups[nlp].p95_wait_s > 4m"
+    code, out, err = gpuplan(*map(str, words), "--by", "group", "--fail-if", gate)
+    assert code == 0, err
+    assert "Waits by group" in out and "vision" in out
+
+
+def test_size_has_waits_by_group_at_each_size(gpuplan, log):
+    found = results(gpuplan, "size", log, "--gpus", "2,4", "--by", "user", "--ci", "0")["results"]
+    at_two, at_four = ({one["name"]: one for one in row["groups"]} for row in found["points"])
+    assert at_two["cy"]["mean_wait_s"] == pytest.approx(95) and at_four["bo"]["mean_wait_s"] == 0
+
+
+def test_characterize_has_recorded_waits_by_group(gpuplan, log):
+    found = results(gpuplan, "characterize", log)["results"]["groups"]["group"]["rows"]
+    vision = next(row for row in found if row["name"] == "vision")
+    assert (vision["mean_wait_s"], vision["p50_wait_s"], vision["p95_wait_s"]) == (2.5, 2.5, 4.75)
+    assert "P95 wait" in gpuplan("characterize", log, "--full")[1]
+
+
+@pytest.mark.parametrize("by", ["team", "group,group", "group,user,type"])
+def test_what_waits_cannot_be_split_by_is_refused(gpuplan, log, by):
+    code, _, err = gpuplan("simulate", str(log), "--policy", "fifo", *FIFO, "--by", by)
+    assert code == 2 and f"--by {by}"[:8] in err

@@ -1,0 +1,229 @@
+"""One history of GPUs held: jobs that still run, and periods that cut runs, worked out by hand."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support_traces import in_memory, write_trace
+
+from gpuplan.analysis.characterize.today import today
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.jobs import job_arrays
+from gpuplan.analysis.trace import Selection, read_trace
+
+HOUR, DAY = 3600.0, 86_400.0
+ORIGIN = datetime(2026, 2, 28, tzinfo=UTC)
+MARCH = ("--from", "2026-03-01", "--to", "2026-04-01")
+MARCH_H = 31 * 24
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Four jobs: over the begin of March, within it, still running over its end, never started.
+
+    The last is submitted on 2 April at midnight, the log's last instant.
+    """
+    at = [DAY / 2, 10 * DAY, 30 * DAY, 33 * DAY]
+    return write_trace(
+        tmp_path / "t.parquet", at,
+        [3 * DAY, 10 * HOUR, None, None], num_gpus=[8, 4, 16, 2],
+        queue_s=[0.0, HOUR, 0.0, None], user=["ann", "bo", "bo", "ann"],
+        state=["completed", "completed", "running", "not_started"],
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def begin(monkeypatch):
+    monkeypatch.setattr("support_traces.START", ORIGIN)
+
+
+def results(gpuplan, *words):
+    code, out, err = gpuplan(*words, "--output-format", "json")
+    assert code == 0, err
+    return json.loads(out)["results"]
+
+
+def test_running_jobs_hold_their_gpus_to_the_last_instant_everywhere(gpuplan, log):
+    held = 8 * 72 + 4 * 10 + 16 * 72  # the third from 30 March to 2 April
+    found = results(gpuplan, "characterize", log, "--price", "1")
+    assert found["today"]["gpu_h"] == pytest.approx(held)
+    assert found["today"]["running_gpu_h"] == pytest.approx(16 * 72)
+    assert found["gpu_time"]["gpu_hours"] == pytest.approx(held)
+    assert found["load"]["peak_gpus"] == found["today"]["peak_gpus"] == 16
+    window_h = 32.5 * 24  # 28 February at noon to 2 April
+    assert found["load"]["window_mean_gpus"] == pytest.approx(held / window_h)
+    assert found["today"]["mean_gpus"] == pytest.approx(held / window_h)
+    assert found["duration_s"]["jobs"] == 2 and found["today"]["mean_run_s"] == 41 * HOUR
+    rows = {row["name"]: row["gpu_hours"] for row in found["groups"]["user"]["rows"]}
+    assert rows == pytest.approx({"ann": 8 * 72, "bo": 40 + 16 * 72})
+    bill = results(gpuplan, "bill", log, "--price", "1", "--by", "user")
+    assert bill["usd"] == pytest.approx(held) and bill["gpu_types"][0]["peak_gpus"] == 16
+    assert bill["usd_per_month"] == pytest.approx(found["today"]["usd_per_month"], abs=0.01)
+
+
+def test_the_time_the_log_was_taken_can_be_given(gpuplan, log):
+    later = ("--as-of", "2026-04-03")
+    assert results(gpuplan, "bill", log, "--price", "1", *later)["gpu_h"] == 8 * 72 + 40 + 16 * 96
+    code, _, err = gpuplan("bill", log, "--price", "1", "--as-of", "2026-04-01")
+    assert code == 2 and "must not be before the log's last instant, 2026-04-02 00:00:00" in err
+    # A recorded run time counts, unless the time is given.
+    so_far = pl.when(pl.col("state") == "running").then(HOUR).otherwise(pl.col("duration_s"))
+    jobs = pl.read_parquet(log).with_columns(duration_s=so_far)
+    jobs.write_parquet(log)
+    assert results(gpuplan, "bill", log, "--price", "1")["gpu_h"] == 8 * 72 + 40 + 16
+    assert results(gpuplan, "bill", log, "--price", "1", *later)["gpu_h"] == 8 * 72 + 40 + 16 * 96
+
+
+def test_a_period_cuts_runs(gpuplan, log):
+    held = {"ann": 8 * 60, "bo": 4 * 10 + 16 * 48}
+    found = results(gpuplan, "characterize", log, *MARCH)
+    total = sum(held.values())
+    for one in (found["load"]["mean_gpus"], found["load"]["window_mean_gpus"],
+                found["today"]["mean_gpus"]):  # fmt: skip
+        assert one == pytest.approx(total / MARCH_H)
+    assert found["load"]["peak_gpus"] == found["today"]["peak_gpus"] == 16
+    line = found["load"]["timeline"]
+    assert line[0]["start_s"] == 0 and line[0]["mean_gpus"] == 8 and line[-1]["mean_gpus"] == 16
+    rows = {row["name"]: row for row in found["groups"]["user"]["rows"]}
+    assert {name: row["gpu_hours"] for name, row in rows.items()} == pytest.approx(held)
+    assert {name: row["jobs"] for name, row in rows.items()} == {"ann": 0, "bo": 2}
+    # Jobs, waits and durations are those of jobs submitted in March.
+    assert found["jobs"] == 2 and found["duration_s"]["mean"] == 10 * HOUR
+    assert found["queue_s"]["mean"] == HOUR / 2
+    bill = results(gpuplan, "bill", log, "--price", "1", "--by", "user", *MARCH)
+    assert {row["name"]: row["usd"] for row in bill["groups"]} == pytest.approx(held)
+    assert [month["name"] for month in bill["months"]] == ["2026-03"]
+    assert bill["mean_gpus"] == found["today"]["mean_gpus"]
+
+
+def test_the_time_line_goes_on_to_the_end_of_a_period(gpuplan, log):
+    words = ("--from", "2026-03-02", "--to", "2026-03-21")
+    line = results(gpuplan, "characterize", log, *words)["load"]["timeline"]
+    held = sum(one["mean_gpus"] for one in line) / len(line) * 19 * 24
+    assert held == pytest.approx(8 * 36 + 40) and line[-1]["mean_gpus"] == 0
+    code, _, err = gpuplan("characterize", log, *words, "--full")
+    assert code == 0, err
+
+
+def test_since_and_until_still_choose_jobs_by_submission(gpuplan, log):
+    chosen = ("--since", "2026-03-01", "--until", "2026-04-01")
+    bill = results(gpuplan, "bill", log, "--price", "1", *chosen)
+    assert bill["gpu_h"] == 4 * 10 + 16 * 72  # to the last instant of the log, not of the selection
+
+
+def test_a_commitment_is_that_of_the_period(gpuplan, log):
+    words = ("--gpus", "16", "--on-demand", "1", "--include-running", "--ci", "0")
+    committed = []
+    for commit in ("0.05", "0.9"):
+        found = results(gpuplan, "size", log, *MARCH, "--commit", commit, *words)["commitment"]
+        mean = found["on_demand_mean_gpus"] + found["committed_gpus"] * (found["utilization"] or 0)
+        assert mean == pytest.approx((8 * 60 + 4 * 10 + 16 * 48) / MARCH_H)
+        committed.append(found["committed_gpus"])
+    # Over 5% of March (37 h) 16 GPUs are held for 48 h, over 90% none.
+    assert committed == [16, 0]
+
+
+def test_a_forecast_counts_the_gpus_held_now(gpuplan, tmp_path):
+    # 388 GPUs in jobs that come and go; 326 more in one that has waited a day and still runs.
+    hours = 400
+    path = write_trace(
+        tmp_path / "t.parquet", [*(h * HOUR for h in range(hours)), 300 * HOUR],
+        [*[HOUR] * hours, None], num_gpus=[*[388] * hours, 326],
+        queue_s=[*[0.0] * hours, DAY], state=[*["completed"] * hours, "running"],
+    )  # fmt: skip
+    found = results(gpuplan, "forecast", path, "--by", "all", "--model", "last-value",
+                    "--cluster", "1000")  # fmt: skip
+    assert found["series"][0]["next_hours"][0]["mean_gpus"] == 714
+    assert max(one["gpus"] for one in found["lendable"]) <= 286
+
+
+def test_the_parameters_and_a_scenario_have_the_period(gpuplan, log, tmp_path):
+    code, out, err = gpuplan("characterize", log, *MARCH, "--output-format", "json")
+    assert code == 0, err
+    assert json.loads(out)["parameters"]["period"] == {
+        "from": "2026-03-01T00:00:00", "to": "2026-04-01T00:00:00",
+    }  # fmt: skip
+    scenario = tmp_path / "plan.toml"
+    scenario.write_text(
+        f'[workload]\ntrace = "{log}"\nfrom = "2026-03-01"\nto = "2026-04-01"\n'
+        'as_of = "2026-04-02"\n[prices]\nprice = 1\n[study.bill]\n[study.characterize]\n'
+    )
+    code, _, err = gpuplan("run", scenario, "-o", tmp_path / "out")
+    assert code == 0, err
+    for study in json.loads((tmp_path / "out" / "report.json").read_text())["studies"]:
+        words = study["arguments"]
+        assert {"--from=2026-03-01", "--to=2026-04-01", "--as-of=2026-04-02"} <= set(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "problem"),
+    [
+        (("--from", "2026-04-01", "--to", "2026-03-01"), 2, "must be after --from"),
+        (("--from", "2027-04-01"), 3, "none of them is in the period"),
+        ((*MARCH, "--scale-duration", "2"), 2, "not with --scale-duration"),
+        (
+            ("--from", "2026-03-15", "--to", "2026-03-16"),
+            3,
+            "none of its 4 jobs is left after --where, --since, --until, --from and --to",
+        ),
+    ],
+)
+def test_a_period_that_cannot_be_billed(gpuplan, log, words, code, problem):
+    found, _, err = gpuplan("bill", log, "--price", "1", *words)
+    assert (found, problem in err) == (code, True), err
+
+
+def test_a_period_beyond_the_log_is_told(gpuplan, log):
+    code, _, err = gpuplan(
+        "bill", log, "--price", "1", "--from", "2026-03-01", "--to", "2026-05-01"
+    )
+    assert code == 0 and "the log covers 2026-02-28 12:00:00 to 2026-04-02 00:00:00" in err
+
+
+def test_intervals_are_not_of_a_period(gpuplan, log):
+    code, _, err = gpuplan("characterize", log, *MARCH, "--ci", "95")
+    assert code == 2 and "--since and --until" in err
+
+
+def test_times_without_a_zone_are_of_utc(log):
+    assert read_trace(log, Selection(since=datetime(2026, 3, 1))).jobs.height == 3
+    with pytest.raises(UsageError, match="--to 2026-03-01"):
+        Selection(period_from=datetime(2026, 3, 1), period_to=datetime(2026, 3, 1, tzinfo=UTC))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 60), st.integers(0, 20), st.integers(0, 30), st.integers(0, 5)),
+        min_size=1, max_size=20,
+    ),
+    st.integers(0, 60), st.integers(1, 40),
+)  # fmt: skip
+def test_a_period_agrees_with_a_count_second_by_second(drawn, begin, length):
+    submit, queue, run, gpus = (
+        list(map(float, column)) for column in zip(*sorted(drawn), strict=True)
+    )
+    epoch = int(ORIGIN.timestamp())
+    frame = pl.DataFrame({
+        "submit_time": pl.Series([(epoch + s) * 10**6 for s in submit]).cast(pl.Int64)
+        .cast(pl.Datetime("us", "UTC")),
+        "queue_s": queue, "duration_s": run, "num_gpus": gpus,
+    })  # fmt: skip
+    trace = in_memory(frame)
+    edges = ((epoch + begin) * 10**6, (epoch + begin + length) * 10**6)
+    jobs = job_arrays(trace.jobs, edges)
+    held = np.zeros(200)
+    for s, q, d, g in zip(submit, queue, run, gpus, strict=True):
+        held[int(s + q) : int(s + q + d)] += g
+    part = held[begin : begin + length]
+    assert jobs.gpu_s.sum() == part.sum()
+    assert jobs.earlier == sum(s < begin for s in submit)
+    found = today(replace(trace, period=edges))
+    if found is not None:
+        assert found.usage.peak_gpus == part.max(initial=0)
+        assert found.usage.mean_gpus == pytest.approx(part.mean())

@@ -1,0 +1,119 @@
+"""Kernels of rounds on several GPU types agree with their slow twins."""
+
+import logging
+
+import numpy as np
+import pytest
+import support_mixed_kernels as twin
+
+from gpuplan.planner.policies.mixed import mixed_rounds
+from gpuplan.planner.policies.mixed.fair_share import ideal_rounds
+from gpuplan.planner.policies.mixed.greedy_types import fastest_free
+from gpuplan.planner.policies.mixed.placement import place
+from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+from gpuplan.simkit.rounds.least_loss import least_loss
+
+pytestmark = pytest.mark.kernels
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_gangs_are_placed_as_by_the_twin(seed):
+    rng = np.random.default_rng(seed)
+    hosts, each = int(rng.integers(1, 9)), int(rng.choice([1, 2, 4, 8]))
+    free, left = np.full(hosts, each), hosts * each
+    width, before, stays, was_here = [], [], [], []
+    for wide in rng.choice([1, 1, 2, 3, 4, 8], 12).tolist():
+        if wide > left:
+            continue
+        left -= wide
+        here, stay = rng.random() < 0.6, rng.random() < 0.5
+        room = free if here and stay else np.full(hosts, each)
+        last = np.zeros(hosts, np.int64)
+        for host in rng.permutation(hosts).tolist():
+            last[host] = min(wide - last.sum(), room[host]) * here
+        free = free - last * stay
+        for values, value in ((width, wide), (before, last), (stays, here and stay)):
+            values.append(value)
+        was_here.append(here)
+    state = (np.array(width), np.array(before), np.array(stays), np.array(was_here))
+    rest = {
+        "each": each,
+        "is_pipeline": rng.random(len(width)) < 0.3,
+        "state_gb": rng.choice([1.0, 2.0], len(width)),
+        "consolidates": bool(seed % 2),
+    }
+    assert np.array_equal(place(*state, **rest), twin.place(*state, **rest))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_types_and_shares_are_those_of_the_twin(seed):
+    rng = np.random.default_rng(seed)
+    m, types, rounds = 40, int(rng.integers(1, 6)), 60
+    rate = np.round(rng.uniform(0, 1, (m, types)), seed % 4) * (rng.random((m, types)) < 0.8)
+    rate[np.arange(m), rng.integers(0, types, m)] = 1.0
+    width, gpus = rng.choice([1, 2, 4, 8], m), rng.choice([4, 8, 64], types)
+    keeps = None if seed % 3 else np.where(rng.random(m) < 0.5, rate.argmax(axis=1), -1)
+    given = (rng.permutation(m), rate, width, gpus)
+    for skipping in (True, False):
+        found = fastest_free(*given, keeps=keeps, skipping=skipping)
+        assert np.array_equal(found, twin.fastest_free(*given, keeps=keeps, skipping=skipping))
+    number = np.cumsum(rng.integers(1, 3, rounds))
+    first, last = number[np.sort(rng.integers(0, rounds, (2, m)), axis=0)]
+    shared = (rng.exponential(20, m), rate, width, gpus, first)
+    active = rng.integers(1, m + 1, rounds)
+    found = ideal_rounds(*shared, (number, active), last)
+    assert np.array_equal(found, twin.ideal_rounds(*shared, (number, active), last))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_search_finds_the_least_loss(seed):
+    rng = np.random.default_rng(seed)
+    m, types = 6, int(rng.integers(1, 4))
+    loss = rng.exponential(1.0, (m, types + 1))
+    loss[np.arange(m), rng.integers(0, types + 1, m)] = 0.0
+    loss[rng.random(loss.shape) < 0.1] = np.inf
+    width, gpus = rng.choice([1, 2, 4], m), rng.integers(1, 7, types)
+    price, used = rng.uniform(0, 0.5, types), int(rng.integers(1, gpus.sum() + 1))
+    for most in (0.5, 2.0, 50.0):
+        best = twin.least_loss(loss, width, gpus, price, used, most)
+        choice, ended = least_loss(loss, width, gpus, price, used, most)
+        assert ended
+        if choice is None:
+            assert best == np.inf
+            continue
+        taken = np.bincount(choice, weights=width, minlength=types + 1)[:-1]
+        assert (taken <= gpus).all() and taken.sum() == used
+        value = loss[np.arange(m), choice].sum() + price @ (gpus - taken)
+        assert value == pytest.approx(best)
+
+
+def test_jobs_of_one_width_and_rate_share_a_row_of_speedups():
+    n = 5_000
+    jobs = RatedJobs(
+        submit_s=np.arange(n) * 10.0,
+        gpus=np.where(np.arange(n) % 2, 128, 1),
+        work=np.ones(n),
+        rate=np.tile([1.0, 0.5, 0.25], (n, 1)),
+        state_gb=np.ones(n),
+        is_pipeline=np.zeros(n, bool),
+    ).rounds_jobs(300.0)
+    assert jobs.speedup.shape == (3, 2, 129)  # not a row for each of 5,000 jobs
+    assert jobs.speedup[1, jobs.group[1], 128] == 0.5 and jobs.speedup[1, jobs.group[0], 128] == 0
+
+
+def test_a_long_replay_says_how_far_it_is(monkeypatch, caplog):
+    monkeypatch.setattr(mixed_rounds, "SAY_S", 0.0)
+    jobs = RatedJobs(
+        submit_s=np.arange(8) * 1000.0,
+        gpus=np.ones(8, np.int64),
+        work=np.ones(8),
+        rate=np.ones((8, 2)),
+        state_gb=np.ones(8),
+        is_pipeline=np.zeros(8, bool),
+    )
+    with caplog.at_level(logging.INFO, "gpuplan"):
+        mixed_rounds.play(jobs, MixedCluster((1, 1)), lambda state: state.running * 0)
+    assert any(
+        " of 8 jobs replayed in rounds after 0 s, about 0 s left" in line
+        for line in caplog.messages
+    )
