@@ -7,6 +7,7 @@ import pytest
 import support_mixed_kernels as twin
 
 from gpuplan.planner.policies.mixed import mixed_rounds
+from gpuplan.planner.runs import pace
 from gpuplan.planner.policies.mixed.fair_share import ideal_rounds
 from gpuplan.planner.policies.mixed.greedy_types import fastest_free
 from gpuplan.planner.policies.mixed.placement import place
@@ -102,7 +103,7 @@ def test_jobs_of_one_width_and_rate_share_a_row_of_speedups():
 
 
 def test_a_long_replay_says_how_far_it_is(monkeypatch, caplog):
-    monkeypatch.setattr(mixed_rounds, "SAY_S", 0.0)
+    monkeypatch.setattr(pace, "SAY_S", 0.0)
     jobs = RatedJobs(
         submit_s=np.arange(8) * 1000.0,
         gpus=np.ones(8, np.int64),

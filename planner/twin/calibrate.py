@@ -49,6 +49,8 @@ class Calibration:
         warnings: what would change what the reader does.
         notes: what a reader should know.
         run: the replay of the chosen level.
+        reasons: jobs that never start, by reason.
+        earlier: jobs of the log that were submitted before those replayed.
     """
 
     log: SiteLog
@@ -65,6 +67,7 @@ class Calibration:
     notes: tuple[str, ...]
     run: SiteRun
     reasons: dict[str, int] = field(default_factory=dict)
+    earlier: int = 0
 
     @property
     def score(self) -> LevelScore:
@@ -83,6 +86,7 @@ class Calibration:
             excluded=work.excluded,
             scored_jobs=int(work.scored.sum()),
             replayed_jobs=int(work.jobs.id.size),
+            earlier_jobs=self.earlier,
             left_out=self.log.left_out,
             rejected=self.reasons,
             chosen=self.chosen,
@@ -102,6 +106,7 @@ def calibrate(
     *,
     warmup_s: int | None = None,
     limit_factor: float = 2.0,
+    earlier: int = 0,
     progress: Progress = nothing,
 ) -> Calibration:
     """Replay a log under more and more of its site's rules and score each.
@@ -112,6 +117,7 @@ def calibrate(
         inferred: which of them were inferred or assumed.
         warmup_s: see `site_workload`.
         limit_factor: see `site_workload`.
+        earlier: jobs submitted before those of the log, which are not replayed.
         progress: called with the share done.
 
     Raises:
@@ -144,6 +150,7 @@ def calibrate(
         log, document, work, tuple(scores), skipped, floor, chosen, choice, inferred,
         tuple(advice(work, run)), tuple(_warnings(log, work)),
         (*left_out_notes(log), *work.notes, *document.notes), run, never_started(run),
+        earlier,
     )  # fmt: skip
 
 

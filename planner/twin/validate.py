@@ -91,8 +91,8 @@ def validate(
             f"--validate: {scored_old.sum()} scored jobs before and {scored_new.sum()} after; "
             f"needs {LEAST_JOBS} on each side"
         )
-    names_old = np.array(old.names(by), object)[early]
-    names_new = np.array(new.names(by), object)
+    names_old = old.names(by)[early]
+    names_new = new.names(by)
 
     def group(name: str, left: BoolArray, right: BoolArray) -> GroupValidation:
         recorded = new.recorded_wait[right].mean() - old.recorded_wait[early][left].mean()

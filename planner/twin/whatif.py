@@ -179,7 +179,7 @@ def _effect(
     for run in (*base, *changed):
         started &= run.start >= 0
     groups = [(ALL_JOBS, started)]
-    names = np.array(work.names(by), object)
+    names = work.names(by)
     groups += [(str(group), started & (names == group)) for group in sorted(set(names[started]))]
     found = [_group(group, mask, work, base, changed) for group, mask in groups if mask.any()]
     return ChangeEffect(name, reasons, named, tuple(found))

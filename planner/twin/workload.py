@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.site.log import SiteLog
@@ -59,17 +60,16 @@ class SiteWorkload:
         waited: IntArray = self.recorded_start - self.jobs.ready
         return waited
 
-    def names(self, by: str) -> list[str]:
+    def names(self, by: str) -> NDArray[np.object_]:
         """Return the group of every job: by account, user, partition, qos or size."""
         jobs = self.jobs
         if by == "size":
             gpus = jobs.total_gpus
-            words = np.array(["1 GPU", "2-8 GPUs", "over 8 GPUs"])
-            return [str(word) for word in words[np.digitize(gpus, [2, 9])]]
+            return np.array(["1 GPU", "2-8 GPUs", "over 8 GPUs"], object)[np.digitize(gpus, [2, 9])]
         codes = getattr(jobs, by)
         kinds = {"account": jobs.accounts, "user": jobs.users, "partition": jobs.partitions,
                  "qos": jobs.qoses}[by]  # fmt: skip
-        return [kinds[code] for code in codes]
+        return np.array(kinds, object)[codes]
 
 
 def node_sizes(site: SiteCluster) -> dict[str, int]:
