@@ -7,11 +7,11 @@ import pytest
 import support_mixed_kernels as twin
 
 from gpuplan.planner.policies.mixed import mixed_rounds
-from gpuplan.planner.runs import pace
 from gpuplan.planner.policies.mixed.fair_share import ideal_rounds
 from gpuplan.planner.policies.mixed.greedy_types import fastest_free
 from gpuplan.planner.policies.mixed.placement import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+from gpuplan.planner.runs import pace
 from gpuplan.simkit.rounds.least_loss import least_loss
 
 pytestmark = pytest.mark.kernels

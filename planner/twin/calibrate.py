@@ -201,9 +201,7 @@ def _skipped(site: SiteCluster, full: SchedulerConfig, document: SiteDocument) -
 def _floor(
     replays: Replays, site: SiteCluster, work: SiteWorkload, config: SchedulerConfig, top: SiteRun
 ) -> NoiseFloor:
-    runs = [
-        replays.run("noise floor", site, work.jobs, shuffled(config, seed)) for seed in SEEDS
-    ]
+    runs = [replays.run("noise floor", site, work.jobs, shuffled(config, seed)) for seed in SEEDS]
     within, mae = [], []
     for one, other in combinations(runs, 2):
         both = scored_mask(work, one) & scored_mask(work, other)

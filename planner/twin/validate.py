@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.levels import level_config
+from gpuplan.planner.twin.replays import Replays
 from gpuplan.planner.twin.whatif import ALL_JOBS
 from gpuplan.simkit.arrays import BoolArray
-from gpuplan.planner.twin.replays import Replays
 
 LEAST_JOBS = 20
 

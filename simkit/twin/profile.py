@@ -103,7 +103,8 @@ def earliest(
 ) -> int:
     """Return the first time from ``begin`` on at which GPUs are free for a whole limit.
 
-    The limit is rounded up to ``step`` for what jobs take, but not for announced times. `FAR` where that is never, or where it is later than ``before``.
+    The limit is rounded up to ``step`` for what jobs take, but not for announced times. `FAR`
+    where that is never, or where it is later than ``before``.
     """
     time, free, follows = profile.time, profile.free, profile.next
     k = profile.head[n]

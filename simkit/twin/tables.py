@@ -171,7 +171,9 @@ def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> 
         site, jobs, config, tables.site, limits, part, shape, tables.class_gpus, qos, part_qos,
         assoc, known,
     )  # fmt: skip
-    nodes_held = np.where(refused > 0, 1, jobs.nodes)  # what is refused needs no room, whatever it asks
+    nodes_held = np.where(
+        refused > 0, 1, jobs.nodes
+    )  # what is refused needs no room, whatever it asks
     table = JobTable(
         jobs.ready, nodes_held, jobs.gpus, jobs.limit, jobs.runtime, jobs.cancel, jobs.pinned,
         jobs.billing, tie.astype(np.int64), part, line, shape, jobs.user, assoc, qos, part_qos,
