@@ -97,7 +97,7 @@ def _check(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> None:
         raise ValueError("every node needs at least one GPU")
     if len(sizes) >= MOST_NODES or len(sizes) * max(sizes) > MOST_GPUS:
         raise ValueError(
-            f"a site may have at most {MOST_NODES - 1:,} nodes, and {MOST_GPUS:,} GPUs if all nodes "
+            f"a site may have at most {MOST_NODES - 1:,} nodes, and {MOST_GPUS:,} GPUs if all "
             f"were as large as the largest; got {len(sizes):,} nodes of up to {max(sizes):,} GPUs"
         )
     if len({node.weight for node in site.nodes}) > MOST_WEIGHTS:
