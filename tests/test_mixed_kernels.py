@@ -114,7 +114,4 @@ def test_a_long_replay_says_how_far_it_is(monkeypatch, caplog):
     )
     with caplog.at_level(logging.INFO, "gpuplan"):
         mixed_rounds.play(jobs, MixedCluster((1, 1)), lambda state: state.running * 0)
-    assert any(
-        " of 8 jobs replayed in rounds after 0 s, about 0 s left" in line
-        for line in caplog.messages
-    )
+    assert any(" of 8 jobs replayed in rounds after " in line for line in caplog.messages)
