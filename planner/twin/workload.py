@@ -69,7 +69,8 @@ class SiteWorkload:
         codes = getattr(jobs, by)
         kinds = {"account": jobs.accounts, "user": jobs.users, "partition": jobs.partitions,
                  "qos": jobs.qoses}[by]  # fmt: skip
-        return np.array(kinds, object)[codes]
+        found: NDArray[np.object_] = np.array(kinds, object)[codes]
+        return found
 
 
 def node_sizes(site: SiteCluster) -> dict[str, int]:

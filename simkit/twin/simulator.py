@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +103,8 @@ def _check(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> None:
         )
     if len({node.weight for node in site.nodes}) > MOST_WEIGHTS:
         raise ValueError(f"the nodes of a site may have {MOST_WEIGHTS:,} different weights at most")
-    for row in (config, *site.nodes, *site.partitions, *site.qos, *site.assocs, *site.events):
+    rows: tuple[Any, ...] = (*site.nodes, *site.partitions, *site.qos, *site.assocs, *site.events)
+    for row in (config, *rows):
         for name in row.__slots__:
             value = getattr(row, name)
             if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
