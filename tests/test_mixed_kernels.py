@@ -11,6 +11,7 @@ from gpuplan.planner.policies.mixed.fair_share import ideal_rounds
 from gpuplan.planner.policies.mixed.greedy_types import fastest_free
 from gpuplan.planner.policies.mixed.placement import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+from gpuplan.planner.runs import pace
 from gpuplan.simkit.rounds.least_loss import least_loss
 
 pytestmark = pytest.mark.kernels
@@ -102,7 +103,7 @@ def test_jobs_of_one_width_and_rate_share_a_row_of_speedups():
 
 
 def test_a_long_replay_says_how_far_it_is(monkeypatch, caplog):
-    monkeypatch.setattr(mixed_rounds, "SAY_S", 0.0)
+    monkeypatch.setattr(pace, "SAY_S", 0.0)
     jobs = RatedJobs(
         submit_s=np.arange(8) * 1000.0,
         gpus=np.ones(8, np.int64),
@@ -113,7 +114,4 @@ def test_a_long_replay_says_how_far_it_is(monkeypatch, caplog):
     )
     with caplog.at_level(logging.INFO, "gpuplan"):
         mixed_rounds.play(jobs, MixedCluster((1, 1)), lambda state: state.running * 0)
-    assert any(
-        " of 8 jobs replayed in rounds after 0 s, about 0 s left" in line
-        for line in caplog.messages
-    )
+    assert any(" of 8 jobs replayed in rounds after " in line for line in caplog.messages)

@@ -126,7 +126,7 @@ def _read(path: Path, zone: str) -> SiteLog:
     read, present = _slurm(cells, has, zone) if kind == "slurm" else _swf(cells, begins)
     jobs, left_out = _usable(read)
     if unread:
-        left_out["rows that cannot be read"] = unread
+        left_out["that cannot be read"] = unread
     absent = tuple(name for name in SWITCHED_OFF if name not in present)
     return _checked(SiteLog(jobs, path, digest, kind, left_out, absent))
 

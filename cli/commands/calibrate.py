@@ -12,6 +12,7 @@ from gpuplan.analysis.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.formats.report import Report
+from gpuplan.cli.options.log_choice import READING_PANEL
 from gpuplan.cli.options.shared_options import OUTPUT_PANEL, OutputWithoutRows, command
 from gpuplan.cli.options.site_options import LogArgument, SiteChoice
 
@@ -31,6 +32,14 @@ def register(app: typer.Typer) -> None:
         log: LogArgument,
         site: SiteChoice,
         output: OutputWithoutRows,
+        all_jobs: Annotated[
+            bool,
+            typer.Option(
+                "--all-jobs",
+                help="Replay all jobs of a log of over 200,000, not only those of its last weeks.",
+                rich_help_panel=READING_PANEL,
+            ),
+        ] = False,
         show_advice: Annotated[
             bool,
             COMMON,
@@ -53,12 +62,12 @@ def register(app: typer.Typer) -> None:
         if len(twins) > 1:
             raise UsageError("--output: give one .toml file")
         output = replace(output, out=[path for path in output.out or () if path not in twins])
-        request = site.request(log, advice=show_advice)
+        request = site.request(log, advice=show_advice, all_jobs=all_jobs)
         check_output(output, picture=True, rows=False, inputs=request.reads, others=twins)
         from gpuplan.planner.studies.calibrate import calibrate as run
 
-        with messages.progress("calibrating"):
-            study = run(request)
+        with messages.progress("calibrating") as advance:
+            study = run(request, advance)
         text = study.twin_text()
 
         def write(path: Path) -> None:

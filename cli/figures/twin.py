@@ -27,7 +27,7 @@ def draw_calibration(found: Calibration) -> Figure:
     mask = scored_mask(work, run)
     recorded = work.recorded_wait[mask] / HOUR_S
     replayed = run.wait[mask] / HOUR_S
-    names = np.array(work.names("partition"), object)[mask]
+    names = work.names("partition")[mask]
     kinds, counts = np.unique(names.astype(str), return_counts=True)
     kinds = kinds[np.argsort(-counts, kind="stable")][:MOST_GROUPS]
     figure = new_figure(panels=2, width_in=9.0)

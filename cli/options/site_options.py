@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.log_choice import READING_PANEL
 
 if TYPE_CHECKING:
@@ -37,13 +38,16 @@ def _file(help_text: str, metavar: str = "FILE") -> Any:
 class SiteChoice:
     """What a command knows of a site."""
 
-    slurm_conf: Annotated[Path | None, _file("slurm.conf of the site; Include is followed.")] = None
+    slurm_conf: Annotated[
+        Path | None, COMMON, _file("slurm.conf of the site; Include is followed.")
+    ] = None
     scontrol: Annotated[
         list[Path] | None,
         _file("Output of scontrol show node -o or scontrol show partition -o; may be repeated."),
     ] = None
     sacctmgr: Annotated[
         list[Path] | None,
+        COMMON,
         _file("Output of sacctmgr show assoc, qos or events -P; may be repeated."),
     ] = None
     sshare: Annotated[
@@ -51,10 +55,12 @@ class SiteChoice:
     ] = None
     cluster: Annotated[
         str | None,
+        COMMON,
         _file("Nodes, where no file gives them, for example 144x8 or A100=16x8,H100=4x8.", "SHAPE"),
     ] = None
     infer: Annotated[
         bool,
+        COMMON,
         typer.Option(
             "--infer",
             help="Infer nodes, partitions and limits from the log where no file gives them. Every "
@@ -91,7 +97,7 @@ class SiteChoice:
         ),
     ] = 2.0
 
-    def request(self, log: Path, *, advice: bool) -> CalibrateRequest:
+    def request(self, log: Path, *, advice: bool, all_jobs: bool = False) -> CalibrateRequest:
         """Return the request of ``gpuplan calibrate``. Raises `UsageError`."""
         from gpuplan.planner.studies.calibrate import CalibrateRequest
 
@@ -109,6 +115,7 @@ class SiteChoice:
             warmup=self.warmup,
             limit_factor=self.limit_factor,
             advice=advice,
+            all_jobs=all_jobs,
         )
 
     def _shape(self) -> ClusterShape | None:

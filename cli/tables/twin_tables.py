@@ -21,13 +21,17 @@ def show_signed(seconds: float) -> str:
 
 
 def calibration_headline(found: Calibration) -> str:
-    """Return the answer in one sentence."""
-    score, floor = found.score, found.floor
+    """Return the answer in a sentence, and another one where only a part of the log is replayed."""
+    score, floor, work = found.score, found.floor, found.work
+    part = (
+        f" Only the last {work.jobs.id.size:,} jobs of the log are replayed; --all-jobs takes all "
+        f"{work.jobs.id.size + found.earlier:,}."
+    )
     return (
         f"Replayed under {_rules(found.chosen)}, {show_share(score.within)} of "
         f"{score.jobs:,} jobs start within 5 min or 20% of their recorded wait; the mean error is "
         f"{show_duration(score.mae_s)} (noise floor {show_duration(floor.mae_s)}, from ties)."
-    )
+    ) + (part if found.earlier else "")
 
 
 def _rules(level: str) -> str:

@@ -17,6 +17,8 @@ from gpuplan.planner.twin.calibrate import Calibration
 from gpuplan.planner.twin.calibrate import calibrate as calibrate_log
 from gpuplan.planner.twin.calibration_results import CalibrateResults
 from gpuplan.planner.twin.infer import complete
+from gpuplan.planner.twin.replays import Progress, nothing
+from gpuplan.planner.twin.workload import recent
 from gpuplan.simkit.cluster_shape import ClusterShape
 
 
@@ -30,6 +32,7 @@ class CalibrateParameters:
         warmup: time after the first submission in which jobs are not scored, as given.
         limit_factor: time limit of a job without one, over its run time.
         advice: whether advice is shown.
+        all_jobs: whether all jobs of a long log are replayed, not only those of its last weeks.
     """
 
     slurm_conf: str | None
@@ -42,6 +45,7 @@ class CalibrateParameters:
     warmup: str | None
     limit_factor: float
     advice: bool
+    all_jobs: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class CalibrateRequest:
             the log. ``warmup`` is its text.
         limit_factor: time limit of a job without one, over its run time.
         advice: whether advice is shown.
+        all_jobs: whether to replay all jobs of a long log, not only those of its last weeks.
     """
 
     trace: Path
@@ -75,6 +80,7 @@ class CalibrateRequest:
     warmup: str | None = None
     limit_factor: float = 2.0
     advice: bool = False
+    all_jobs: bool = False
 
     @property
     def reads(self) -> tuple[Path, ...]:
@@ -117,6 +123,7 @@ class CalibrateRequest:
             warmup=self.warmup,
             limit_factor=self.limit_factor,
             advice=self.advice,
+            all_jobs=self.all_jobs,
         )
 
 
@@ -137,8 +144,8 @@ class CalibrateStudy:
     @property
     def inputs(self) -> tuple[InputFile, ...]:
         """The log as an input."""
-        log = self.found.log
-        return (InputFile(str(log.path), log.sha256, log.jobs.height),)
+        log, earlier = self.found.log, self.found.earlier
+        return (InputFile(str(log.path), log.sha256, log.jobs.height + earlier),)
 
     def twin_text(self) -> str:
         """Return the text of ``twin.toml``: the settings, and what the calibration found."""
@@ -171,6 +178,8 @@ class CalibrateStudy:
             },
             "excluded": dict(found.work.excluded),
         }
+        if request.all_jobs:
+            table["all_jobs"] = True
         if request.time_zone is not None:
             table["time_zone"] = request.time_zone
         if request.warmup_s is not None:
@@ -178,8 +187,11 @@ class CalibrateStudy:
         return table
 
 
-def calibrate(request: CalibrateRequest) -> CalibrateStudy:
+def calibrate(request: CalibrateRequest, progress: Progress = nothing) -> CalibrateStudy:
     """Replay a log under more and more of its site's rules and score each.
+
+    Of a long log only the last weeks are replayed, unless the request wants all jobs.
+    ``progress`` is called with the share done.
 
     Raises:
         InputError: a file cannot be used, or the log has no job to score.
@@ -187,7 +199,8 @@ def calibrate(request: CalibrateRequest) -> CalibrateStudy:
     """
     request.check()
     document = request.document()
-    log = read_site_log(request.trace, request.time_zone or "UTC")
+    whole = read_site_log(request.trace, request.time_zone or "UTC")
+    log = whole if request.all_jobs else recent(whole)
     inferred = complete(document, log, cluster=request.shape, infer=request.infer)
     found = calibrate_log(
         log,
@@ -195,5 +208,7 @@ def calibrate(request: CalibrateRequest) -> CalibrateStudy:
         inferred,
         warmup_s=request.warmup_s,
         limit_factor=request.limit_factor,
+        earlier=whole.jobs.height - log.jobs.height,
+        progress=progress,
     )
     return CalibrateStudy(request, found, found.results())

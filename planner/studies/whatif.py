@@ -220,7 +220,8 @@ def whatif(request: WhatIfRequest) -> WhatIfStudy:
         )  # fmt: skip
     asked = request.changes
     asked = (changes.combined(list(asked)),) if request.together else asked
-    found = what_if(log, document, asked, **settings)
+    all_jobs = bool(calibration.get("all_jobs"))
+    found = what_if(log, document, asked, all_jobs=all_jobs, **settings)
     lost = sum(sum(change.rejected.values()) for change in found.changes)
     if lost:
         warnings += (f"{lost:,} jobs that start today never start with a change",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuplan.planner.twin.score import LEAST_GROUP, scored_mask
 from gpuplan.planner.twin.workload import SiteWorkload
@@ -53,10 +54,9 @@ def advice(work: SiteWorkload, run: SiteRun) -> list[str]:
 
 
 def _off(
-    names: list[str], mask: BoolArray, error: FloatArray, mean: float
+    groups: NDArray[np.object_], mask: BoolArray, error: FloatArray, mean: float
 ) -> list[tuple[str, float]]:
     """Return the groups whose mean error is far from that of the rest, the worst first."""
-    groups = np.array(names, object)
     kinds = sorted(set(groups[mask]))
     found = []
     for name in kinds if len(kinds) > 1 else []:

@@ -14,10 +14,11 @@ from gpuplan.planner.twin.advice import advice
 from gpuplan.planner.twin.calibration_results import CalibrateResults, NoiseFloor
 from gpuplan.planner.twin.infer import Inferred
 from gpuplan.planner.twin.levels import LEVELS, level_config, shuffled
+from gpuplan.planner.twin.replays import Progress, Replays, nothing
 from gpuplan.planner.twin.score import LevelScore, score_run, score_waits, scored_mask
 from gpuplan.planner.twin.settings import config_of, site_of
 from gpuplan.planner.twin.workload import SiteWorkload, site_workload
-from gpuplan.simkit.twin.simulator import SiteRun, replay_site
+from gpuplan.simkit.twin.simulator import SiteRun
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
 SEEDS = (1, 2, 3)
@@ -48,6 +49,8 @@ class Calibration:
         warnings: what would change what the reader does.
         notes: what a reader should know.
         run: the replay of the chosen level.
+        reasons: jobs that never start, by reason.
+        earlier: jobs of the log that were submitted before those replayed.
     """
 
     log: SiteLog
@@ -64,6 +67,7 @@ class Calibration:
     notes: tuple[str, ...]
     run: SiteRun
     reasons: dict[str, int] = field(default_factory=dict)
+    earlier: int = 0
 
     @property
     def score(self) -> LevelScore:
@@ -82,6 +86,7 @@ class Calibration:
             excluded=work.excluded,
             scored_jobs=int(work.scored.sum()),
             replayed_jobs=int(work.jobs.id.size),
+            earlier_jobs=self.earlier,
             left_out=self.log.left_out,
             rejected=self.reasons,
             chosen=self.chosen,
@@ -101,6 +106,8 @@ def calibrate(
     *,
     warmup_s: int | None = None,
     limit_factor: float = 2.0,
+    earlier: int = 0,
+    progress: Progress = nothing,
 ) -> Calibration:
     """Replay a log under more and more of its site's rules and score each.
 
@@ -110,6 +117,8 @@ def calibrate(
         inferred: which of them were inferred or assumed.
         warmup_s: see `site_workload`.
         limit_factor: see `site_workload`.
+        earlier: jobs submitted before those of the log, which are not replayed.
+        progress: called with the share done.
 
     Raises:
         InputError: the log has no job to score.
@@ -119,10 +128,10 @@ def calibrate(
     scores: list[LevelScore] = []
     runs: dict[str, SiteRun] = {}
     skipped = _skipped(site, full, document)
-    for level in LEVELS:
-        if level in skipped:
-            continue
-        run = replay_site(site, work.jobs, level_config(full, level))
+    levels = [level for level in LEVELS if level not in skipped]
+    replays = Replays(len(levels) + len(SEEDS), progress)
+    for level in levels:
+        run = replays.run(f"level {level}", site, work.jobs, level_config(full, level))
         score = score_run(level, work, run)
         if score is None:
             raise InputError(
@@ -134,13 +143,14 @@ def calibrate(
         scores.append(score)
         runs[level] = run
     top = scores[-1].name
-    floor = _floor(site, work, level_config(full, top), runs[top])
+    floor = _floor(replays, site, work, level_config(full, top), runs[top])
     chosen, choice = _choose(scores, floor, document)
     run = runs[chosen]
     return Calibration(
         log, document, work, tuple(scores), skipped, floor, chosen, choice, inferred,
         tuple(advice(work, run)), tuple(_warnings(log, work)),
         (*left_out_notes(log), *work.notes, *document.notes), run, never_started(run),
+        earlier,
     )  # fmt: skip
 
 
@@ -189,9 +199,9 @@ def _skipped(site: SiteCluster, full: SchedulerConfig, document: SiteDocument) -
 
 
 def _floor(
-    site: SiteCluster, work: SiteWorkload, config: SchedulerConfig, top: SiteRun
+    replays: Replays, site: SiteCluster, work: SiteWorkload, config: SchedulerConfig, top: SiteRun
 ) -> NoiseFloor:
-    runs = [replay_site(site, work.jobs, shuffled(config, seed)) for seed in SEEDS]
+    runs = [replays.run("noise floor", site, work.jobs, shuffled(config, seed)) for seed in SEEDS]
     within, mae = [], []
     for one, other in combinations(runs, 2):
         both = scored_mask(work, one) & scored_mask(work, other)

@@ -37,6 +37,8 @@ class CalibrateResults:
         excluded: jobs that are replayed and not scored, by reason.
         scored_jobs: jobs scored.
         replayed_jobs: jobs replayed.
+        earlier_jobs: jobs of a long log that are not replayed, since they came before its last
+            weeks.
         left_out: rows of the log that are not usable GPU jobs, by reason.
         rejected: jobs that never start under the chosen rules, by reason.
         chosen: the rules to use.
@@ -56,6 +58,7 @@ class CalibrateResults:
     excluded: dict[str, int]
     scored_jobs: int
     replayed_jobs: int
+    earlier_jobs: int
     left_out: dict[str, int]
     rejected: dict[str, int]
     chosen: str

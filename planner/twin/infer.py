@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -261,7 +262,8 @@ def plateau(rows: pl.DataFrame) -> tuple[int, int]:
             events.append((begin, 2, i, user, gpus))
     events.sort()
     use: Counter[str] = Counter()
-    waiting: dict[str, dict[int, int]] = defaultdict(dict)
+    waiting: dict[str, list[tuple[int, int]]] = defaultdict(list)  # heaps of (GPUs, job)
+    began: set[int] = set()
     total = peak = 0
     peak_total = peak_use(rows["start"], rows["stop"], rows["gpus"])
     met: Counter[int] = Counter()
@@ -272,11 +274,14 @@ def plateau(rows: pl.DataFrame) -> tuple[int, int]:
         elif kind == 1:
             use[user] += gpus
             total += gpus
-            waiting[user].pop(i, None)
+            began.add(i)
             peak = max(peak, use[user])
         else:
-            waiting[user][i] = gpus
-        next_gpus = min(waiting[user].values(), default=0)
+            heappush(waiting[user], (gpus, i))
+        queue = waiting[user]
+        while queue and queue[0][1] in began:
+            heappop(queue)
+        next_gpus = queue[0][0] if queue else 0
         if next_gpus and total + next_gpus <= peak_total and kind:
             met[use[user]] += 1
     return peak, met[peak]

@@ -114,7 +114,7 @@ def score_run(
     whole = score_waits(name, recorded[mask], replayed[mask])
     by: dict[str, list[WaitScore]] = {}
     for kind in GROUPS if groups else ():
-        names = np.array(work.names(kind), object)
+        names = work.names(kind)
         found = []
         for group in sorted(set(names[mask])):
             of = mask & (names == group)

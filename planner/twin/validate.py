@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.levels import level_config
+from gpuplan.planner.twin.replays import Replays
 from gpuplan.planner.twin.whatif import ALL_JOBS
 from gpuplan.simkit.arrays import BoolArray
-from gpuplan.simkit.twin.simulator import replay_site
 
 LEAST_JOBS = 20
 
@@ -80,9 +78,10 @@ def validate(
     first = int(log.jobs["submit"].min())  # type: ignore[arg-type]
     site, full, old = prepared(log, before, warmup_s, limit_factor)
     early = old.jobs.submit < at
-    run_old = replay_site(site, old.jobs.kept(early), level_config(full, level))
+    replays = Replays(2)
+    run_old = replays.run("before", site, old.jobs.kept(early), level_config(full, level))
     site, full, new = prepared(log, after, max(at - first, 0), limit_factor)
-    run_new = replay_site(site, new.jobs, level_config(full, level))
+    run_new = replays.run("after", site, new.jobs, level_config(full, level))
     scored_old = old.scored[early] & (run_old.start >= 0)
     scored_new = new.scored & (run_new.start >= 0)
     if min(scored_old.sum(), scored_new.sum()) < LEAST_JOBS:
@@ -90,8 +89,8 @@ def validate(
             f"--validate: {scored_old.sum()} scored jobs before and {scored_new.sum()} after; "
             f"needs {LEAST_JOBS} on each side"
         )
-    names_old = np.array(old.names(by), object)[early]
-    names_new = np.array(new.names(by), object)
+    names_old = old.names(by)[early]
+    names_new = new.names(by)
 
     def group(name: str, left: BoolArray, right: BoolArray) -> GroupValidation:
         recorded = new.recorded_wait[right].mean() - old.recorded_wait[early][left].mean()

@@ -13,11 +13,12 @@ from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.planner.twin.calibrate import SEEDS, never_started, prepared
 from gpuplan.planner.twin.levels import LEVELS, level_config, shuffled
+from gpuplan.planner.twin.replays import Replays
 from gpuplan.planner.twin.site_changes import SiteChange
-from gpuplan.planner.twin.workload import SiteWorkload
+from gpuplan.planner.twin.workload import SiteWorkload, recent
 from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
-from gpuplan.simkit.twin.simulator import SiteRun, replay_site
+from gpuplan.simkit.twin.simulator import SiteRun
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
 GROUPINGS = ("account", "user", "partition", "qos", "size")
@@ -107,8 +108,9 @@ def what_if(
     by: str = "account",
     warmup_s: int | None = None,
     limit_factor: float = 2.0,
+    all_jobs: bool = False,
 ) -> WhatIf:
-    """Replay a log with and without each change.
+    """Replay a log, or the last weeks of a long one, with and without each change.
 
     Both replays break ties in the same way; pairs with shuffled ties tell the noise.
 
@@ -117,14 +119,19 @@ def what_if(
         UsageError: a setting or a change cannot be used.
     """
     check_groups(by, level)
+    log = log if all_jobs else recent(log)
+    changes = tuple(changes)
     site, full, work = prepared(log, document, warmup_s, limit_factor)
     config = level_config(full, level)
     seeds = (0, *SEEDS)
-    base = [replay_site(site, work.jobs, _seeded(config, seed)) for seed in seeds]
+    replays = Replays(len(seeds) * (1 + len(changes)))
+    base = [replays.run("today", site, work.jobs, _seeded(config, seed)) for seed in seeds]
     effects = []
     for change in changes:
         new_site, new_config, jobs = _changed(log, document, change, level, warmup_s, limit_factor)
-        runs = [replay_site(new_site, jobs, _seeded(new_config, seed)) for seed in seeds]
+        runs = [
+            replays.run(change.name, new_site, jobs, _seeded(new_config, seed)) for seed in seeds
+        ]
         effects.append(_effect(change.name, work, base, runs, by))
     return WhatIf(work, level, by, tuple(effects), never_started(base[0]))
 
@@ -172,7 +179,7 @@ def _effect(
     for run in (*base, *changed):
         started &= run.start >= 0
     groups = [(ALL_JOBS, started)]
-    names = np.array(work.names(by), object)
+    names = work.names(by)
     groups += [(str(group), started & (names == group)) for group in sorted(set(names[started]))]
     found = [_group(group, mask, work, base, changed) for group, mask in groups if mask.any()]
     return ChangeEffect(name, reasons, named, tuple(found))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.site.log import SiteLog
@@ -18,6 +19,9 @@ ONE_PARTITION = "all"
 ONE_NAME = "none"
 LIMIT_FACTOR = 2.0
 LEAST_LIMIT_S = 60
+MOST_JOBS = 200_000
+"""Jobs of a log above which only its last weeks are replayed by default."""
+WEEK_S = 7 * 86400
 NAMED_NODES = re.compile(r"(?:^|\s)(?:-w|--nodelist)[ =]?\S")
 HELD = (
     ("JobArrayTaskLimit", "JobArrayTaskLimit"), ("BeginTime", "BeginTime"),
@@ -56,23 +60,44 @@ class SiteWorkload:
         waited: IntArray = self.recorded_start - self.jobs.ready
         return waited
 
-    def names(self, by: str) -> list[str]:
+    def names(self, by: str) -> NDArray[np.object_]:
         """Return the group of every job: by account, user, partition, qos or size."""
         jobs = self.jobs
         if by == "size":
             gpus = jobs.total_gpus
-            words = np.array(["1 GPU", "2-8 GPUs", "over 8 GPUs"])
-            return [str(word) for word in words[np.digitize(gpus, [2, 9])]]
+            return np.array(["1 GPU", "2-8 GPUs", "over 8 GPUs"], object)[np.digitize(gpus, [2, 9])]
         codes = getattr(jobs, by)
         kinds = {"account": jobs.accounts, "user": jobs.users, "partition": jobs.partitions,
                  "qos": jobs.qoses}[by]  # fmt: skip
-        return [kinds[code] for code in codes]
+        found: NDArray[np.object_] = np.array(kinds, object)[codes]
+        return found
 
 
 def node_sizes(site: SiteCluster) -> dict[str, int]:
     """Return the GPUs of the largest node of each partition."""
     gpus = {node.name: node.gpus for node in site.nodes}
     return {p.name: max(gpus[name] for name in p.nodes) for p in site.partitions if p.nodes}
+
+
+def recent(log: SiteLog, most: int = MOST_JOBS) -> SiteLog:
+    """Return the last weeks of a log that has more jobs than ``most``, and a note on it.
+
+    Whole weeks are kept, as many as have no more jobs; less than a week where one has more.
+    """
+    submit = log.jobs["submit"].to_numpy()  # ascending
+    if submit.size <= most:
+        return log
+    last = int(submit[-1])
+    span = last - int(submit[submit.size - most])
+    begin = last - (span // WEEK_S * WEEK_S or span)
+    jobs = log.jobs.filter(pl.col("submit") > begin)
+    if not jobs.height:  # all at one time
+        jobs = log.jobs.tail(most)
+    note = (
+        f"only the jobs of the last {(last - begin) / 86400:.3g} days are replayed: "
+        f"{jobs.height:,} of {submit.size:,}; calibrate --all-jobs takes all, which takes long"
+    )
+    return replace(log, jobs=jobs, notes=(*log.notes, note))
 
 
 def site_workload(
@@ -99,7 +124,7 @@ def site_workload(
     )  # fmt: skip
     sizes = node_sizes(site)
     _check_partitions(log, table, sizes)
-    notes = []
+    notes = list(log.notes)
     max_time = {p.name: p.max_time for p in site.partitions}
     submit = table["submit"].to_numpy().astype(np.int64)
     first, last = int(submit.min()), int(submit.max())

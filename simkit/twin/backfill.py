@@ -19,6 +19,7 @@ from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.twin.limits import is_blocked
 from gpuplan.simkit.twin.profile import (
+    CLOSED,
     FAR,
     add_end,
     clear,
@@ -34,6 +35,7 @@ from gpuplan.simkit.twin.state import (
     NODE_BITS,
     QUEUED,
     STAMP,
+    UNKNOWN_END,
     WINDOWS,
     begin,
     choose,
@@ -131,16 +133,17 @@ def _capped(known: Any, jobs: Any, rules: Any, j: int, stamp: int) -> bool:
 
 @borrowing_kernel
 def build_node(state: Any, profile: Any, node: int, now: int, step: int) -> None:
-    """Set the steps of a node from its running jobs and announced times."""
-    k = start_steps(profile, node, state.open[node], now)
-    if state.down[node]:
+    """Set the steps of a node from its running jobs and announced times, those begun among them."""
+    if state.down[node] == UNKNOWN_END:
+        start_steps(profile, node, 0, now)
         return
+    k = start_steps(profile, node, state.idle[node], now)
     for i in range(state.run_size[node]):
         end = rounded_up(max(state.run_end[node, i], now + 1), now, step)
         k = add_end(profile, k, end, state.run_gpus[node, i])
     for w in range(state.count[WINDOWS]):
         if state.window_node[w] == node:
-            take(profile, node, state.window_start[w], state.window_end[w], FAR >> 20)
+            take(profile, node, state.window_start[w], state.window_end[w], CLOSED)
 
 
 @borrowing_kernel

@@ -6,6 +6,8 @@ eligible, priorities are renewed, the main pass, the backfill pass.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +40,15 @@ from gpuplan.simkit.twin.state import (
     window_allows,
 )
 
+# Cells of the clock: the next job to come, to be cancelled and the next node event; times; and
+# whether anything changed since the last plan, or a job was left untested since the last full pass.
+(
+    COMING_NEXT, LEAVING_NEXT, EDGE_NEXT, IDLE_TICKS, NOW, LAST_FULL, LAST_TICK, NEXT_TICK,
+    NEXT_BACKFILL, CHANGED, UNTESTED,
+) = range(11)  # fmt: skip
+FEWEST_INSTANTS = 16
+SLICE_S = 0.1
+"""About how long a slice takes; its length changes no result."""
 MOST_IDLE_TICKS = 1000  # ticks with waiting jobs and nothing else to come; then they never start
 
 
@@ -149,11 +160,15 @@ class LoopBuffers(NamedTuple):
     profile: FreeProfile
 
 
-def replay(jobs: Any, site: Any, limits: Any, tree: Any, rules: Any) -> SiteState:
-    """Run every job that can run to its end.
+def replay(
+    jobs: Any, site: Any, limits: Any, tree: Any, rules: Any,
+    progress: Callable[[float], None] = lambda share: None,
+) -> SiteState:  # fmt: skip
+    """Run every job that can run to its end, in slices between which a signal is answered.
 
     Args:
         jobs, site, limits, tree, rules: see `gpuplan.simkit.twin.tables`.
+        progress: called after each slice with the share of the jobs that have come.
 
     Returns:
         The state after the last job.
@@ -170,27 +185,44 @@ def replay(jobs: Any, site: Any, limits: Any, tree: Any, rules: Any) -> SiteStat
         new_profile(site.gpus.size, steps),
     )  # fmt: skip
     state = new_state(jobs, site)
-    run(state, jobs, site, limits, tree, rules, buffers)
+    first = int(arrival.min(initial=FAR)) if n else 0
+    clock = np.zeros(11, np.int64)
+    clock[[LAST_FULL, LAST_TICK, NEXT_BACKFILL]] = -FAR, first, first + rules.bf_phase
+    clock[NEXT_TICK] = first + rules.calc_phase if rules.multifactor else FAR
+    if rules.multifactor:
+        set_factors(tree, rules.fairshare, rules.dampening)
+    instants, going = FEWEST_INSTANTS, True
+    while going:
+        began = perf_counter()
+        going = run(state, jobs, site, limits, tree, rules, buffers, clock, instants)
+        took = perf_counter() - began
+        if took < SLICE_S / 2:
+            instants *= 2
+        elif took > SLICE_S:
+            instants = max(FEWEST_INSTANTS, instants // 2)
+        progress(float(clock[COMING_NEXT]) / max(n, 1))
     return state
 
 
 @borrowing_kernel
-def run(state: Any, jobs: Any, site: Any, limits: Any, tree: Any, rules: Any, buffers: Any) -> None:
-    """Take one instant after the other until nothing can happen any more."""
+def run(
+    state: Any, jobs: Any, site: Any, limits: Any, tree: Any, rules: Any, buffers: Any, clock: Any,
+    instants: int,
+) -> bool:  # fmt: skip
+    """Take so many instants, one after the other; return whether anything can still happen.
+
+    ``clock`` holds what one slice leaves to the next; see `COMING_NEXT` and the next.
+    """
     n, parent = jobs.ready.size, tree.parent
     arrival, arrivals, cancels = buffers.arrival, buffers.arrivals, buffers.cancels
     ends, pinned, known = buffers.ends, buffers.pinned, buffers.known
     heap, profile = buffers.heap, buffers.profile
-    coming = leaving = edge = idle_ticks = 0
-    now = 0
-    first = arrival[arrivals[0]] if n else 0
-    last_full, last_tick = -FAR, first
-    next_tick = first + rules.calc_phase if rules.multifactor else FAR
-    next_bf, changed = first + rules.bf_phase, False
-    if rules.multifactor:
-        set_factors(tree, rules.fairshare, rules.dampening)
-
-    while True:
+    coming, leaving, edge = clock[COMING_NEXT], clock[LEAVING_NEXT], clock[EDGE_NEXT]
+    idle_ticks, now, last_full = clock[IDLE_TICKS], clock[NOW], clock[LAST_FULL]
+    last_tick, next_tick, next_bf = clock[LAST_TICK], clock[NEXT_TICK], clock[NEXT_BACKFILL]
+    changed, untested = clock[CHANGED] != 0, clock[UNTESTED] != 0
+    going = True
+    for _ in range(instants):
         while leaving < n:
             j = cancels[leaving]
             if jobs.cancel[j] >= 0 and (
@@ -207,16 +239,21 @@ def run(state: Any, jobs: Any, site: Any, limits: Any, tree: Any, rules: Any, bu
         if leaving < n:
             time = min(time, jobs.cancel[cancels[leaving]])
         if time == FAR and state.count[QUEUED] == 0:
+            going = False
             break
         if edge < site.edges.size:
             time = min(time, site.edges[edge])
         wakes = rules.backfill == SLURM and changed and state.count[QUEUED] > 0
+        tests_all = untested and state.count[QUEUED] > 0
         if time == FAR:
             idle_ticks += 1
-            if idle_ticks > MOST_IDLE_TICKS or not (rules.multifactor or wakes):
+            if idle_ticks > MOST_IDLE_TICKS or not (rules.multifactor or wakes or tests_all):
+                going = False
                 break
         if wakes:
             time = min(time, max(next_bf, now))
+        if tests_all:
+            time = min(time, last_full + rules.sched_interval)
         now = min(time, next_tick)
         event = False
 
@@ -239,11 +276,12 @@ def run(state: Any, jobs: Any, site: Any, limits: Any, tree: Any, rules: Any, bu
         while coming < n and arrival[arrivals[coming]] == now:
             j = arrivals[coming]
             coming += 1
-            event = True
             state.status[j] = GONE
-            if jobs.refused[j]:
+            if jobs.refused[j]:  # no change of anything
                 state.reason[j] = jobs.refused[j]
-            elif jobs.pinned[j] >= 0:
+                continue
+            event = True
+            if jobs.pinned[j] >= 0:
                 pinned[0] += 1
                 pinned[pinned[0]] = j
             elif 0 <= jobs.cancel[j] <= now:
@@ -263,13 +301,16 @@ def run(state: Any, jobs: Any, site: Any, limits: Any, tree: Any, rules: Any, bu
             start_pinned(state, jobs, site, limits, parent, rules, now, pinned, ends)
             push_ends(heap, state, ends)
         changed = changed or event
-        if event and state.count[QUEUED]:
+        is_full = now - last_full >= rules.sched_interval
+        if (event or (tests_all and is_full)) and state.count[QUEUED]:
             if rules.backfill == NONE or rules.backfill == SLURM:
                 depth = rules.queue_depth
-                if now - last_full >= rules.sched_interval:
-                    last_full = now
-                    depth = n
+                if is_full:
+                    last_full, depth, untested = now, n, False
+                untested = untested or state.count[QUEUED] > depth
+                before = state.count[QUEUED]
                 main_pass(state, jobs, site, limits, parent, rules, now, depth, ends)
+                changed = changed or state.count[QUEUED] < before
             else:
                 plan_pass(state, jobs, site, limits, parent, rules, known, profile, now, ends)
                 compact(state)
@@ -282,7 +323,14 @@ def run(state: Any, jobs: Any, site: Any, limits: Any, tree: Any, rules: Any, bu
             next_bf = now + rules.bf_interval
             changed = state.count[QUEUED] < before
 
+    clock[COMING_NEXT], clock[LEAVING_NEXT], clock[EDGE_NEXT] = coming, leaving, edge
+    clock[IDLE_TICKS], clock[NOW], clock[LAST_FULL] = idle_ticks, now, last_full
+    clock[LAST_TICK], clock[NEXT_TICK], clock[NEXT_BACKFILL] = last_tick, next_tick, next_bf
+    clock[CHANGED], clock[UNTESTED] = changed, untested
+    if going:
+        return True
     for i in range(state.count[QUEUED]):
         state.reason[state.queue[i]] = UNSTARTED
     for i in range(1, pinned[0] + 1):
         state.reason[pinned[i]] = UNSTARTED
+    return False

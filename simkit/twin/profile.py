@@ -15,6 +15,8 @@ import numpy as np
 from gpuplan.simkit.jit import borrowing_kernel
 
 FAR = 1 << 60
+CLOSED = 1 << 40
+"""GPUs that an announced time takes of a node: more than any node has."""
 
 
 class FreeProfile(NamedTuple):
@@ -101,7 +103,8 @@ def earliest(
 ) -> int:
     """Return the first time from ``begin`` on at which GPUs are free for a whole limit.
 
-    `FAR` where that is never, or where it is later than ``before``.
+    The limit is rounded up to ``step`` for what jobs take, but not for announced times. `FAR`
+    where that is never, or where it is later than ``before``.
     """
     time, free, follows = profile.time, profile.free, profile.next
     k = profile.head[n]
@@ -111,7 +114,9 @@ def earliest(
     end = rounded_up(start + limit, now, step)
     while True:
         after = follows[k]
-        if free[k] < gpus:
+        if free[k] < gpus and not (
+            time[k] >= start + limit and (free[k] + CLOSED // 2) % CLOSED - CLOSED // 2 >= gpus
+        ):
             if after < 0 or time[after] > before:
                 return FAR
             start = time[after]

@@ -43,12 +43,18 @@ def refusals(
         assoc: association of each job.
         known: the associations.
     """
-    n, gpus = jobs.id.size, jobs.total_gpus
-    found = np.zeros(n, np.int64)
+    gpus = jobs.total_gpus
+    found = np.zeros(gpus.size, np.int64)
 
     def refuse(reason: str, broken: Any) -> None:
         found[(found == 0) & broken] = REASONS.index(reason)
 
+    shape_count = [
+        int((class_gpus[c] >= g).sum())
+        for c, g in zip(site_table.shape_class, site_table.shape_gpus, strict=True)
+    ]
+    nodes_like = np.array(shape_count, np.int64)[shape]
+    refuse("shape", nodes_like == 0)
     max_time = np.array([limit_value(p.max_time) for p in site.partitions], np.int64)
     max_nodes = np.array([limit_value(p.max_nodes) for p in site.partitions], np.int64)
     refuse("PartitionTimeLimit", jobs.limit > max_time[part])
@@ -62,39 +68,27 @@ def refusals(
         least: IntArray = np.minimum(of(quality, part_qos), of(quality, qos))
         return least
 
+    def first_set(quality: str) -> IntArray:
+        """Return the limit of the partition's QOS where it sets one, else that of the job's."""
+        first = of(quality, part_qos)
+        limit: IntArray = np.where(first < NO_LIMIT, first, of(quality, qos))
+        return limit
+
     if config.limits:
-        refuse("QOSMaxGRESPerJob", gpus > either("job_gpus"))
-        refuse("QOSMaxWallDurationPerJobLimit", jobs.limit > either("max_wall"))
-    enough = np.array(
-        [
-            (class_gpus[c] >= g).sum() >= k
-            for c, k, g in zip(
-                site_table.shape_class, site_table.shape_nodes, site_table.shape_gpus, strict=True
-            )
-        ],
-        bool,
-    )
-    if n:
-        refuse("shape", ~enough[shape])
+        refuse("QOSMaxGRESPerJob", gpus > first_set("job_gpus"))
+        refuse("QOSMaxWallDurationPerJobLimit", jobs.limit > first_set("max_wall"))
+    refuse("shape", nodes_like < jobs.nodes)
     if config.limits:
         refuse("QOSGrpGRES", gpus > either("grp_gpus"))
         refuse("QOSGrpJobsLimit", either("grp_jobs") == 0)
-        refuse("QOSMaxGRESPerUser", gpus > _first_set(of, "user_gpus", part_qos, qos))
-        refuse("QOSMaxJobsPerUserLimit", _first_set(of, "user_jobs", part_qos, qos) == 0)
-        without = _first_set(of, "user_jobs", part_qos, qos) == NO_LIMIT
+        refuse("QOSMaxGRESPerUser", gpus > first_set("user_gpus"))
+        refuse("QOSMaxJobsPerUserLimit", first_set("user_jobs") == 0)
+        without = first_set("user_jobs") == NO_LIMIT
         refuse("AssocMaxJobsLimit", without & (limits.assoc_jobs[assoc] == 0))
         least = limits.assoc_gpus.copy()
         for k in range(1, least.size):
             least[k] = min(least[k], least[known.parent[k]])
         refuse("AssocGrpGRES", gpus > least[assoc])
-    if n:  # a pinned job starts whatever the rules say, where the nodes could hold it
-        unplaced = np.where(enough[shape], 0, REASONS.index("shape"))
-        found = np.where(jobs.pinned >= 0, unplaced, found)
-    return found
-
-
-def _first_set(of: Any, quality: str, part_qos: IntArray, qos: IntArray) -> IntArray:
-    """Return the limit of the partition's QOS where it sets one, else that of the job's."""
-    first = of(quality, part_qos)
-    found: IntArray = np.where(first < NO_LIMIT, first, of(quality, qos))
-    return found
+    # A pinned job starts whatever the rules say, where the nodes could hold it.
+    unplaced = np.where(nodes_like < jobs.nodes, REASONS.index("shape"), 0)
+    return np.where(jobs.pinned >= 0, unplaced, found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +13,16 @@ from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.kernel import replay
 from gpuplan.simkit.twin.refusals import REASONS
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
+from gpuplan.simkit.twin.state import NODE_BITS
 from gpuplan.simkit.twin.tables import kernel_input
 
 NOT_STARTED = -1
-LAST_SECOND = 1 << 56  # a unit may be a microsecond
+LARGEST = 1 << 56
+"""Number that no time and no limit exceeds; a unit of time may be a microsecond."""
+MOST_NODES = 1 << NODE_BITS
+MOST_WEIGHTS = 1 << 17
+MOST_GPUS = 1 << 24
+"""GPUs of a site, and of a job: the tables of running jobs then take 400 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +64,21 @@ class SiteRun:
         return waited
 
 
-def replay_site(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> SiteRun:
+def replay_site(
+    site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig,
+    progress: Callable[[float], None] = lambda share: None,
+) -> SiteRun:  # fmt: skip
     """Replay jobs on a site under the settings of its scheduler.
+
+    ``progress`` is called with the share of the jobs that have come.
 
     Raises:
         ValueError: a job names a partition that the site does not have, a time is negative or
-            too large, or a site is too large.
+            too large, a site is too large, or a setting is not a number of that size.
     """
-    _check(site, jobs)
+    _check(site, jobs, config)
     given = kernel_input(site, jobs, config)
-    state = replay(given.jobs, given.site, given.limits, given.tree, given.rules)
+    state = replay(given.jobs, given.site, given.limits, given.tree, given.rules, progress)
     place = state.place
     chosen = np.where(place >= 0, given.node_order[place], -1)
     usage = {("", ""): float(given.tree.usage[0])}
@@ -77,14 +90,31 @@ def replay_site(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> S
     )  # fmt: skip
 
 
-def _check(site: SiteCluster, jobs: SiteJobs) -> None:
+def _check(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> None:
     if not site.nodes or not site.partitions:
         raise ValueError("a site needs at least one node and one partition")
-    if len(site.nodes) >= 1 << 20 or max(node.gpus for node in site.nodes) >= 1 << 24:
-        raise ValueError("a site may have a million nodes of 16 million GPUs at most")
-    if min(node.gpus for node in site.nodes) < 1:
+    sizes = [node.gpus for node in site.nodes]
+    if min(sizes) < 1:
         raise ValueError("every node needs at least one GPU")
-    for name in ("ready", "limit", "runtime", "cancel", "pinned"):
+    if len(sizes) >= MOST_NODES or len(sizes) * max(sizes) > MOST_GPUS:
+        raise ValueError(
+            f"a site may have at most {MOST_NODES - 1:,} nodes, and {MOST_GPUS:,} GPUs if all "
+            f"were as large as the largest; got {len(sizes):,} nodes of up to {max(sizes):,} GPUs"
+        )
+    if len({node.weight for node in site.nodes}) > MOST_WEIGHTS:
+        raise ValueError(f"the nodes of a site may have {MOST_WEIGHTS:,} different weights at most")
+    rows: tuple[Any, ...] = (*site.nodes, *site.partitions, *site.qos, *site.assocs, *site.events)
+    for row in (config, *rows):
+        for name in row.__slots__:
+            value = getattr(row, name)
+            if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
+                what = getattr(row, "name", None) or type(row).__name__
+                raise ValueError(f"{name} of {what} must be within {LARGEST} of 0, got {value}")
+    for name in ("submit", "ready", "limit", "runtime", "cancel", "pinned", "nodes", "gpus"):
         values = getattr(jobs, name)
-        if values.size and (values.min() < -1 or values.max() > LAST_SECOND):
-            raise ValueError(f"{name} must be within 0 and {LAST_SECOND} seconds")
+        largest = MOST_GPUS if name in ("nodes", "gpus") else LARGEST
+        if values.size and (values.min() < -1 or values.max() > largest):
+            worst = values.max() if values.max() > largest else values.min()
+            raise ValueError(f"{name} of a job must be within 0 and {largest}, got {worst}")
+    if jobs.nice.size and max(-int(jobs.nice.min()), int(jobs.nice.max())) > LARGEST:
+        raise ValueError(f"nice of a job must be within {LARGEST} of 0")

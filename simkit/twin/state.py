@@ -13,6 +13,7 @@ from gpuplan.simkit.twin.limits import count_use
 COMING, WAITING, RUNNING, GONE = range(4)
 NODE_BITS, IDLE_BITS = 20, 24
 BEST_FIT, FIRST_FIT, LEAST_LOADED = range(3)
+KNOWN_END, UNKNOWN_END = 1, 2  # of the time for which a node is down
 
 # Cells of `SiteState.count`.
 QUEUED, WINDOWS, STAMP, LEFT = range(4)
@@ -32,8 +33,8 @@ class SiteState(NamedTuple):
         level: nodes of each class with at least so many open GPUs; (classes, GPUs + 1).
         run_end, run_gpus, run_job, run_size: running jobs of each node by planned end.
         waiting, waiting_part: waiting jobs of each shape and each partition.
-        down: nodes that take no job.
-        window_node, window_start, window_end: announced times to keep free.
+        down: nodes that take no job: 0, `KNOWN_END` or `UNKNOWN_END`.
+        window_node, window_start, window_end: announced times to keep free, begun or not.
         active, active_size: jobs that ran since the last tick, in order of their ids.
         charged: second up to which a job's usage is counted.
         keys: a buffer, one per node.
@@ -93,7 +94,7 @@ def new_state(jobs: Any, site: Any) -> SiteState:
         zeros(n), np.full(n, -1, np.int64), np.full(n, -1, np.int64), zeros(n), place_first,
         np.full(int(place_first[-1]), -1, np.int64), zeros(n), zeros(n + 1), site.gpus.copy(),
         site.gpus.copy(), level, zeros(nodes, most), zeros(nodes, most), zeros(nodes, most),
-        zeros(nodes), zeros(site.shape_class.size), zeros(parts), np.zeros(nodes, np.bool_),
+        zeros(nodes), zeros(site.shape_class.size), zeros(parts), zeros(nodes),
         zeros(events), zeros(events), zeros(events), zeros(n), zeros(1), zeros(n),
         zeros(nodes), zeros(nodes), zeros(parts), zeros(nodes), zeros(4),
     )  # fmt: skip
@@ -265,12 +266,17 @@ def finish(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int) -
 def set_events(state: Any, site: Any, now: int) -> None:
     """Set which nodes are down and which announced times lie ahead."""
     for node in range(state.down.size):
-        state.down[node] = False
+        state.down[node] = 0
     windows = 0
     for e in range(site.event_node.size):
-        if site.event_start[e] <= now < site.event_end[e]:
-            state.down[site.event_node[e]] = True
-        elif site.event_announced[e] <= now < site.event_start[e]:
+        if now >= site.event_end[e]:
+            continue
+        is_announced = site.event_announced[e] <= now
+        if now >= site.event_start[e]:
+            node = site.event_node[e]
+            known = KNOWN_END if is_announced else UNKNOWN_END
+            state.down[node] = max(state.down[node], known)
+        if is_announced:
             state.window_node[windows] = site.event_node[e]
             state.window_start[windows] = site.event_start[e]
             state.window_end[windows] = site.event_end[e]

@@ -167,14 +167,18 @@ def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> 
     limits, qos, part_qos, limited = _limit_tables(site, jobs, known, assoc)
     part, line, shape = tables.part, tables.line, tables.shape
     tier = np.array([p.tier if config.tiers else 0 for p in site.partitions], np.int64)
+    refused = refusals(
+        site, jobs, config, tables.site, limits, part, shape, tables.class_gpus, qos, part_qos,
+        assoc, known,
+    )  # fmt: skip
+    nodes_held = np.where(
+        refused > 0, 1, jobs.nodes
+    )  # what is refused needs no room, whatever it asks
     table = JobTable(
-        jobs.ready, jobs.nodes, jobs.gpus, jobs.limit, jobs.runtime, jobs.cancel, jobs.pinned,
+        jobs.ready, nodes_held, jobs.gpus, jobs.limit, jobs.runtime, jobs.cancel, jobs.pinned,
         jobs.billing, tie.astype(np.int64), part, line, shape, jobs.user, assoc, qos, part_qos,
         limited, tier[part] if n else part, _base(site, jobs, config, part, qos),
-        refusals(
-            site, jobs, config, tables.site, limits, part, shape, tables.class_gpus, qos, part_qos,
-            assoc, known,
-        ),
+        refused,
     )  # fmt: skip
     return KernelInput(table, tables.site, limits, tree, _rules(config), order, known)
 

@@ -50,22 +50,26 @@ class Simulator:
             if not j.gpu_type or self.site.nodes[self.index[n]].gpu_type == j.gpu_type
         ]
 
-    def down(self, node, now):
+    def events_of(self, node):
         name = self.site.nodes[node].name
-        return self.c.events and any(
-            e.node == name and e.start <= now < e.end for e in self.site.events
+        return [e for e in self.site.events if self.c.events and e.node == name]
+
+    def down(self, node, now):
+        return any(e.start <= now < e.end for e in self.events_of(node))
+
+    def down_for_ever(self, node, now):
+        """Whether the node is down and nobody knows until when."""
+        return any(
+            e.start <= now < e.end and (e.announced is None or e.announced > now)
+            for e in self.events_of(node)
         )
 
     def windows(self, node, now):
-        """Announced times, not begun, in which the node is kept free."""
-        name = self.site.nodes[node].name
+        """Announced times, begun or not, in which the node is kept free."""
         return [
             (e.start, e.end)
-            for e in self.site.events
-            if self.c.events
-            and e.node == name
-            and e.announced is not None
-            and e.announced <= now < e.start
+            for e in self.events_of(node)
+            if e.announced is not None and e.announced <= now < e.end and e.start < e.end
         ]
 
     def qos_of(self, j):
@@ -74,6 +78,8 @@ class Simulator:
         return [self.qos[n] for n in dict.fromkeys(names)]
 
     def reject(self, j):
+        if not any(self.site.nodes[n].gpus >= j.gpus for n in self.nodes_for(j)):
+            return "shape"
         p = self.part[j.partition]
         gpus = j.nodes * j.gpus
         if p.max_time is not None and j.limit > p.max_time:
@@ -81,12 +87,12 @@ class Simulator:
         if p.max_nodes is not None and j.nodes > p.max_nodes:
             return "PartitionNodeLimit"
         if self.c.limits:
-            for q in self.qos_of(j):
-                if q.job_gpus is not None and gpus > q.job_gpus:
-                    return "QOSMaxGRESPerJob"
-            for q in self.qos_of(j):
-                if q.max_wall is not None and j.limit > q.max_wall:
-                    return "QOSMaxWallDurationPerJobLimit"
+            caps = [q.job_gpus for q in self.qos_of(j) if q.job_gpus is not None]
+            if caps and gpus > caps[0]:
+                return "QOSMaxGRESPerJob"
+            walls = [q.max_wall for q in self.qos_of(j) if q.max_wall is not None]
+            if walls and j.limit > walls[0]:
+                return "QOSMaxWallDurationPerJobLimit"
         if not self.has_shape(j):
             return "shape"
         if self.c.limits:
@@ -222,7 +228,8 @@ class Simulator:
         self.out.main_passes += 1
         full = now - self.last_full >= self.c.sched_interval
         if full:
-            self.last_full = now
+            self.last_full, self.untested = now, False
+        self.untested |= not full and len(self.queue) > self.c.queue_depth
         blocked_parts, blocked_nodes = set(), set()
         for i, j in enumerate(list(self.queue)):
             if not full and i >= self.c.queue_depth:
@@ -252,6 +259,7 @@ class Simulator:
             return now + -(-(t - now) // resolution) * resolution
 
         usage = [[] for _ in self.site.nodes]  # (start, end, gpus) planned on each node
+        closed = [self.windows(n, now) for n in range(len(usage))]
         ends = set()
         for r in self.running.values():
             end = up(max(self.out.start[r.id] + r.limit, now + 1))
@@ -259,13 +267,14 @@ class Simulator:
             for n in self.out.nodes[r.id]:
                 usage[n].append((now, end, r.gpus))
         for n in range(len(usage)):
-            for s, e in self.windows(n, now):
-                usage[n].append((s, e, self.site.nodes[n].gpus))
-                ends.add(e)
+            ends |= {e for _, e in closed[n]}
 
-        def free(n, start, end):
-            """Least free GPUs in [start, end)."""
-            if self.down(n, now):
+        def free(n, start, limit):
+            """Least free GPUs from a start on for a limit, rounded up for all but windows."""
+            end = up(start + limit)
+            if self.down_for_ever(n, now) or any(
+                s < start + limit and start < e for s, e in closed[n]
+            ):
                 return 0
             marks = {start} | {s for s, _, _ in usage[n] if start < s < end}
             return self.site.nodes[n].gpus - max(
@@ -294,7 +303,7 @@ class Simulator:
                 times = [now]
             for t in times:
                 end = up(t + j.limit)
-                fit = [n for n in self.nodes_for(j) if free(n, t, end) >= j.gpus]
+                fit = [n for n in self.nodes_for(j) if free(n, t, j.limit) >= j.gpus]
                 if len(fit) < j.nodes:
                     continue
                 if t == now:
@@ -305,9 +314,11 @@ class Simulator:
                     if mode == "slurm" and t > now + c.bf_window:
                         break
 
-                    def key(n, free=free, j=j):
+                    free_now = [n for n in fit if self.free_in(usage[n], n, now) >= j.gpus]
+
+                    def key(n, free_now=free_now):
                         return (
-                            mode != "slurm" and free(n, now, now + 1) >= j.gpus,
+                            mode != "slurm" and n in free_now,
                             self.site.nodes[n].weight,
                             n,
                         )
@@ -320,6 +331,11 @@ class Simulator:
                 if chosen:
                     ends.add(end)
                 break
+
+    def free_in(self, usage, n, now):
+        """GPUs of a node that neither a job, a plan nor a node event holds now."""
+        held = sum(g for s, e, g in usage if s <= now < e)
+        return 0 if self.down(n, now) else self.site.nodes[n].gpus - held
 
     # ---------------------------------------------------------------- time
     def tick(self, now):
@@ -343,7 +359,7 @@ class Simulator:
         todo = sorted(self.jobs, key=lambda j: (j.ready if j.pinned is None else j.pinned, j.id))
         todo = [(j.ready if j.pinned is None else j.pinned, j) for j in todo]
         first = min((t for t, _ in todo), default=0)
-        self.last_full, self.last_tick = -INF, first
+        self.last_full, self.last_tick, self.untested = -INF, first, False
         self.charged = {}
         pinned_waiting = []
         next_tick = first + c.calc_phase if c.order == "multifactor" else INF
@@ -371,12 +387,15 @@ class Simulator:
                 break
             times += [t for t in edges if t > self.now][:1] if hasattr(self, "now") else edges[:1]
             wakes = bool(self.queue) and changed and c.backfill == "slurm"
+            tests_all = bool(self.queue) and self.untested
             if not times:
                 idle_ticks += 1
-                if idle_ticks > 1000 or not (wakes or c.order == "multifactor"):
+                if idle_ticks > 1000 or not (wakes or tests_all or c.order == "multifactor"):
                     break
             if wakes:
                 times.append(max(next_bf, self.now))
+            if tests_all:
+                times.append(self.last_full + c.sched_interval)
             now = min([*times, next_tick])
             self.now = now
             event = False
@@ -392,11 +411,12 @@ class Simulator:
                 event = True
             while todo and todo[0][0] == now:
                 _, j = todo.pop(0)
-                event = True
                 if j.pinned is not None and self.has_shape(j):
                     pinned_waiting.append(j)
+                    event = True
                     continue
                 reason = self.reject(j) if j.pinned is None else "shape"
+                event |= reason is None
                 if j.pinned is None and j.cancel is not None and j.cancel <= now:
                     reason = reason or "cancelled"
                 if reason is not None:
@@ -415,8 +435,11 @@ class Simulator:
                     self.begin(j, self.by_preference(fit)[: j.nodes], now)
             changed |= event
             self.sort()
-            if event and self.queue and c.backfill in ("none", "slurm"):
+            is_due = tests_all and now - self.last_full >= c.sched_interval
+            if (event or is_due) and self.queue and c.backfill in ("none", "slurm"):
+                before = len(self.queue)
                 self.main_pass(now)
+                changed |= len(self.queue) < before
             elif event and self.queue:
                 self.plan_pass(now, c.backfill)
             if c.backfill == "slurm" and changed and self.queue and now >= next_bf:

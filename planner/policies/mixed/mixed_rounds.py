@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,14 +9,12 @@ import numpy as np
 
 from gpuplan.planner.policies.mixed.placement import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+from gpuplan.planner.runs.pace import ReplayPace
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.rounds.decisions import Allocation, RoundsCluster, RoundView, run_decisions
 from gpuplan.simkit.rounds.simulator import RoundsRun
 from gpuplan.simkit.time import MICROS, to_micros
 
-LOG = logging.getLogger("gpuplan")
-SAY_S = 20.0
-"""Time between two lines on how far a replay is."""
 LEAST_LEFT = 1e-3
 """Share of its estimated work that a job has left at least, however long it ran."""
 
@@ -159,8 +155,7 @@ class _MixedDriver:
     spread: BoolArray = field(init=False)
     ran: IntArray = field(init=False)
     finished: int = 0
-    begun: float = field(default_factory=time.monotonic)
-    said: float = 0.0
+    pace: ReplayPace = field(default_factory=ReplayPace)
     rounds: list[list[int]] = field(default_factory=list)
     stretches: list[tuple[int, int, int, int]] = field(default_factory=list)
     before: int = 0
@@ -197,7 +192,7 @@ class _MixedDriver:
         )
         kind = self.choose(state)
         self.finished += view.ended.size
-        self._say()
+        self.pace.say(self.finished, self.switches.size, "jobs replayed in rounds")
         self.before = running.size
         runs = kind >= 0
         width = np.where(runs, jobs.gpus[running], 0)
@@ -229,17 +224,6 @@ class _MixedDriver:
             hosts=hosts,
             pause_us=pause,
             factor=np.where(spread, factor, 1.0),
-        )
-
-    def _say(self) -> None:
-        """Say on stderr, every `SAY_S`, how many jobs are done and how long the others may take."""
-        spent = time.monotonic() - self.begun
-        if spent - self.said < SAY_S or not self.finished:
-            return
-        self.said, n = spent, self.switches.size
-        LOG.info(
-            "%s of %s jobs replayed in rounds after %.0f s, about %.0f s left",
-            *(f"{self.finished:,}", f"{n:,}", spent, spent * (n / self.finished - 1)),
         )
 
     def _place(
