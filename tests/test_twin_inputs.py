@@ -251,21 +251,21 @@ def test_twin_toml_comes_back(conf, tmp_path):
     path.write_text(twin_text(document, {"level": "bf", "within": 0.5}))
     found, calibration = read_twin(path)
     assert found.tables == document.tables
-    assert calibration["level"] == "bf"
+    assert calibration.level == "bf"
     assert site_of(found) == site_of(document)
     assert found.sources['qos.a.b "c".MaxTRESPU.gpu'] == "inferred"
     path.write_text("nonsense")
     with pytest.raises(InputError, match="is not TOML"):
         read_twin(path)
     path.write_text("[node.x]\ngpus = 1\n[strange]\n")
-    with pytest.raises(InputError, match="unknown table"):
+    with pytest.raises(InputError, match="strange: unknown key"):
         read_twin(path)
 
 
 @pytest.mark.parametrize(
     ("keys", "value", "message"),
     [
-        (("node", "n", "gpus"), "many", "node.n.gpus: must be a whole number"),
+        (("node", "n", "gpus"), "many", "node.n.gpus: found .many., expected a whole number"),
         (("node", "n[1-2]", "count"), 3, "but the name lists 2 hosts"),
         (("partition", "p", "Nodes"), "x9", "no node is named x9"),
         (("partition", "p", "MaxTime"), "soon", "partition.p.MaxTime"),
@@ -277,8 +277,8 @@ def test_settings_that_cannot_be_used(keys, value, message):
     document = SiteDocument()
     document.put(1, "node", "n", "gpus")
     document.put("ALL", "partition", "p", "Nodes")
-    document.put(value, *keys)
     with pytest.raises(UsageError, match=message):
+        document.put(value, *keys)
         site_of(document)
 
 

@@ -32,7 +32,7 @@ class SiteDocument:
     notes: list[str] = field(default_factory=list)
 
     def put(self, value: Any, *keys: str, source: str = "given") -> None:
-        """Set one value by its path. Raises `ValueError` where it is not one of the schema."""
+        """Set one value by its path. Raises `UsageError` where the schema refuses it."""
         typed: Any = read_settings(nested(keys, value))
         for key in keys:
             typed = typed.get(key) if isinstance(typed, dict) else getattr(typed, key, None)
@@ -46,7 +46,7 @@ class SiteDocument:
 
     @property
     def settings(self) -> SiteSettings:
-        """The settings with types. Raises `ValueError`."""
+        """The settings with types. Raises `UsageError`."""
         return read_settings(self.tables)
 
     def get(self, *keys: str) -> Any:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.schema import read_settings
@@ -69,6 +69,8 @@ def _located(
 ) -> None:
     try:
         take(to, row)
+    except UsageError as error:
+        raise InputError(path, str(error), row=number) from error
     except (ValueError, KeyError) as error:
         raise InputError(path, str(error), row=number, expected=EXPECTED) from error
 

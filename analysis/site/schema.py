@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
+from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.lookup import perhaps
 from gpuplan.analysis.site.hostlist import MOST_HOSTS
 from gpuplan.analysis.site.units import A_TIME, UNLIMITED, gpu_limit, minutes_limit
@@ -30,6 +31,8 @@ MESSAGE = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 class Limit:
     """A whole number, or None for no limit."""
 
+    expected = f"a whole number up to {MOST:,}, or unlimited"
+
     def __init__(self, value: int | None = None) -> None:
         self.value = value
 
@@ -38,66 +41,49 @@ class Limit:
         """Return a limit as written. Raises `ValueError` with what is expected."""
         if isinstance(given, str):
             given = given.strip()
-        if str(given).lower() in UNLIMITED:
-            return cls()
         try:
-            return cls(cls.number(given))
+            return cls(None if str(given).lower() in UNLIMITED else cls._number(given))
         except ValueError:
-            raise ValueError(cls.expected()) from None
+            raise ValueError(cls.expected) from None
 
     @classmethod
-    def number(cls, given: Any) -> int | None:
-        """Return the number. Raises `ValueError` where there is none."""
+    def _number(cls, given: Any) -> int | None:
         return msgspec.convert(given, Whole, strict=False)
-
-    @classmethod
-    def expected(cls) -> str:
-        """Return what may be written."""
-        return f"a whole number up to {MOST:,}, or unlimited"
 
 
 class Gpus(Limit):
     """GPUs of a limit: ``8``, ``gres/gpu=8`` or a table with ``gpu``."""
 
+    expected = "GPUs as a whole number, such as gpu = 8; the model has no other resource"
+
     @classmethod
-    def number(cls, given: Any) -> int | None:
+    def _number(cls, given: Any) -> int | None:
         if isinstance(given, Mapping) and set(given) <= {"gpu"}:
             return cls.read(given.get("gpu")).value
         if isinstance(given, str) and re.search("[=:]", given):
             given = gpu_limit(given)
-        return None if given is None else super().number(given)
-
-    @classmethod
-    def expected(cls) -> str:
-        return "GPUs as a whole number, such as gpu = 8; the model has no other resource"
+        return None if given is None else super()._number(given)
 
 
 class Time(Limit):
     """Seconds of a time in Slurm's notation; a number is minutes."""
 
-    @classmethod
-    def number(cls, given: Any) -> int | None:
-        seconds = minutes_limit(str(given))
-        return None if seconds is None else msgspec.convert(seconds, Second)
+    expected = A_TIME
+    least = 0
 
     @classmethod
-    def expected(cls) -> str:
-        return A_TIME
+    def _number(cls, given: Any) -> int | None:
+        seconds = minutes_limit(str(given))
+        if seconds is not None and not cls.least <= seconds <= LAST_SECOND:
+            raise ValueError(seconds)
+        return seconds
 
 
 class Period(Time):
     """A time of at least a minute."""
 
-    @classmethod
-    def number(cls, given: Any) -> int | None:
-        seconds = super().number(given)
-        if seconds is not None and 0 < seconds < 60:
-            raise ValueError("too short")
-        return seconds
-
-    @classmethod
-    def expected(cls) -> str:
-        return f"{A_TIME}, at least a minute"
+    expected = f"{A_TIME}, at least a minute"
+    least = 60
 
 
 class Table(Struct, forbid_unknown_fields=True, frozen=True):
@@ -226,7 +212,7 @@ def read_settings(tables: Mapping[str, Any]) -> SiteSettings:
     """Return the settings of nested tables.
 
     Raises:
-        ValueError: one cannot be used; names its key, what was found and what is expected.
+        UsageError: one cannot be used; names its key, what was found and what is expected.
     """
     try:
         return _converted(tables)
@@ -235,8 +221,8 @@ def read_settings(tables: Mapping[str, Any]) -> SiteSettings:
             try:
                 _converted(nested(keys, value))
             except msgspec.ValidationError as of_leaf:
-                raise ValueError(_explained(keys, value, str(of_leaf))) from None
-        raise ValueError(str(error)) from None  # what only several keys can break
+                raise UsageError(_explained(keys, value, str(of_leaf))) from None
+        raise UsageError(str(error)) from None  # what only several keys can break
 
 
 def nested(keys: Sequence[str], value: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.hostlist import expand_hosts, split_hosts
@@ -98,7 +98,7 @@ class _Conf:
             else:
                 for key, value in pairs:
                     self._setting(key, value)
-        except ValueError as error:
+        except (ValueError, UsageError) as error:
             raise InputError(path, str(error), row=number) from error
 
     def _entry(

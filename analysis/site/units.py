@@ -7,7 +7,9 @@ import re
 A_TIME = "a time such as 90, 01:30:00 or 2-00:00:00"
 UNLIMITED = ("unlimited", "infinite", "-1", "n/a", "none", "(null)", "")
 WHOLE = re.compile(r"[0-9]{1,15}")
-GPU = re.compile(r"(?:^|,)(?:gres/)?gpu(?::(?P<kind>[^:=,()]+))?[:=](?P<count>[0-9]{1,15})", re.IGNORECASE)
+GPU = re.compile(
+    r"(?:^|,)(?:gres/)?gpu(?::(?P<kind>[^:=,()]+))?[:=](?P<count>[0-9]{1,15})", re.IGNORECASE
+)
 
 
 def minutes_limit(text: str) -> int | None:

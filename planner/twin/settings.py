@@ -13,9 +13,9 @@ from gpuplan.analysis.site.schema import (
     Account,
     Node,
     Qos,
-    SiteSettings,
     User,
 )
+from gpuplan.planner.twin.levels import enforces
 from gpuplan.simkit.twin.site import (
     SchedulerConfig,
     SiteAssociation,
@@ -25,14 +25,6 @@ from gpuplan.simkit.twin.site import (
     SitePartition,
     SiteQos,
 )
-
-
-def settings_of(document: SiteDocument) -> SiteSettings:
-    """Return the settings with types. Raises `UsageError` with the key of a wrong one."""
-    try:
-        return document.settings
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def site_of(document: SiteDocument, users: Iterable[tuple[str, str]] = ()) -> SiteCluster:
@@ -45,7 +37,7 @@ def site_of(document: SiteDocument, users: Iterable[tuple[str, str]] = ()) -> Si
     Raises:
         UsageError: a value cannot be used, with its key.
     """
-    settings = settings_of(document)
+    settings = document.settings
     groups: dict[str, list[str]] = {}
     nodes: list[SiteNode] = []
     for group, entry in settings.node.items():
@@ -151,13 +143,13 @@ def config_of(document: SiteDocument) -> SchedulerConfig:
     Raises:
         UsageError: a value cannot be used, with its key.
     """
-    settings = settings_of(document)
+    settings = document.settings
     p, b = settings.priority, settings.backfill
     lln = "CR_LLN" in b.SelectTypeParameters.upper()
     return SchedulerConfig(
         order="fifo" if "basic" in p.PriorityType else "multifactor",
         backfill="none" if "builtin" in b.SchedulerType else "slurm",
-        limits=True,
+        limits=enforces(settings),
         events=True,
         placement="least-loaded" if lln else "best-fit",
         queue_depth=b.default_queue_depth,
