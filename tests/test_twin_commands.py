@@ -274,7 +274,7 @@ def test_a_change_that_happened_is_predicted(gpuplan, twin):
         (("--set=partition.q.MaxTime=3",), "no partition q"),
         (("--add-nodes=1", "--by=color"), "--by must be one of"),
         (("--add-nodes=1", "--level=best"), "level must be one of"),
-        (("--scale-load=0",), "--scale-load must be above 0"),
+        (("--scale-load=0",), "--scale-load must be from 0.01"),
         (("--validate=2026-03-16",), "--before FILE"),
         (("--before", CONF), "need --validate"),
     ],
