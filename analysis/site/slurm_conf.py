@@ -13,7 +13,7 @@ from pathlib import Path
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.hostlist import expand_hosts, split_hosts
+from gpuplan.analysis.site.hostlist import MOST_HOSTS, expand_hosts, split_hosts
 from gpuplan.analysis.site.schema import Backfill, Partition, Priority
 from gpuplan.analysis.site.units import gpus_of
 from gpuplan.analysis.words import counted
@@ -47,10 +47,16 @@ def included_files(path: Path) -> list[Path]:
     return list(dict.fromkeys([path, *(file for file, _, _ in _lines(path, []))]))
 
 
-def _lines(path: Path, above: list[Path]) -> Iterator[tuple[Path, int, str]]:
+def _lines(
+    path: Path, above: list[Path], opened: list[Path] | None = None
+) -> Iterator[tuple[Path, int, str]]:
     """Yield the lines of a file and of those it includes, without comments and continuations."""
-    if path in above or len(above) > MOST_INCLUDES:
+    if path in above:
         raise InputError(path, "includes itself", hint="take the Include line out")
+    opened = [] if opened is None else opened
+    opened.append(path)
+    if len(opened) > MOST_INCLUDES:
+        raise InputError(path, f"is one of more than {MOST_INCLUDES} Include lines")
     text = read_unpacked(path).decode("utf-8", "replace")
     whole, first = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
@@ -67,7 +73,7 @@ def _lines(path: Path, above: list[Path]) -> Iterator[tuple[Path, int, str]]:
             continue
         included = re.match(r"(?i)include\s+(\S+)$", line)
         if included:
-            yield from _lines(path.parent / included[1], [*above, path])
+            yield from _lines(path.parent / included[1], [*above, path], opened)
         else:
             yield path, begin, line
 
@@ -116,6 +122,8 @@ class _Conf:
 
     def _node(self, name: str, settings: dict[str, str]) -> None:
         hosts = expand_hosts(name)
+        if self.plain + len(self.hosts) + len(hosts) > MOST_HOSTS:
+            raise ValueError(f"names more than {MOST_HOSTS:,} nodes in all")
         gpus = gpus_of(settings.pop("gres", ""))
         weight = settings.pop("weight", 1)
         self._unused("Node", settings)

@@ -27,6 +27,7 @@ SLURM = (
     *("gpu:a100:8", "gres/gpu=8", "gres/gpu=99999999999999999999", "cpu=4", "gres/gpu:h100=2"),
     *("Unknown", "None", "2026-03-02T01:34:55", "CANCELLED by 7", "RUNNING", "parent", "root"),
     *("DRAIN", "DEFAULT", "{ gpu = 3 }", "[]", "{}", "true", "[[1]]", "inf", "nan", "1979-05-27"),
+    *("1", "2", "7", "30", "1000", "9999999-00:00:00", "99999999999", "1772409299", "18000000000"),
     *("priority/basic", "sched/builtin", "NO_FAIR_TREE", "CR_LLN", "none", "vision", "Reservation"),
 )
 SITE_KEYS = (
@@ -41,9 +42,9 @@ SITE_KEYS = (
     *("backfill.bf_window", "backfill.bf_resolution", "backfill.bf_max_job_test", "priority"),
     *("backfill.sched_interval", "backfill.default_queue_depth", "backfill.SchedulerType"),
 )
-MORE_NODES = ("1", "a100=2", "h100=1", "debug=1", "x=1", "=1", "²", "100000", "1000000000", "0")
+MORE_NODES = (*("1", "2", "a100=2", "h100=1", "debug=1") * 2, "x=1", "=1", "²", "100000", "1000000000", "0")
 LEVELS = ("fifo", "easy", "bf", "multifactor", "limits", "events", "x")
-FACTORS = ("1", "0.5", "2", "100", *NUMBERS, "0.0000001", "1e-308", "0.01")
+FACTORS = (*("1", "0.5", "2", "1.2", "100", "0.01") * 5, *NUMBERS, "0.0000001", "1e-308")
 CLUSTERS = (
     *("A100=8,T4=8", "A100=2x4,T4=4x4", "A100=1x3,V100=2x5", "A100=1,T4=1", "A100=4,A100=4"),
     *("A100=0,T4=4", "A100=1x1,T4=1x1,V100=1x1,P100=1x1", "A100=1000000000x8,T4=1", "a=1,b=2"),
@@ -239,7 +240,7 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
             if name.endswith(".parquet"):
                 case.files[name], what = damage_parquet(data, rng)
             elif rng.random() < 0.6 and (spans := list(VALUE.finditer(data))):
-                span, value = rng.choice(spans), _value(rng)
+                span, value = rng.choice(spans), _value(rng, 0.5 if ".toml" in name else 0.05)
                 case.files[name] = data[: span.start()] + value + data[span.end() :]
                 what = f"{span[0][:30]!r} -> {value[:30]!r}"
             else:
@@ -250,7 +251,7 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
             flag = rng.choice(flags)
             value = rng.choice(subject.options[flag])
             if value.endswith("=") and flag == "--set":
-                value += _value(rng).decode(errors="surrogateescape")
+                value += _value(rng, 0).decode(errors="surrogateescape")
             case.arguments.append(f"{flag}={value}")
             return case.arguments[-1][:100]
 
@@ -265,7 +266,7 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
             case.arguments.append(f"--set={key}={value}")
             return case.arguments[-1][:100]
 
-        choices = [damage, option, option, *([setting] * 2 if subject.policies else [])]
+        choices = [damage] * 3 + [option] * 2 + [setting] * (2 if subject.policies else 0)
         steps: list[Step] = [rng.choice(choices) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4)))]
         if line in (WHATIF, (*WHATIF, "--together")):
             steps.append(option)
@@ -279,7 +280,7 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
     return draft
 
 
-def _value(rng: Random) -> bytes:
-    """Return a value of Slurm, or a hostile one; sometimes quoted as in TOML."""
-    value = rng.choice(rng.choice((SLURM, SLURM, NUMBERS, TEXTS, TIMES, DURATIONS)))
-    return (f'"{value}"' if rng.random() < 0.2 else value).encode(errors="replace")
+def _value(rng: Random, quoted: float) -> bytes:
+    """Return a value of Slurm, or a hostile one, with a share of them quoted as in TOML."""
+    value = rng.choice(rng.choice((SLURM, SLURM, SLURM, NUMBERS, TEXTS, TIMES)))
+    return (f'"{value}"' if rng.random() < quoted else value).encode(errors="replace")
