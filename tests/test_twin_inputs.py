@@ -303,7 +303,7 @@ def test_settings_that_cannot_be_used(keys, value, message):
         ("[priority]\nPriorityMaxAge = 'soon'", r"found 'soon', expected a time such as"),
         ("[priority]\nPriorityCalcPeriod = '00:00:01'", r"time .*, at least a minute"),
         ("[priority]\nPriorityWeightAge = 1979-05-27", r"PriorityWeightAge: .*expected a whole"),
-        ("[backfill]\nbf_interval = 0", r"backfill.bf_interval: found 0, expected a whole number >= 1"),
+        ("[backfill]\nbf_interval = 0", r"bf_interval: found 0, expected a whole number >= 1"),
         ("[calibration]\nwithin = nan", r"calibration.within: found nan, expected a number"),
         ("[calibration]\ntime_zone = 'x'", r"--time-zone x: no such zone"),
         ("[calibration]\nsources = 3", r"calibration.sources: found 3, expected a table"),

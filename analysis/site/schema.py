@@ -28,7 +28,7 @@ WORDS = {
 MESSAGE = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 
 
-class Limit:
+class SiteLimit:
     """A whole number, or None for no limit."""
 
     expected = f"a whole number up to {MOST:,}, or unlimited"
@@ -37,7 +37,7 @@ class Limit:
         self.value = value
 
     @classmethod
-    def read(cls, given: Any) -> Limit:
+    def read(cls, given: Any) -> SiteLimit:
         """Return a limit as written. Raises `ValueError` with what is expected."""
         if isinstance(given, str):
             given = given.strip()
@@ -51,7 +51,7 @@ class Limit:
         return msgspec.convert(given, Whole, strict=False)
 
 
-class Gpus(Limit):
+class GpuLimit(SiteLimit):
     """GPUs of a limit: ``8``, ``gres/gpu=8`` or a table with ``gpu``."""
 
     expected = "GPUs as a whole number, such as gpu = 8; the model has no other resource"
@@ -65,7 +65,7 @@ class Gpus(Limit):
         return None if given is None else super()._number(given)
 
 
-class Time(Limit):
+class TimeLimit(SiteLimit):
     """Seconds of a time in Slurm's notation; a number is minutes."""
 
     expected = A_TIME
@@ -79,18 +79,18 @@ class Time(Limit):
         return seconds
 
 
-class Period(Time):
+class PeriodLimit(TimeLimit):
     """A time of at least a minute."""
 
     expected = f"{A_TIME}, at least a minute"
     least = 60
 
 
-class Table(Struct, forbid_unknown_fields=True, frozen=True):
+class SettingsTable(Struct, forbid_unknown_fields=True, frozen=True):
     """A table of settings; other keys are refused."""
 
 
-class Node(Table, frozen=True):
+class Node(SettingsTable, frozen=True):
     """A group of equal nodes; its name is a host list."""
 
     count: Annotated[int, Meta(ge=1, le=MOST_HOSTS)] | None = None
@@ -99,36 +99,36 @@ class Node(Table, frozen=True):
     weight: Whole = 1
 
 
-class Partition(Table, frozen=True):
+class Partition(SettingsTable, frozen=True):
     """Nodes that jobs name, and its limits."""
 
     Nodes: str = "ALL"
     PriorityTier: Whole = 1
     PriorityJobFactor: Whole = 1
-    MaxTime: Time = Time()
-    MaxNodes: Limit = Limit()
+    MaxTime: TimeLimit = TimeLimit()
+    MaxNodes: SiteLimit = SiteLimit()
     QOS: str = ""
     TRESBillingWeights: str = ""
 
 
-class Qos(Table, frozen=True):
+class Qos(SettingsTable, frozen=True):
     """Priority and limits of a quality of service."""
 
     Priority: Whole = 0
-    GrpTRES: Gpus = Gpus()
-    GrpJobs: Limit = Limit()
-    MaxTRESPU: Gpus = Gpus()
-    MaxJobsPU: Limit = Limit()
-    MaxTRESPerJob: Gpus = Gpus()
-    MaxWall: Time = Time()
+    GrpTRES: GpuLimit = GpuLimit()
+    GrpJobs: SiteLimit = SiteLimit()
+    MaxTRESPU: GpuLimit = GpuLimit()
+    MaxJobsPU: SiteLimit = SiteLimit()
+    MaxTRESPerJob: GpuLimit = GpuLimit()
+    MaxWall: TimeLimit = TimeLimit()
 
 
-class User(Table, frozen=True):
+class User(SettingsTable, frozen=True):
     """Share, limits and usage of an association."""
 
     Fairshare: Whole = 1
-    GrpTRES: Gpus = Gpus()
-    MaxJobs: Limit = Limit()
+    GrpTRES: GpuLimit = GpuLimit()
+    MaxJobs: SiteLimit = SiteLimit()
     RawUsage: Annotated[float, Meta(ge=0, le=1e18)] = 0.0
 
 
@@ -139,7 +139,7 @@ class Account(User, frozen=True):
     user: dict[str, User] = {}
 
 
-class Priority(Table, frozen=True):
+class Priority(SettingsTable, frozen=True):
     """Settings of priority/multifactor."""
 
     PriorityType: str = ""
@@ -148,16 +148,16 @@ class Priority(Table, frozen=True):
     PriorityWeightJobSize: Whole = 0
     PriorityWeightPartition: Whole = 0
     PriorityWeightQOS: Whole = 0
-    PriorityWeightTRES: Gpus = Gpus(0)
-    PriorityMaxAge: Time = Time(7 * 86400)
+    PriorityWeightTRES: GpuLimit = GpuLimit(0)
+    PriorityMaxAge: TimeLimit = TimeLimit(7 * 86400)
     PriorityFavorSmall: bool | str = "no"
     PriorityFlags: str = ""
-    PriorityDecayHalfLife: Time = Time(7 * 86400)
-    PriorityCalcPeriod: Period = Period(300)
+    PriorityDecayHalfLife: TimeLimit = TimeLimit(7 * 86400)
+    PriorityCalcPeriod: PeriodLimit = PeriodLimit(300)
     FairShareDampeningFactor: Annotated[float, Meta(ge=1e-6, le=1e6)] = 1.0
 
 
-class Backfill(Table, frozen=True):
+class Backfill(SettingsTable, frozen=True):
     """Settings of the scheduler and of its backfill."""
 
     SchedulerType: str = ""
@@ -173,7 +173,7 @@ class Backfill(Table, frozen=True):
     sched_interval: Whole = 60
 
 
-class Event(Table, frozen=True):
+class Event(SettingsTable, frozen=True):
     """A time in which a node was drained or down; seconds after 1970."""
 
     node: str
@@ -195,7 +195,7 @@ class CalibrationTable(Struct, frozen=True):
     sources: dict[str, str] = {}
 
 
-class SiteSettings(Table, frozen=True):
+class SiteSettings(SettingsTable, frozen=True):
     """All settings of a site, and its calibration."""
 
     node: dict[str, Node] = {}

@@ -42,7 +42,15 @@ SITE_KEYS = (
     *("backfill.bf_window", "backfill.bf_resolution", "backfill.bf_max_job_test", "priority"),
     *("backfill.sched_interval", "backfill.default_queue_depth", "backfill.SchedulerType"),
 )
-MORE_NODES = (*("1", "2", "a100=2", "h100=1", "debug=1") * 2, "x=1", "=1", "²", "100000", "1000000000", "0")
+MORE_NODES = (
+    *("1", "2", "a100=2", "h100=1", "debug=1") * 2,
+    "x=1",
+    "=1",
+    "²",
+    "100000",
+    "1000000000",
+    "0",
+)
 LEVELS = ("fifo", "easy", "bf", "multifactor", "limits", "events", "x")
 FACTORS = (*("1", "0.5", "2", "1.2", "100", "0.01") * 5, *NUMBERS, "0.0000001", "1e-308")
 CLUSTERS = (
