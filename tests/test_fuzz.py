@@ -17,6 +17,11 @@ CASES = {
     "scenarios": 25,
     "paths": 30,
     "disks": 10,
+    "sites": 30,
+    "lending": 10,
+    "several GPU types": 10,
+    "sharing": 20,
+    "demand": 20,
 }
 LONGEST_S = 60
 

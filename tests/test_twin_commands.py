@@ -271,10 +271,23 @@ def test_a_change_that_happened_is_predicted(gpuplan, twin):
         (("--remove-nodes=99",), "there are only"),
         (("--set=nonsense",), "--set must be like"),
         (("--set=priority.Weight=3",), "unknown key"),
+        (("--set=quota.nlp=36",), "quota: unknown key (did you mean qos?)"),
+        (("--set=account.nlpp.MaxJobs=3",), "no account nlpp (did you mean nlp?)"),
+        (("--set=account.nlp.user.x.MaxJobs=3",), "no user x"),
+        (("--set=qos.normall.Priority=3",), "no qos normall (did you mean normal?)"),
+        (("--set=qos.normal.GrpTRES.gpus=3",), "qos.normal.GrpTRES.gpus: found '3', expected GPUs"),
+        (("--set=event.0=3",), "event: found '3', expected a list"),
+        (("--set=calibration.level=bf",), "calibration cannot be set"),
+        (("--set=priority.PriorityMaxAge=nan",), "expected a time such as"),
+        (("--set=partition.a100.TRESBillingWeights=x",), "the model does not use it"),
+        (("--add-nodes=²",), "--add-nodes must be N or PARTITION=N"),
+        (("--add-nodes=100000",), "a site may have 100,000 nodes at most"),
+        (("--scale-load=1e-308",), "--scale-load must be from 0.01 to 1000"),
+        (("--limits-times=nan",), "--limits-times must be from 0.01 to 1000"),
         (("--set=partition.q.MaxTime=3",), "no partition q"),
         (("--add-nodes=1", "--by=color"), "--by must be one of"),
         (("--add-nodes=1", "--level=best"), "level must be one of"),
-        (("--scale-load=0",), "--scale-load must be above 0"),
+        (("--scale-load=0",), "--scale-load must be from 0.01"),
         (("--validate=2026-03-16",), "--before FILE"),
         (("--before", CONF), "need --validate"),
     ],
@@ -284,9 +297,64 @@ def test_what_cannot_be_meant(gpuplan, twin, options, message):
     assert code == 2 and message in err
 
 
-def test_a_setting_that_the_level_does_not_use_is_told(gpuplan, twin):
-    _, _, err = what_if(gpuplan, twin[0], "--level=easy", "--set=backfill.bf_window=60")
-    assert "--level bf does" in err
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--level=easy", "--set=backfill.bf_window=60"), "(easy) do not use it; --level bf does"),
+        (("--level=easy", "--set=backfill.sched_interval=9"), "--level bf does"),
+        (("--level=multifactor", "--set=qos.normal.MaxTRESPU.gpu=8"), "--level limits does"),
+        (("--level=bf", "--set=qos.high.Priority=8"), "--level multifactor does"),
+        (("--level=bf", "--set=partition.debug.PriorityTier=8"), "--level multifactor does"),
+        (("--level=multifactor", "--set=account.nlp.user.dia.MaxJobs=1"), "--level limits does"),
+        (("--set=priority.PriorityWeightAge=0", "--set=priority.PriorityMaxAge=1-0",
+          "--together"), "PriorityWeightAge is 0"),
+        (("--set=priority.PriorityType=priority/basic", "--set=priority.PriorityWeightAge=9",
+          "--together"), "PriorityType is priority/basic"),
+        (("--set=backfill.SchedulerType=sched/builtin", "--set=backfill.bf_window=60",
+          "--together"), "SchedulerType is sched/builtin"),
+        (("--set=backfill.AccountingStorageEnforce=associations",
+          "--set=qos.normal.MaxTRESPU.gpu=8", "--together"), "enforces no limits"),
+    ],
+)  # fmt: skip
+def test_a_change_of_a_rule_that_is_off_is_refused(gpuplan, twin, options, message):
+    code, _, err = gpuplan("whatif", LOG, "--twin", twin[0], *options)
+    assert code == 2 and message in err
+
+
+def test_what_a_new_slurm_conf_changes_in_vain_is_told(gpuplan, twin, tmp_path):
+    (tmp_path / "nodes.conf").write_text((SITE / "nodes.conf").read_text())
+    new = tmp_path / "new.conf"
+    text = CONF.read_text().replace("PriorityWeightAge=1000", "PriorityWeightAge=900")
+    new.write_text(text)
+    options = ("whatif", LOG, "--twin", twin[0], "--level=bf", "--slurm-conf", new)
+    code, _, err = gpuplan(*options)
+    assert code == 2 and "priority.PriorityWeightAge" in err and "--level multifactor does" in err
+    new.write_text(text.replace("bf_interval=60", "bf_interval=90"))
+    code, _, err = gpuplan(*options)
+    assert code == 0 and "priority.PriorityWeightAge has no effect" in err
+
+
+def test_limits_that_are_not_enforced_do_not_hold(gpuplan, twin):
+    *_, off = (
+        change["groups"][0]
+        for change in what_if(
+            gpuplan, twin[0], "--set=backfill.AccountingStorageEnforce=associations"
+        )[1]["changes"]
+    )
+    assert off["effect_s"] != 0
+
+
+def test_the_headline_says_what_a_gate_trips_on(gpuplan, twin, tmp_path):
+    # The mean of all jobs is within its error, and the P95 wait of a team is not.
+    comment = tmp_path / "comment.md"
+    gate = "p95_wait_growth[any team] > 5%"
+    options = ("whatif", LOG, "--twin", twin[0], "--add-nodes=a100=2", "-o", comment)
+    code, out, _ = gpuplan(*options, "--fail-if", gate)
+    said = " ".join(out.split())
+    assert code == 1 and "but the P95 wait of vision gets longer" in said
+    assert "but the P95 wait of vision gets longer" in " ".join(comment.read_text().split())
+    code, out, _ = gpuplan(*options, "--strict", "--fail-if", "mean_wait_growth[nlp] > 20%")
+    assert code == 1 and "could change by +" in " ".join(out.split())
 
 
 def test_scores_by_hand():

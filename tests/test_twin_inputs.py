@@ -251,21 +251,21 @@ def test_twin_toml_comes_back(conf, tmp_path):
     path.write_text(twin_text(document, {"level": "bf", "within": 0.5}))
     found, calibration = read_twin(path)
     assert found.tables == document.tables
-    assert calibration["level"] == "bf"
+    assert calibration.level == "bf"
     assert site_of(found) == site_of(document)
     assert found.sources['qos.a.b "c".MaxTRESPU.gpu'] == "inferred"
     path.write_text("nonsense")
     with pytest.raises(InputError, match="is not TOML"):
         read_twin(path)
     path.write_text("[node.x]\ngpus = 1\n[strange]\n")
-    with pytest.raises(InputError, match="unknown table"):
+    with pytest.raises(InputError, match="strange: unknown key"):
         read_twin(path)
 
 
 @pytest.mark.parametrize(
     ("keys", "value", "message"),
     [
-        (("node", "n", "gpus"), "many", "node.n.gpus: must be a whole number"),
+        (("node", "n", "gpus"), "many", "node.n.gpus: found .many., expected a whole number"),
         (("node", "n[1-2]", "count"), 3, "but the name lists 2 hosts"),
         (("partition", "p", "Nodes"), "x9", "no node is named x9"),
         (("partition", "p", "MaxTime"), "soon", "partition.p.MaxTime"),
@@ -277,9 +277,125 @@ def test_settings_that_cannot_be_used(keys, value, message):
     document = SiteDocument()
     document.put(1, "node", "n", "gpus")
     document.put("ALL", "partition", "p", "Nodes")
-    document.put(value, *keys)
     with pytest.raises(UsageError, match=message):
+        document.put(value, *keys)
         site_of(document)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("node = 5", r"node: found 5, expected a table"),
+        ("[node]\nn = 5", r"node.n: found 5, expected a table"),
+        ("[node.n]\ngpus = 0", r"node.n.gpus: found 0, expected a whole number >= 1"),
+        ("[node.n]\ncount = 1000000000000", r"node.n.count: found 1000000000000, expected .*<= "),
+        ("[node.n]\ngpu = 4", r"node.n.gpu: unknown key \(did you mean gpus\?\)"),
+        ("[[event]]\nnode = 'n'\nstart = 3", r"event.0: has no end; expected node, start, end"),
+        ("[[event]]\nnode = 'n'\nstart = 'x'\nend = 3", r"event.0.start: found 'x', expected"),
+        ("[qos.q]\nPriority = {}", r"qos.q.Priority: found {}, expected a whole number"),
+        ("[qos.q.MaxTRESPU]\ngpus = 3", r"qos.q.MaxTRESPU.gpus: found 3, expected GPUs"),
+        ("[qos.q]\nMaxTRESPU = 'many'", r"qos.q.MaxTRESPU: found 'many', expected GPUs"),
+        ("[account.a]\nRawUsage = inf", r"account.a.RawUsage: found inf, expected a number <="),
+        ("[account.a.user.u]\nMaxJobs = nan", r"a.user.u.MaxJobs: found nan, expected"),
+        ("[account.a]\nuser = 3", r"account.a.user: found 3, expected a table"),
+        (f"[priority]\nPriorityWeightAge = {'9' * 400}", r"PriorityWeightAge: found 9.*, expected"),
+        ("[priority]\nFairShareDampeningFactor = nan", r"found nan, expected a number >="),
+        ("[priority]\nPriorityMaxAge = 'soon'", r"found 'soon', expected a time such as"),
+        ("[priority]\nPriorityCalcPeriod = '00:00:01'", r"time .*, at least a minute"),
+        ("[priority]\nPriorityWeightAge = 1979-05-27", r"PriorityWeightAge: .*expected a whole"),
+        ("[backfill]\nbf_interval = 0", r"bf_interval: found 0, expected a whole number >= 1"),
+        ("[calibration]\nwithin = nan", r"calibration.within: found nan, expected a number"),
+        ("[calibration]\ntime_zone = 'x'", r"--time-zone x: no such zone"),
+        ("[calibration]\nsources = 3", r"calibration.sources: found 3, expected a table"),
+        ("x = " + "[" * 9000, r"is not TOML"),
+    ],
+)  # fmt: skip
+def test_twin_toml_is_refused_with_file_key_found_and_expected(tmp_path, text, message):
+    path = tmp_path / "twin.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=f"twin.toml: .*{message}"):
+        read_twin(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("PriorityWeightAge=1e400", r"slurm.conf:2: priority.PriorityWeightAge: found '1e400'"),
+        ("PriorityDecayHalfLife=nan", r"slurm.conf:2: priority.PriorityDecayHalfLife: found 'nan'"),
+        ("SchedulerParameters=bf_interval=²", r"slurm.conf:2: backfill.bf_interval: found '²'"),
+        ("NodeName=x Gres=gpu:4 Weight=x", r"slurm.conf:2: node.x.weight: found 'x'"),
+        ("NodeName=x[1-99999] Gres=gpu:4", r"slurm.conf:2: names more than 100,000 nodes in all"),
+        ("PartitionName=p Nodes=n MaxTime=x", r"slurm.conf:2: partition.p.MaxTime: found 'x'"),
+        ("Include 0.conf", r"\d.conf: is one of more than 100 Include lines"),
+    ],
+)
+def test_slurm_conf_is_refused_with_file_row_key_and_value(tmp_path, text, message):
+    path = tmp_path / "slurm.conf"
+    path.write_text(f"NodeName=n[1-2] Gres=gpu:1\n{text}\n")
+    for i in range(30):  # each names the next twice: 2**30 files without a bound
+        (tmp_path / f"{i}.conf").write_text(f"Include {i + 1}.conf\n" * 2)
+    (tmp_path / "30.conf").write_text("ClusterName=x\n")
+    with pytest.raises(InputError, match=message):
+        read_slurm_conf(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Account|User|RawShares|RawUsage\na|u|1|inf\n", "account.a.user.u.RawUsage: found 'inf'"),
+        ("Account|User|GrpTRES|MaxJobs|Share\na|u|||1e400\n", "account.a.user.u.Fairshare: found"),
+        ("Name|Priority|MaxWall\nq|1|soon\n", "qos.q.MaxWall: found 'soon', expected a time"),
+        ("Name|Priority|GrpJobs\nq|1|inf\n", "qos.q.GrpJobs: found 'inf', expected a whole"),
+        (
+            "NodeName|TimeStart|State\nn|99999999999999|DOWN\n",
+            "event.0.start: found 99999999999999",
+        ),
+        ("NodeName=n Gres=gpu:4 Weight=²\n", "node.n.weight: found '²'"),
+    ],
+)
+def test_dumps_are_refused_with_file_row_key_and_value(tmp_path, text, message):
+    path = tmp_path / "dump.txt"
+    path.write_text(text)
+    with pytest.raises(InputError, match=rf"dump.txt:\d: {message}"):
+        read_dump(path)
+
+
+def test_a_site_may_have_so_many_nodes_and_no_more():
+    document = SiteDocument()
+    for name in "abcdefghijk":
+        document.put(10_000, "node", name, "count")
+    document.put("ALL", "partition", "p", "Nodes")
+    with pytest.raises(UsageError, match="more than 100,000 nodes"):
+        site_of(document)
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ({"ElapsedRaw": "99999999999"}, "of a run over 20 years"),
+        ({"Start": "9999-12-31T00:00:00", "End": "9999-12-31T23:59:59"}, "after 2200"),
+        ({"NNodes": "9223372036854775807"}, "of more than a million GPUs"),
+    ],
+)
+def test_rows_beyond_any_site_are_left_out_and_counted(tmp_path, cells, reason):
+    rows = [line.split("|") for line in SACCT.splitlines()]
+    for name, cell in cells.items():
+        rows[1][rows[0].index(name)] = cell
+    path = tmp_path / "s.txt"
+    path.write_text("\n".join("|".join(row) for row in rows))
+    log = read_site_log(path)
+    assert "1" not in log.jobs["job_id"].to_list()
+    assert any(reason in why for why in log.left_out)
+
+
+@pytest.mark.parametrize(("billing", "kept"), [("9", 9.0), ("9" * 400, None)])
+def test_a_limit_or_a_billing_beyond_any_site_is_cut(tmp_path, billing, kept):
+    text = SACCT.replace("billing=9,", f"billing={billing},").replace("02:00:00", "9999999-0", 1)
+    (tmp_path / "s.txt").write_text(text)
+    row = read_site_log(tmp_path / "s.txt").jobs.row(0, named=True)
+    assert row["limit_s"] == 20 * 366 * 86400 and row["billing"] == kept
+    with pytest.raises(UsageError, match="no such zone"):
+        read_site_log(tmp_path / "s.txt", "x")
 
 
 def test_nodes_of_a_count_have_names():

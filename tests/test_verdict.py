@@ -100,7 +100,7 @@ def test_a_bill_of_any_study_is_shown_and_unknown_waits_are_named():
         ("sweep", {"recommended": {"cost_usd": 784.1, "mean_jct_s": 60.0}, "verdict": {}},
          KeyFigure("Recommended", "Rented GPUs", "$784, 60 s per job")),
         ("whatif", {"changes": [{"name": "add-nodes 2", "groups": [GROUP]}]},
-         KeyFigure("Wait with add-nodes 2", "+4 h", "longer; error 89.1 min")),
+         KeyFigure("Mean wait with add-nodes 2", "+4 h", "longer; error 89.1 min")),
     ],
 )  # fmt: skip
 def test_what_a_study_recommends(command, results, figure):

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuplan.analysis.site.schema import SiteSettings, nested, read_settings
+
 TABLES = ("node", "partition", "qos", "account", "priority", "backfill")
 
 
@@ -30,12 +32,22 @@ class SiteDocument:
     notes: list[str] = field(default_factory=list)
 
     def put(self, value: Any, *keys: str, source: str = "given") -> None:
-        """Set one value by its path."""
+        """Set one value by its path. Raises `UsageError` where the schema refuses it."""
+        typed: Any = read_settings(nested(keys, value))
+        for key in keys:
+            typed = typed.get(key) if isinstance(typed, dict) else getattr(typed, key, None)
         table = self.tables
         for key in keys[:-1]:
-            table = table.setdefault(key, {})
-        table[keys[-1]] = value
+            if not isinstance(table.get(key), dict):
+                table[key] = {}
+            table = table[key]
+        table[keys[-1]] = typed if type(typed) in (int, float) else value
         self.sources[dotted(*keys)] = source
+
+    @property
+    def settings(self) -> SiteSettings:
+        """The settings with types. Raises `UsageError`."""
+        return read_settings(self.tables)
 
     def get(self, *keys: str) -> Any:
         """Return the value at a path; None where there is none."""

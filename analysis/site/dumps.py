@@ -10,11 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.site.schema import read_settings
 from gpuplan.analysis.site.slurm_conf import PARTITION_KEYS
-from gpuplan.analysis.site.units import UNLIMITED, gpu_limit, gpus_of, minutes_limit, whole_limit
+from gpuplan.analysis.site.units import UNLIMITED, WHOLE, gpu_limit, gpus_of
 
 ONE_LINE = re.compile(r"([A-Za-z][\w:/]*)=(.*?)(?=\s+[A-Za-z][\w:/]*=|\s*$)")
 EXPECTED = (
@@ -68,6 +69,8 @@ def _located(
 ) -> None:
     try:
         take(to, row)
+    except UsageError as error:
+        raise InputError(path, str(error), row=number) from error
     except (ValueError, KeyError) as error:
         raise InputError(path, str(error), row=number, expected=EXPECTED) from error
 
@@ -93,7 +96,7 @@ def _scontrol(found: SiteDocument, cells: Row) -> None:
         name = cells["NodeName"]
         for key, value in (
             ("count", 1), ("gpus", gpus[0]), ("type", gpus[1] or "gpu"),
-            ("weight", int(cells.get("Weight", 1))),
+            ("weight", cells.get("Weight", 1)),
         ):  # fmt: skip
             found.put(value, "node", name, key)
         return
@@ -103,8 +106,7 @@ def _scontrol(found: SiteDocument, cells: Row) -> None:
         text = by_key.get(key)
         if text is None or (key != "nodes" and text.lower() in UNLIMITED):
             continue
-        whole = key in ("prioritytier", "priorityjobfactor")
-        found.put(int(text) if whole else text, "partition", name, shown)
+        found.put(text, "partition", name, shown)
 
 
 def _association(found: SiteDocument, row: Row) -> None:
@@ -115,37 +117,40 @@ def _association(found: SiteDocument, row: Row) -> None:
     where = ("account", account) if not user else ("account", account, "user", user)
     shares = row.get("share") or row.get("fairshare") or "1"
     if shares.lower() != "parent":
-        found.put(int(float(shares)), *where, "Fairshare")
+        found.put(shares, *where, "Fairshare")
     if not user and row.get("parentname"):
         found.put(row["parentname"], *where, "Parent")
     if (gpus := gpu_limit(row.get("grptres", ""))) is not None:
         found.put(gpus, *where, "GrpTRES", "gpu")
-    if (jobs := whole_limit(row.get("maxjobs", ""))) is not None:
-        found.put(jobs, *where, "MaxJobs")
+    _put_limit(found, row.get("maxjobs", ""), *where, "MaxJobs")
 
 
 def _share(found: SiteDocument, row: Row) -> None:
     """Take a row of ``sshare -alP``: raw usage of users, in billing-seconds."""
     account, user = row["account"].strip(), row.get("user", "").strip()
     if user and row.get("rawusage"):
-        found.put(float(row["rawusage"]), "account", account, "user", user, "RawUsage")
+        found.put(row["rawusage"], "account", account, "user", user, "RawUsage")
         if (shares := row.get("rawshares", "")).isdigit():
-            found.put(int(shares), "account", account, "user", user, "Fairshare")
+            found.put(shares, "account", account, "user", user, "Fairshare")
     elif account and account != "root" and row.get("rawshares", "").isdigit():
-        found.put(int(row["rawshares"]), "account", account, "Fairshare")
+        found.put(row["rawshares"], "account", account, "Fairshare")
 
 
 def _qos(found: SiteDocument, row: Row) -> None:
     name = row["name"]
-    found.put(int(row.get("priority") or 0), "qos", name, "Priority")
+    found.put(row.get("priority") or 0, "qos", name, "Priority")
     for column, (key, resource) in QOS_COLUMNS.items():
         cell = row.get(column, "")
-        value = gpu_limit(cell) if resource else whole_limit(cell)
-        if value is not None:
-            found.put(value, "qos", name, key, *([resource] if resource else []))
-    wall = row.get("maxwall", "")
-    if minutes_limit(wall) is not None:
-        found.put(wall, "qos", name, "MaxWall")
+        if not resource:
+            _put_limit(found, cell, "qos", name, key)
+        elif (gpus := gpu_limit(cell)) is not None:
+            found.put(gpus, "qos", name, key, resource)
+    _put_limit(found, row.get("maxwall", ""), "qos", name, "MaxWall")
+
+
+def _put_limit(found: SiteDocument, cell: str, *keys: str) -> None:
+    if cell.lower() not in UNLIMITED:
+        found.put(cell, *keys)
 
 
 def _event(found: SiteDocument, row: Row, zone: str = "UTC") -> None:
@@ -161,6 +166,7 @@ def _event(found: SiteDocument, row: Row, zone: str = "UTC") -> None:
         return
     until = _second(end, zone)
     event = {"node": node, "start": begin, "end": until if until is not None else 1 << 40}
+    read_settings({"event": [event]})
     found.tables.setdefault("event", []).append(event)
     found.sources["event"] = "given"
 
@@ -168,10 +174,10 @@ def _event(found: SiteDocument, row: Row, zone: str = "UTC") -> None:
 def _second(text: str, zone: str) -> int | None:
     """Return seconds after 1970 of a local time or a number; None for ``Unknown``."""
     text = text.strip()
-    if text.isdigit():
+    if WHOLE.fullmatch(text):
         return int(text)
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
+        return int((time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))).timestamp())
+    except (ValueError, OverflowError):
         return None
-    return int((time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))).timestamp())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-MOST_HOSTS = 1_000_000
+MOST_HOSTS = 100_000
 BRACKETS = re.compile(r"\[([^\]]*)\]")
-RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+RANGE = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
 
 
 def split_hosts(text: str) -> list[str]:

@@ -29,6 +29,7 @@ from gpuplan.analysis.log_formats.slurm_cells import (
 )
 from gpuplan.analysis.log_formats.swf import STATUS, SWF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
+from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.schema import METADATA_KEY, UNREADABLE, Provenance
 from gpuplan.analysis.site.columns import SITE_COLUMNS, SWITCHED_OFF
 from gpuplan.analysis.standard_error import silent_on
@@ -38,6 +39,11 @@ NOTHING = ("Unknown", "None", "NONE", "N/A", "(null)", "INVALID")
 FOREVER_S = 366 * 86400
 """The time limit of a job without one."""
 PARTIAL = ("2", "3", "4")
+TIMES = ("submit", "eligible", "start", "end")
+LAST_SECOND = 7_258_118_400  # 2200
+LONGEST_S = 20 * FOREVER_S
+MOST_GPUS = 1_000_000
+MOST_BILLING = 1e12
 NEEDED = {
     "slurm": ("jobid", "submit", "start", "end"),
     "swf": ("submit_time", "wait_time", "run_time"),
@@ -82,8 +88,10 @@ def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
 
     Raises:
         InputError: it cannot be read, is not such a log, or has no GPU job.
+        UsageError: there is no such zone.
     """
     existing_file(path)
+    check_zone(zone)
     try:
         with silent_on(*UNREADABLE):
             return _read(path, zone)
@@ -322,6 +330,11 @@ def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         ("still waiting or unfinished at the end of the log",
          pl.col("end").is_null() & pl.col("run_s").is_null()),
         ("with an end before the start", pl.col("run_s") < 0),
+        ("with a time before 1970 or after 2200",
+         ~pl.min_horizontal(*TIMES).is_between(0, LAST_SECOND)
+         | ~pl.max_horizontal(*TIMES).is_between(0, LAST_SECOND)),
+        ("of a run over 20 years", pl.col("run_s") > LONGEST_S),
+        ("of more than a million GPUs", pl.max_horizontal("gpus", "nodes") > MOST_GPUS),
         ("with a start before the submission", pl.col("start") < pl.col("submit")),
         ("whose GPUs are not a multiple of their nodes",
          pl.col("gpus") % pl.col("nodes").fill_null(1).clip(1) != 0),
@@ -331,6 +344,10 @@ def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         if bad:
             counts[why] = bad
             read = read.filter(~is_broken)
+    read = read.with_columns(
+        limit_s=pl.col("limit_s").clip(upper_bound=LONGEST_S),
+        billing=pl.when(pl.col("billing") < MOST_BILLING).then("billing"),
+    )
     jobs = read.select(pl.col(name).cast(kind) for name, kind in SITE_COLUMNS.items()).sort(
         "submit", maintain_order=True
     )

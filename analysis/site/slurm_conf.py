@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.hostlist import expand_hosts, split_hosts
+from gpuplan.analysis.site.hostlist import MOST_HOSTS, expand_hosts, split_hosts
+from gpuplan.analysis.site.schema import Backfill, Partition, Priority
 from gpuplan.analysis.site.units import gpus_of
 from gpuplan.analysis.words import counted
 
@@ -22,32 +22,10 @@ MOST_INCLUDES = 100
 PAIR = re.compile(r"""([\w/]+)\s*\+?=\s*("[^"]*"|'[^']*'|\S+)""")
 COMMENT = re.compile(r"(?<!\\)#.*")
 
-PARTITION_KEYS = {
-    "nodes": "Nodes",
-    "prioritytier": "PriorityTier",
-    "priorityjobfactor": "PriorityJobFactor",
-    "maxtime": "MaxTime",
-    "maxnodes": "MaxNodes",
-    "qos": "QOS",
-    "tresbillingweights": "TRESBillingWeights",
-}
-PRIORITY_KEYS = {
-    name.lower(): name
-    for name in (
-        "PriorityType", "PriorityWeightAge", "PriorityWeightFairshare", "PriorityWeightJobSize",
-        "PriorityWeightPartition", "PriorityWeightQOS", "PriorityWeightTRES", "PriorityMaxAge",
-        "PriorityFavorSmall", "PriorityFlags", "PriorityDecayHalfLife", "PriorityCalcPeriod",
-        "FairShareDampeningFactor",
-    )
-}  # fmt: skip
-BACKFILL_KEYS = {
-    name.lower(): name
-    for name in ("SchedulerType", "SelectTypeParameters", "AccountingStorageEnforce")
-}
-PARAMETERS = (
-    "bf_interval", "bf_window", "bf_resolution", "bf_max_job_test", "bf_max_job_user",
-    "bf_max_job_part", "default_queue_depth", "sched_interval",
-)  # fmt: skip
+PARTITION_KEYS = {name.lower(): name for name in Partition.__struct_fields__}
+PRIORITY_KEYS = {name.lower(): name for name in Priority.__struct_fields__}
+BACKFILL_KEYS = {name.lower(): name for name in Backfill.__struct_fields__ if name[0].isupper()}
+PARAMETERS = tuple(name for name in Backfill.__struct_fields__ if name[0].islower())
 
 
 def read_slurm_conf(path: Path) -> SiteDocument:
@@ -69,10 +47,16 @@ def included_files(path: Path) -> list[Path]:
     return list(dict.fromkeys([path, *(file for file, _, _ in _lines(path, []))]))
 
 
-def _lines(path: Path, above: list[Path]) -> Iterator[tuple[Path, int, str]]:
+def _lines(
+    path: Path, above: list[Path], opened: list[Path] | None = None
+) -> Iterator[tuple[Path, int, str]]:
     """Yield the lines of a file and of those it includes, without comments and continuations."""
-    if path in above or len(above) > MOST_INCLUDES:
+    if path in above:
         raise InputError(path, "includes itself", hint="take the Include line out")
+    opened = [] if opened is None else opened
+    opened.append(path)
+    if len(opened) > MOST_INCLUDES:
+        raise InputError(path, f"is one of more than {MOST_INCLUDES} Include lines")
     text = read_unpacked(path).decode("utf-8", "replace")
     whole, first = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
@@ -89,7 +73,7 @@ def _lines(path: Path, above: list[Path]) -> Iterator[tuple[Path, int, str]]:
             continue
         included = re.match(r"(?i)include\s+(\S+)$", line)
         if included:
-            yield from _lines(path.parent / included[1], [*above, path])
+            yield from _lines(path.parent / included[1], [*above, path], opened)
         else:
             yield path, begin, line
 
@@ -120,7 +104,7 @@ class _Conf:
             else:
                 for key, value in pairs:
                     self._setting(key, value)
-        except ValueError as error:
+        except (ValueError, UsageError) as error:
             raise InputError(path, str(error), row=number) from error
 
     def _entry(
@@ -138,8 +122,10 @@ class _Conf:
 
     def _node(self, name: str, settings: dict[str, str]) -> None:
         hosts = expand_hosts(name)
+        if self.plain + len(self.hosts) + len(hosts) > MOST_HOSTS:
+            raise ValueError(f"names more than {MOST_HOSTS:,} nodes in all")
         gpus = gpus_of(settings.pop("gres", ""))
-        weight = int(settings.pop("weight", 1))
+        weight = settings.pop("weight", 1)
         self._unused("Node", settings)
         if not gpus or not gpus[0]:
             self.plain += len(hosts)
@@ -157,22 +143,19 @@ class _Conf:
             settings.pop("priority")
         for key, shown in PARTITION_KEYS.items():
             if key in settings:
-                value: Any = settings.pop(key)
-                if key in ("prioritytier", "priorityjobfactor"):
-                    value = int(value)
-                self.found.put(value, "partition", name, shown)
+                self.found.put(settings.pop(key), "partition", name, shown)
         self._unused("Partition", settings)
 
     def _setting(self, key: str, value: str) -> None:
         if key in PRIORITY_KEYS:
-            self.found.put(number_or_text(value), "priority", PRIORITY_KEYS[key])
+            self.found.put(value, "priority", PRIORITY_KEYS[key])
         elif key in BACKFILL_KEYS:
             self.found.put(value, "backfill", BACKFILL_KEYS[key])
         elif key == "schedulerparameters":
             for part in value.split(","):
                 name, _, settings = part.partition("=")
                 if name.strip() in PARAMETERS:
-                    self.found.put(int(settings), "backfill", name.strip())
+                    self.found.put(settings, "backfill", name.strip())
                 elif name.strip():
                     self.found.unknown_key(f"SchedulerParameters {name.strip()}")
         else:
@@ -222,13 +205,3 @@ def folded(hosts: list[str], groups: dict[str, str]) -> str:
         group = groups[host]
         parts[group if within.issuperset(members[group]) else host] = None
     return ",".join(parts)
-
-
-def number_or_text(value: str) -> int | float | str:
-    """Return a number where the text is one."""
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            continue
-    return value

@@ -4,52 +4,43 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.reading.source import read_unpacked
+from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.site.document import TABLES, SiteDocument, dotted
+from gpuplan.analysis.site.schema import CalibrationTable, leaves, read_settings
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 CALIBRATION = "calibration"
 
 
-def read_twin(path: Path) -> tuple[SiteDocument, dict[str, Any]]:
+def read_twin(path: Path) -> tuple[SiteDocument, CalibrationTable]:
     """Return the settings of a file and its calibration table.
 
     Raises:
-        InputError: it cannot be read, is not TOML, or has an unknown table.
+        InputError: it cannot be read, is not TOML, or has a key or value that cannot be used.
     """
     try:
         tables = tomllib.loads(read_unpacked(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             path, f"is not TOML: {error}", expected="a file written by gpuplan calibrate"
         ) from error
-    calibration = tables.pop(CALIBRATION, {})
-    known = (*TABLES, "event")
-    for name, value in tables.items():
-        if name not in known:
-            raise InputError(path, f"has the unknown table [{name}]", expected=", ".join(known))
-        if not isinstance(value, list if name == "event" else dict):
-            raise InputError(path, f"{name} is not a table", expected=f"[{name}] or [{name}.NAME]")
-    if not isinstance(calibration, dict):
-        raise InputError(path, "calibration is not a table", expected="[calibration]")
-    sources = calibration.get("sources", {})
-    document = SiteDocument(tables, {key: str(value) for key, value in sources.items()})
-    for key in _leaves(tables, ()):
-        document.sources.setdefault(dotted(*key), "given")
+    try:
+        calibration = read_settings(tables).calibration
+        if calibration.time_zone != "UTC":
+            check_zone(calibration.time_zone)
+    except (ValueError, UsageError) as error:
+        raise InputError(path, str(error)) from error
+    tables.pop(CALIBRATION, None)
+    document = SiteDocument(tables, dict(calibration.sources))
+    for keys, _ in leaves(tables):
+        document.sources.setdefault(dotted(*keys), "given")
     return document, calibration
-
-
-def _leaves(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, (*above, key))
-        else:
-            yield (*above, key)
 
 
 def twin_text(document: SiteDocument, calibration: Mapping[str, Any]) -> str:

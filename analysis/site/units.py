@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 
+A_TIME = "a time such as 90, 01:30:00 or 2-00:00:00"
 UNLIMITED = ("unlimited", "infinite", "-1", "n/a", "none", "(null)", "")
-GPU = re.compile(r"(?:^|,)(?:gres/)?gpu(?::(?P<kind>[^:=,()]+))?[:=](?P<count>\d+)", re.IGNORECASE)
+WHOLE = re.compile(r"[0-9]{1,15}")
+GPU = re.compile(
+    r"(?:^|,)(?:gres/)?gpu(?::(?P<kind>[^:=,()]+))?[:=](?P<count>[0-9]{1,15})", re.IGNORECASE
+)
 
 
 def minutes_limit(text: str) -> int | None:
@@ -21,8 +25,8 @@ def minutes_limit(text: str) -> int | None:
         return None
     days, dash, rest = text.rpartition("-")
     parts = rest.split(":")
-    if not all(part.isdigit() for part in parts) or (dash and not days.isdigit()):
-        raise ValueError(f"{text!r} is not a time such as 90, 01:30:00 or 2-00:00:00")
+    if not all(map(WHOLE.fullmatch, parts)) or (dash and not WHOLE.fullmatch(days)):
+        raise ValueError(f"{text!r} is not {A_TIME}")
     numbers = [int(part) for part in parts]
     if dash:
         hours, minutes, seconds, *_ = (*numbers, 0, 0)
@@ -33,15 +37,7 @@ def minutes_limit(text: str) -> int | None:
         return numbers[0] * 60 + numbers[1]
     if len(numbers) == 3:
         return numbers[0] * 3600 + numbers[1] * 60 + numbers[2]
-    raise ValueError(f"{text!r} is not a time such as 90, 01:30:00 or 2-00:00:00")
-
-
-def whole_limit(text: str) -> int | None:
-    """Return a whole number; None for no limit. Raises ValueError for anything else."""
-    text = text.strip()
-    if text.lower() in UNLIMITED:
-        return None
-    return int(float(text))
+    raise ValueError(f"{text!r} is not {A_TIME}")
 
 
 def gpus_of(text: str) -> tuple[int, str] | None:

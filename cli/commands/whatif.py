@@ -227,7 +227,7 @@ def _effects(study: WhatIfStudy, found: WhatIf) -> Report:
         tables=tuple(whatif_tables(found)),
         inputs=(study.input,),
         parameters=plain(study.parameters()),
-        headline=whatif_headline(found),
+        headline=whatif_headline(found, study.request.strict),
         warnings=study.warnings,
         notes=study.notes,
         figure=draw,

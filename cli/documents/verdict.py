@@ -195,7 +195,7 @@ def _whatif(results: Results, _: Results) -> KeyFigure | None:
     sign = "+" if whole["effect_s"] > 0 else ""
     effect = f"{sign}{show_duration(whole['effect_s'])}"
     error = f"{whole['verdict']}; error {show_duration(whole['error_s'])}"
-    return KeyFigure(f"Wait with {changes[0]['name']}", effect, error)
+    return KeyFigure(f"Mean wait with {changes[0]['name']}", effect, error)
 
 
 ADVICE: dict[str, Callable[[Results, Results], KeyFigure | None]] = {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.twin.calibrate import Calibration
     from gpuplan.planner.twin.score import WaitScore
     from gpuplan.planner.twin.validate import ChangeValidation
-    from gpuplan.planner.twin.whatif import WhatIf
+    from gpuplan.planner.twin.whatif import ChangeEffect, WhatIf
 
 
 def show_signed(seconds: float) -> str:
@@ -114,8 +114,8 @@ def _groups(kind: str, scores: list[WaitScore]) -> Table:
     )  # fmt: skip
 
 
-def whatif_headline(found: WhatIf) -> str:
-    """Return the answer in a sentence per change."""
+def whatif_headline(found: WhatIf, strict: bool = False) -> str:
+    """Return the answer in a sentence per change; with ``strict`` also what could be."""
     texts = []
     for change in found.changes:
         whole = change.groups[0] if change.groups else None
@@ -130,9 +130,42 @@ def whatif_headline(found: WhatIf) -> str:
         )  # fmt: skip
         texts.append(
             f"{change.name}: {said} (mean {show_signed(whole.effect_s)}, "
-            f"error {show_duration(whole.error_s)}).{also}"
+            f"error {show_duration(whole.error_s)}){_but(change, strict)}.{also}"
         )
     return " ".join(texts)
+
+
+def _but(change: ChangeEffect, strict: bool) -> str:
+    """Return what a gate may trip on and the mean of all jobs does not say."""
+    from gpuplan.planner.studies.whatif import LEAST_WAIT_S
+    from gpuplan.planner.twin.whatif import LONGER, WITHIN
+
+    rows = [
+        row
+        for one in change.groups
+        for row in (
+            ("mean", one.name, one.effect_s, one.error_s, one.verdict, one.replayed_mean_wait_s),
+            ("P95", one.name, one.p95_effect_s, one.p95_error_s, one.p95_verdict,
+             one.replayed_p95_wait_s),
+        )
+    ]  # fmt: skip
+    other = [row for row in rows if row[4] not in (WITHIN, rows[0][4])]
+    said = ""
+    if other:
+        sign = 1 if any(row[4] == LONGER for row in other) else -1
+        measure, name, effect, error, verdict, _ = max(
+            other, key=lambda row: sign * row[2] / max(row[5], LEAST_WAIT_S)
+        )
+        said = (
+            f", but the {measure} wait of {name} gets {verdict} ({show_signed(effect)}, "
+            f"error {show_duration(error)})"
+        )
+    measure, name, effect, error, _, _ = max(
+        rows, key=lambda row: (row[2] + row[3]) / max(row[5], LEAST_WAIT_S)
+    )
+    if strict and effect + error > 0:
+        said += f"; the {measure} wait of {name} could change by {show_signed(effect + error)}"
+    return said
 
 
 def whatif_tables(found: WhatIf) -> Iterator[Table]:

@@ -13,6 +13,7 @@ from fuzz.kinds.mapped import mapped
 from fuzz.kinds.readers import prices, readers
 from fuzz.kinds.scenarios import scenarios
 from fuzz.kinds.signals import signals
+from fuzz.kinds.subjects import SUBJECTS, drafter
 from fuzz.kinds.tables import traces
 
 KINDS: dict[str, Callable[[Random], Draft]] = {
@@ -26,17 +27,23 @@ KINDS: dict[str, Callable[[Random], Draft]] = {
     "paths": paths,
     "disks": disks,
     "signals": signals,
+    **{name: drafter(name) for name in SUBJECTS},
 }
 WEIGHTS = {
-    "readers": 32.0,
-    "mapped": 8.0,
-    "prices": 15.0,
-    "traces": 10.0,
-    "options": 15.0,
-    "option files": 6.0,
-    "scenarios": 6.0,
+    "readers": 28.0,
+    "mapped": 6.0,
+    "prices": 13.0,
+    "traces": 9.0,
+    "options": 14.0,
+    "option files": 5.0,
+    "scenarios": 5.0,
     "paths": 5.0,
     "disks": 2.8,
     "signals": 0.2,
+    "sites": 4.0,
+    "lending": 2.0,
+    "several GPU types": 2.0,
+    "sharing": 2.0,
+    "demand": 2.0,
 }
 """Share of each kind, percent; a case of ``signals`` costs two processes."""

@@ -15,6 +15,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.input_files import InputFile
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog, read_site_log
+from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.analysis.site.slurm_conf import included_files, read_slurm_conf
 from gpuplan.analysis.site.twin_file import read_twin
 from gpuplan.planner.studies.whatif_results import (
@@ -25,7 +26,6 @@ from gpuplan.planner.studies.whatif_results import (
     WhatIfResults,
 )
 from gpuplan.planner.twin import site_changes as changes
-from gpuplan.planner.twin.levels import LEVELS, NEEDED_LEVEL
 from gpuplan.planner.twin.site_changes import SiteChange
 from gpuplan.planner.twin.validate import ChangeValidation, validate
 from gpuplan.planner.twin.whatif import WITHIN, WhatIf, check_groups, what_if
@@ -112,7 +112,7 @@ class WhatIfRequest:
         )
 
     @cached_property
-    def site(self) -> tuple[SiteDocument, dict[str, Any]]:
+    def site(self) -> tuple[SiteDocument, CalibrationTable]:
         """The settings, and what the calibration found. Raises `InputError`."""
         return read_twin(self.twin)
 
@@ -120,15 +120,12 @@ class WhatIfRequest:
     def settings(self) -> dict[str, Any]:
         """How to replay: as calibrated where the request does not say."""
         calibration = self.site[1]
-        warmup = calibration.get("warmup_s")
         factor = self.limit_factor
         return {
-            "level": self.level or str(calibration.get("level", "events")),
+            "level": self.level or calibration.level,
             "by": self.by,
-            "warmup_s": None if warmup is None else int(warmup),
-            "limit_factor": float(calibration.get("limit_factor", 2.0))
-            if factor is None
-            else factor,
+            "warmup_s": calibration.warmup_s,
+            "limit_factor": calibration.limit_factor if factor is None else factor,
         }
 
 
@@ -170,7 +167,7 @@ class WhatIfStudy:
             base_rejected=found.base_rejected,
             changes=found.changes,
             growth=growth(found, self.request.strict),
-            calibration=CalibratedError(calibration.get("within"), calibration.get("mae_s")),
+            calibration=CalibratedError(calibration.within, calibration.mae_s),
         )
 
     def parameters(self) -> WhatIfParameters:
@@ -205,7 +202,7 @@ def whatif(request: WhatIfRequest) -> WhatIfStudy:
     """
     request.check()
     document, calibration = request.site
-    log = read_site_log(request.trace, str(calibration.get("time_zone", "UTC")))
+    log = read_site_log(request.trace, calibration.time_zone)
     warnings = tuple(_warnings(request, log))
     settings = request.settings
     if request.validate is not None and request.before is not None and request.after is not None:
@@ -220,8 +217,8 @@ def whatif(request: WhatIfRequest) -> WhatIfStudy:
         )  # fmt: skip
     asked = request.changes
     asked = (changes.combined(list(asked)),) if request.together else asked
-    all_jobs = bool(calibration.get("all_jobs"))
-    found = what_if(log, document, asked, all_jobs=all_jobs, **settings)
+    found = what_if(log, document, asked, all_jobs=calibration.all_jobs, **settings)
+    warnings += found.unused
     lost = sum(sum(change.rejected.values()) for change in found.changes)
     if lost:
         warnings += (f"{lost:,} jobs that start today never start with a change",)
@@ -238,16 +235,9 @@ def _seconds(time: datetime | None) -> int:
 
 
 def _warnings(request: WhatIfRequest, log: SiteLog) -> Iterator[str]:
-    calibrated_on = request.site[1].get("sha256")
+    calibrated_on = request.site[1].sha256
     if calibrated_on is not None and calibrated_on not in (log.sha256, *log.sources):
         yield "the settings were calibrated on another log; the error is that of this one"
-    level = request.settings["level"]
-    for text in request.values:
-        needed = NEEDED_LEVEL.get(text.partition(".")[0].strip())
-        if needed is not None and LEVELS.index(level) < LEVELS.index(needed):
-            yield (
-                f"--set {text}: the rules replayed ({level}) do not use it; --level {needed} does"
-            )
 
 
 def growth(found: WhatIf, strict: bool) -> tuple[WaitGrowth, ...]:

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.lookup import perhaps
+from gpuplan.analysis.site.document import TABLES, SiteDocument, dotted
+from gpuplan.analysis.site.hostlist import MOST_HOSTS
+from gpuplan.analysis.site.log import SiteLog
+from gpuplan.analysis.site.schema import nested, read_settings
+from gpuplan.analysis.site.units import WHOLE
+from gpuplan.planner.twin.levels import NAMED
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.site import SiteCluster, SiteNode
+
+LEAST_FACTOR = 0.01
+"""Of load and limits: a hundred times the length of the log is far enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,7 @@ class SiteChange:
     Attributes:
         name: what it is called.
         document: changes the settings in place; None where they stay.
+        keys: paths of the settings that it names.
         site: changes the cluster; None where it stays.
         jobs: changes the jobs; None where they stay.
     """
@@ -31,6 +40,7 @@ class SiteChange:
     document: Callable[[SiteDocument], None] | None = None
     site: Callable[[SiteCluster], SiteCluster] | None = None
     jobs: Callable[[SiteJobs], SiteJobs] | None = None
+    keys: tuple[tuple[str, ...], ...] = ()
 
 
 def add_nodes(text: str) -> SiteChange:
@@ -43,6 +53,8 @@ def add_nodes(text: str) -> SiteChange:
 
     def add(site: SiteCluster) -> SiteCluster:
         like, where = _common_node(site, partition, "--add-nodes")
+        if len(site.nodes) + count > MOST_HOSTS:
+            raise UsageError(f"--add-nodes {text}: a site may have {MOST_HOSTS:,} nodes at most")
         taken = {node.name for node in site.nodes}
         names = [f"added{i}" for i in range(1, len(taken) + count + 1) if f"added{i}" not in taken]
         new = tuple(replace(like, name=name) for name in names[:count])
@@ -88,8 +100,10 @@ def remove_nodes(text: str) -> SiteChange:
 
 def _partition_count(option: str, text: str) -> tuple[str, int]:
     partition, _, number = text.rpartition("=")
-    if not number.strip().isdigit() or int(number) < 1 or int(number) > 1_000_000:
-        raise UsageError(f"{option} must be N or PARTITION=N with N from 1 on, got {text!r}")
+    if not WHOLE.fullmatch(number.strip()) or not 1 <= int(number) <= MOST_HOSTS:
+        raise UsageError(
+            f"{option} must be N or PARTITION=N with N from 1 to {MOST_HOSTS:,}, got {text!r}"
+        )
     return partition.strip(), int(number)
 
 
@@ -120,24 +134,43 @@ def set_value(text: str) -> SiteChange:
         UsageError: it is not written so.
     """
     key, equals, changed = text.partition("=")
-    keys = [part.strip() for part in key.split(".")]
+    keys = tuple(part.strip() for part in key.split("."))
     if not equals or len(keys) < 2 or not all(keys):
         raise UsageError(f"--set must be like priority.PriorityWeightFairshare=0, got {text!r}")
-    value: Any = changed.strip()
-    for kind in (int, float):
-        try:
-            value = kind(value)
-            break
-        except ValueError:
+    try:
+        read_settings(nested(keys, changed.strip()))
+    except UsageError as error:
+        raise UsageError(f"--set {error}") from error
+    if keys[0] not in TABLES:
+        raise UsageError(f"--set {text}: {keys[0]} cannot be set; there is {', '.join(TABLES)}")
+    return SiteChange(
+        f"set {text}", lambda document: document.put(changed.strip(), *keys), keys=(keys,)
+    )
+
+
+def check_names(change: SiteChange, document: SiteDocument, log: SiteLog) -> None:
+    """Refuse settings of a node, partition, QOS, account or user that is nowhere.
+
+    Raises:
+        UsageError: with the nearest name.
+    """
+    for keys in change.keys:
+        table, name = keys[0], keys[1]
+        if table not in NAMED:
             continue
-
-    def change(document: SiteDocument) -> None:
-        if keys[0] in ("node", "partition") and document.get(keys[0], keys[1]) is None:
-            known = ", ".join(document.tables.get(keys[0], {}))
-            raise UsageError(f"--set {text}: no {keys[0]} {keys[1]}; found {known}")
-        document.put(value, *keys)
-
-    return SiteChange(f"set {text}", document=change)
+        pairs = [(table, name, document.tables.get(table, {}))]
+        if table == "account" and keys[2:3] == ("user",):
+            pairs.append(("user", keys[3], document.get(*keys[:3]) or {}))
+        for kind, word, described in pairs:
+            known = {*described}
+            if kind in ("qos", "account", "user"):
+                known |= {"normal"} if kind == "qos" else set()
+                known |= set(log.jobs[kind].drop_nulls().to_list())
+            if word not in known:
+                raise UsageError(
+                    f"--set {dotted(*keys)}: no {kind} {word}{perhaps(word, known)}; "
+                    f"there is {', '.join(sorted(known)) or 'none'}"
+                )
 
 
 def new_settings(name: str, new: SiteDocument) -> SiteChange:
@@ -189,13 +222,16 @@ def combined(changes: list[SiteChange]) -> SiteChange:
             found = found if change.jobs is None else change.jobs(found)
         return found
 
-    return SiteChange(" + ".join(change.name for change in changes), document, site, jobs)
+    return SiteChange(
+        " + ".join(change.name for change in changes), document, site, jobs,
+        tuple(keys for change in changes for keys in change.keys),
+    )  # fmt: skip
 
 
 def scale_load(factor: float) -> SiteChange:
     """Return the change in which jobs come ``factor`` times as fast; pinned ones stay."""
-    if not 0 < factor <= 1000:
-        raise UsageError(f"--scale-load must be above 0, got {factor:g}")
+    if not LEAST_FACTOR <= factor <= 1000:
+        raise UsageError(f"--scale-load must be from {LEAST_FACTOR:g} to 1000, got {factor:g}")
 
     def scale(jobs: SiteJobs) -> SiteJobs:
         free = jobs.pinned == NEVER
@@ -220,8 +256,8 @@ def scale_limits(factor: float) -> SiteChange:
 
     A limit stays at least the run time: how a job that is cut off would go on is unknown.
     """
-    if not 0 < factor <= 1000:
-        raise UsageError(f"--limits-times must be above 0, got {factor:g}")
+    if not LEAST_FACTOR <= factor <= 1000:
+        raise UsageError(f"--limits-times must be from {LEAST_FACTOR:g} to 1000, got {factor:g}")
 
     def scale(jobs: SiteJobs) -> SiteJobs:
         scaled = np.round(jobs.limit * factor).astype(np.int64)

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.site.document import SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
+from gpuplan.analysis.site.schema import leaves
 from gpuplan.planner.twin.calibrate import SEEDS, never_started, prepared
-from gpuplan.planner.twin.levels import LEVELS, level_config, shuffled
+from gpuplan.planner.twin.levels import LEVELS, level_config, shuffled, why_off
 from gpuplan.planner.twin.replays import Replays
-from gpuplan.planner.twin.site_changes import SiteChange
+from gpuplan.planner.twin.site_changes import SiteChange, check_names
 from gpuplan.planner.twin.workload import SiteWorkload, recent
 from gpuplan.simkit.arrays import BoolArray, IntArray
-from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.simulator import SiteRun
-from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
+from gpuplan.simkit.twin.site import SchedulerConfig
 
 GROUPINGS = ("account", "user", "partition", "qos", "size")
 ALL_JOBS = "all jobs"
@@ -90,6 +90,7 @@ class WhatIf:
         by: what groups are.
         changes: an effect per change, in their order.
         base_rejected: jobs that never start under the rules of today either, by reason.
+        unused: changed settings that the replayed rules do not use, one sentence each.
     """
 
     work: SiteWorkload
@@ -97,6 +98,7 @@ class WhatIf:
     by: str
     changes: tuple[ChangeEffect, ...]
     base_rejected: dict[str, int]
+    unused: tuple[str, ...] = ()
 
 
 def what_if(
@@ -116,24 +118,33 @@ def what_if(
 
     Raises:
         InputError: the log names a partition that the settings do not describe.
-        UsageError: a setting or a change cannot be used.
+        UsageError: a setting or a change cannot be used, or changes a rule that is off.
     """
     check_groups(by, level)
     log = log if all_jobs else recent(log)
-    changes = tuple(changes)
+    changes = list(changes)
+    documents = [_document(log, document, change) for change in changes]
+    unused = [
+        text
+        for change, changed in zip(changes, documents, strict=True)
+        for text in _unused(change, document, changed, level)
+    ]
     site, full, work = prepared(log, document, warmup_s, limit_factor)
     config = level_config(full, level)
     seeds = (0, *SEEDS)
     replays = Replays(len(seeds) * (1 + len(changes)))
     base = [replays.run("today", site, work.jobs, _seeded(config, seed)) for seed in seeds]
     effects = []
-    for change in changes:
-        new_site, new_config, jobs = _changed(log, document, change, level, warmup_s, limit_factor)
+    for change, changed in zip(changes, documents, strict=True):
+        new_site, new_full, new_work = prepared(log, changed, warmup_s, limit_factor)
+        new_site = new_site if change.site is None else change.site(new_site)
+        jobs = new_work.jobs if change.jobs is None else change.jobs(new_work.jobs)
+        new_config = level_config(new_full, level)
         runs = [
             replays.run(change.name, new_site, jobs, _seeded(new_config, seed)) for seed in seeds
         ]
         effects.append(_effect(change.name, work, base, runs, by))
-    return WhatIf(work, level, by, tuple(effects), never_started(base[0]))
+    return WhatIf(work, level, by, tuple(effects), never_started(base[0]), tuple(unused))
 
 
 def check_groups(by: str, level: str) -> None:
@@ -148,10 +159,9 @@ def _seeded(config: SchedulerConfig, seed: int) -> SchedulerConfig:
     return shuffled(config, seed) if seed else config
 
 
-def _changed(
-    log: SiteLog, document: SiteDocument, change: SiteChange, level: str, warmup_s: int | None,
-    limit_factor: float,
-) -> tuple[SiteCluster, SchedulerConfig, SiteJobs]:  # fmt: skip
+def _document(log: SiteLog, document: SiteDocument, change: SiteChange) -> SiteDocument:
+    """Return the settings with a change."""
+    check_names(change, document, log)
     changed = deepcopy(document)
     if change.document is not None:
         change.document(changed)
@@ -159,11 +169,27 @@ def _changed(
             if changed.get("partition", name) is None:  # its jobs are refused, with a note
                 changed.put("ALL", "partition", name, "Nodes")
                 changed.put(0, "partition", name, "MaxNodes")
-    site, full, work = prepared(log, changed, warmup_s, limit_factor)
-    if change.site is not None:
-        site = change.site(site)
-    jobs = work.jobs if change.jobs is None else change.jobs(work.jobs)
-    return site, level_config(full, level), jobs
+    return changed
+
+
+def _unused(
+    change: SiteChange, document: SiteDocument, changed: SiteDocument, level: str
+) -> list[str]:
+    """Return a sentence for each changed setting that the replayed rules do not use.
+
+    Raises:
+        UsageError: a setting that the change names is one of them, or all it changes are.
+    """
+    settings = changed.settings
+    before, after = (dict(leaves(one.tables)) for one in (document, changed))
+    moved = [keys for keys in {**before, **after} if before.get(keys) != after.get(keys)]
+    off = {keys: why for keys in (*change.keys, *moved) if (why := why_off(keys, settings, level))}
+    named = next((keys for keys in change.keys if keys in off), None)
+    if named is None and off and len(off) == len(moved) and not (change.site or change.jobs):
+        named = next(iter(off))
+    if named is not None:
+        raise UsageError(f"{change.name}: changes {dotted(*named)}, and {off[named]}")
+    return [f"{change.name}: {dotted(*keys)} has no effect: {why}" for keys, why in off.items()]
 
 
 def _effect(

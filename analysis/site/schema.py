@@ -1,0 +1,277 @@
+"""The one schema of a site's settings: tables, keys, types and ranges under Slurm's names.
+
+slurm.conf, dumps, ``twin.toml`` and changes of a what-if all pass through it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, get_args, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.lookup import perhaps
+from gpuplan.analysis.site.hostlist import MOST_HOSTS
+from gpuplan.analysis.site.units import A_TIME, UNLIMITED, gpu_limit, minutes_limit
+
+MOST = (1 << 32) - 1  # Slurm's own numbers have 32 bits
+LAST_SECOND = 1 << 44
+Whole = Annotated[int, Meta(ge=0, le=MOST)]
+Second = Annotated[int, Meta(ge=0, le=LAST_SECOND)]
+WORDS = {
+    "int": "a whole number", "float": "a number", "str": "text", "object": "a table",
+    "array": "a list", "bool | str": "yes or no",
+}  # fmt: skip
+MESSAGE = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
+
+
+class SiteLimit:
+    """A whole number, or None for no limit."""
+
+    expected = f"a whole number up to {MOST:,}, or unlimited"
+
+    def __init__(self, value: int | None = None) -> None:
+        self.value = value
+
+    @classmethod
+    def read(cls, given: Any) -> SiteLimit:
+        """Return a limit as written. Raises `ValueError` with what is expected."""
+        if isinstance(given, str):
+            given = given.strip()
+        try:
+            return cls(None if str(given).lower() in UNLIMITED else cls._number(given))
+        except ValueError:
+            raise ValueError(cls.expected) from None
+
+    @classmethod
+    def _number(cls, given: Any) -> int | None:
+        return msgspec.convert(given, Whole, strict=False)
+
+
+class GpuLimit(SiteLimit):
+    """GPUs of a limit: ``8``, ``gres/gpu=8`` or a table with ``gpu``."""
+
+    expected = "GPUs as a whole number, such as gpu = 8; the model has no other resource"
+
+    @classmethod
+    def _number(cls, given: Any) -> int | None:
+        if isinstance(given, Mapping) and set(given) <= {"gpu"}:
+            return cls.read(given.get("gpu")).value
+        if isinstance(given, str) and re.search("[=:]", given):
+            given = gpu_limit(given)
+        return None if given is None else super()._number(given)
+
+
+class TimeLimit(SiteLimit):
+    """Seconds of a time in Slurm's notation; a number is minutes."""
+
+    expected = A_TIME
+    least = 0
+
+    @classmethod
+    def _number(cls, given: Any) -> int | None:
+        seconds = minutes_limit(str(given))
+        if seconds is not None and not cls.least <= seconds <= LAST_SECOND:
+            raise ValueError(seconds)
+        return seconds
+
+
+class PeriodLimit(TimeLimit):
+    """A time of at least a minute."""
+
+    expected = f"{A_TIME}, at least a minute"
+    least = 60
+
+
+class SettingsTable(Struct, forbid_unknown_fields=True, frozen=True):
+    """A table of settings; other keys are refused."""
+
+
+class Node(SettingsTable, frozen=True):
+    """A group of equal nodes; its name is a host list."""
+
+    count: Annotated[int, Meta(ge=1, le=MOST_HOSTS)] | None = None
+    gpus: Annotated[int, Meta(ge=1, le=1 << 20)] = 1
+    type: str = "gpu"
+    weight: Whole = 1
+
+
+class Partition(SettingsTable, frozen=True):
+    """Nodes that jobs name, and its limits."""
+
+    Nodes: str = "ALL"
+    PriorityTier: Whole = 1
+    PriorityJobFactor: Whole = 1
+    MaxTime: TimeLimit = TimeLimit()
+    MaxNodes: SiteLimit = SiteLimit()
+    QOS: str = ""
+    TRESBillingWeights: str = ""
+
+
+class Qos(SettingsTable, frozen=True):
+    """Priority and limits of a quality of service."""
+
+    Priority: Whole = 0
+    GrpTRES: GpuLimit = GpuLimit()
+    GrpJobs: SiteLimit = SiteLimit()
+    MaxTRESPU: GpuLimit = GpuLimit()
+    MaxJobsPU: SiteLimit = SiteLimit()
+    MaxTRESPerJob: GpuLimit = GpuLimit()
+    MaxWall: TimeLimit = TimeLimit()
+
+
+class User(SettingsTable, frozen=True):
+    """Share, limits and usage of an association."""
+
+    Fairshare: Whole = 1
+    GrpTRES: GpuLimit = GpuLimit()
+    MaxJobs: SiteLimit = SiteLimit()
+    RawUsage: Annotated[float, Meta(ge=0, le=1e18)] = 0.0
+
+
+class Account(User, frozen=True):
+    """An account and its users."""
+
+    Parent: str = "root"
+    user: dict[str, User] = {}
+
+
+class Priority(SettingsTable, frozen=True):
+    """Settings of priority/multifactor."""
+
+    PriorityType: str = ""
+    PriorityWeightAge: Whole = 0
+    PriorityWeightFairshare: Whole = 0
+    PriorityWeightJobSize: Whole = 0
+    PriorityWeightPartition: Whole = 0
+    PriorityWeightQOS: Whole = 0
+    PriorityWeightTRES: GpuLimit = GpuLimit(0)
+    PriorityMaxAge: TimeLimit = TimeLimit(7 * 86400)
+    PriorityFavorSmall: bool | str = "no"
+    PriorityFlags: str = ""
+    PriorityDecayHalfLife: TimeLimit = TimeLimit(7 * 86400)
+    PriorityCalcPeriod: PeriodLimit = PeriodLimit(300)
+    FairShareDampeningFactor: Annotated[float, Meta(ge=1e-6, le=1e6)] = 1.0
+
+
+class Backfill(SettingsTable, frozen=True):
+    """Settings of the scheduler and of its backfill."""
+
+    SchedulerType: str = ""
+    SelectTypeParameters: str = ""
+    AccountingStorageEnforce: str = ""
+    bf_interval: Annotated[int, Meta(ge=1, le=10_800)] = 30
+    bf_window: Annotated[int, Meta(ge=0, le=1 << 24)] = 1440
+    bf_resolution: Annotated[int, Meta(ge=1, le=86_400)] = 60
+    bf_max_job_test: Annotated[int, Meta(ge=1, le=MOST)] = 500
+    bf_max_job_user: Whole = 0
+    bf_max_job_part: Whole = 0
+    default_queue_depth: Annotated[int, Meta(ge=1, le=MOST)] = 100
+    sched_interval: Whole = 60
+
+
+class Event(SettingsTable, frozen=True):
+    """A time in which a node was drained or down; seconds after 1970."""
+
+    node: str
+    start: Second
+    end: Second
+    announced: Second | None = None
+
+
+class CalibrationTable(Struct, frozen=True):
+    """What a what-if reads of a calibration."""
+
+    level: str = "events"
+    sha256: str | None = None
+    time_zone: str = "UTC"
+    warmup_s: Second | None = None
+    limit_factor: Annotated[float, Meta(ge=1, le=1000)] = 2.0
+    within: Annotated[float, Meta(ge=0, le=1)] | None = None
+    mae_s: Annotated[float, Meta(ge=0, le=1e18)] | None = None
+    sources: dict[str, str] = {}
+    all_jobs: bool = False
+
+
+class SiteSettings(SettingsTable, frozen=True):
+    """All settings of a site, and its calibration."""
+
+    node: dict[str, Node] = {}
+    partition: dict[str, Partition] = {}
+    qos: dict[str, Qos] = {}
+    account: dict[str, Account] = {}
+    priority: Priority = Priority()
+    backfill: Backfill = Backfill()
+    event: list[Event] = []
+    calibration: CalibrationTable = CalibrationTable()
+
+
+def read_settings(tables: Mapping[str, Any]) -> SiteSettings:
+    """Return the settings of nested tables.
+
+    Raises:
+        UsageError: one cannot be used; names its key, what was found and what is expected.
+    """
+    try:
+        return _converted(tables)
+    except msgspec.ValidationError as error:
+        for keys, value in leaves(tables):
+            try:
+                _converted(nested(keys, value))
+            except msgspec.ValidationError as of_leaf:
+                raise UsageError(_explained(keys, value, str(of_leaf))) from None
+        raise UsageError(str(error)) from None  # what only several keys can break
+
+
+def nested(keys: Sequence[str], value: Any) -> dict[str, Any]:
+    """Return tables with one value."""
+    for key in reversed(keys):
+        value = {key: value}
+    return dict(value)
+
+
+def leaves(
+    table: Mapping[str, Any], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the paths and values of nested tables."""
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, (*above, key))
+        else:
+            yield (*above, key), value
+
+
+def _converted(tables: Mapping[str, Any]) -> SiteSettings:
+    return msgspec.convert(
+        tables, SiteSettings, strict=False, dec_hook=lambda kind, given: kind.read(given)
+    )
+
+
+def _explained(keys: Sequence[str], value: Any, message: str) -> str:
+    match = MESSAGE.fullmatch(message)
+    assert match is not None
+    text, path = match["text"], re.findall(r"\w+|\[\.\.\.\]", match["path"] or "")
+    kind: Any = SiteSettings
+    for at, part in enumerate(path):
+        within = part == "[...]" or part.isdigit()
+        kind = get_args(kind)[-1] if within else get_type_hints(kind)[part]
+        if part.isdigit():
+            value = value[int(part)]
+        elif "event" in path[:at]:
+            value = value[part]
+    where = ".".join(path if "event" in path else keys)
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL):
+        known, depth = kind.__struct_fields__, 0 if "event" in path else len(path)
+        where = ".".join(keys[: depth + 1]) if depth or not path else f"{where}.{unknown[1]}"
+        near = perhaps(unknown[1], known, 0.5)
+        return f"{where}: unknown key{near}; expected one of {', '.join(known)}"
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", text):
+        return f"{where}: has no {missing[1]}; expected {', '.join(kind.__struct_fields__)}"
+    if found := re.fullmatch(r"Expected `(.*?)(?: \| null)?`(?:, got .*)?( [<>]=? .*)?", text):
+        text = WORDS.get(found[1], found[1]) + (found[2] or "")
+    elif text == "Number out of range":
+        text = "a smaller number"
+    return f"{where}: found {value!r}, expected {text}"

@@ -1,0 +1,294 @@
+"""One kind per subject with inputs of its own: sites, lending, several GPU types, sharing, demand.
+
+A subject has command lines, values of the options that matter to it, and files to damage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from fuzz.cases import Case, Draft, Step
+from fuzz.corpus import ROOT, option_files, said_by, traces
+from fuzz.kinds.tables import damage_parquet
+from fuzz.mutate import mutate
+from fuzz.options import POLICY, VALID, options_of
+from fuzz.values import DURATIONS, NUMBERS, TEXTS, TIMES
+
+SITE = ROOT / "sample_traces" / "slurm_site"
+DUMPS = ("--sacctmgr", "assoc.txt", "--sacctmgr", "qos.txt", "--sacctmgr", "events.txt")
+SLURM = (
+    *("UNLIMITED", "Partition_Limit", "1-0", "1-00:00:00", "60", "0", "-1", "1e30", "4294967296"),
+    *("n[1-3]", "n[1-999999999]", "n[01-", "ALL", "a[01-06],h[01-04]", "100000", "1000001"),
+    *("gpu:a100:8", "gres/gpu=8", "gres/gpu=99999999999999999999", "cpu=4", "gres/gpu:h100=2"),
+    *("Unknown", "None", "2026-03-02T01:34:55", "CANCELLED by 7", "RUNNING", "parent", "root"),
+    *("DRAIN", "DEFAULT", "{ gpu = 3 }", "[]", "{}", "true", "[[1]]", "inf", "nan", "1979-05-27"),
+    *("1", "2", "7", "30", "1000", "9999999-00:00:00", "99999999999", "1772409299", "18000000000"),
+    *("priority/basic", "sched/builtin", "NO_FAIR_TREE", "CR_LLN", "none", "vision", "Reservation"),
+)
+SITE_KEYS = (
+    *("qos.normal.MaxTRESPU.gpu", "qos.normal.GrpTRES", "qos.high.MaxWall", "qos.x.Priority"),
+    *("account.nlp.GrpTRES.gpu", "account.nlp.user.dia.MaxJobs", "account.bio.Fairshare", "a.b"),
+    *("account.bio.Parent", "account.x.MaxJobs", "partition.h100.MaxTime", "partition.a100.Nodes"),
+    *("partition.debug.PriorityTier", "partition.a100.QOS", "node.h[01-04].gpus", "event.0"),
+    *("node.a[01-06].count", "node.a[01-06].weight", "priority.PriorityMaxAge", "event"),
+    *("priority.PriorityWeightTRES", "priority.PriorityWeightAge", "priority.PriorityCalcPeriod"),
+    *("priority.PriorityDecayHalfLife", "priority.FairShareDampeningFactor", "calibration.level"),
+    *("priority.PriorityFlags", "priority.PriorityType", "backfill.bf_interval", "quota.nlp"),
+    *("backfill.bf_window", "backfill.bf_resolution", "backfill.bf_max_job_test", "priority"),
+    *("backfill.sched_interval", "backfill.default_queue_depth", "backfill.SchedulerType"),
+)
+MORE_NODES = (
+    *("1", "2", "a100=2", "h100=1", "debug=1") * 2,
+    "x=1",
+    "=1",
+    "²",
+    "100000",
+    "1000000000",
+    "0",
+)
+LEVELS = ("fifo", "easy", "bf", "multifactor", "limits", "events", "x")
+FACTORS = (*("1", "0.5", "2", "1.2", "100", "0.01") * 5, *NUMBERS, "0.0000001", "1e-308")
+CLUSTERS = (
+    *("A100=8,T4=8", "A100=2x4,T4=4x4", "A100=1x3,V100=2x5", "A100=1,T4=1", "A100=4,A100=4"),
+    *("A100=0,T4=4", "A100=1x1,T4=1x1,V100=1x1,P100=1x1", "A100=1000000000x8,T4=1", "a=1,b=2"),
+    *("A100=8x4,T4=x4", "A100,T4", "A100=8,T4", "A100=3x7,T4=1x1000", "=1,=2", "64", "8x4"),
+)
+SPEEDS = (
+    *("A100=1,T4=0.5", "A100=1", "A100=0,T4=1", "T4=1e300", "A100=nan", "A100=1e-300,T4=1e300"),
+    *("A100=1,T4=1,V100=2", "=1", "A100", "A100=-1", "a=1,b=2", "A100=1,A100=2"),
+)
+LOADS = (
+    *("poisson:20", "gamma:20:4", "gamma-rate:20:2", "bursty:5:10", "periodic:10:30", "rates.txt"),
+    *("a=poisson:5", "x=poisson:5", "poisson:0", "poisson:-1", "poisson:nan", "poisson:1e300"),
+    *("gamma:20:0", "gamma:20:1e300", "bursty:5:0", "periodic:10:0", "poisson", "poisson:1:2:3"),
+    *("gamma:1e-300:1", "shared.csv", "profile.csv", "missing.txt", "lab.parquet", "a=rates.txt"),
+)
+TARGETS = (
+    *("p95_wait <= 1h", "mean_wait <= 2m", "wait_over_10m <= 5%", "mean_slowdown <= 2", "x <= 1"),
+    *("p95_wait <= 0", "p95_wait < 1h", "mean_wait <= 1e300h", "wait_over_1e300h <= 5%", "<="),
+    *("wait_over_10m <= 200%", "mean_slowdown <= 1", "mean_slowdown <= 0", "p99.9_wait <= 1s"),
+    *("p95_wait <= nan", "p100_wait <= 1h", "p0_wait <= 1h", "wait_over_0s <= 0%", "p95_wait<=1s"),
+)
+PRICES = ("0.9", "A100=0.9", "0", "-1", "nan", "1e300", "1e-300", "=1", "x", "T4=1", "L4=2")
+LENT = ("gfs", "gfs-e", "gfs-d", "gfs-s", "gfs-p", "gfs-sp", "yarn-cs", "lyra", "fgd", "chronus",
+        "static-quota", "spot-first-fit")  # fmt: skip
+MIXED = ("fft", "gavel", "allox", "tiresias", "pal", "sia")
+SPOT = ("duration_s < 3600", "true", "false", "num_gpus <= 1", "user = 'ada'", "x", "num_gpus +")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a kind drafts.
+
+    Attributes:
+        lines: command lines to start from.
+        options: values of options, valid and hostile.
+        damaged: files to damage, where a line names them.
+        files: all files.
+        policies: policies whose settings ``--set`` draws.
+    """
+
+    lines: tuple[tuple[str, ...], ...]
+    options: dict[str, tuple[str, ...]]
+    damaged: tuple[str, ...]
+    files: Callable[[], dict[str, bytes]]
+    policies: tuple[str, ...] = ()
+
+
+@cache
+def site_files() -> dict[str, bytes]:
+    """Return the documents of a small site, its log, and the settings calibrated on it."""
+    found = {path.name: path.read_bytes() for path in Path(SITE).iterdir() if path.is_file()}
+    found["sacct.txt"] = b"".join(found["sacct.txt"].splitlines(keepends=True)[:90])
+    found["nodes.txt"] = b"NodeName=a01 Gres=gpu:a100:4(S:0-1) Weight=2 OS=Linux 5.14\n" * 2
+    found["parts.txt"] = b"PartitionName=a100 MaxTime=UNLIMITED MaxNodes=2 Nodes=a01 QoS=N/A\n"
+    found["sshare.txt"] = b"Account|User|RawShares|RawUsage|FairShare\nnlp|dia|2|12345|0.5\n"
+    found["log.swf"] = b"; UnixStartTime: 1000\n" + b"".join(
+        b"%d %d 10 60 %d -1 -1 4 100 -1 1 %d 2 -1 -1 8 -1 -1\n" % (i, 9 * i, 1 + i % 4, i % 3)
+        for i in range(1, 30)
+    )
+    line = ("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf", *DUMPS, "-o", "twin.toml")
+    found["twin.toml"] = said_by(*line, files=found, output="twin.toml")
+    return found
+
+
+@cache
+def study_files() -> dict[str, bytes]:
+    """Return traces, the files of options, and a table of hourly demand."""
+    demand = b"hour,nlp,cv\n" + b"".join(
+        b"%d,%d,%d\n" % (hour, 20 + hour % 24, 5 + hour * 7 % 11) for hour in range(24 * 9)
+    )
+    return {**traces(), **option_files(), "demand.csv": demand}
+
+
+WHATIF = ("whatif", "sacct.txt", "--twin", "twin.toml")
+CALIBRATE = ("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf")
+GROUPS = ("account", "user", "partition", "qos", "size", "x")
+SUBJECTS = {
+    "sites": Subject(
+        (
+            (*CALIBRATE, *DUMPS), (*CALIBRATE, *DUMPS, "-o", "out.toml"),
+            (*CALIBRATE, "--sacctmgr", "qos.txt", "--sshare", "sshare.txt", "--advice"),
+            ("calibrate", "sacct.txt", "--scontrol", "nodes.txt", "--scontrol", "parts.txt",
+             "--infer"),
+            ("calibrate", "sacct.txt", "--infer"), ("calibrate", "log.swf", "--infer"),
+            ("calibrate", "sacct.txt", "--infer", "--cluster", "A100=6x4,H100=4x8"),
+            WHATIF, WHATIF, (*WHATIF, "--together"),
+            (*WHATIF, "--slurm-conf", "slurm.new.conf"), (*WHATIF, "--add-nodes", "1"),
+            (*WHATIF, "--validate", "2026-03-03", "--before", "slurm.conf", "--after",
+             "slurm.new.conf"),
+            ("ingest", "sacct.txt", "--twin", "-o", "out.parquet"),
+        ),
+        {
+            "--set": tuple(f"{key}=" for key in SITE_KEYS), "--add-nodes": MORE_NODES,
+            "--remove-nodes": MORE_NODES, "--scale-load": FACTORS, "--limits-times": FACTORS,
+            "--level": LEVELS, "--by": GROUPS, "--limit-factor": FACTORS, "--warmup": DURATIONS,
+            "--cluster": CLUSTERS, "--slurm-conf": ("slurm.new.conf", "nodes.conf", "twin.toml"),
+            "--validate": ("2026-03-03", *TIMES), "--time-zone": ("UTC", "America/New_York", "x"),
+        },
+        ("sacct.txt", "twin.toml", "slurm.conf", "slurm.new.conf", "nodes.conf", "qos.txt",
+         "assoc.txt", "events.txt", "nodes.txt", "parts.txt", "sshare.txt", "log.swf"),
+        site_files,
+    ),
+    "lending": Subject(
+        (
+            *(("simulate", "rich.parquet", "--policy", name) for name in LENT),
+            ("compare", "rich.parquet", "--policy", "gfs", "--policy", "yarn-cs"),
+            ("compare", "lab.parquet", "--policy", "lyra", "--spot", "duration_s < 3600"),
+        ),
+        {"--spot": SPOT, "--cluster": (*VALID["--cluster"], "16x8"), "--price": PRICES,
+         "--spot-price": ("0.3", *NUMBERS)},
+        ("rich.parquet", "lab.parquet"), study_files, LENT,
+    ),
+    "several GPU types": Subject(
+        tuple(
+            (command, trace, "--policy", name, "--cluster", "A100=2x4,T4=4x4", *rates)
+            for command in ("simulate", "compare")
+            for name in MIXED
+            for trace, rates in (
+                ("rich.parquet", ("--gpu-speed", "A100=1,T4=0.5")),
+                ("bare.parquet", ("--throughputs", "profile:sia")),
+                ("rich.parquet", ("--throughputs", "rates.csv")),
+            )
+        ),
+        {"--cluster": CLUSTERS, "--gpu-speed": SPEEDS, "--price": PRICES, "--round": DURATIONS,
+         "--throughputs": (*VALID["--throughputs"], "rates.csv", "typed.csv", "pollux:pollux.csv"),
+         "--estimate-error": ("30%", *NUMBERS), "--policy": (*MIXED, *POLICY)},
+        ("rich.parquet", "bare.parquet", "rates.csv", "pollux.csv"),
+        lambda: {**study_files(), "rates.csv": RATES}, MIXED,
+    ),
+    "sharing": Subject(
+        (
+            ("share", "shared.csv"), ("share", "shared.csv", "--gamma", "1,1.5,2"),
+            ("share", "--load", "poisson:20", "--functions", "functions.toml", "--horizon", "60s"),
+            ("share", "--load", "rates.txt", "--functions", "functions.toml", "--no-frontier"),
+            ("profile", "profile.csv", "--slo", "100ms"), ("profile", "profile.csv", "--training"),
+            ("profile", "profile.csv", "--slo", "100ms", "--load", "20", "-o", "out.toml"),
+        ),
+        {"--load": LOADS, "--gamma": ("1.5", "1,2", "1:2.5:0.1", *NUMBERS), "--slo": DURATIONS,
+         "--cluster": (*VALID["--cluster"], "100x4"), "--horizon": DURATIONS, "--price": NUMBERS,
+         "--cold-start": DURATIONS, "--capacity": NUMBERS, "--multiplier": NUMBERS,
+         "--te-drop": NUMBERS,
+         "--policy": ("dilu", "exclusive", "infless-l", "infless-r", "fast-gs", "infless", "mps-l",
+                      "mps-r", "x", "")},
+        ("shared.csv", "functions.toml", "profile.csv", "rates.txt"), study_files,
+    ),
+    "demand": Subject(
+        (
+            ("forecast", "demand.csv"), ("forecast", "demand.csv", "--backtest"),
+            ("forecast", "demand.csv", "--model", "orglinear"), ("forecast", "lab.parquet"),
+            ("bill", "lab.parquet", "--price", "1.29"), ("bill", "rich.parquet", "--price", "2"),
+            ("size", "lab.parquet", "--target", "p95_wait <= 1h", "--resamples", "0"),
+            ("size", "rich.parquet", "--target", "mean_wait <= 2m", "--commit", "0.9",
+             "--on-demand", "1.9", "--resamples", "0"),
+        ),
+        {"--target": TARGETS, "--commit": PRICES, "--on-demand": PRICES, "--price": PRICES,
+         "--horizon": ("1h", "24h", *DURATIONS), "--at": ("100", "2024-03-02", *TIMES, *NUMBERS),
+         "--model": ("auto", "last-value", "seasonal-24h", "dlinear", "orglinear", "x"),
+         "--holidays": ("2024-03-01", "2024-03-01,2024-03-02", "demand.csv", "x", *TIMES),
+         "--cluster": (*VALID["--cluster"], "peak"), "--growth": ("20%", "0", "-50%", *NUMBERS),
+         "--gpus": ("8,16", "8:64:4", "64:8:2", "1:1e9:3", "0", "8,8", "1:1:1", "x"),
+         "--cluster-step": ("4", *NUMBERS), "--by": ("user", "group", "all", "gpu_type", "x")},
+        ("demand.csv", "lab.parquet", "rich.parquet"), study_files,
+    ),
+}  # fmt: skip
+RATES = b"job_class,gpu_type,gpus,rate\n" + b"".join(
+    b"%s,%s,%d,%g\n" % (name, kind, gpus, gpus * speed)
+    for name in (b"bert", b"ncf")
+    for kind, speed in ((b"A100", 2.5), (b"T4", 1.0))
+    for gpus in (1, 2, 4)
+)
+VALUE = re.compile(rb"(?<== )[^\n#]+|(?<=[=|,])[^=|,\s]+")
+
+
+def drafter(kind: str) -> Callable[[Random], Draft]:
+    """Return the function that drafts the cases of a subject."""
+
+    def draft(rng: Random) -> Draft:
+        subject = SUBJECTS[kind]
+        line = rng.choice(subject.lines)
+        command = line[0]
+        case = Case(kind, command, list(line), dict(subject.files()))
+        case.written |= {"out.toml", "out.parquet", "out.rejects.parquet"}
+        known = {flag for option in options_of(command) for flag in option.names}
+        flags = [flag for flag in subject.options if flag in known]
+        spoiled = [
+            name for name in subject.damaged
+            if name in line or (name == "nodes.conf" and "slurm.conf" in line)
+        ] or list(subject.damaged)  # fmt: skip
+
+        def damage(case: Case, rng: Random) -> str:
+            name = rng.choice(spoiled)
+            data = case.files[name]
+            if name.endswith(".parquet"):
+                case.files[name], what = damage_parquet(data, rng)
+            elif rng.random() < 0.6 and (spans := list(VALUE.finditer(data))):
+                span, value = rng.choice(spans), _value(rng, 0.5 if ".toml" in name else 0.05)
+                case.files[name] = data[: span.start()] + value + data[span.end() :]
+                what = f"{span[0][:30]!r} -> {value[:30]!r}"
+            else:
+                case.files[name], what = mutate(data, rng)
+            return f"{name}: {what}"
+
+        def option(case: Case, rng: Random) -> str:
+            flag = rng.choice(flags)
+            value = rng.choice(subject.options[flag])
+            if value.endswith("=") and flag == "--set":
+                value += _value(rng, 0).decode(errors="surrogateescape")
+            case.arguments.append(f"{flag}={value}")
+            return case.arguments[-1][:100]
+
+        def setting(case: Case, rng: Random) -> str:
+            from gpuplan.planner.registry import POLICIES
+
+            name = rng.choice([one for one in case.arguments if one in POLICIES] or [LENT[0]])
+            key, about = rng.choice(list(POLICIES[name].settings.items()))
+            value = rng.choice(
+                (*about.choices, *NUMBERS, *DURATIONS, "none", "true", "0.5/0.9", "4x8", "8", "1")
+            )
+            case.arguments.append(f"--set={key}={value}")
+            return case.arguments[-1][:100]
+
+        choices = [damage] * 3 + [option] * 2 + [setting] * (2 if subject.policies else 0)
+        steps: list[Step] = [rng.choice(choices) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4)))]
+        if line in (WHATIF, (*WHATIF, "--together")):
+            steps.append(option)
+
+        def finish(case: Case, rng: Random) -> None:
+            if rng.random() < 0.4:
+                case.arguments += ["--output-format", rng.choice(("json", "json", "csv", "md"))]
+
+        return Draft(case, steps, finish if command != "ingest" else None)
+
+    return draft
+
+
+def _value(rng: Random, quoted: float) -> bytes:
+    """Return a value of Slurm, or a hostile one, with a share of them quoted as in TOML."""
+    value = rng.choice(rng.choice((SLURM, SLURM, SLURM, NUMBERS, TEXTS, TIMES)))
+    return (f'"{value}"' if rng.random() < quoted else value).encode(errors="replace")
