@@ -171,7 +171,8 @@ def tree_factors(tree: Any) -> None:
         elif tree.usage[k] <= 0.0:
             level[k] = np.inf
         else:
-            level[k] = tree.share[k] / (tree.usage[k] / tree.usage[tree.parent[k]])
+            ratio = tree.usage[k] / tree.usage[tree.parent[k]]
+            level[k] = tree.share[k] / ratio if ratio > 0.0 else np.inf  # it may underflow
     rank, depth, used = tree.users, 1, 1
     group[0] = 0  # the root, as an account to open
     stack[0, 0], stack[0, 1] = 0, 1

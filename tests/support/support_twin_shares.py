@@ -75,7 +75,8 @@ class Shares:
             return 0.0
         if self.usage[key] <= 0:
             return math.inf
-        return share / (self.usage[key] / self.usage[self.above(key)])
+        ratio = self.usage[key] / self.usage[self.above(key)]
+        return share / ratio if ratio > 0 else math.inf
 
     def tree(self):
         users = [k for k in self.rows if k[1]]
