@@ -19,10 +19,10 @@ from gpuplan.planner.policies.mixed.linear_program import Program, solve
 from gpuplan.planner.policies.mixed.small_rounds import fill_least, is_small, solve_small
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.rounds.least_loss import least_loss
+from gpuplan.simkit.rounds.transport import transport
 
 FAST_GAP = 1e-3
 EXACT_GAP = 1e-9
-SAMPLE = 240
 NEAR = (20, 40, 100)
 """Jobs near a change of type that are solved for anew, more of them where that is not enough."""
 FILLED = (50, 100, 100, *(200, 400, 150) * 11)
@@ -230,60 +230,32 @@ class _RoundProblem:
     def _relaxed(self, prices: FloatArray | None) -> tuple[FloatArray, IntArray]:
         """Return optimal prices of the relaxation, in which parts of jobs may run, and its types.
 
-        The type of a job of which parts run is `PART`.
-
-        Columns are added to a program of a few until no other is worth it; it begins with those
-        near the prices of the last round, or of a sample of the jobs.
+        The type of a job of which parts run is `PART`. Parts are GPUs, or as many as the greatest
+        width that all gangs are multiples of; what then cannot be in use is idle on any type.
         """
-        m = self.width.size
-        usable = np.isfinite(self.cost)
-        if m <= 2 * SAMPLE:
-            return self._priced(usable)[:2]
-        if prices is None:
-            prices = self._sampled()
-        spread = float(np.abs(self.cost[usable]).mean())
-        reduced = self._reduced(prices)
-        near = reduced - np.minimum(reduced.min(axis=1), 0.0)[:, None]
-        columns = usable & (near <= 0.02 * spread)
-        for _ in range(20):
-            found, kind, value = self._priced(columns)
-            bound = lagrangian_bound(self.cost, self.width, self.gpus, self.packing.gpus, found)
-            if value - bound <= 1e-5 * abs(bound):
-                break
-            reduced = self._reduced(found)
-            columns |= usable & (reduced <= np.minimum(reduced.min(axis=1), 0.0)[:, None])
-        return found, kind
-
-    def _reduced(self, prices: FloatArray) -> FloatArray:
-        found: FloatArray = self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
-        return found
-
-    def _sampled(self) -> FloatArray:
-        m = self.width.size
-        some = np.linspace(0, m - 1, SAMPLE).astype(np.int64)
-        part = SAMPLE / m
-        allowed = np.isfinite(self.cost)
-        columns = np.zeros_like(allowed)
-        columns[some] = allowed[some]
-        return self._priced(columns, part)[0]
-
-    def _priced(self, columns: BoolArray, part: float = 1.0) -> tuple[FloatArray, IntArray, float]:
-        """Return prices of a relaxation on some columns, its types, and its value.
-
-        A free GPU may fill what the columns cannot, at a high cost.
-        """
-        gpus = (self.gpus * part).astype(np.float64)
-        free = _program_of(
-            self, np.arange(self.width.size), columns, gpus, self.packing.gpus * part, spare=True
+        m, each = self.width.size, int(np.gcd.reduce(self.width))
+        supply, gpus, used = self.width // each, self.gpus // each, self.packing.gpus // each
+        unit = np.column_stack((self.cost / self.width[:, None], np.zeros(m)))
+        if prices is None:  # as if all types were one
+            cheapest = unit[:, :-1].min(axis=1)
+            order = np.argsort(cheapest, kind="stable")
+            last = min(int(np.searchsorted(supply[order].cumsum(), used)), m - 1)
+            at_last = cheapest[order[last]]
+            prices = np.append(np.zeros(gpus.size), at_last if np.isfinite(at_last) else 0.0)
+        start = np.append(prices[:-1] - prices[-1], 0.0)
+        idle = np.append(np.zeros(gpus.size), np.inf)
+        flow, price, is_found = transport(
+            np.vstack((unit, idle)),
+            np.append(supply, gpus.sum() - used),
+            np.append(gpus, supply.sum() - used),
+            start,
         )
-        solved = solve(free.program)
-        if solved is None:
-            raise RuntimeError("HiGHS found no solution of a relaxation that has one")
-        dual = np.abs(solved.dual[-self.gpus.size - 1 :])
-        kind = free.kinds(solved.x, np.full(self.width.size, -1, np.int64))
-        x = solved.x[: free.job.size]
-        kind[free.job[(x > 1e-6) & (x < 1 - 1e-6)]] = PART
-        return dual, kind, solved.objective
+        if not is_found:
+            raise RuntimeError("a relaxation that has a solution was not solved")
+        parts = flow[:-1] > 0
+        kind = np.where(parts.sum(axis=1) > 1, PART, parts.argmax(axis=1))
+        kind[kind == gpus.size] = -1
+        return price - price[:-1].min(), kind
 
     def _filled(
         self,
@@ -381,13 +353,10 @@ def _program_of(
     columns: BoolArray,
     gpus: FloatArray | IntArray,
     least: float,
-    *,
-    spare: bool = False,
 ) -> _JobColumns:
     """Return the program of some jobs on some of their types.
 
-    Rows: a job runs once, for each; GPUs of each type; GPUs in use. ``spare`` adds a column that
-    fills GPUs at a cost above all others.
+    Rows: a job runs once, for each; GPUs of each type; GPUs in use.
     """
     row, kind = np.nonzero(columns[jobs])
     job = jobs[row]
@@ -399,10 +368,6 @@ def _program_of(
     value = np.column_stack((np.ones(row.size), width, width)).reshape(-1)
     start = np.arange(0, 3 * row.size + 1, 3)
     upper = np.ones(row.size)
-    if spare:
-        cost = np.append(cost, 10 * np.abs(cost).max(initial=1.0))
-        index, value = np.append(index, alone + types), np.append(value, 1.0)
-        start, upper = np.append(start, index.size), np.append(upper, np.inf)
     least_rows = np.full(alone + types + 1, -np.inf)
     least_rows[-1] = least
     most_rows = np.concatenate((np.ones(alone), gpus, [np.inf]))
