@@ -19,6 +19,7 @@ from gpuplan.simkit.rounds.transport import transport
 
 MOST_STATES = 2**62
 MOST_LABELS = 400_000
+MOST_CUTS = 100
 FEW_TYPES = 4
 STEPS = (2, 6)
 """GPUs by which each set of prices differs from what the relaxation gives the narrow gangs."""
@@ -229,10 +230,13 @@ def _search(
             return none, True
         before += width[j]
         first, last = last, at
-    # Narrow gangs fill what each label leaves, the most promising labels first.
+    # Narrow gangs fill what each label leaves, the most promising labels first. The prices of each
+    # flow bound the others, and the nearest of them are where the next begins.
     order = np.argsort(bound[first:last])
     choice = np.zeros(m + supply.size - 1, np.int64)
-    reached = -1
+    reached, known = -1, sets
+    cuts, alone = np.zeros((sets + MOST_CUTS, types + 1)), np.zeros(sets + MOST_CUTS)
+    cuts[:sets], alone[:sets] = prices, rest[m]
     for h in order + first:
         if bound[h] > most + slack:
             break
@@ -241,9 +245,27 @@ def _search(
             free[i] = sinks[i] - (code[h] // stride[i]) % (sinks[i] + 1)
             waits += sinks[i] - free[i]
         free[types] = waits
-        flow, _, works = transport(narrow, supply, free, prices[0])
+        nearest, least = 0, -np.inf
+        for k in range(known):
+            its_bound = cost[h] + alone[k]
+            for i in range(types + 1):
+                its_bound -= cuts[k, i] * free[i]
+            if its_bound > least:
+                nearest, least = k, its_bound
+        if least > most + slack:
+            continue
+        flow, price, works = transport(narrow, supply, free, cuts[nearest])
         if not works:
             continue
+        if known < cuts.shape[0]:
+            cuts[known] = price
+            for j in range(supply.size):
+                least = np.inf
+                for i in range(types + 1):
+                    least = min(least, narrow[j, i] + price[i])
+                if supply[j]:
+                    alone[known] += supply[j] * least
+            known += 1
         value = cost[h]
         for j in range(supply.size):
             for i in range(types + 1):

@@ -33,8 +33,9 @@ CANDIDATES = 60
 NARROW = 1
 """Widths of gangs that fill what others leave; as many of them are solved for."""
 PART = -2
-ATTEMPTS = 8
-"""Losses allowed in turn: from 0.1% of the bound on, each twice the last."""
+ATTEMPTS, WIDER = 20, 4.0
+"""Losses allowed in turn: from 0.1% of the bound on, each so many times the last. Many, as the cost of
+a round can be near 0 where debts are large."""
 MOST_NODES = 50_000
 
 
@@ -214,7 +215,7 @@ class _RoundProblem:
                     return np.where(choice == self.gpus.size, -1, choice)
                 if not ended:
                     return None
-            most *= 2
+            most *= WIDER
         return None
 
     def _answer(self, kind: IntArray, bound: float, prices: FloatArray, gap: float) -> RoundAnswer:
