@@ -76,7 +76,7 @@ def test_the_search_finds_the_least_loss(seed):
     price, used = rng.uniform(0, 0.5, types), int(rng.integers(1, gpus.sum() + 1))
     for most in (0.5, 2.0, 50.0):
         best = twin.least_loss(loss, width, gpus, price, used, most)
-        choice, ended = least_loss(loss, width, gpus, price, used, most)
+        choice, ended = least_loss(loss, width, gpus, price, used, most, 10_000)
         assert ended
         if choice is None:
             assert best == np.inf

@@ -18,7 +18,6 @@ from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.rounds.transport import transport
 
 MOST_STATES = 2**62
-MOST_LABELS = 400_000
 MOST_CUTS = 100
 FEW_TYPES = 4
 STEPS = (2, 6)
@@ -32,6 +31,7 @@ def least_loss(
     price: FloatArray,
     used: int,
     most: float,
+    most_labels: int,
 ) -> tuple[IntArray | None, bool]:
     """Return the choice of each job at least loss, and whether the search came to its end.
 
@@ -43,10 +43,11 @@ def least_loss(
         price: loss of a GPU of each type that stays idle, >= 0; shape (T,).
         used: GPUs that the jobs use in total.
         most: loss allowed, of jobs and idle GPUs.
+        most_labels: of the search, over all wide gangs.
 
     Returns:
         The choice, T to wait; None where none is within the loss allowed, or the search was given
-        up: the types have too many states, or the labels are more than `MOST_LABELS`.
+        up: the types have too many states, or the labels are too many.
     """
     each = int(np.gcd.reduce(width)) if width.size else 1
     all_gpus = int(gpus.sum())
@@ -77,7 +78,7 @@ def least_loss(
         supply,
         prices,
         most,
-        MOST_LABELS,
+        most_labels,
     )
     if choice.size < width.size:
         return None, bool(ended)
@@ -179,7 +180,9 @@ def _search(
                     h = head[i]
                     if cost[h] + loss[j, i] > most:
                         head[i] += 1
-                    elif i < types and (code[h] // stride[i]) % (sinks[i] + 1) + width[j] > sinks[i]:
+                    elif (
+                        i < types and (code[h] // stride[i]) % (sinks[i] + 1) + width[j] > sinks[i]
+                    ):
                         head[i] += 1
                     else:
                         break

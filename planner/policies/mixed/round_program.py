@@ -23,9 +23,8 @@ from gpuplan.simkit.rounds.transport import transport
 
 FAST_GAP = 1e-3
 EXACT_GAP = 1e-9
-NEAR = (20, 40, 100)
-"""Jobs near a change of type that are solved for anew, more of them where that is not enough."""
 FILLED = (50, 100, 100, *(200, 400, 150) * 11)
+"""Jobs near a change of type that are assigned anew, in each attempt."""
 WITHOUT_NOISE, NOISE = 8, 0.02
 """After so many attempts losses are drawn with this deviation, a share of the gap allowed."""
 CANDIDATES = 60
@@ -34,8 +33,10 @@ NARROW = 1
 """Widths of gangs that fill what others leave; as many of them are solved for."""
 PART = -2
 ATTEMPTS, WIDER = 20, 4.0
-"""Losses allowed in turn: from 0.1% of the bound on, each so many times the last. Many, as the cost of
-a round can be near 0 where debts are large."""
+"""Losses allowed in turn: from 0.1% of the bound on, each so many times the last. There are many,
+as the cost of a round is near 0 where debts are large."""
+FEW_LABELS, MOST_LABELS = 50_000, 1_000_000
+"""Of a search before and after attempts at a result within the gap."""
 MOST_NODES = 50_000
 
 
@@ -149,7 +150,7 @@ class _RoundProblem:
         bound = lagrangian_bound(self.cost, self.width, self.gpus, self.packing.gpus, prices)
         reduced = self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
         best, value = np.zeros(0, np.int64), np.inf
-        searched = self._searched(prices, reduced, bound, gap)
+        searched = self._searched(prices, reduced, bound, gap, MOST_LABELS if exact else FEW_LABELS)
         if searched is not None:
             return self._answer(searched, self._cost_of(searched), prices, gap)
         draws = np.random.default_rng(0)
@@ -161,12 +162,9 @@ class _RoundProblem:
                 best, value = found, self._cost_of(found)
                 if value - bound <= gap * abs(value):
                     return self._answer(best, bound, prices, gap)
-        for many in NEAR if m > 2 * NEAR[0] and not exact else ():
-            found = self._around(relaxed, reduced, many, bound + 0.95 * gap * abs(bound))
-            if found is not None and self._cost_of(found) < value:
-                best, value = found, self._cost_of(found)
-            if found is not None and value - bound <= gap * abs(value):
-                return self._answer(best, bound, prices, gap)
+        searched = None if exact else self._searched(prices, reduced, bound, gap, MOST_LABELS)
+        if searched is not None:
+            return self._answer(searched, self._cost_of(searched), prices, gap)
         if value == np.inf:
             best = fill(self.packing, self.cost)
             value = self._cost_of(best)
@@ -185,7 +183,7 @@ class _RoundProblem:
         return self._answer(best, bound, prices, gap)
 
     def _searched(
-        self, prices: FloatArray, reduced: FloatArray, bound: float, gap: float
+        self, prices: FloatArray, reduced: FloatArray, bound: float, gap: float, labels: int
     ) -> IntArray | None:
         """Return the best allocation, by `least_loss` with ever more loss; None if it gives up."""
         least = np.minimum(reduced.min(axis=1), 0.0)
@@ -209,6 +207,7 @@ class _RoundProblem:
                     prices[:-1],
                     self.packing.gpus - int(taken.sum()),
                     most,
+                    labels,
                 )
                 if found is not None:
                     choice[free] = found
@@ -304,34 +303,6 @@ class _RoundProblem:
                     kind[able[mine[one]]] = i
                     used -= int(width[able[mine[one]]])
         return kind
-
-    def _around(
-        self, relaxed: IntArray, reduced: FloatArray, many: int, target: float
-    ) -> IntArray | None:
-        """Solve for the parts of jobs in the relaxation, and the jobs nearest to a change.
-
-        Returns None where the other jobs leave no way to use as many GPUs.
-        """
-        m = self.width.size
-        ranked = np.partition(np.column_stack((reduced, np.zeros(m))), 1, axis=1)[:, :2]
-        regret = np.where(relaxed == PART, 0.0, ranked[:, 1] - ranked[:, 0])
-        order = np.argsort(regret, kind="stable")
-        narrow = order[self.width[order] <= NARROW]
-        jobs = np.union1d(order[:many], narrow[:many])
-        kind = relaxed.copy()
-        kind[jobs] = -1
-        runs = kind >= 0
-        taken = np.bincount(kind[runs], weights=self.width[runs], minlength=self.gpus.size)
-        left = self.gpus - taken
-        if (left < 0).any() or (kind == PART).any():
-            return None
-        margin = 3 * float(regret[jobs].max()) + 1e-9
-        columns = np.isfinite(self.cost)
-        columns &= reduced <= np.minimum(reduced.min(axis=1), 0.0)[:, None] + margin
-        free = _program_of(self, jobs, columns, left, self.packing.gpus - taken.sum())
-        target -= self._cost_of(kind)
-        solved = solve(free.program, whole=True, target=target, most_nodes=500)
-        return None if solved is None else free.kinds(solved.x, kind)
 
 
 @dataclass(frozen=True, slots=True)
