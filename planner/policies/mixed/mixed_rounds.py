@@ -17,8 +17,8 @@ from gpuplan.simkit.rounds.simulator import RoundsRun
 from gpuplan.simkit.time import MICROS, to_micros
 
 LOG = logging.getLogger("gpuplan")
-SAY_S = 20.0
-"""Time between two lines on how far a replay is."""
+SAY_FIRST_S, SAY_S = 5.0, 20.0
+"""Time until the first line on how far a replay is, and between two lines."""
 LEAST_LEFT = 1e-3
 """Share of its estimated work that a job has left at least, however long it ran."""
 
@@ -159,8 +159,8 @@ class _MixedDriver:
     spread: BoolArray = field(init=False)
     ran: IntArray = field(init=False)
     finished: int = 0
-    begun: float = field(default_factory=time.monotonic)
-    said: float = 0.0
+    begun: float = 0.0
+    next_say: float = SAY_FIRST_S
     rounds: list[list[int]] = field(default_factory=list)
     stretches: list[tuple[int, int, int, int]] = field(default_factory=list)
     before: int = 0
@@ -197,7 +197,7 @@ class _MixedDriver:
         )
         kind = self.choose(state)
         self.finished += view.ended.size
-        self._say()
+        self._say(view.number)
         self.before = running.size
         runs = kind >= 0
         width = np.where(runs, jobs.gpus[running], 0)
@@ -231,15 +231,25 @@ class _MixedDriver:
             factor=np.where(spread, factor, 1.0),
         )
 
-    def _say(self) -> None:
-        """Say on stderr, every `SAY_S`, how many jobs are done and how long the others may take."""
-        spent = time.monotonic() - self.begun
-        if spent - self.said < SAY_S or not self.finished:
+    def _say(self, number: int) -> None:
+        """Say on stderr, after `SAY_FIRST_S` and then every `SAY_S`, how long the rest may take.
+
+        What is left is estimated twice, from the jobs that are done and from the rounds until the
+        last job comes: jobs that wait at the end, and busy rounds to come, are in neither.
+        """
+        if not self.rounds:  # what the first round compiles is no measure of the others
+            self.begun = time.monotonic()
             return
-        self.said, n = spent, self.switches.size
+        spent = time.monotonic() - self.begun
+        if spent < self.next_say or not self.finished:
+            return
+        self.next_say, n, first = spent + SAY_S, self.switches.size, self.rounds[0][0]
+        ahead = max(int(self.first_round[-1]) - number, 0) / max(number - first, 1)
+        left = sorted(round(spent * part) for part in (n / self.finished - 1, ahead))
         LOG.info(
-            "%s of %s jobs replayed in rounds after %.0f s, about %.0f s left",
-            *(f"{self.finished:,}", f"{n:,}", spent, spent * (n / self.finished - 1)),
+            "%s of %s jobs replayed in rounds after %.0f s, about %s s left",
+            *(f"{self.finished:,}", f"{n:,}", spent),
+            left[0] if left[0] == left[1] else f"{left[0]:,} to {left[1]:,}",
         )
 
     def _place(
