@@ -19,6 +19,8 @@ from gpuplan.simkit.time import MICROS, to_micros
 LOG = logging.getLogger("gpuplan")
 SAY_FIRST_S, SAY_S = 5.0, 20.0
 """Time until the first line on how far a replay is, and between two lines."""
+LEAST_DONE = 0.01
+"""Share of the jobs from which on those that are done tell how long the others take."""
 LEAST_LEFT = 1e-3
 """Share of its estimated work that a job has left at least, however long it ran."""
 
@@ -245,11 +247,14 @@ class _MixedDriver:
             return
         self.next_say, n, first = spent + SAY_S, self.switches.size, self.rounds[0][0]
         ahead = max(int(self.first_round[-1]) - number, 0) / max(number - first, 1)
-        left = sorted(round(spent * part) for part in (n / self.finished - 1, ahead))
+        parts = [ahead]
+        if self.finished >= LEAST_DONE * n:
+            parts.append(n / self.finished - 1)
+        left = sorted(round(spent * part) for part in parts)
         LOG.info(
             "%s of %s jobs replayed in rounds after %.0f s, about %s s left",
             *(f"{self.finished:,}", f"{n:,}", spent),
-            left[0] if left[0] == left[1] else f"{left[0]:,} to {left[1]:,}",
+            f"{left[0]:,}" if left[0] == left[-1] else f"{left[0]:,} to {left[-1]:,}",
         )
 
     def _place(
