@@ -13,7 +13,7 @@ from gpuplan.planner.policies.mixed.fair_share import ideal_rounds
 from gpuplan.planner.policies.mixed.greedy_types import fastest_free
 from gpuplan.planner.policies.mixed.placement import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
-from gpuplan.simkit.rounds.least_loss import least_loss
+from gpuplan.simkit.rounds.least_loss import least_loss, least_of_states
 from gpuplan.simkit.rounds.transport import transport
 
 pytestmark = pytest.mark.kernels
@@ -125,6 +125,19 @@ def test_a_long_replay_says_how_far_it_is(monkeypatch, caplog):
         "8 jobs replayed in rounds after 6 s, about 1 to 2 s left",
         "8 jobs replayed in rounds after 7 s, about 0 to 1 s left",
     ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_states_of_a_small_round_are_those_of_the_twin(seed):
+    rng = np.random.default_rng(seed)
+    m, types = 12, int(rng.integers(1, 4))
+    gpus, width = rng.integers(1, 7, types), rng.choice([1, 2, 4], m)
+    cost = np.round(rng.normal(1, 5, (m, types)), 1)
+    cost[rng.random(cost.shape) < 0.2] = np.inf
+    best, choice = least_of_states(cost, width, gpus)
+    expected, chosen = twin.least_of_states(cost, width, gpus)
+    assert np.array_equal(best, expected.reshape(-1))
+    assert np.array_equal(choice, chosen.reshape(m, -1))
 
 
 @pytest.mark.parametrize("seed", range(8))

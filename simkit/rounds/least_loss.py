@@ -295,3 +295,40 @@ def _longer(values: Any) -> Any:
     for at in range(values.size):
         more[at] = values[at]
     return more
+
+
+@kernel
+def least_of_states(cost: Any, width: Any, gpus: Any) -> Any:
+    """Return the least cost for each number of GPUs in use of each type, and who uses them.
+
+    Args:
+        cost: of each job on each type, infinite where it cannot run; shape (m, T).
+        width: GPUs of each job; shape (m,).
+        gpus: of each type; shape (T,).
+
+    Returns:
+        The costs of all states, the last type fastest, infinite where no jobs use as many GPUs;
+        and for each job and state the type it takes there, -1 to wait; shape (m, states).
+    """
+    m, types = cost.shape
+    stride = np.ones(types + 1, np.int64)
+    for i in range(types - 1, -1, -1):
+        stride[i] = stride[i + 1] * (gpus[i] + 1)
+    states = stride[0]
+    best = np.full(states, np.inf)
+    best[0] = 0.0
+    before = best.copy()
+    choice = np.full((m, states), -1, np.int8)
+    for j in range(m):
+        before[:] = best
+        for i in range(types):
+            if cost[j, i] == np.inf:
+                continue
+            inner, held = stride[i + 1], gpus[i] + 1
+            step = width[j] * inner
+            for block in range(0, states, inner * held):
+                for state in range(block + step, block + inner * held):
+                    found = before[state - step] + cost[j, i]
+                    if found < best[state]:
+                        best[state], choice[j, state] = found, i
+    return best, choice
