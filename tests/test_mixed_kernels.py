@@ -1,18 +1,20 @@
 """Kernels of rounds on several GPU types agree with their slow twins."""
 
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import support_mixed_kernels as twin
+from scipy.optimize import linprog
 
 from gpuplan.planner.policies.mixed import mixed_rounds
 from gpuplan.planner.policies.mixed.fair_share import ideal_rounds
 from gpuplan.planner.policies.mixed.greedy_types import fastest_free
 from gpuplan.planner.policies.mixed.placement import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
-from gpuplan.planner.runs import pace
-from gpuplan.simkit.rounds.least_loss import least_loss
+from gpuplan.simkit.rounds.least_loss import least_loss, least_of_states
+from gpuplan.simkit.rounds.transport import transport
 
 pytestmark = pytest.mark.kernels
 
@@ -77,7 +79,7 @@ def test_the_search_finds_the_least_loss(seed):
     price, used = rng.uniform(0, 0.5, types), int(rng.integers(1, gpus.sum() + 1))
     for most in (0.5, 2.0, 50.0):
         best = twin.least_loss(loss, width, gpus, price, used, most)
-        choice, ended = least_loss(loss, width, gpus, price, used, most)
+        choice, ended = least_loss(loss, width, gpus, price, used, most, 10_000)
         assert ended
         if choice is None:
             assert best == np.inf
@@ -103,7 +105,9 @@ def test_jobs_of_one_width_and_rate_share_a_row_of_speedups():
 
 
 def test_a_long_replay_says_how_far_it_is(monkeypatch, caplog):
-    monkeypatch.setattr(pace, "SAY_S", 0.0)
+    clock = iter(range(1000))
+    monkeypatch.setattr(mixed_rounds, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(mixed_rounds, "SAY_S", 1.0)
     jobs = RatedJobs(
         submit_s=np.arange(8) * 1000.0,
         gpus=np.ones(8, np.int64),
@@ -114,4 +118,49 @@ def test_a_long_replay_says_how_far_it_is(monkeypatch, caplog):
     )
     with caplog.at_level(logging.INFO, "gpuplan"):
         mixed_rounds.play(jobs, MixedCluster((1, 1)), lambda state: state.running * 0)
-    assert any(" of 8 jobs replayed in rounds after " in line for line in caplog.messages)
+    # The clock goes on by 1 s a round. 5 of 8 jobs are done after 5 s: 3 s for 3 more, or 2 s for
+    # the 7 rounds until the last job comes, as 17 took 5 s.
+    assert [line.partition(" of ")[2] for line in caplog.messages if "replayed" in line] == [
+        "8 jobs replayed in rounds after 5 s, about 2 to 3 s left",
+        "8 jobs replayed in rounds after 6 s, about 1 to 2 s left",
+        "8 jobs replayed in rounds after 7 s, about 0 to 1 s left",
+    ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_states_of_a_small_round_are_those_of_the_twin(seed):
+    rng = np.random.default_rng(seed)
+    m, types = 12, int(rng.integers(1, 4))
+    gpus, width = rng.integers(1, 7, types), rng.choice([1, 2, 4], m)
+    cost = np.round(rng.normal(1, 5, (m, types)), 1)
+    cost[rng.random(cost.shape) < 0.2] = np.inf
+    best, choice = least_of_states(cost, width, gpus)
+    expected, chosen = twin.least_of_states(cost, width, gpus)
+    assert np.array_equal(best, expected.reshape(-1))
+    assert np.array_equal(choice, chosen.reshape(m, -1))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_flow_costs_as_little_as_the_linear_program(seed):
+    rng = np.random.default_rng(seed)
+    n, sinks = 25, int(rng.integers(2, 6))
+    unit = rng.normal(0, 3, (n, sinks))
+    unit[rng.random(unit.shape) < 0.3] = np.inf
+    unit[:, -1] = 0.0  # as waiting, where all can go
+    supply = rng.integers(1, 6, n)
+    capacity = np.append(rng.integers(0, 8, sinks - 1), 0)
+    capacity[-1] = supply.sum() - capacity.sum()
+    flow, price, is_found = transport(unit, supply, capacity, rng.normal(0, 2, sinks))
+    source, sink = np.nonzero(np.isfinite(unit))
+    best = linprog(
+        unit[source, sink],
+        A_eq=np.vstack((np.eye(n)[:, source], np.eye(sinks)[:, sink])),
+        b_eq=np.append(supply, capacity),
+    )
+    assert is_found == best.success
+    if not is_found:
+        return
+    assert (flow.sum(axis=1) == supply).all() and (flow.sum(axis=0) == capacity).all()
+    assert (flow[source, sink] * unit[source, sink]).sum() == pytest.approx(best.fun)
+    lowest = (unit + price).min(axis=1)  # the prices prove it
+    assert supply @ lowest - price @ capacity == pytest.approx(best.fun)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import Bounds, LinearConstraint, milp
 from support_mixed_twin import replay
 
 from gpuplan.planner.policies.mixed.fair_share import ideal_rounds, share_rates
@@ -94,6 +95,52 @@ def test_a_round_of_many_jobs_is_certified():
         used = np.bincount(answer.kind + 1, weights=width, minlength=4)[1:]
         assert (used <= gpus).all() and used.sum() == 80
     assert lagrangian_bound(cost, width, gpus, 80, first.prices) <= first.objective
+
+
+def integer_optimum(cost, width, gpus, used):
+    """The least cost of an allocation that uses so many GPUs, by HiGHS."""
+    job, kind = np.nonzero(np.isfinite(cost))
+    rows = np.vstack(
+        (np.eye(width.size)[:, job], np.eye(gpus.size)[:, kind] * width[job], width[job])
+    )
+    least = np.append(np.zeros(rows.shape[0] - 1), used)
+    most = np.concatenate((np.ones(width.size), gpus, [used]))
+    found = milp(
+        cost[job, kind],
+        integrality=np.ones(job.size),
+        bounds=Bounds(0, 1),
+        constraints=LinearConstraint(rows, least, most),
+        options={"mip_rel_gap": 0.0},
+    )
+    return found.fun
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_medium_round_is_as_good_as_the_integer_program(seed):
+    # Gangs of 1 GPU, or none, and wide ones: the relaxation is off by up to some percent, and
+    # the cost of the round is near 0 in every other case, as where debts are large.
+    rng = np.random.default_rng(seed)
+    m, gpus = 90, np.array([64, 48, 40])
+    width = rng.choice([[1, 2, 4, 8, 16], [2, 3, 4, 6, 12]][seed % 3 == 0], m)
+    cost = rng.lognormal(1, 1, (m, 1)) * width[:, None] * rng.uniform(1, 3, (m, 3))
+    cost[rng.random(cost.shape) < 0.1] = np.inf
+    finite = cost[np.isfinite(cost)]
+    cost -= (
+        (seed % 2) * np.median(finite / width[np.nonzero(np.isfinite(cost))[0]]) * width[:, None]
+    )
+    assert not is_small(width, gpus)
+    first = solve_round(cost, width, gpus)
+    warm = solve_round(cost * rng.uniform(0.98, 1.02, cost.shape), width, gpus, prices=first.prices)
+    again = solve_round(cost, width, gpus, prices=warm.prices)
+    best = integer_optimum(cost, width, gpus, first.gpus)
+    scale = np.abs(cost[np.isfinite(cost)]).max()
+    for answer in (first, again):
+        assert answer.is_within and answer.gap <= 1e-3
+        assert answer.objective == pytest.approx(best, rel=1e-6, abs=1e-6 * scale)
+        assert answer.bound <= best + 1e-6 * scale
+        runs = answer.kind >= 0
+        used = np.bincount(answer.kind[runs], weights=width[runs], minlength=3)
+        assert (used <= gpus).all() and used.sum() == answer.gpus
 
 
 def test_hosts_are_kept_and_spread_gangs_come_together():

@@ -1,8 +1,10 @@
-"""Jobs on GPU types at least loss against prices, by a search over the GPUs in use of each type.
+"""Jobs on GPU types at least loss against prices: wide gangs by a search, narrow ones by a flow.
 
-A label is a number of GPUs in use of each type, with the least loss at which the jobs so far use
-them. Of labels with the same GPUs the one of least loss stays; one whose loss can only exceed what
-is allowed goes. What is found is therefore the best of all within that loss.
+A label of the search is a number of GPUs in use of each type, with the least loss at which the wide
+gangs so far use them. Of labels with the same GPUs the one of least loss stays; one goes whose loss
+must exceed what is allowed, as one of several sets of prices tells. The narrow gangs, all of
+one width, then fill what is left of each type: a flow at least cost. What is found is therefore the
+best of all within the loss allowed.
 """
 
 from __future__ import annotations
@@ -13,9 +15,13 @@ import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.rounds.transport import transport
 
 MOST_STATES = 2**62
-MOST_LABELS = 400_000
+MOST_CUTS = 100
+FEW_TYPES = 4
+STEPS = (2, 6)
+"""GPUs by which each set of prices differs from what the relaxation gives the narrow gangs."""
 
 
 def least_loss(
@@ -25,6 +31,7 @@ def least_loss(
     price: FloatArray,
     used: int,
     most: float,
+    most_labels: int,
 ) -> tuple[IntArray | None, bool]:
     """Return the choice of each job at least loss, and whether the search came to its end.
 
@@ -36,20 +43,43 @@ def least_loss(
         price: loss of a GPU of each type that stays idle, >= 0; shape (T,).
         used: GPUs that the jobs use in total.
         most: loss allowed, of jobs and idle GPUs.
+        most_labels: of the search, over all wide gangs.
 
     Returns:
         The choice, T to wait; None where none is within the loss allowed, or the search was given
-        up: the types have too many states, or the labels are more than `MOST_LABELS`.
+        up: the types have too many states, or the labels are too many.
     """
-    sizes = [int(size) + 1 for size in gpus]
-    strides = [1]
-    for size in sizes:
-        strides.append(strides[-1] * size)
+    each = int(np.gcd.reduce(width)) if width.size else 1
+    all_gpus = int(gpus.sum())
+    if used % each or not 0 <= used <= min(all_gpus, int(width.sum())):
+        return None, True
+    most -= float(price @ (gpus % each))
+    gpus, width, used, price = gpus // each, width // each, used // each, price * each
+    idle = int(gpus.sum()) - used
+    if idle < 0:
+        return None, True
+    strides = np.cumprod([1.0, *(gpus + 1.0)])
     if strides[-1] > MOST_STATES:
         return None, False
     order = np.lexsort((-loss.max(axis=1, where=np.isfinite(loss), initial=0.0), -width))
-    stride = np.array(strides[:-1], np.int64)
-    choice, ended = _search(loss[order], width[order], gpus, stride, price, used, most, MOST_LABELS)
+    wide = int((width > 1).sum())
+    sinks = np.append(gpus, int(width.sum()) - used)
+    # What stays idle is one more source of the flow, which cannot wait.
+    sorted_loss = np.where(loss <= most, loss, np.inf)[order]
+    narrow = np.vstack((sorted_loss[wide:], np.append(price, np.inf)))
+    supply = np.append(width[order][wide:], idle)
+    prices = _prices(narrow, supply, sinks, sorted_loss[:wide], width[order][:wide])
+    choice, ended = _search(
+        sorted_loss[:wide],
+        width[order][:wide],
+        sinks,
+        np.array(strides[:-1], np.int64),
+        narrow,
+        supply,
+        prices,
+        most,
+        most_labels,
+    )
     if choice.size < width.size:
         return None, bool(ended)
     found = np.empty_like(choice)
@@ -57,31 +87,84 @@ def least_loss(
     return found, True
 
 
+def _prices(
+    narrow: FloatArray, supply: IntArray, sinks: IntArray, loss: FloatArray, width: IntArray
+) -> FloatArray:
+    """Return sets of prices: 0, and those of narrow gangs that fill a few GPUs more or less."""
+    left = sinks - np.bincount(loss.argmin(axis=1), weights=width, minlength=sinks.size).astype(int)
+    target = np.maximum(left, 0)
+    wait = sinks.size - 1
+    spare = int(supply.sum() - target.sum())
+    for i in [wait, *range(wait)]:  # make the sum that of the supply
+        change = max(spare, -int(target[i]))
+        target[i] += change
+        spare -= change
+    pairs = [
+        (a, b)
+        for a in range(wait + 1)
+        for b in range(wait + 1)
+        if a != b and (wait <= FEW_TYPES or wait in (a, b))
+    ]
+    found = _prices_near(narrow, supply, target, np.array(pairs, np.int64), np.array(STEPS))
+    return np.ascontiguousarray(found)
+
+
+@kernel
+def _prices_near(narrow: Any, supply: Any, target: Any, pairs: Any, steps: Any) -> Any:
+    found = np.zeros((2 + pairs.shape[0] * steps.size, target.size))
+    many = 1
+    for step in range(-1, steps.size):
+        for pair in range(pairs.shape[0] if step >= 0 else 1):
+            sinks = target.copy()
+            if step >= 0:
+                moved = min(steps[step], sinks[pairs[pair, 0]])
+                if moved == 0:
+                    continue
+                sinks[pairs[pair, 0]] -= moved
+                sinks[pairs[pair, 1]] += moved
+            _, price, works = transport(narrow, supply, sinks, found[0])
+            if works and np.isfinite(price).all():
+                found[many] = price
+                many += 1
+    return found[:many]
+
+
 @kernel
 def _search(
     loss: Any,
     width: Any,
-    gpus: Any,
+    sinks: Any,
     stride: Any,
-    price: Any,
-    used: int,
+    narrow: Any,
+    supply: Any,
+    prices: Any,
     most: float,
     limit: int,
 ) -> Any:
-    m, types = width.size, gpus.size
-    # What the jobs from each one on can still use, of each type and in all.
-    rest, rest_all = np.zeros((m + 1, types), np.int64), np.zeros(m + 1, np.int64)
-    for j in range(m - 1, -1, -1):
-        for i in range(types):
-            rest[j, i] = rest[j + 1, i] + (width[j] if loss[j, i] <= most else 0)
-        rest_all[j] = rest_all[j + 1] + width[j]
+    m, types, sets = width.size, sinks.size - 1, prices.shape[0]
+    # The least that the jobs from each one on, and all narrow ones, cost at each set of prices.
+    rest = np.zeros((m + 1, sets))
+    for k in range(sets):
+        for j in range(supply.size):
+            least = np.inf
+            for i in range(types + 1):
+                least = min(least, narrow[j, i] + prices[k, i])
+            if supply[j]:
+                rest[m, k] += supply[j] * least
+        for j in range(m - 1, -1, -1):
+            least = np.inf
+            for i in range(types + 1):
+                least = min(least, loss[j, i] + width[j] * prices[k, i])
+            rest[j, k] = rest[j + 1, k] + least
+    slack = 1e-9 * most
     # Labels of all jobs one after another: code, loss, parent, choice.
     size = 1024
     code, cost = np.zeros(size, np.int64), np.zeros(size, np.float64)
-    total = np.zeros(size, np.int64)
+    bound = np.zeros(size, np.float64)
     parent, option = np.zeros(size, np.int64), np.zeros(size, np.int8)
-    first, last = 0, 1
+    first, last, before = 0, 1, 0
     head = np.zeros(types + 1, np.int64)
+    free = np.zeros(types + 1, np.int64)
     none = np.zeros(0, np.int64)
     for j in range(m):
         for i in range(types + 1):
@@ -97,9 +180,8 @@ def _search(
                     h = head[i]
                     if cost[h] + loss[j, i] > most:
                         head[i] += 1
-                    elif i < types and (
-                        total[h] + width[j] > used
-                        or (code[h] // stride[i]) % (gpus[i] + 1) + width[j] > gpus[i]
+                    elif (
+                        i < types and (code[h] // stride[i]) % (sinks[i] + 1) + width[j] > sinks[i]
                     ):
                         head[i] += 1
                     else:
@@ -118,44 +200,92 @@ def _search(
             head[best] += 1
             if at > last and code[at - 1] == key:
                 if value < cost[at - 1]:
+                    bound[at - 1] += value - cost[at - 1]
                     cost[at - 1], parent[at - 1], option[at - 1] = value, h, best
                 continue
-            sum_used = total[h] + (width[j] if best < types else 0)
-            if sum_used + rest_all[j + 1] < used:
-                continue
-            idle = 0.0
+            waits = sinks[types] - before - width[j]
             for i in range(types):
-                short = gpus[i] - (key // stride[i]) % (gpus[i] + 1) - rest[j + 1, i]
-                if short > 0:
-                    idle += price[i] * short
-            if value + idle > most:
+                free[i] = sinks[i] - (key // stride[i]) % (sinks[i] + 1)
+                waits += sinks[i] - free[i]
+            free[types] = waits
+            if waits < 0:
+                continue
+            least = 0.0
+            for k in range(sets):
+                its_bound = rest[j + 1, k]
+                for i in range(types + 1):
+                    its_bound -= prices[k, i] * free[i]
+                least = max(least, its_bound)
+                if value + least > most + slack:
+                    break
+            if value + least > most + slack:
                 continue
             if at == limit:
                 return none, False
             if at == size:
                 size *= 2
-                code, cost = _longer(code), _longer(cost)
-                total, parent, option = _longer(total), _longer(parent), _longer(option)
-            code[at], cost[at], total[at], parent[at], option[at] = key, value, sum_used, h, best
+                code, cost, bound = _longer(code), _longer(cost), _longer(bound)
+                parent, option = _longer(parent), _longer(option)
+            code[at], cost[at], parent[at], option[at] = key, value, h, best
+            bound[at] = value + least
             at += 1
         if at == last:
             return none, True
+        before += width[j]
         first, last = last, at
-    best, least = -1, np.inf
-    for h in range(first, last):
-        if total[h] != used:
-            continue
-        value = cost[h]
+    # Narrow gangs fill what each label leaves, the most promising labels first. The prices of each
+    # flow bound the others, and the nearest of them are where the next begins.
+    order = np.argsort(bound[first:last])
+    choice = np.zeros(m + supply.size - 1, np.int64)
+    reached, known = -1, sets
+    cuts, alone = np.zeros((sets + MOST_CUTS, types + 1)), np.zeros(sets + MOST_CUTS)
+    cuts[:sets], alone[:sets] = prices, rest[m]
+    for h in order + first:
+        if bound[h] > most + slack:
+            break
+        waits = sinks[types] - before
         for i in range(types):
-            value += price[i] * (gpus[i] - (code[h] // stride[i]) % (gpus[i] + 1))
-        if value <= most and value < least:
-            best, least = h, value
-    if best < 0:
+            free[i] = sinks[i] - (code[h] // stride[i]) % (sinks[i] + 1)
+            waits += sinks[i] - free[i]
+        free[types] = waits
+        nearest, least = 0, -np.inf
+        for k in range(known):
+            its_bound = cost[h] + alone[k]
+            for i in range(types + 1):
+                its_bound -= cuts[k, i] * free[i]
+            if its_bound > least:
+                nearest, least = k, its_bound
+        if least > most + slack:
+            continue
+        flow, price, works = transport(narrow, supply, free, cuts[nearest])
+        if not works:
+            continue
+        if known < cuts.shape[0]:
+            cuts[known] = price
+            for j in range(supply.size):
+                least = np.inf
+                for i in range(types + 1):
+                    least = min(least, narrow[j, i] + price[i])
+                if supply[j]:
+                    alone[known] += supply[j] * least
+            known += 1
+        value = cost[h]
+        for j in range(supply.size):
+            for i in range(types + 1):
+                if flow[j, i]:
+                    value += flow[j, i] * narrow[j, i]
+        if not value <= most or (reached >= 0 and value >= most - slack):
+            continue
+        most, reached = value, h
+        for j in range(supply.size - 1):
+            for i in range(types + 1):
+                if flow[j, i]:
+                    choice[m + j] = i
+    if reached < 0:
         return none, True
-    choice = np.zeros(m, np.int64)
     for j in range(m - 1, -1, -1):
-        choice[j] = option[best]
-        best = parent[best]
+        choice[j] = option[reached]
+        reached = parent[reached]
     return choice, True
 
 
@@ -165,3 +295,40 @@ def _longer(values: Any) -> Any:
     for at in range(values.size):
         more[at] = values[at]
     return more
+
+
+@kernel
+def least_of_states(cost: Any, width: Any, gpus: Any) -> Any:
+    """Return the least cost for each number of GPUs in use of each type, and who uses them.
+
+    Args:
+        cost: of each job on each type, infinite where it cannot run; shape (m, T).
+        width: GPUs of each job; shape (m,).
+        gpus: of each type; shape (T,).
+
+    Returns:
+        The costs of all states, the last type fastest, infinite where no jobs use as many GPUs;
+        and for each job and state the type it takes there, -1 to wait; shape (m, states).
+    """
+    m, types = cost.shape
+    stride = np.ones(types + 1, np.int64)
+    for i in range(types - 1, -1, -1):
+        stride[i] = stride[i + 1] * (gpus[i] + 1)
+    states = stride[0]
+    best = np.full(states, np.inf)
+    best[0] = 0.0
+    before = best.copy()
+    choice = np.full((m, states), -1, np.int8)
+    for j in range(m):
+        before[:] = best
+        for i in range(types):
+            if cost[j, i] == np.inf:
+                continue
+            inner, held = stride[i + 1], gpus[i] + 1
+            step = width[j] * inner
+            for block in range(0, states, inner * held):
+                for state in range(block + step, block + inner * held):
+                    found = before[state - step] + cost[j, i]
+                    if found < best[state]:
+                        best[state], choice[j, state] = found, i
+    return best, choice

@@ -123,3 +123,18 @@ def least_loss(loss, width, gpus, price, used, most):
             value = loss[np.arange(width.size), choice].sum() + price @ (gpus - taken)
             best = min(best, value if value <= most else np.inf)
     return best
+
+
+def least_of_states(cost, width, gpus):
+    """Return the least cost of each state, and the type that each job takes there."""
+    best = np.full(gpus + 1, np.inf)
+    best[(0,) * gpus.size] = 0.0
+    choice = np.full((width.size, *best.shape), -1, np.int8)
+    for j, wide in enumerate(width.tolist()):
+        before = best.copy()
+        for state in product(*(range(many + 1) for many in gpus)):
+            for i in range(gpus.size):
+                since = tuple(at - wide * (k == i) for k, at in enumerate(state))
+                if since[i] >= 0 and before[since] + cost[j, i] < best[state]:
+                    best[state], choice[(j, *state)] = before[since] + cost[j, i], i
+    return best, choice

@@ -46,9 +46,15 @@ def pack_gangs(width: IntArray, allowed: BoolArray, gpus: IntArray) -> Packing:
         gpus: of each type; shape (T,).
     """
     allowed = allowed & (width[:, None] <= gpus)
-    kinds = np.column_stack((-width, allowed))
-    classes, member, count = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
-    each, may = -classes[:, 0].astype(np.int64), classes[:, 1:].astype(bool)
+    code = width.max(initial=0) - width
+    for column in allowed.T:  # one number for a row: `np.unique` of rows is slow
+        code = 2 * code + column
+        if code.max(initial=0) > 2**60:
+            code = np.unique(code, return_inverse=True)[1]
+    _, first, member, count = np.unique(
+        code, return_index=True, return_inverse=True, return_counts=True
+    )
+    each, may = width[first], allowed[first]
     jobs = _greedy(each, may, count, gpus)
     found, most = int(each @ jobs.sum(axis=1)), _upper(each, may, count, gpus)
     if found < most:

@@ -61,7 +61,6 @@ def solve(
     *,
     whole: bool = False,
     gap: float = 0.0,
-    target: float | None = None,
     most_nodes: int | None = None,
 ) -> ProgramSolution | None:
     """Solve a program; None where no solution was found.
@@ -70,7 +69,6 @@ def solve(
         program: the program.
         whole: whether the columns are whole numbers.
         gap: the search stops at this distance from the optimum; of a program of whole numbers.
-        target: a solution of this value ends the search.
         most_nodes: of the search tree; the best solution so far is then returned.
     """
     lp = highspy.HighsLp()
@@ -89,8 +87,6 @@ def solve(
     if whole:
         h.setOptionValue("mip_rel_gap", 0.0)
         h.setOptionValue("mip_abs_gap", max(gap, 1e-9))
-        if target is not None:
-            h.setOptionValue("objective_target", target)
         if most_nodes is not None:
             h.setOptionValue("mip_max_nodes", most_nodes)
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -9,12 +11,16 @@ import numpy as np
 
 from gpuplan.planner.policies.mixed.placement import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
-from gpuplan.planner.runs.pace import ReplayPace
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.rounds.decisions import Allocation, RoundsCluster, RoundView, run_decisions
 from gpuplan.simkit.rounds.simulator import RoundsRun
 from gpuplan.simkit.time import MICROS, to_micros
 
+LOG = logging.getLogger("gpuplan")
+SAY_FIRST_S, SAY_S = 5.0, 20.0
+"""Time until the first line on how far a replay is, and between two lines."""
+LEAST_DONE = 0.01
+"""Share of the jobs from which on those that are done tell how long the others take."""
 LEAST_LEFT = 1e-3
 """Share of its estimated work that a job has left at least, however long it ran."""
 
@@ -155,7 +161,8 @@ class _MixedDriver:
     spread: BoolArray = field(init=False)
     ran: IntArray = field(init=False)
     finished: int = 0
-    pace: ReplayPace = field(default_factory=ReplayPace)
+    begun: float = 0.0
+    next_say: float = SAY_FIRST_S
     rounds: list[list[int]] = field(default_factory=list)
     stretches: list[tuple[int, int, int, int]] = field(default_factory=list)
     before: int = 0
@@ -192,7 +199,7 @@ class _MixedDriver:
         )
         kind = self.choose(state)
         self.finished += view.ended.size
-        self.pace.say(self.finished, self.switches.size, "jobs replayed in rounds")
+        self._say(view.number)
         self.before = running.size
         runs = kind >= 0
         width = np.where(runs, jobs.gpus[running], 0)
@@ -224,6 +231,30 @@ class _MixedDriver:
             hosts=hosts,
             pause_us=pause,
             factor=np.where(spread, factor, 1.0),
+        )
+
+    def _say(self, number: int) -> None:
+        """Say on stderr, after `SAY_FIRST_S` and then every `SAY_S`, how long the rest may take.
+
+        What is left is estimated twice, from the jobs that are done and from the rounds until the
+        last job comes: jobs that wait at the end, and busy rounds to come, are in neither.
+        """
+        if not self.rounds:  # what the first round compiles is no measure of the others
+            self.begun = time.monotonic()
+            return
+        spent = time.monotonic() - self.begun
+        if spent < self.next_say or not self.finished:
+            return
+        self.next_say, n, first = spent + SAY_S, self.switches.size, self.rounds[0][0]
+        ahead = max(int(self.first_round[-1]) - number, 0) / max(number - first, 1)
+        parts = [ahead]
+        if self.finished >= LEAST_DONE * n:
+            parts.append(n / self.finished - 1)
+        left = sorted(round(spent * part) for part in parts)
+        LOG.info(
+            "%s of %s jobs replayed in rounds after %.0f s, about %s s left",
+            *(f"{self.finished:,}", f"{n:,}", spent),
+            f"{left[0]:,}" if left[0] == left[-1] else f"{left[0]:,} to {left[-1]:,}",
         )
 
     def _place(

@@ -19,13 +19,12 @@ from gpuplan.planner.policies.mixed.linear_program import Program, solve
 from gpuplan.planner.policies.mixed.small_rounds import fill_least, is_small, solve_small
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.rounds.least_loss import least_loss
+from gpuplan.simkit.rounds.transport import transport
 
 FAST_GAP = 1e-3
 EXACT_GAP = 1e-9
-SAMPLE = 240
-NEAR = (20, 40, 100)
-"""Jobs near a change of type that are solved for anew, more of them where that is not enough."""
 FILLED = (50, 100, 100, *(200, 400, 150) * 11)
+"""Jobs near a change of type that are assigned anew, in each attempt."""
 WITHOUT_NOISE, NOISE = 8, 0.02
 """After so many attempts losses are drawn with this deviation, a share of the gap allowed."""
 CANDIDATES = 60
@@ -33,8 +32,11 @@ CANDIDATES = 60
 NARROW = 1
 """Widths of gangs that fill what others leave; as many of them are solved for."""
 PART = -2
-ATTEMPTS = 8
-"""Losses allowed in turn: from 0.1% of the bound on, each twice the last."""
+ATTEMPTS, WIDER = 20, 4.0
+"""Losses allowed in turn: from 0.1% of the bound on, each so many times the last. There are many,
+as the cost of a round is near 0 where debts are large."""
+FEW_LABELS, MOST_LABELS = 50_000, 1_000_000
+"""Of a search before and after attempts at a result within the gap."""
 MOST_NODES = 50_000
 
 
@@ -148,7 +150,7 @@ class _RoundProblem:
         bound = lagrangian_bound(self.cost, self.width, self.gpus, self.packing.gpus, prices)
         reduced = self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
         best, value = np.zeros(0, np.int64), np.inf
-        searched = self._searched(prices, reduced, bound, gap)
+        searched = self._searched(prices, reduced, bound, gap, MOST_LABELS if exact else FEW_LABELS)
         if searched is not None:
             return self._answer(searched, self._cost_of(searched), prices, gap)
         draws = np.random.default_rng(0)
@@ -160,12 +162,9 @@ class _RoundProblem:
                 best, value = found, self._cost_of(found)
                 if value - bound <= gap * abs(value):
                     return self._answer(best, bound, prices, gap)
-        for many in NEAR if m > 2 * NEAR[0] and not exact else ():
-            found = self._around(relaxed, reduced, many, bound + 0.95 * gap * abs(bound))
-            if found is not None and self._cost_of(found) < value:
-                best, value = found, self._cost_of(found)
-            if found is not None and value - bound <= gap * abs(value):
-                return self._answer(best, bound, prices, gap)
+        searched = None if exact else self._searched(prices, reduced, bound, gap, MOST_LABELS)
+        if searched is not None:
+            return self._answer(searched, self._cost_of(searched), prices, gap)
         if value == np.inf:
             best = fill(self.packing, self.cost)
             value = self._cost_of(best)
@@ -184,7 +183,7 @@ class _RoundProblem:
         return self._answer(best, bound, prices, gap)
 
     def _searched(
-        self, prices: FloatArray, reduced: FloatArray, bound: float, gap: float
+        self, prices: FloatArray, reduced: FloatArray, bound: float, gap: float, labels: int
     ) -> IntArray | None:
         """Return the best allocation, by `least_loss` with ever more loss; None if it gives up."""
         least = np.minimum(reduced.min(axis=1), 0.0)
@@ -208,13 +207,14 @@ class _RoundProblem:
                     prices[:-1],
                     self.packing.gpus - int(taken.sum()),
                     most,
+                    labels,
                 )
                 if found is not None:
                     choice[free] = found
                     return np.where(choice == self.gpus.size, -1, choice)
                 if not ended:
                     return None
-            most *= 2
+            most *= WIDER
         return None
 
     def _answer(self, kind: IntArray, bound: float, prices: FloatArray, gap: float) -> RoundAnswer:
@@ -230,60 +230,32 @@ class _RoundProblem:
     def _relaxed(self, prices: FloatArray | None) -> tuple[FloatArray, IntArray]:
         """Return optimal prices of the relaxation, in which parts of jobs may run, and its types.
 
-        The type of a job of which parts run is `PART`.
-
-        Columns are added to a program of a few until no other is worth it; it begins with those
-        near the prices of the last round, or of a sample of the jobs.
+        The type of a job of which parts run is `PART`. Parts are GPUs, or as many as the greatest
+        width that all gangs are multiples of; what then cannot be in use is idle on any type.
         """
-        m = self.width.size
-        usable = np.isfinite(self.cost)
-        if m <= 2 * SAMPLE:
-            return self._priced(usable)[:2]
-        if prices is None:
-            prices = self._sampled()
-        spread = float(np.abs(self.cost[usable]).mean())
-        reduced = self._reduced(prices)
-        near = reduced - np.minimum(reduced.min(axis=1), 0.0)[:, None]
-        columns = usable & (near <= 0.02 * spread)
-        for _ in range(20):
-            found, kind, value = self._priced(columns)
-            bound = lagrangian_bound(self.cost, self.width, self.gpus, self.packing.gpus, found)
-            if value - bound <= 1e-5 * abs(bound):
-                break
-            reduced = self._reduced(found)
-            columns |= usable & (reduced <= np.minimum(reduced.min(axis=1), 0.0)[:, None])
-        return found, kind
-
-    def _reduced(self, prices: FloatArray) -> FloatArray:
-        found: FloatArray = self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
-        return found
-
-    def _sampled(self) -> FloatArray:
-        m = self.width.size
-        some = np.linspace(0, m - 1, SAMPLE).astype(np.int64)
-        part = SAMPLE / m
-        allowed = np.isfinite(self.cost)
-        columns = np.zeros_like(allowed)
-        columns[some] = allowed[some]
-        return self._priced(columns, part)[0]
-
-    def _priced(self, columns: BoolArray, part: float = 1.0) -> tuple[FloatArray, IntArray, float]:
-        """Return prices of a relaxation on some columns, its types, and its value.
-
-        A free GPU may fill what the columns cannot, at a high cost.
-        """
-        gpus = (self.gpus * part).astype(np.float64)
-        free = _program_of(
-            self, np.arange(self.width.size), columns, gpus, self.packing.gpus * part, spare=True
+        m, each = self.width.size, int(np.gcd.reduce(self.width))
+        supply, gpus, used = self.width // each, self.gpus // each, self.packing.gpus // each
+        unit = np.column_stack((self.cost / self.width[:, None], np.zeros(m)))
+        if prices is None:  # as if all types were one
+            cheapest = unit[:, :-1].min(axis=1)
+            order = np.argsort(cheapest, kind="stable")
+            last = min(int(np.searchsorted(supply[order].cumsum(), used)), m - 1)
+            at_last = cheapest[order[last]]
+            prices = np.append(np.zeros(gpus.size), at_last if np.isfinite(at_last) else 0.0)
+        start = np.append(prices[:-1] - prices[-1], 0.0)
+        idle = np.append(np.zeros(gpus.size), np.inf)
+        flow, price, is_found = transport(
+            np.vstack((unit, idle)),
+            np.append(supply, gpus.sum() - used),
+            np.append(gpus, supply.sum() - used),
+            start,
         )
-        solved = solve(free.program)
-        if solved is None:
-            raise RuntimeError("HiGHS found no solution of a relaxation that has one")
-        dual = np.abs(solved.dual[-self.gpus.size - 1 :])
-        kind = free.kinds(solved.x, np.full(self.width.size, -1, np.int64))
-        x = solved.x[: free.job.size]
-        kind[free.job[(x > 1e-6) & (x < 1 - 1e-6)]] = PART
-        return dual, kind, solved.objective
+        if not is_found:
+            raise RuntimeError("a relaxation that has a solution was not solved")
+        parts = flow[:-1] > 0
+        kind = np.where(parts.sum(axis=1) > 1, PART, parts.argmax(axis=1))
+        kind[kind == gpus.size] = -1
+        return price - price[:-1].min(), kind
 
     def _filled(
         self,
@@ -332,34 +304,6 @@ class _RoundProblem:
                     used -= int(width[able[mine[one]]])
         return kind
 
-    def _around(
-        self, relaxed: IntArray, reduced: FloatArray, many: int, target: float
-    ) -> IntArray | None:
-        """Solve for the parts of jobs in the relaxation, and the jobs nearest to a change.
-
-        Returns None where the other jobs leave no way to use as many GPUs.
-        """
-        m = self.width.size
-        ranked = np.partition(np.column_stack((reduced, np.zeros(m))), 1, axis=1)[:, :2]
-        regret = np.where(relaxed == PART, 0.0, ranked[:, 1] - ranked[:, 0])
-        order = np.argsort(regret, kind="stable")
-        narrow = order[self.width[order] <= NARROW]
-        jobs = np.union1d(order[:many], narrow[:many])
-        kind = relaxed.copy()
-        kind[jobs] = -1
-        runs = kind >= 0
-        taken = np.bincount(kind[runs], weights=self.width[runs], minlength=self.gpus.size)
-        left = self.gpus - taken
-        if (left < 0).any() or (kind == PART).any():
-            return None
-        margin = 3 * float(regret[jobs].max()) + 1e-9
-        columns = np.isfinite(self.cost)
-        columns &= reduced <= np.minimum(reduced.min(axis=1), 0.0)[:, None] + margin
-        free = _program_of(self, jobs, columns, left, self.packing.gpus - taken.sum())
-        target -= self._cost_of(kind)
-        solved = solve(free.program, whole=True, target=target, most_nodes=500)
-        return None if solved is None else free.kinds(solved.x, kind)
-
 
 @dataclass(frozen=True, slots=True)
 class _JobColumns:
@@ -381,13 +325,10 @@ def _program_of(
     columns: BoolArray,
     gpus: FloatArray | IntArray,
     least: float,
-    *,
-    spare: bool = False,
 ) -> _JobColumns:
     """Return the program of some jobs on some of their types.
 
-    Rows: a job runs once, for each; GPUs of each type; GPUs in use. ``spare`` adds a column that
-    fills GPUs at a cost above all others.
+    Rows: a job runs once, for each; GPUs of each type; GPUs in use.
     """
     row, kind = np.nonzero(columns[jobs])
     job = jobs[row]
@@ -399,10 +340,6 @@ def _program_of(
     value = np.column_stack((np.ones(row.size), width, width)).reshape(-1)
     start = np.arange(0, 3 * row.size + 1, 3)
     upper = np.ones(row.size)
-    if spare:
-        cost = np.append(cost, 10 * np.abs(cost).max(initial=1.0))
-        index, value = np.append(index, alone + types), np.append(value, 1.0)
-        start, upper = np.append(start, index.size), np.append(upper, np.inf)
     least_rows = np.full(alone + types + 1, -np.inf)
     least_rows[-1] = least
     most_rows = np.concatenate((np.ones(alone), gpus, [np.inf]))

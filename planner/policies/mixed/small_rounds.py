@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.rounds.least_loss import least_of_states
 
 MOST_CELLS = 6_000_000
 """Jobs x types x states up to which this is faster than a search tree."""
@@ -54,19 +55,9 @@ def solve_small(cost: FloatArray, width: IntArray, gpus: IntArray) -> IntArray:
     """
     each, held = int(np.gcd.reduce(width)), states_of(width, gpus)
     wide = (width // each).tolist()
-    best = np.full(held + 1, np.inf)
-    best[(0,) * gpus.size] = 0.0
-    choice = np.full((width.size, *best.shape), -1, np.int8)
-    whole = (slice(None),) * gpus.size
-    for j, step in enumerate(wide):
-        before = best.copy()
-        for i in np.flatnonzero(np.isfinite(cost[j]) & (held >= step)).tolist():
-            to = (*whole[:i], slice(step, None), *whole[i + 1 :])
-            since = (*whole[:i], slice(None, -step), *whole[i + 1 :])
-            found = before[since] + cost[j, i]
-            better = found < best[to]
-            np.copyto(best[to], found, where=better)
-            np.copyto(choice[j][to], i, where=better)
+    costs = np.where(np.isfinite(cost), cost, np.inf)
+    flat, choice = least_of_states(costs, width // each, held)
+    best, choice = flat.reshape(held + 1), choice.reshape(width.size, *(held + 1))
     used = np.indices(best.shape).sum(axis=0)
     most = used[np.isfinite(best)].max()
     state = list(np.unravel_index(np.where(used == most, best, np.inf).argmin(), best.shape))
