@@ -45,6 +45,39 @@ def test_simulate_has_waits_by_group_and_the_labels_of_each_job(gpuplan, log, tm
     assert "groups" not in results(gpuplan, "simulate", log, "--policy", "fifo", *FIFO)["results"]
 
 
+CLUSTERS = {
+    "one type": ("--cluster", "2x2", "--policy", "srtf"),
+    "two types": ("--cluster", "A100=1x2,T4=1x2", "--gpu-speed", "A100=3,T4=1", "--policy", "fifo"),
+    "spot": ("--cluster", "2x2", "--policy", "yarn-cs", "--spot", "user = 'ann'"),
+}
+
+
+@pytest.fixture
+def teams(tmp_path):
+    n = 40  # of both GPU types, more than fit at once
+    return write_trace(
+        tmp_path / "teams.parquet", range(0, 100 * n, 100), [300.0 + 40 * (i % 11) for i in range(n)],
+        num_gpus=[1 + i % 2 for i in range(n)], group=[("vision", "nlp", "ads")[i % 3] for i in range(n)],
+        user=["ann" if i % 4 else "bo" for i in range(n)], gpu_type=["A100", "T4"] * (n // 2),
+        queue_s=[float(i) for i in range(n)],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_waits_by_group_are_those_of_the_file_per_job(gpuplan, teams, tmp_path, kind):
+    out = tmp_path / "jobs.parquet"
+    words = ("simulate", teams, *CLUSTERS[kind], "--by", "group", "-o", out)
+    groups = results(gpuplan, *words)["results"]["groups"]
+    rows = pl.read_parquet(out)
+    if kind == "spot":  # of the jobs that are not lent their GPUs
+        rows = rows.filter(pl.col("finished") & (pl.col("priority") == "hp"))
+    for one in groups:
+        own = rows.filter(group=one["name"])["jqt_s"]
+        assert (one["jobs"], one["mean_wait_s"]) == (len(own), pytest.approx(own.mean()))
+        assert one["p95_wait_s"] == pytest.approx(own.quantile(0.95, "linear"))
+    assert sum(one["jobs"] for one in groups) == rows.height and rows["jqt_s"].sum() > 0
+
+
 def test_compare_has_waits_by_two_columns_and_gates_read_them(gpuplan, log):
     words = ("compare", log, "--policy", "fifo", "--policy", "srtf", *FIFO)
     found = results(gpuplan, *words, "--by", "group,type")["results"]["policies"]

@@ -26,7 +26,7 @@ class GroupWaits:
             log names none.
         jobs: its jobs.
         gpu_h: their run time x GPUs.
-        mean_wait_s, p50_wait_s, p95_wait_s: their waits.
+        mean_wait_s, p50_wait_s, p95_wait_s: their time without GPUs.
     """
 
     name: str
@@ -47,11 +47,12 @@ def check_by(by: Sequence[str]) -> None:
 
 
 def group_waits(jobs: TraceJobs, wait_s: FloatArray, gpu_s: FloatArray) -> tuple[GroupWaits, ...]:
-    """Return the waits of each group, most GPU-hours first.
+    """Return the waits of each group, most GPU-hours first; where GPUs are lent without spot jobs.
 
     Args:
         jobs: with the columns that they are split by in `TraceJobs.labels`.
-        wait_s, gpu_s: of each job; shape (n,).
+        wait_s: of each job; NaN for one that does not count; shape (n,).
+        gpu_s: GPU time of each; shape (n,).
     """
     if jobs.labels is None:
         raise ValueError("the jobs have no labels")
@@ -61,7 +62,9 @@ def group_waits(jobs: TraceJobs, wait_s: FloatArray, gpu_s: FloatArray) -> tuple
             pl.concat_str(names, separator="/").alias("name"),
             wait_s=pl.Series(wait_s),
             gpu_h=pl.Series(gpu_s) / HOUR_S,
+            is_spot=pl.lit(False) if jobs.tenants is None else pl.Series(jobs.tenants.is_spot),
         )
+        .filter(~pl.col("is_spot") & pl.col("wait_s").is_not_nan())
         .group_by("name")
         .agg(
             jobs=pl.len(),
