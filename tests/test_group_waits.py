@@ -47,8 +47,8 @@ def test_simulate_has_waits_by_group_and_the_labels_of_each_job(gpuplan, log, tm
 
 CLUSTERS = {
     "one type": ("--cluster", "2x2", "--policy", "srtf"),
-    "two types": ("--cluster", "A100=1x2,T4=1x2", "--gpu-speed", "A100=3,T4=1", "--policy", "fifo"),
-    "spot": ("--cluster", "2x2", "--policy", "yarn-cs", "--spot", "user = 'ann'"),
+    "two types": ("--cluster", "A100=1x2,T4=1x2", "--gpu-speed", "A100=3,T4=1", "--policy", "srtf"),
+    "spot": ("--cluster", "2x2", "--policy", "yarn-cs", "--spot", "duration_s > 500"),
 }
 
 
@@ -90,8 +90,37 @@ def test_compare_has_waits_by_two_columns_and_gates_read_them(gpuplan, log):
     assert "Waits by group" in out and "vision" in out
 
 
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_the_waits_by_group_are_part_of_every_answer_beside_those_of_today(gpuplan, teams, kind):
+    cluster = CLUSTERS[kind]
+    words = ("compare", teams, *cluster, "--policy", "fifo", "--by", "group")
+    found = results(gpuplan, *words)["results"]
+    out = gpuplan(*map(str, words))[1]
+    title = "Waits of high-priority jobs by group" if kind == "spot" else "Waits by group"
+    assert title in out and " today " in out.partition(title)[2]
+    waits_s = {"vision": range(0, 40, 3), "nlp": range(1, 40, 3), "ads": range(2, 40, 3)}
+    if kind == "spot":
+        short = {i for i in range(40) if 300 + 40 * (i % 11) <= 500}
+        waits_s = {name: [i for i in own if i in short] for name, own in waits_s.items()}
+    assert {one["name"]: one["mean_wait_s"] for one in found["today_groups"]} == {
+        name: pytest.approx(sum(own) / len(own)) for name, own in waits_s.items()
+    }
+
+
+def test_the_full_table_of_waits_has_all_groups(gpuplan, tmp_path):
+    path = write_trace(
+        tmp_path / "t.parquet", range(30), [60.0] * 30, group=[f"team-{i:02}" for i in range(30)]
+    )
+    words = ("simulate", str(path), "--policy", "fifo", "--gpus", "4", "--by", "group")
+    short, full = gpuplan(*words)[1], gpuplan(*words, "--full")[1]
+    assert short.count("team-") == 12 and "And 18 more rows" in short
+    assert full.count("team-") == 30 and "today" not in full.partition("Waits by group")[2]
+    assert "today_groups" not in results(gpuplan, *words)["results"]
+
+
 def test_size_has_waits_by_group_at_each_size(gpuplan, log):
     found = results(gpuplan, "size", log, "--gpus", "2,4", "--by", "user", "--ci", "0")["results"]
+    assert [one["mean_wait_s"] for one in found["today_groups"]] == [3.5, 0, 5]  # cy, ann, bo
     at_two, at_four = ({one["name"]: one for one in row["groups"]} for row in found["points"])
     assert at_two["cy"]["mean_wait_s"] == pytest.approx(95) and at_four["bo"]["mean_wait_s"] == 0
 
