@@ -267,7 +267,7 @@ def _today(results: SizeResults) -> str:
     today = results.today
     mean, peak = show_number(today.mean_gpus), show_count(today.peak_gpus)
     if len(results.pools) > 1:
-        peak += ", the sum over GPU types"
+        peak += ", all GPU types at once"
     wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
     if today.cluster_gpus is None or today.usd_per_month is None:
         gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
