@@ -54,12 +54,11 @@ CLUSTERS = {
 
 @pytest.fixture
 def teams(tmp_path):
-    n = 40  # of both GPU types, more than fit at once
+    jobs = range(40)  # of both GPU types, more than fit at once
     return write_trace(
-        tmp_path / "teams.parquet", range(0, 100 * n, 100), [300.0 + 40 * (i % 11) for i in range(n)],
-        num_gpus=[1 + i % 2 for i in range(n)], group=[("vision", "nlp", "ads")[i % 3] for i in range(n)],
-        user=["ann" if i % 4 else "bo" for i in range(n)], gpu_type=["A100", "T4"] * (n // 2),
-        queue_s=[float(i) for i in range(n)],
+        tmp_path / "teams.parquet", [100 * i for i in jobs], [300.0 + 40 * (i % 11) for i in jobs],
+        num_gpus=[1 + i % 2 for i in jobs], group=[("vision", "nlp", "ads")[i % 3] for i in jobs],
+        gpu_type=["A100", "T4"] * 20, queue_s=[float(i) for i in jobs],
     )  # fmt: skip
 
 
