@@ -199,6 +199,7 @@ def _answer(request: SizeRequest) -> Report:
     ):
         study = run(request, progress)
     results = study.results
+    parameters = plain(request.parameters())
 
     def figure() -> Figure:
         from gpuplan.cli.figures.size import draw_size
@@ -221,8 +222,8 @@ def _answer(request: SizeRequest) -> Report:
         results=plain(results),
         tables=tables,
         inputs=study.inputs,
-        parameters=plain(request.parameters()),
-        headline=headline(results),
+        parameters=parameters,
+        headline=headline(results, parameters.get("period")),
         warnings=study.warnings,
         notes=price_note(study),
         answer=(*pools, *(curve or committed))[:2],
