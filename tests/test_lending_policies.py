@@ -61,6 +61,12 @@ def test_an_eviction_worked_by_hand(gpuplan, small):
     assert "jobs request" in err
 
 
+def test_the_answer_on_lending_comes_before_the_load(gpuplan, small):
+    code, out, err = gpuplan("compare", str(small), "--cluster", "2x4", "--policy", "yarn-cs")
+    assert code == 0 and out.startswith("yarn-cs earns ") and "jobs request" in err
+    assert "jobs request" not in out
+
+
 def test_leases_have_no_settings_of_evictions():
     dropped = {"grace_s", "checkpoint_every_s", "milestones", "milestones_s"}
     assert dropped <= defaults_of("yarn-cs").keys()

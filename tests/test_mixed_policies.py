@@ -125,7 +125,9 @@ def test_rates_of_a_table(tmp_path):
     )
     timed = source.apply(path, rows(["A", "A"], [1, 1], [100, 100], ["Tesla T4", None]))
     assert timed.jobs["duration_s"].to_list() == [50.0, 100.0]
-    assert "assumed to have run on the fastest type" in timed.notes[0]
+    assert timed.notes[0].startswith("1 job recorded no GPU type with a known rate and is assumed ")
+    cpu = source.apply(path, rows(["A", "A"], [1, 0], [100, 100], ["Tesla T4", None]))
+    assert not any("fastest type" in note for note in cpu.notes)
     with pytest.raises(UsageError, match="has T4, V100, and jobs of the log ran on A100"):
         source.apply(path, rows(["A"], [1], [100], ["A100"]))
     with pytest.raises(InputError, match="no job of the trace has a rate"):
@@ -239,26 +241,26 @@ def fair_row(label, jct_s, ftf):
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ([("fft", 100, 0.8)], "50.0% of jobs end sooner than on a 1/N share of the cluster."),
+        ([("fft", 100, 0.8)], "50.0% of jobs end sooner than on an equal share of the cluster."),
         (
             [("fft", 100, 0.8), ("gavel:objective=sjf", 130, 0.6)],
-            "gavel:objective=sjf is the fairest (0.6 times the completion time on a 1/N share, fft "
-            "0.8) and 30% slower.",
+            "gavel:objective=sjf is the fairest and 30% slower: on average a job takes 40% less "
+            "time than on an equal share of the cluster, and 20% less time under fft.",
         ),
         (
             [("fft", 100, 0.82), ("srtf", 104, 0.8), ("pal", 300, 2)],
-            "Plain srtf is as fast and as fair as any within 5%: completion times are 0.8 times "
-            "those on a 1/N share.",
+            "None is faster or fairer than plain srtf by more than 5%: on average a job takes 20% "
+            "less time than on an equal share of the cluster.",
         ),
         (
             [("fft", 100, 0.8), ("srtf", 200, 1.5)],
-            "fft is also the fairest within 5%: completion times are 0.8 times those on a 1/N "
-            "share.",
+            "fft is also the fairest (within 5%): on average a job takes 20% less time than on an "
+            "equal share of the cluster.",
         ),
         (
             [("pal", 100, 1), ("sia", 101, 0.99), ("srtf", 102, 1)],
-            "All are as fast and as fair within 5%: completion times are 0.99 times those on a 1/N "
-            "share.",
+            "All are about as fast and as fair (within 5%): on average a job takes 1% less time "
+            "than on an equal share of the cluster.",
         ),
     ],
 )

@@ -219,10 +219,10 @@ def test_more_budget_that_does_not_help_within_todays_peak_is_said_outright(gpup
     (point,) = results(gpuplan, *asked)["points"]
     assert point["replay"]["mean_jct_s"] < 3600 < point["replay_within_today_peak"]["mean_jct_s"]
     text = " ".join(gpuplan("pareto", *asked)[1].split())
-    assert "; +20% of GPUs does not help while the peak stays at 2 (" in text
-    assert "60 min today)" in text
+    assert "; with +20% of GPUs and today's peak of 2 jobs take " in text
+    assert ", slower than today's 60 min" in text
     unknown = " ".join(gpuplan("pareto", hourly(path, 120), *asked[1:])[1].split())
-    assert "does not help" not in unknown and "within today's peak of 2, " in unknown
+    assert "and today's peak" not in unknown and "within today's peak of 2, " in unknown
 
 
 def within_text(within, *smaller, requested="now+20%", gpus=12.0):
@@ -258,11 +258,11 @@ def within_text(within, *smaller, requested="now+20%", gpus=12.0):
         ),
         (
             {"within": [7200.0] * 3},
-            "; +20% of GPUs does not help while the peak stays at 20 (2 h per job, 2 h today)",
+            "; with +20% of GPUs and today's peak of 20 jobs take 2 h, no faster than today's 2 h",
         ),
         (
             {"within": [9000.0] * 3, "requested": None},
-            "; more budget does not help while the peak stays at 20 (2.5 h per job, 2 h today)",
+            "; with more budget and today's peak of 20 jobs take 2.5 h, slower than today's 2 h",
         ),
         (
             {"within": [9000.0] * 3, "requested": "now", "gpus": 10.0},
@@ -281,6 +281,6 @@ def test_a_budget_within_todays_peak_is_compared_with_others():
     # The replays are at 5, 6, ... GPUs: of 3 GPUs both are larger.
     text = within_text([3600.0] * 3, [3700.0] * 3, [9000.0] * 3, gpus=3.0)
     assert text.endswith(
-        "20, 60 min; more budget does not help while the peak stays at 20 (61.7 min with 5 GPUs)"
+        "20, 60 min; more budget is no faster while the peak stays at 20 (61.7 min with 5 GPUs)"
     )
     assert "more budget" not in within_text([3600.0] * 3, [3700.0] * 3, [1800.0] * 3, gpus=3.0)

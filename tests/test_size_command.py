@@ -192,7 +192,7 @@ def test_each_gpu_type_has_its_curve_in_words(gpuplan, two_types):
     text = " ".join(out.split())
     assert code == 0, err
     assert "8 A100 GPUs under first-fit: a P95 wait of" in text and "8 T4 GPUs under" in text
-    assert ", the sum over GPU types)" in text
+    assert "all GPU types at once)" in text
 
 
 def test_one_gpu_is_singular(gpuplan, tmp_path):

@@ -39,6 +39,7 @@ PLAIN = (
     ("Value error, ", ""),
     ("does not match the formats", "is not a valid time; expected one of"),
     ("%Y-%m-%d", "2026-01-31"),
+    ("%Y-%m", "2026-01"),
     ("%H:%M:%S", "08:30:00"),
 )
 """Messages of the command-line parser, and our words for them."""

@@ -150,7 +150,7 @@ def _one(found: CharacterizeStudy, parameters: dict[str, Any]) -> Report:
         ),
         inputs=found.inputs,
         parameters=parameters,
-        headline=workload_headline(portrait.workload, found.today),
+        headline=workload_headline(portrait.workload, found.today, parameters.get("period")),
         warnings=found.warnings,
         caveats=found.caveats,
         answer=(*types, main_statistics(tables[0])),

@@ -127,15 +127,17 @@ def register(app: typer.Typer) -> None:
 def _lent(request: CompareRequest) -> Report:
     """Return the answer; of policies that lend GPUs it is about both classes of jobs."""
     from gpuplan.cli.tables.fairness_tables import with_fairness
+    from gpuplan.cli.tables.group_waits import with_group_waits
     from gpuplan.cli.tables.lending_tables import with_lending
 
     report = _answer(request)
     rows = report.results["policies"]
-    return with_fairness(with_lending(report, rows), rows)
+    report = with_fairness(with_lending(report, rows), rows)
+    groups = [(row["label"], row.get("groups")) for row in rows]
+    return with_group_waits(report, request.replay.by, groups)
 
 
 def _answer(request: CompareRequest) -> Report:
-    from gpuplan.cli.tables.group_waits import group_waits_tables
     from gpuplan.cli.tables.policy_answer import answer_table, answer_text
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.studies.compare import compare as run
@@ -152,10 +154,6 @@ def _answer(request: CompareRequest) -> Report:
     has_deadlines = study.replayed.jobs.has_deadlines
     speedups = {one.label: one.settings.get("speedup") for one in found.outcomes}
 
-    by_group = group_waits_tables(
-        request.replay.by, [(row["label"], row.get("groups")) for row in rows]
-    )
-
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
 
@@ -166,7 +164,7 @@ def _answer(request: CompareRequest) -> Report:
     return Report(
         command="compare",
         results=results,
-        tables=(*_tables(rows, has_deadlines=has_deadlines), *by_group),
+        tables=_tables(rows, has_deadlines=has_deadlines),
         inputs=study.replayed.inputs,
         parameters=plain(study.parameters()),
         headline=answer_text(today, rows, speedups),
@@ -175,7 +173,7 @@ def _answer(request: CompareRequest) -> Report:
         notes=price_notes(request.policies, has_price=request.price is not None)
         if request.replay.prices is None
         else (),
-        answer=(answer_table(today, rows, has_deadlines=has_deadlines), *by_group),
+        answer=(answer_table(today, rows, has_deadlines=has_deadlines),),
         figure=figure,
         frame=found.to_frame,
         timeline=found.timeline,

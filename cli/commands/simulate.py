@@ -108,15 +108,17 @@ def register(app: typer.Typer) -> None:
 def _lent(request: SimulateRequest) -> Report:
     """Return the answer; of a policy that lends GPUs it is about both classes of jobs."""
     from gpuplan.cli.tables.fairness_tables import with_fairness
+    from gpuplan.cli.tables.group_waits import with_group_waits
     from gpuplan.cli.tables.lending_tables import with_lending
 
     report = _answer(request)
     rows = [{"label": request.policy.label, **report.results}]
-    return with_fairness(with_lending(report, rows), rows)
+    report = with_fairness(with_lending(report, rows), rows)
+    groups = [(report.results["policy"], report.results.get("groups"))]
+    return with_group_waits(report, request.replay.by, groups)
 
 
 def _answer(request: SimulateRequest) -> Report:
-    from gpuplan.cli.tables.group_waits import group_waits_tables
     from gpuplan.cli.tables.policy_answer import answer_table, answer_text
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.studies.simulate import simulate as run
@@ -130,8 +132,6 @@ def _answer(request: SimulateRequest) -> Report:
     tables = _tables(found, has_deadlines=has_deadlines)
     answer = answer_table(today, [row], has_deadlines=has_deadlines)
 
-    by_group = group_waits_tables(request.replay.by, [(result.policy, found.get("groups"))])
-
     def figure() -> Figure:
         from gpuplan.cli.figures.replays import draw_time_lines
 
@@ -142,7 +142,7 @@ def _answer(request: SimulateRequest) -> Report:
     return Report(
         command="simulate",
         results=found,
-        tables=(*tables, *by_group, *replay_shapes(result.lines())),
+        tables=(*tables, *replay_shapes(result.lines())),
         inputs=study.replayed.inputs,
         parameters=plain(study.parameters()),
         headline=answer_text(today, [row], {result.policy: result.settings.get("speedup")}),
@@ -151,7 +151,7 @@ def _answer(request: SimulateRequest) -> Report:
         notes=price_notes([request.policy], has_price=request.price is not None)
         if request.replay.prices is None
         else (),
-        answer=(answer, *(by_group or tables[1:2])),
+        answer=(answer, *(() if request.replay.by else tables[1:2])),
         figure=figure,
         frame=study.to_frame,
         timeline=result.timeline,

@@ -180,7 +180,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _answer(request: SizeRequest) -> Report:
-    from gpuplan.cli.tables.group_waits import group_waits_tables
+    from gpuplan.cli.tables.group_waits import with_group_waits
     from gpuplan.cli.tables.size_tables import (
         commitment_table,
         curve_table,
@@ -197,6 +197,7 @@ def _answer(request: SizeRequest) -> Report:
     ):
         study = run(request, progress)
     results = study.results
+    parameters = plain(request.parameters())
 
     def figure() -> Figure:
         from gpuplan.cli.figures.size import draw_size
@@ -208,29 +209,26 @@ def _answer(request: SizeRequest) -> Report:
     pools = (pools_table(results),) if len(results.pools) > 1 else ()
     is_one = len(results.pools) == 1
     answers = {(None if is_one else pool.name, pool.gpus) for pool in results.pools}
-    by_group = group_waits_tables(
-        request.by,
-        [
-            (f"{one.gpus:,} {one.gpu_type or 'GPUs'}", plain(one).get("groups"))
-            for one in results.points
-            if (one.gpu_type, one.gpus) in answers or not request.targets
-        ],
-        "size",
-    )
-    tables = (*curve, *by_group, *committed, pools_table(results))
-    return Report(
+    groups = [
+        (f"{one.gpus:,} {one.gpu_type or 'GPUs'}", plain(one).get("groups"))
+        for one in results.points
+        if (one.gpu_type, one.gpus) in answers or not request.targets
+    ]
+    tables = (*curve, *committed, pools_table(results))
+    report = Report(
         command="size",
         results=plain(results),
         tables=tables,
         inputs=study.inputs,
-        parameters=plain(request.parameters()),
-        headline=headline(results),
+        parameters=parameters,
+        headline=headline(results, parameters.get("period")),
         warnings=study.warnings,
         notes=price_note(study),
-        answer=(*(*pools, *(curve or committed))[:2], *by_group),
+        answer=(*pools, *(curve or committed))[:2],
         figure=figure,
         frame=study.to_frame,
     )
+    return with_group_waits(report, request.by, groups, "size")
 
 
 TARGET = re.compile(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.formats.units import (
@@ -21,8 +23,29 @@ DIFFERS = 0.05
 """Two means of the same GPU-hours that differ by a smaller share are one for a reader."""
 
 
+def period_text(period: Mapping[str, str | None] | None) -> str:
+    """Return what a period is called: ``March 2026``, or its days; ``Today`` for the whole log."""
+    if period is None:
+        return "Today"
+    begin, end = (datetime.fromisoformat(at) if (at := period[key]) else None
+                  for key in ("from", "to"))  # fmt: skip
+    if begin is not None and end is not None:
+        next_month = (begin.replace(day=1) + timedelta(days=31)).replace(day=1)
+        if begin == datetime(begin.year, begin.month, 1) and end == next_month:
+            return f"{begin:%B %Y}"
+        return f"{_day(begin)} to {_day(end)}"
+    return f"From {_day(begin)} on" if begin is not None else f"Until {_day(end)}"
+
+
+def _day(at: datetime | None) -> str:
+    return "" if at is None else at.isoformat(" ").removesuffix(" 00:00:00")
+
+
 def today_text(
-    today: Today | None, precision: Precision | None = None, now_gpus: float | None = None
+    today: Today | None,
+    precision: Precision | None = None,
+    now_gpus: float | None = None,
+    period: Mapping[str, str | None] | None = None,
 ) -> str:
     """Return the GPUs, times and monthly cost that the log shows; empty if it shows none.
 
@@ -30,13 +53,14 @@ def today_text(
         today: what the log shows.
         precision: the digits of the numbers; three without it.
         now_gpus: the mean over the time in which jobs arrive, where budgets are relative to it.
+        period: its begin and end as the parameters have them; None for the whole log.
     """
     if today is None:
         return ""
     usage, digits = today.usage, 3 if precision is None else precision.digits
     mean = show_number(significant(usage.mean_gpus, digits))
     peak = show_count(usage.peak_gpus)
-    text = f"Today: {mean} GPU{'' if mean == '1' else 's'} on average (peak {peak}"
+    text = f"{period_text(period)}: {mean} GPU{'' if mean == '1' else 's'} on average (peak {peak}"
     if now_gpus is not None and abs(now_gpus - usage.mean_gpus) > DIFFERS * usage.mean_gpus:
         base = show_number(significant(now_gpus, digits))
         text += f"; {base} while jobs arrive, the base of all budgets"

@@ -38,7 +38,7 @@ SELECTION_PANEL = "Which jobs"
 PRICES_PANEL = "Prices"
 CACHE_PANEL = "Cache"
 OUTPUT_PANEL = "Output"
-DATE_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"]
+DATE_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m"]
 
 OutputFormat = Annotated[
     ResultFormat,

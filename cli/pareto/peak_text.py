@@ -38,8 +38,11 @@ def within_peak(study: FrontierStudy, point: Point, precision: Precision) -> str
         share = (point.requested or "").removeprefix("now")
         is_share = share.startswith("+") and share.endswith("%")
         more = f"{share} of GPUs" if is_share else "more budget"
-        times = now if is_within else f"{jct} per job, {now} today"
-        return f"; {more} does not help while the peak stays at {peak} ({times})"
+        is_slower = within.mean_jct_s > (today.mean_jct_s or 0.0) * (1 + NOISE)
+        change = f"slower than today's {now}" if is_slower else f"no faster than today's {now}"
+        if is_within:
+            return f", {change}"
+        return f"; with {more} and today's peak of {peak} jobs take {jct}, {change}"
     text = "" if is_within else f"; within today's peak of {peak}, {jct}"
     smaller = _as_fast(study, point, within)
     if smaller is not None and smaller.within_peak is not None:
@@ -56,7 +59,7 @@ def within_peak(study: FrontierStudy, point: Point, precision: Precision) -> str
     if larger is not None and larger.within_peak is not None:
         gpus = precision.gpus_text(larger.plan.budget_gpus)
         worse = precision.duration(larger.within_peak.mean_jct_s)
-        text += f"; more budget does not help while the peak stays at {peak} ({worse} with {gpus})"
+        text += f"; more budget is no faster while the peak stays at {peak} ({worse} with {gpus})"
     return text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -317,9 +317,12 @@ def _short(name: str | None, most: int) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-def workload_headline(result: Characterization, today: Today | None) -> str:
+def workload_headline(
+    result: Characterization, today: Today | None, period: Mapping[str, str | None] | None = None
+) -> str:
     """Return today, what the workload is, and which GPU types it runs on if several."""
-    parts = (today_text(today), f"{headline(result, with_load=today is None)}.", _mixed(today))
+    now = today_text(today, period=period)
+    parts = (now, f"{headline(result, with_load=today is None)}.", _mixed(today))
     return " ".join(part for part in parts if part)
 
 

@@ -10,6 +10,7 @@ from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
 
 Row = Mapping[str, Any]
+SHARE = "an equal share of the cluster"
 ALIKE = 0.05
 """Mean JCTs and fairness within this share of each other are no difference."""
 
@@ -67,26 +68,26 @@ def _trade(rows: Sequence[Row]) -> str:
     """Return what fairness costs in speed, or that it costs nothing."""
     if len(rows) == 1:
         share = show_share(rows[0]["ftf_below_one_share"])
-        return f"{share} of jobs end sooner than on a 1/N share of the cluster."
+        return f"{share} of jobs end sooner than on {SHARE}."
     quick = min(rows, key=lambda row: float(row["mean_jct_s"]))
     fair = min(rows, key=lambda row: float(row["ftf_mean"]))
     as_good = [row for row in rows if _is_near(row, quick, "mean_jct_s")]
     as_good = [row for row in as_good if _is_near(row, fair, "ftf_mean")]
     if len(as_good) == len(rows):
-        return f"All are as fast and as fair within {ALIKE:.0%}{_times(fair)}."
+        return f"All are about as fast and as fair (within {ALIKE:.0%}): {_times(fair)}."
     plain = next((row for row in as_good if row["label"].partition(":")[0] == "srtf"), None)
     if plain is not None:
         return (
-            f"Plain {plain['label']} is as fast and as fair as any within {ALIKE:.0%}"
+            f"None is faster or fairer than plain {plain['label']} by more than {ALIKE:.0%}: "
             f"{_times(plain)}."
         )
     if quick in as_good:
-        return f"{quick['label']} is also the fairest within {ALIKE:.0%}{_times(quick)}."
+        return f"{quick['label']} is also the fairest (within {ALIKE:.0%}): {_times(quick)}."
     more = fair["mean_jct_s"] / quick["mean_jct_s"] - 1
     slower = "as fast" if more <= ALIKE else f"{more:.0%} slower"
     return (
-        f"{fair['label']} is the fairest ({show_number(fair['ftf_mean'])} times the completion "
-        f"time on a 1/N share, {quick['label']} {show_number(quick['ftf_mean'])}) and {slower}."
+        f"{fair['label']} is the fairest and {slower}: {_times(fair)}, and "
+        f"{_change(quick)[0]} under {quick['label']}."
     )
 
 
@@ -95,7 +96,16 @@ def _is_near(row: Row, best: Row, key: str) -> bool:
 
 
 def _times(row: Row) -> str:
-    return f": completion times are {show_number(row['ftf_mean'])} times those on a 1/N share"
+    return f"on average a job takes {' '.join(_change(row))} on {SHARE}"
+
+
+def _change(row: Row) -> tuple[str, str]:
+    times = float(row["ftf_mean"])
+    if abs(times - 1) < 0.005:
+        return "about as long", "as"
+    if times >= 2:
+        return f"{show_number(times)} times as long", "as"
+    return f"{abs(times - 1):.0%} {'less' if times < 1 else 'more'} time", "than"
 
 
 def _table(title: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Table:

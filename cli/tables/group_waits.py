@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number
 
 MOST_ROWS = 12
@@ -18,26 +19,40 @@ COLUMNS = (
 )
 
 
-def group_waits_tables(
+def with_group_waits(
+    report: Report,
     by: Sequence[str],
     runs: Iterable[tuple[str, Sequence[Mapping[str, Any]] | None]],
     of_runs: str = "policy",
-) -> tuple[Table, ...]:
-    """Return the waits by group side by side; none where they were not requested.
+) -> Report:
+    """Return a report with the waits by group side by side; as it is where none were requested.
 
     Args:
+        report: of replays; its ``results`` may have ``today_groups``.
         by: what the jobs are split by.
         runs: the name of each run, and its groups as JSON has them, most GPU-hours first.
         of_runs: what these names are of.
     """
     known = [(label, groups) for label, groups in runs if groups]
     if not known:
-        return ()
-    place = {group["name"]: at for at, group in enumerate(known[0][1])}
+        return report
+    if today := report.results.get("today_groups"):
+        known.insert(0, ("today", today))
+    names = dict.fromkeys(group["name"] for _, groups in known for group in groups)
+    place = {name: at for at, name in enumerate(names)}
     rows = sorted(
         ((group["name"], label, *(group[one.key] for one in COLUMNS))
          for label, groups in known for group in groups),
-        key=lambda row: place.get(row[0], len(place)),  # of several pools some have other groups
+        key=lambda row: place[row[0]],
     )  # fmt: skip
     first = (Column("name", " and ".join(by)), Column("run", of_runs if len(known) > 1 else ""))
-    return (Table("Waits by " + " and ".join(by), (*first, *COLUMNS), rows, most=MOST_ROWS),)
+    lends = any("hp" in row for row in report.results.get("policies", [report.results]))
+    of_jobs = " of high-priority jobs" if lends else ""
+    title = f"Waits{of_jobs} by {' and '.join(by)}"
+    each = len(known)
+    table = Table(title, (*first, *COLUMNS), rows, most=max(MOST_ROWS // each, 1) * each)
+    return replace(
+        report,
+        tables=(*report.tables[:1], replace(table, most=None), *report.tables[1:]),
+        answer=None if report.answer is None else (*report.answer, table),
+    )

@@ -40,7 +40,7 @@ def with_lending(report: Report, rows: Sequence[Row]) -> Report:
 
 
 def _headline(rows: Sequence[Row], no_spot: Row | None) -> str:
-    texts = (_load(rows[0]), _earning(rows), _waiting(rows, no_spot))
+    texts = (_earning(rows), _waiting(rows, no_spot))
     return " ".join(text for text in texts if text)
 
 
@@ -51,17 +51,6 @@ def _queue(parameters: Row) -> str:
     if kinds == {False}:
         return "; jobs pass one that does not fit"
     return "; a job that does not fit holds up those behind it" if kinds == {True} else ""
-
-
-def _load(row: Row) -> str:
-    parts = [
-        f"{'' if one['pool'] == 'all' else one['pool'] + ': '}jobs request "
-        f"{one['hp_demand_over_capacity'] + one['spot_demand_over_capacity']:.0%} of "
-        f"{one['gpus']:,} GPUs ({one['hp_demand_over_capacity']:.0%} high priority)"
-        for one in row["demand"]
-    ]
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _usd(value: float) -> str:

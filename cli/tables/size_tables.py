@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.words import counted
 from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.today_text import period_text
 from gpuplan.cli.formats.units import (
     show_about_usd,
     show_between,
@@ -145,7 +147,7 @@ def price_note(study: SizeStudy) -> tuple[str, ...]:
     )
 
 
-def headline(results: SizeResults) -> str:
+def headline(results: SizeResults, period: Mapping[str, str | None] | None = None) -> str:
     """Return the size, how sure it is, and what today is; the commitment where asked for."""
     parts = []
     if results.gpus is not None:
@@ -155,7 +157,7 @@ def headline(results: SizeResults) -> str:
     if results.commitment is not None:
         parts.append(_commitment(results))
     if len(parts) < 3 or not parts[1]:
-        parts.append(_today(results))
+        parts.append(_today(results, period_text(period)))
     return " ".join(part for part in parts if part)
 
 
@@ -263,18 +265,18 @@ def _commitment(results: SizeResults) -> str:
     )
 
 
-def _today(results: SizeResults) -> str:
+def _today(results: SizeResults, when: str) -> str:
     today = results.today
     mean, peak = show_number(today.mean_gpus), show_count(today.peak_gpus)
     if len(results.pools) > 1:
-        peak += ", the sum over GPU types"
+        peak += ", all GPU types at once"
     wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
     if today.cluster_gpus is None or today.usd_per_month is None:
         gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
-        return f"Today: {gpus} held on average (peak {peak}){wait}."
+        return f"{when}: {gpus} held on average (peak {peak}){wait}."
     gpus = counted(today.cluster_gpus, "GPU")
     return (
-        f"Today: {gpus} for {show_dollars(today.usd_per_month)} a month, {mean} held on average "
+        f"{when}: {gpus} for {show_dollars(today.usd_per_month)} a month, {mean} held on average "
         f"(peak {peak}){wait}."
     )
 

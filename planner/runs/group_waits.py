@@ -27,7 +27,7 @@ class GroupWaits:
             this name.
         jobs: its jobs.
         gpu_h: their run time x GPUs.
-        mean_wait_s, p50_wait_s, p95_wait_s: their waits.
+        mean_wait_s, p50_wait_s, p95_wait_s: their time without GPUs.
     """
 
     name: str
@@ -48,21 +48,45 @@ def check_by(by: Sequence[str]) -> None:
 
 
 def group_waits(jobs: TraceJobs, wait_s: FloatArray, gpu_s: FloatArray) -> tuple[GroupWaits, ...]:
-    """Return the waits of each group, most GPU-hours first.
+    """Return the waits of each group, most GPU-hours first; where GPUs are lent without spot jobs.
 
     Args:
         jobs: with the columns that they are split by in `TraceJobs.labels`.
-        wait_s, gpu_s: of each job; shape (n,).
+        wait_s: of each job; NaN for one that does not count; shape (n,).
+        gpu_s: GPU time of each; shape (n,).
     """
     if jobs.labels is None:
         raise ValueError("the jobs have no labels")
-    names = [_names(jobs.labels[BY[name]], alone=len(jobs.by) == 1) for name in jobs.by]
+    is_spot = pl.lit(False) if jobs.tenants is None else pl.Series(jobs.tenants.is_spot)
+    rows = jobs.labels.with_columns(
+        wait_s=pl.Series(wait_s), gpu_h=pl.Series(gpu_s) / HOUR_S, is_spot=is_spot
+    )
+    return _by_group(rows.filter(~pl.col("is_spot") & pl.col("wait_s").is_not_nan()), jobs.by)
+
+
+def recorded_waits(jobs: pl.DataFrame, by: Sequence[str]) -> tuple[GroupWaits, ...]:
+    """Return the recorded waits of each group, as `group_waits` does; empty where none are known.
+
+    Args:
+        jobs: rows of a trace with the columns of `gpuplan.analysis.characterize.today` and those
+            that waits are split by; with ``priority`` spot jobs do not count.
+        by: what they are split by; nothing is returned for nothing.
+    """
+    if not by:
+        return ()
+    ran = (pl.col("num_gpus") > 0) & (pl.col("duration_s") >= 0) & (pl.col("queue_s") >= 0)
+    ended = (pl.col("state") != "running").fill_null(True)
+    hp = (pl.col("priority") != "spot").fill_null(True) if "priority" in jobs.columns else True
+    kept = jobs.filter(ran & ended & hp).with_columns(
+        wait_s=pl.col("queue_s"), gpu_h=pl.col("duration_s") * pl.col("num_gpus") / HOUR_S
+    )
+    return _by_group(kept, by)
+
+
+def _by_group(jobs: pl.DataFrame, by: Sequence[str]) -> tuple[GroupWaits, ...]:
+    names = [_names(jobs[BY[name]], alone=len(by) == 1) for name in by]
     rows = (
-        jobs.labels.select(
-            pl.concat_str(names, separator="/").alias("name"),
-            wait_s=pl.Series(wait_s),
-            gpu_h=pl.Series(gpu_s) / HOUR_S,
-        )
+        jobs.select(pl.concat_str(names, separator="/").alias("name"), "wait_s", "gpu_h")
         .group_by("name")
         .agg(
             jobs=pl.len(),

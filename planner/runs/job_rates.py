@@ -137,6 +137,7 @@ class RateSource:
             )
         by_steps = np.isfinite(steps) & started & has_table
         unknown = ~by_steps & np.isfinite(duration) & ~(ran > 0) & (fastest > 0)
+        unknown &= jobs["num_gpus"].to_numpy() > 0  # those without GPUs are left out
         work = np.where(by_steps, steps, duration * np.where(ran > 0, ran, fastest))
         if unknown.any():
             notes.append(

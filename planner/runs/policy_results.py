@@ -164,7 +164,8 @@ class PolicyResults(CommonResults):
         mean_eta: mean factor of the quota over time; null without a forecast, as the next two.
         eta_at_min_share, eta_at_max_share: share of the time in which that factor is at a limit.
         starving_jobs: spot jobs larger than the quota for over a week.
-        groups: waits by group, user, class or GPU type, where requested (``--by``).
+        groups: time without GPUs by group, user, class or GPU type, where requested (``--by``);
+            where GPUs are lent that of high-priority jobs that finished.
     """
 
     mean_service_s: float | None = None
@@ -247,7 +248,9 @@ def policy_results(jobs: TraceJobs, run: Simulation, frame: pl.DataFrame) -> Pol
     if "demand" in measured:
         measured["demand"] = tuple(PoolDemand(**one) for one in measured["demand"])
     if jobs.by:
-        wait_s = frame["jct_s"].to_numpy() - jobs.workload.service_us / MICROS
+        wait_s = frame["jqt_s"].to_numpy()
+        if "finished" in frame.columns:
+            wait_s = np.where(frame["finished"].to_numpy(), wait_s, np.nan)
         measured["groups"] = group_waits(jobs, wait_s, frame["gpu_s"].to_numpy())
     return results_as(PolicyResults, {**vars(common_results(jobs, run, frame)), **measured})
 

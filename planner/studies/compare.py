@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import UNSET
 
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today
@@ -168,7 +170,10 @@ def compare(
         progress=progress,
     )
     without = no_spot(read, priced.policies)
-    return CompareStudy(request, read, found, priced, _results(found, priced.today, without))
+    results = replace(
+        _results(found, priced.today, without), today_groups=read.today_groups or UNSET
+    )
+    return CompareStudy(request, read, found, priced, results)
 
 
 def _results(

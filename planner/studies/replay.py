@@ -25,7 +25,7 @@ from gpuplan.analysis.words import listed
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
-from gpuplan.planner.runs.group_waits import check_by
+from gpuplan.planner.runs.group_waits import GroupWaits, check_by, recorded_waits
 from gpuplan.planner.runs.job_rates import COLUMNS as RATE_COLUMNS
 from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.runs.settings import OF_PRICES
@@ -63,6 +63,7 @@ class ReplayInputs:
         files: what the files beside the trace say.
         parameters: what goes under ``parameters`` in the JSON output.
         today: what the log shows, without prices; None if not requested or empty.
+        today_groups: its waits by what they are split by; empty where it is not, or has none.
     """
 
     trace: Trace
@@ -71,6 +72,7 @@ class ReplayInputs:
     files: ReplayFiles
     parameters: dict[str, Any]
     today: Today | None = None
+    today_groups: tuple[GroupWaits, ...] = ()
 
     @property
     def inputs(self) -> tuple[InputFile, ...]:
@@ -256,7 +258,8 @@ class ReplayRequest:
         }
         kept = replace(trace, jobs=trace.jobs.clear())  # the jobs are in `jobs` now
         shown = today(trace) if window == LOG_WINDOW else None
-        return ReplayInputs(kept, jobs, draws, files, parameters, shown)
+        groups = recorded_waits(trace.submitted().jobs, self.by) if window == LOG_WINDOW else ()
+        return ReplayInputs(kept, jobs, draws, files, parameters, shown, groups)
 
 
 def price_choice(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import UNSET, UnsetType
+
 from gpuplan.analysis.characterize.today import TodayResults
 from gpuplan.planner.compare import ComparedPolicy, PolicyTies
+from gpuplan.planner.runs.group_waits import GroupWaits
 from gpuplan.planner.runs.policy_results import PolicyResults, TenantResults
 
 
@@ -17,10 +20,12 @@ class ReplayedPolicy:
         policy: its name in ``gpuplan list policies``.
         today: what the log shows; null where the window is that of the run, or where no job has
             both a run time and GPUs.
+        today_groups: the recorded waits by group, where ``--by`` and the log have them.
     """
 
     policy: str
     today: TodayResults | None
+    today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +65,7 @@ class CompareResults:
         no_spot: high-priority jobs without spot jobs; null where no policy lends, or jobs of one
             kind are missing.
         policies: one row per policy, in the order given.
+        today_groups: the recorded waits by group, where ``--by`` and the log have them.
     """
 
     today: TodayResults | None
@@ -71,3 +77,4 @@ class CompareResults:
     ties: PolicyTies
     no_spot: NoSpotResults | None
     policies: tuple[ComparedPolicy, ...]
+    today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+from msgspec import UNSET
 
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.planner.compare import PolicySpec
@@ -144,6 +145,7 @@ def simulate(request: SimulateRequest) -> SimulateStudy:
         {
             "policy": run.policy,
             "today": None if today is None else today.results(),
+            "today_groups": read.today_groups or UNSET,
             **vars(policy_results(read.jobs, run, run.frame)),
         },
     )

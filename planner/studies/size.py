@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
+from msgspec import UNSET
 
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today, today
@@ -19,6 +20,7 @@ from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.pricing.type_prices import TypePrice, prices_of
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
+from gpuplan.planner.runs.group_waits import recorded_waits
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.sizing.pools import COLUMNS, JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.size_pool import PoolAnswer
@@ -104,7 +106,10 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         if progress is not None and len(answers) > 1:
             progress((done + 1) / len(answers))
     seen = today(trace) if len(pools) > 1 else None
-    results = _together(request, answers, seen or pools[0].seen)
+    results = replace(
+        _together(request, answers, seen or pools[0].seen),
+        today_groups=recorded_waits(trace.submitted().jobs, request.by) or UNSET,
+    )
     return SizeStudy(
         request=request,
         trace=replace(trace, jobs=trace.jobs.clear()),

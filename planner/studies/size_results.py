@@ -208,6 +208,7 @@ class SizeResults:
         pools: one per GPU type.
         today: what the log shows.
         commitment: null where no prices of commitments are given.
+        today_groups: the recorded waits by group, where ``--by`` and the log have them.
     """
 
     gpus: int | None
@@ -222,3 +223,4 @@ class SizeResults:
     pools: tuple[SizePool, ...]
     today: SizeToday
     commitment: CommitmentResult | None
+    today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
