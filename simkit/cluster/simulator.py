@@ -173,7 +173,9 @@ def run_cluster(workload: Workload, cluster: Cluster, name: str = "") -> Cluster
 def _overhead_us(workload: Workload, cluster: Cluster) -> IntArray:
     """Return the overhead of a stop for each job; of shape (1,) where it is that of all."""
     if workload.checkpoint_us is None and workload.restore_us is None:
-        return to_micros(np.array([cluster.checkpoint_s])) + to_micros(np.array([cluster.restore_s]))
+        return to_micros(np.array([cluster.checkpoint_s])) + to_micros(
+            np.array([cluster.restore_s])
+        )
     save_us, load_us = workload.overheads_us(cluster.checkpoint_s, cluster.restore_s)
     return save_us + load_us
 
