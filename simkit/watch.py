@@ -30,7 +30,7 @@ _running: list[IntArray] = []
 
 def stop_all() -> None:
     """End the kernels that run in other threads; each raises `KeyboardInterrupt` there."""
-    for state in list(_running):
+    for state in _running:
         state[STOP] = 1
 
 
