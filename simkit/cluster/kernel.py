@@ -212,7 +212,8 @@ def replay(
         watch: as `gpuplan.simkit.watch` has it.
 
     Returns:
-        Table of jobs, the time line (a row for each of `TIMELINE`), GPU-microseconds idle while a job that could
+        Table of jobs, the time line (a row for each of `TIMELINE`), GPU-microseconds idle while a
+            job that could
         start would have fitted by count, and the most nodes in use at once.
     """
     n = submit.size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -223,15 +224,13 @@ def _replay(workload: Workload, cluster: Cluster, name: str) -> ClusterRun:
     )
     overhead = _overhead_us(workload, cluster) if cluster.preemptive else zero
     lines = kernel.Lines(queues, first, widths, factors)
-    jobs, timeline, fragmented, most_nodes = watched(
-        lambda watch: kernel.replay(
-            *(workload.submit_us, workload.service_us, workload.gpus, static, scale, overhead),
-            *(of_width, lines, limits, ranks, rules, watch),
-        ),
-        n,
-        name or cluster.order,
+    call = partial(
+        kernel.replay,
+        *(workload.submit_us, workload.service_us, workload.gpus, static, scale, overhead),
+        *(of_width, lines, limits, ranks, rules),
     )
-    del queues, lines, of_width, static, overhead  # copies need the room
+    jobs, timeline, fragmented, most_nodes = watched(call, n, name or cluster.order)
+    del call, queues, lines, of_width, static, overhead  # copies need the room
     start, finish = jobs[:, kernel.START].copy(), jobs[:, kernel.FINISH].copy()
     held, stops = workload.service_us, np.zeros(n, np.int64)
     if cluster.preemptive:
