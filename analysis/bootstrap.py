@@ -53,9 +53,11 @@ class Blocks:
 
     def block_sums(self, marks: FloatArray) -> FloatArray:
         """Return the sum of a mark per position over each block; shape (resamples, blocks)."""
-        upto = _twice(marks)
-        result: FloatArray = upto[self.ends] - upto[self.starts]
-        return result
+        upto = np.zeros(self.size + 1)
+        np.cumsum(marks, out=upto[1:])
+        wraps = self.ends > self.size
+        result: FloatArray = upto[self.ends - wraps * self.size] - upto[self.starts]
+        return result + wraps * upto[-1]
 
     def sums(self, marks: FloatArray) -> FloatArray:
         """Return the sum of a mark per position over each resample; shape (resamples,)."""

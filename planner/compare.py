@@ -26,7 +26,7 @@ from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.runs.ties import by_cost, fastest_of, same_cost, same_times
 from gpuplan.planner.runs.timelines import together
-from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.runs.trace_jobs import TraceJobs, replay_bytes
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import ClusterShape
 
@@ -358,7 +358,14 @@ def compare(
     shared = (jobs, rng, timelines, len(specs) == 1)
     found: list[PolicyOutcome] = []
     try:
-        run_all(_replayed, specs, shared=shared, engine=engine, progress=progress, results=found)
+        run_all(
+            *(_replayed, specs),
+            shared=shared,
+            engine=engine,
+            progress=progress,
+            results=found,
+            bytes_each=replay_bytes(jobs),
+        )
     except KeyboardInterrupt:
         for one in found:
             LOG.warning(

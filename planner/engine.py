@@ -13,7 +13,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from joblib import Parallel, delayed, parallel_config
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.simkit.watch import stop_all
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -31,6 +32,8 @@ CLUSTERS = ("dask", "ray")
 MAPPED = "100K"
 """Arrays of more bytes are mapped by processes instead of sent with every scenario."""
 CONNECT_S = 10
+MOST_BYTES = 2_000_000_000
+"""Scenarios at a time take at most this much, unless the user says how many may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ def run_all(
     engine: Engine = THREADS,
     progress: Callable[[float], None] | None = None,
     results: list[Result] | None = None,
+    bytes_each: int = 0,
 ) -> list[Result]:
     """Return ``[function(item, *shared) for item in items]``.
 
@@ -81,6 +85,7 @@ def run_all(
         engine: where they run.
         progress: called with the share done after each scenario.
         results: a list to fill, which holds what is done if an interrupt ends the run.
+        bytes_each: about what a scenario takes, so that fewer run at a time where that is much.
 
     Raises:
         UsageError: the engine is not installed or cannot be reached.
@@ -88,11 +93,17 @@ def run_all(
     results = [] if results is None else results
     if not items:
         return results
+    if engine.workers is None and engine.address is None and bytes_each:
+        engine = replace(engine, workers=max(1, min(usable_cores(), MOST_BYTES // bytes_each)))
     with _backend(engine, len(items), shared) as (settings, call):
-        for result in Parallel(**settings)(call(function, item) for item in items):
-            results.append(result)
-            if progress is not None:
-                progress(len(results) / len(items))
+        try:
+            for result in Parallel(**settings)(call(function, item) for item in items):
+                results.append(result)
+                if progress is not None:
+                    progress(len(results) / len(items))
+        except BaseException:
+            stop_all()  # the other kernels, which nobody waits for
+            raise
     return results
 
 

@@ -264,7 +264,8 @@ def test_a_limit_on_virtual_memory_is_an_error_of_the_user(trace):
     def limited():
         resource.setrlimit(resource.RLIMIT_AS, (1_024_000_000, 1_024_000_000))
 
-    for arguments, code in ((("characterize", trace), 3), (("characterize", "--help"), 0)):
+    commands = (("characterize", trace), ("ingest", trace), ("compare", trace, "--policy", "fifo"))
+    for arguments, code in (*((one, 3) for one in commands), (("characterize", "--help"), 0)):
         done = subprocess.run(
             [sys.executable, "-m", "gpuplan.cli", *map(str, arguments)],
             capture_output=True,

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from support_program import write_minutely
 from support_traces import lab_trace, write_trace
 
 from gpuplan.analysis.errors import UsageError
@@ -296,3 +297,12 @@ def test_no_smaller_size_of_the_curve_meets_the_target(gpuplan, lab, monkeypatch
     pool = found["pools"][0]
     points = {row["gpus"]: row["p95_wait_s"] for row in found["points"]}
     assert min(gpus for gpus, wait_s in points.items() if wait_s <= 36_000) == pool["gpus"]
+
+
+def test_a_step_that_is_too_large_is_blamed_and_a_size_off_the_step_is_marked(gpuplan, tmp_path):
+    trace = write_minutely(tmp_path / "trace.parquet")
+    wanted = ("size", trace, "--target", "mean_wait <= 1h")
+    code, _, err = gpuplan(*wanted, "--policy", "easy", "--cluster-step", 1 << 24)
+    assert code == 2 and err.startswith("error: --cluster-step: easy takes at most"), err
+    code, out, _ = gpuplan(*wanted, "--gpus", "40", "--cluster-step", 64)
+    assert code == 0 and "meets, off the step" in out

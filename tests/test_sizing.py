@@ -60,7 +60,7 @@ def test_a_size_worked_out_by_hand():
 def test_a_cluster_names_the_gpus_of_a_log_without_types_and_growth_brings_jobs_closer():
     trace = in_memory(frame([0, 60], duration_s=[9.0, 9.0], num_gpus=[1.0, 1.0]))
     terms = PoolTerms(None, read_shape("A100=2x4", "--cluster"), 0.2, None, None, False, 0)
-    (pool,) = pools_of(trace, terms)
+    (pool,), _ = pools_of(trace, terms)
     assert pool.shape is not None and (pool.shape.gpus, pool.gpus_per_node) == (8, 4)
     assert np.diff(pool.jobs.workload.submit_us).tolist() == [50_000_000]
     two = replace(terms, shape=read_shape("A100=4,T4=4", "--cluster"))

@@ -41,11 +41,14 @@ def curve_table(results: SizeResults) -> Table:
     for pool in results.pools:
         today = (pool.name if several else None, pool.today.cluster_gpus)
         marks[today] = "answer, today" if today in marks else "today"
+    answers = {pool.name if several else None: pool.gpus for pool in results.pools}
     rows = []
     for one in results.points:
-        note = marks.get((one.gpu_type, one.gpus), "")
+        note, answer = marks.get((one.gpu_type, one.gpus), ""), answers[one.gpu_type]
         if not note and one.meets is False:
             note = "too small"
+        elif one.meets and answer is not None and one.gpus < answer:
+            note = f"{note}, meets, off the step".removeprefix(", ")
         rows.append(
             [one.gpu_type, one.gpus, one.nodes, one.mean_wait_s, one.p95_wait_s, one.p99_wait_s,
              one.utilization, one.usd_per_month, one.usd_per_wait_h_saved, note]

@@ -61,7 +61,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
         )
     terms = terms_of(values)
     with _replayable(settings):
-        run = run_cluster(jobs.workload, cluster)
+        run = run_cluster(jobs.workload, cluster, policy)
     bill = bill_of(run, terms, jobs.window_us, cluster.gpus)
     own = scheduler.settings.keys() - OF_PRICES.keys() - set(RENTED)
     plain = {name: value for name, value in values.items() if name in own}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,9 @@ COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s", "sta
 OF_WINDOW = ("queue_s",)
 """The column that is also read where bills cover the window of the log."""
 
+
+BYTES_PER_JOB = 200
+"""Table of jobs, time line and what is measured, of a replay on one cluster."""
 
 LABELS = tuple(BY.values())
 """Columns that say whose a job is."""
@@ -232,6 +235,34 @@ def jobs_of(
             ]
         ),
     )
+
+
+def first_jobs(jobs: TraceJobs, count: int) -> TraceJobs:
+    """Return the first jobs, without rates, tenants and labels."""
+    work = jobs.workload
+    own = {
+        name: value[:count]
+        for name in Workload.__dataclass_fields__
+        if (value := getattr(work, name)) is not None
+    }
+    job_class, limit_us = jobs.job_class, jobs.limit_us
+    return replace(
+        jobs,
+        workload=Workload(**own),
+        job_id=jobs.job_id[:count],
+        job_class=None if job_class is None else job_class[:count],
+        limit_us=None if limit_us is None else limit_us[:count],
+        window_us=None,
+        by=(),
+        rates=None,
+        tenants=None,
+        labels=None,
+    )
+
+
+def replay_bytes(jobs: TraceJobs) -> int:
+    """Return about what a replay on one cluster takes besides the jobs."""
+    return BYTES_PER_JOB * jobs.workload.size
 
 
 def _tenants(jobs: pl.DataFrame) -> Tenants | None:

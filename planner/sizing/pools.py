@@ -30,7 +30,7 @@ class JobPool:
         gpu_type: None where the log names none.
         jobs: to replay, with the growth asked for.
         window_us: first submission to last recorded end, with that growth.
-        demand: GPUs in use in the log or the period, with that growth.
+        demand: GPUs in use in the log or the period, with that growth; None where not requested.
         seen: what the log shows of them today.
         shape: of today's GPUs, as given; None where nothing is.
     """
@@ -38,7 +38,7 @@ class JobPool:
     gpu_type: str | None
     jobs: TraceJobs
     window_us: int
-    demand: Demand
+    demand: Demand | None
     seen: Today
     shape: GpuPool | None
 
@@ -60,6 +60,7 @@ class PoolTerms:
         include_running: replay jobs that still run as if they had ended.
         seed: of what is random.
         by: what waits are split by, as `jobs_of` takes it.
+        demand: whether to return the GPUs in use over time.
     """
 
     gpu: str | None
@@ -70,10 +71,11 @@ class PoolTerms:
     include_running: bool
     seed: int
     by: tuple[str, ...] = ()
+    demand: bool = False
 
 
-def pools_of(trace: Trace, terms: PoolTerms) -> tuple[JobPool, ...]:
-    """Return the pools of a trace, most GPU-hours first.
+def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today]:
+    """Return the pools of a trace, most GPU-hours first, and what the log shows of all.
 
     Args:
         trace: with `COLUMNS` and those that `jobs_of` reads.
@@ -87,28 +89,34 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[JobPool, ...]:
         trace = replace(
             trace, jobs=trace.jobs.with_columns(pl.col("gpu_type").fill_null(terms.gpu))
         )
-    counted = trace.arrays().holding()
     grown = _grown(trace, terms.growth)
-    window = grown.arrays().window_us()
-    kinds = trace.jobs["gpu_type"].filter(pl.Series(counted)).unique(maintain_order=True).to_list()
+    arrays = grown.arrays()
+    window, counted = arrays.window_us(), pl.Series(arrays.holding())
+    del arrays  # the jobs of a long log are there only once
+    kinds = trace.jobs["gpu_type"].filter(counted).unique(maintain_order=True).to_list()
+    del counted
     if len(kinds) < 2:
         kind = kinds[0] if kinds else None
         shape = _shape_of(kind, terms.shape, kinds)
-        return (_pool(trace, grown, window, kind, terms, shape),)
+        pool = _pool(trace, grown, window, kind, terms, shape)
+        return (pool,), pool.seen
     every = today(trace)
-    usage = {one.gpu_type: one for one in every.types} if every else {}
+    assert every is not None  # it has jobs of two types that hold GPUs
+    usage = {one.gpu_type: one for one in every.types}
     found = []
     for kind in kinds:
         mine = pl.col("gpu_type").is_null() if kind is None else pl.col("gpu_type") == kind
         shape = _shape_of(kind, terms.shape, kinds)
-        alone, grown_alone = (replace(one, jobs=one.jobs.filter(mine)) for one in (trace, grown))
+        alone = replace(trace, jobs=trace.jobs.filter(mine))
+        grown_alone = alone if grown is trace else replace(grown, jobs=grown.jobs.filter(mine))
         pool = _pool(alone, grown_alone, window, kind, terms, shape)
+        del alone, grown_alone
         name = UNNAMED if kind is None else kind
-        if every and name in usage:  # over the window of the whole log, so that the types add up
+        if name in usage:  # over the window of the whole log, so that the types add up
             seen = replace(pool.seen, usage=usage[name], window_s=every.window_s)
             pool = replace(pool, seen=seen)
         found.append(pool)
-    return tuple(sorted(found, key=lambda pool: -pool.seen.usage.gpu_h))
+    return tuple(sorted(found, key=lambda pool: -pool.seen.usage.gpu_h)), every
 
 
 def _grown(trace: Trace, growth: float) -> Trace:
@@ -143,10 +151,14 @@ def _pool(
         by=terms.by,
     )
     assert seen is not None  # it has jobs to replay
-    held = grown.arrays()
-    starts, ends = held.runs_us()
-    gpus = np.ceil(held.num_gpus[held.holding()]).astype(np.int64)
-    demand = demand_of(starts - window[0], ends - window[0], gpus, window[1] - window[0])
+    demand = None
+    if terms.demand:
+        held = grown.arrays()
+        starts, ends = held.runs_us()
+        gpus = np.ceil(held.num_gpus[held.holding()]).astype(np.int64)
+        demand = demand_of(starts - window[0], ends - window[0], gpus, window[1] - window[0])
+    # No row of a job is shown.
+    jobs = replace(jobs, job_id=jobs.job_id.clear(), labels=jobs.labels if terms.by else None)
     return JobPool(kind, jobs, jobs.window_us or 0, demand, seen, shape)
 
 

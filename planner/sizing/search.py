@@ -4,18 +4,21 @@ Candidates are the multiples of a step. A larger cluster need not have shorter w
 schedule may be worse. So the search keeps a candidate that fails below one that meets, halves the
 gap to nothing, and then looks at some smaller candidates too: the answer meets the targets, and
 the next smaller candidate does not.
+
+A replay of many jobs takes long. The search of a long log therefore begins at the size that its
+first jobs need (`PART`), and intervals are rounded outward to 1% of the size (`ROUGH`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.planner.engine import Engine, run_all, usable_cores
-from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.runs.trace_jobs import TraceJobs, first_jobs, replay_bytes
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay, replay_at
 from gpuplan.planner.sizing.targets import whole_multiple
 from gpuplan.simkit.cluster.parameters import Cluster
@@ -23,6 +26,12 @@ from gpuplan.simkit.cluster.simulator import enough_gpus
 from gpuplan.simkit.workload import MOST_GPUS
 
 LOOK_BELOW = 4
+MANY_JOBS = 1_000_000
+PART = 10
+"""One in so many jobs of a long log, its first, give the size at which its search begins."""
+NEAR = 64
+"""The first candidates of that search are within this fraction of it."""
+ROUGH = 100
 DOUBLINGS = 3
 """Times that the size at which no job waits is doubled for policies that let jobs wait even so."""
 
@@ -57,6 +66,11 @@ class Sizes:
     _enough: int = 0
 
     @property
+    def is_long(self) -> bool:
+        """Whether replays take so long that fewer of them count."""
+        return self.jobs.workload.size > MANY_JOBS
+
+    @property
     def widest(self) -> int:
         """GPUs of the widest job."""
         return int(self.jobs.workload.gpus.max())
@@ -82,7 +96,13 @@ class Sizes:
         """Return the replays at some sizes, side by side where they are new."""
         wanted = list(sizes)
         new = [gpus for gpus in dict.fromkeys(wanted) if gpus not in self.found]
-        for one in run_all(replay_at, new, shared=(self.jobs, self.terms), engine=self.engine):
+        for one in run_all(
+            replay_at,
+            new,
+            shared=(self.jobs, self.terms),
+            engine=self.engine,
+            bytes_each=replay_bytes(self.jobs),
+        ):
             self.found[one.gpus] = one
             self.progress()
         return [self.found[gpus] for gpus in wanted]
@@ -98,14 +118,51 @@ def smallest(sizes: Sizes) -> int:
     Raises:
         InfeasibleError: no size meets them.
     """
-    top = _sure(sizes)
-    found = _between(sizes, 0, top // sizes.step, lambda one: one.meets) * sizes.step
+    fails, meets = 0, _sure(sizes) // sizes.step
+    if sizes.is_long:
+        fails, meets = _around(sizes, _first_guess(sizes), meets)
+    found = _between(sizes, fails, meets, lambda one: one.meets)[1] * sizes.step
+    look = 1 if sizes.is_long else 1 + LOOK_BELOW
     while True:  # another schedule may be better with fewer GPUs
-        below = range(found - sizes.step, sizes.least - 1, -sizes.step)[: 1 + LOOK_BELOW]
+        below = range(found - sizes.step, sizes.least - 1, -sizes.step)[:look]
         lower = [one.gpus for one in sizes.at(below) if one.meets]
         if not lower:
             return found
         found = min(lower)
+
+
+def _first_guess(sizes: Sizes) -> int:
+    """Return the multiple of the step that the first jobs need."""
+    part = first_jobs(sizes.jobs, sizes.jobs.workload.size // PART)
+    some = Sizes(part, replace(sizes.terms, confidence=None), sizes.step, sizes.engine)
+    try:
+        return smallest(some) // sizes.step
+    except InfeasibleError:
+        return sizes.enough() // sizes.step
+
+
+def _around(sizes: Sizes, guess: int, meets: int) -> tuple[int, int]:
+    """Return multiples of the step, one at which the targets are missed and one that meets them.
+
+    Args:
+        sizes: the replays.
+        guess: where to begin.
+        meets: a multiple that meets them.
+    """
+    step, least = sizes.step, sizes.least // sizes.step
+    guess = min(max(guess, least), meets)
+    fails, reach = least - 1, max(1, guess // NEAR)
+    while fails < meets - 1:  # twice as far each time
+        under, over = max(guess - reach, fails + 1), min(guess + reach, meets)
+        low, high = sizes.at([under * step, over * step])
+        if not low.meets and high.meets:
+            return under, over
+        if low.meets:
+            meets = guess = under
+        else:
+            fails = guess = over
+        reach *= 2
+    return fails, meets
 
 
 def _sure(sizes: Sizes) -> int:
@@ -137,29 +194,32 @@ def _sure(sizes: Sizes) -> int:
 
 
 def _between(
-    sizes: Sizes, fails: int, meets: int, holds: Callable[[SizedReplay], bool]
-) -> int:  # fmt: skip
-    """Return a multiple of the step at which a property holds, and below which it does not.
+    sizes: Sizes, fails: int, meets: int, holds: Callable[[SizedReplay], bool], gap: int = 1
+) -> tuple[int, int]:
+    """Return two multiples of the step: a property does not hold at one and holds at the other.
 
     Args:
         sizes: the replays.
         fails: a multiple below all candidates, or at which it does not hold.
         meets: a multiple at which it holds.
         holds: the property.
+        gap: stop where they are at most this far apart.
     """
     fails = max(fails, sizes.least // sizes.step - 1)
     workers = sizes.engine.workers or usable_cores()
-    while meets - fails > 1:
-        inner = np.linspace(fails, meets, min(workers, meets - fails - 1) + 2)[1:-1]
-        places = sorted({round(one) for one in inner.tolist()} - {fails, meets})
-        for place, one in zip(
-            places, sizes.at(place * sizes.step for place in places), strict=True
-        ):
+    known = (gpus // sizes.step for gpus in sorted(sizes.found) if gpus % sizes.step == 0)
+    places = [place for place in known if fails < place < meets]
+    while True:
+        replays = sizes.at(place * sizes.step for place in places)
+        for place, one in zip(places, replays, strict=True):
             if holds(one):
                 meets = place
                 break
             fails = place
-    return meets
+        if meets - fails <= gap:
+            return fails, meets
+        inner = np.linspace(fails, meets, min(workers, meets - fails - 1) + 2)[1:-1]
+        places = sorted({round(one) for one in inner.tolist()} - {fails, meets})
 
 
 def interval_of(sizes: Sizes, answer: int) -> SizeInterval | None:
@@ -171,7 +231,8 @@ def interval_of(sizes: Sizes, answer: int) -> SizeInterval | None:
     at, top = answer // step, max(sizes.enough(), answer) // step
     low, low_fails = at, least - 1 if center.may_meet else at
     high, high_fails = at, at
-    down, up, reach = center.may_meet and at > least, not center.surely_meets, 1
+    down, up = center.may_meet and at > least, not center.surely_meets
+    reach = max(1, at // 10) if sizes.is_long else 1  # sizes of the curve
     while down or up:  # both ends at once, twice as far each time
         under, over = max(at - reach, least), min(at + reach, top)
         sizes.at([*([under * step] if down else []), *([over * step] if up else [])])
@@ -184,8 +245,9 @@ def interval_of(sizes: Sizes, answer: int) -> SizeInterval | None:
             high, up = over, over < top and not sizes.one(over * step).surely_meets
             high_fails = over if up else high_fails
         reach *= 2
+    gap = max(1, at // ROUGH) if sizes.is_long else 1
     if center.may_meet:
-        low = _between(sizes, low_fails, low, lambda one: one.may_meet)
+        low = _between(sizes, low_fails, low, lambda one: one.may_meet, gap)[0] + 1
     if not center.surely_meets:
-        high = _between(sizes, high_fails, high, lambda one: one.surely_meets)
+        high = _between(sizes, high_fails, high, lambda one: one.surely_meets, gap)[1]
     return SizeInterval(low * step, max(high, at) * step, center.blocks)

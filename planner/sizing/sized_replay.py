@@ -25,6 +25,7 @@ from gpuplan.planner.sizing.targets import SLOWDOWN, Target
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 from gpuplan.simkit.metrics import distribution
+from gpuplan.simkit.run import Run
 from gpuplan.simkit.time import MICROS
 
 PERCENTILES = (50, 90, 95, 99)
@@ -59,6 +60,7 @@ class ReplayTerms:
         gpus_per_node: GPUs of a node; None where nodes do not matter.
         targets: to judge.
         confidence: of the intervals; None for none.
+        option: that sizes come from, for messages.
     """
 
     policy: PolicySpec
@@ -66,6 +68,7 @@ class ReplayTerms:
     gpus_per_node: int | None
     targets: tuple[Target, ...]
     confidence: Resampling | None
+    option: str = "--gpus"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,26 +127,34 @@ def replay_at(gpus: int, jobs: TraceJobs, terms: ReplayTerms) -> SizedReplay:
         settings["cluster"] = ClusterShape((GpuPool(gpus, terms.gpus_per_node),))
     if "usd_per_gpu_h" in find_policy(policy.policy).settings:
         settings["usd_per_gpu_h"] = 1.0  # the bill is not used, and this one takes no market
-    sized = replace(policy, settings=settings)
-    found = sized.run(jobs, deepcopy(terms.rng), is_alone=True)
-    wait_s = found.run.waited_us / MICROS
+    given = {**policy.given, "gpus": terms.option, "cluster": terms.option}
+    sized = replace(policy, settings=settings, given=given)
+    run, utilization = _ran(sized, jobs, terms)
+    wait_s = run.waited_us / MICROS
+    del run  # what follows needs the room
     run_s = jobs.workload.service_us / MICROS
     runs = run_s > 0
     slowdown = (wait_s[runs] + run_s[runs]) / run_s[runs]
     values = tuple(
         one.value(slowdown if one.quantity == SLOWDOWN else wait_s) for one in terms.targets
     )
-    judged = zip(terms.targets, values, strict=True)
+    groups = group_waits(jobs, wait_s, run_s * jobs.workload.gpus) if jobs.by else ()
+    mean_slowdown = float(slowdown.mean()) if slowdown.size else None
+    del run_s
     sure = _Sureness(None, 0.0, None, None, 0)
     if terms.confidence is not None and wait_s.size >= FEWEST_JOBS:
-        every = np.ones(wait_s.size)
-        every[runs] = slowdown
+        every = wait_s
+        if any(one.quantity == SLOWDOWN for one in terms.targets):
+            every = np.ones(wait_s.size)
+            every[runs] = slowdown
+        del slowdown, runs
         sure = _sureness(wait_s, every, terms.targets, terms.confidence)
+    judged = zip(terms.targets, values, strict=True)
     return SizedReplay(
         gpus=gpus,
         waits=distribution(wait_s, "wait", "s", PERCENTILES),
-        mean_slowdown=float(slowdown.mean()) if slowdown.size else None,
-        utilization=found.results.get("utilization"),
+        mean_slowdown=mean_slowdown,
+        utilization=utilization,
         target_values=values,
         meets=all(one.is_met(value) for one, value in judged),
         met_share=sure.met_share,
@@ -151,8 +162,14 @@ def replay_at(gpus: int, jobs: TraceJobs, terms: ReplayTerms) -> SizedReplay:
         mean_wait_interval=sure.mean_wait,
         p95_wait_interval=sure.p95_wait,
         blocks=sure.blocks,
-        groups=group_waits(jobs, wait_s, run_s * jobs.workload.gpus) if jobs.by else (),
+        groups=groups,
     )
+
+
+def _ran(policy: PolicySpec, jobs: TraceJobs, terms: ReplayTerms) -> tuple[Run, float | None]:
+    """Return a replay, without its rows, and the utilization."""
+    found = policy.run(jobs, deepcopy(terms.rng), is_alone=True)
+    return found.run, found.results.get("utilization")
 
 
 @dataclass(frozen=True, slots=True)

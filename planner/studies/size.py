@@ -9,10 +9,10 @@ import polars as pl
 from msgspec import UNSET
 
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.analysis.characterize.today import Today, today
+from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
-from gpuplan.analysis.jobs import BY
+from gpuplan.analysis.jobs import BY, NAMES
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.policies.allpass_settings import default_settings
@@ -84,7 +84,8 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     columns |= {*INFERRED_FROM} if request.deadline == "inferred" else set()
     columns |= {BY[name] for name in request.by}
     columns |= {"job_class"} if needs_classes(request.policy.effective()) else set()
-    trace = read_trace(request.trace, request.jobs, columns=sorted(columns))
+    names = [name for name in ("gpu_type", *NAMES) if name in columns]
+    trace = read_trace(request.trace, request.jobs, columns=sorted(columns), categories=names)
     terms = PoolTerms(
         request.prices.gpu,
         request.shape,
@@ -94,8 +95,11 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         request.include_running,
         request.jobs.seed,
         request.by,
+        request.commit.is_given,
     )
-    pools = pools_of(trace, terms)
+    recorded = recorded_waits(trace.submitted().jobs, request.by) or UNSET
+    pools, seen = pools_of(trace, terms)
+    trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
     kinds = [pool.gpu_type for pool in pools]
     prices, tables, source = _prices(request, kinds)
     answers = [
@@ -105,14 +109,10 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         one.run()
         if progress is not None and len(answers) > 1:
             progress((done + 1) / len(answers))
-    seen = today(trace) if len(pools) > 1 else None
-    results = replace(
-        _together(request, answers, seen or pools[0].seen),
-        today_groups=recorded_waits(trace.submitted().jobs, request.by) or UNSET,
-    )
+    results = replace(_together(request, answers, seen), today_groups=recorded)
     return SizeStudy(
         request=request,
-        trace=replace(trace, jobs=trace.jobs.clear()),
+        trace=trace,
         results=results,
         price_source=source,
         inputs=(trace_input(trace), *tables),

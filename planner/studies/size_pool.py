@@ -28,6 +28,8 @@ from gpuplan.simkit.workload import MOST_GPUS
 ALL = "all"
 CURVE = (0.7, 0.8, 0.9, 1.1, 1.25, 1.5)
 """Sizes of the curve where none are asked for, times the size found."""
+SHORT_CURVE = (0.8, 0.9, 1.1, 1.25)
+"""The same for a long log."""
 
 
 class PoolAnswer:
@@ -42,7 +44,8 @@ class PoolAnswer:
         sure = None if how is None else Resampling(how, request.resamples, request.jobs.seed)
         _, draws = np.random.default_rng(request.jobs.seed).spawn(2)  # as every replay draws
         self.sure = sure
-        terms = ReplayTerms(request.policy, draws, each, request.targets, sure)
+        option = "--gpus" if request.step is None else "--cluster-step"
+        terms = ReplayTerms(request.policy, draws, each, request.targets, sure, option)
         self.sizes = Sizes(pool.jobs, terms, request.step or each or 1, request.engine)
         self.gpus: int | None = None
         self.interval: SizeInterval | None = None
@@ -70,16 +73,16 @@ class PoolAnswer:
         answer = smallest(self.sizes) if request.targets else 0
         while True:
             if answer:
+                self.gpus = answer
                 wanted = self._curve(answer) if request.gpus is None else {*asked, answer}
             replays = self.sizes.at(sorted(wanted))
-            better = [one.gpus for one in replays if one.meets and self._is_less(one, answer)]
+            if answer and request.level is not None:
+                self.interval = interval_of(self.sizes, answer)
+            found = self.sizes.found.values()
+            better = [one.gpus for one in found if one.meets and self._is_less(one, answer)]
             if not better:
                 break
             answer = min(better)  # another schedule is better with far fewer GPUs
-        if answer:
-            self.gpus = answer
-            if request.level is not None:
-                self.interval = interval_of(self.sizes, answer)
         self.points = tuple(self._points(replays))
         if request.commit.is_given:
             self.commitment = self._commitment()
@@ -109,7 +112,8 @@ class PoolAnswer:
         """Return sizes around the one found, the next smaller one, and today's."""
         step, least = self.sizes.step, self.sizes.least
         top = min(max(self.sizes.enough(), answer), MOST_GPUS)
-        around = {whole_multiple(answer * factor, step) for factor in CURVE}
+        factors = SHORT_CURVE if self.sizes.is_long else CURVE
+        around = {whole_multiple(answer * factor, step) for factor in factors}
         here = {answer, answer - step, top, *around}
         shape = self.pool.shape
         if shape is not None and shape.gpus is not None and shape.gpus % step == 0:
@@ -149,6 +153,7 @@ class PoolAnswer:
         kinds, kind = [self.pool.gpu_type], self.pool.gpu_type
         commit = prices_of(self.request.commit, kinds)[0][kind].usd_per_gpu_h
         beside = prices_of(self.request.on_demand, kinds)[0][kind].usd_per_gpu_h
+        assert self.pool.demand is not None  # a commitment was requested
         plan = plan_commitment(self.pool.demand, commit, beside, self.sure)
         ends = None
         if plan.low_gpus is not None and plan.high_gpus is not None and self.sure is not None:

@@ -18,21 +18,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.growable import grown
 from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.indexed_heap import count_below, front, insert, remove
 from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.nodes import can_place, give_back, give_back_on_trial, lease, new_places
 from gpuplan.simkit.time import FOREVER
+from gpuplan.simkit.watch import COUNT, STOP
 
 STATIC, REMAINING, LEVELS = range(3)  # kinds of keys
 
 # Columns of the table of jobs; PLACE is 0. LEFT and ATTAINED are as of BEGAN.
-# A running job ends at ENDS and is in its section under KEY.
-START, FINISH, STATE, LEFT, BEGAN, HELD, STOPS, SINCE, ATTAINED, LEVEL, ENDS, KEY, CHAIN = range(
+# A running job ends at ENDS and is in its section under KEY. Without preemption the first
+# `FEW_COLUMNS` are enough.
+START, FINISH, STATE, LEFT, ENDS, CHAIN, BEGAN, HELD, STOPS, SINCE, ATTAINED, LEVEL, KEY = range(
     1, 14
 )
-COLUMNS = 14
+COLUMNS, FEW_COLUMNS = 14, 7
 COMING, WAITING, RUNNING, DONE = range(4)  # states
 
 # Kinds of events, in the order in which they are taken at one instant.
@@ -40,6 +41,7 @@ FINISHES, CROSSES, PROMOTED = (kind << 40 for kind in range(3))
 NUMBER = (1 << 40) - 1
 
 TIMELINE = ("time", "used", "waiting")
+LOOK_EVERY = 1 << 14  # events between two looks at whether the run is to end
 
 
 class ClusterRules(NamedTuple):
@@ -145,13 +147,36 @@ def crossing(job: Any, limits: Any, scale: int) -> int:
 
 @kernel
 def noted(timeline: Any, notes: int, now: int, used: int, waiting: int) -> Any:
-    """Add the state at ``now`` to the time line, replacing a row of the same time."""
-    if notes and timeline[notes - 1, 0] == now:
+    """Add the state at ``now`` to the time line, replacing what it has of the same time."""
+    if notes and timeline[0, notes - 1] == now:
         notes -= 1
-    if notes == timeline.shape[0]:
-        timeline = grown(timeline)
-    timeline[notes, 0], timeline[notes, 1], timeline[notes, 2] = now, used, waiting
+    if notes == timeline.shape[1]:
+        timeline = longer(timeline)
+    timeline[0, notes], timeline[1, notes], timeline[2, notes] = now, used, waiting
     return timeline, notes + 1
+
+
+@kernel
+def longer(timeline: Any) -> Any:
+    """Return the same time line with room for half as much again."""
+    rows, size = timeline.shape
+    more = np.empty((rows, size + size // 2), np.int64)
+    for row in range(rows):
+        for column in range(size):
+            more[row, column] = timeline[row, column]
+    return more
+
+
+@kernel
+def of(values: Any, job: int) -> int:
+    """Return the value of a job; a single value holds for all."""
+    return int(values[min(job, values.size - 1)])
+
+
+@kernel
+def wait_line(lines: Any, of_width: Any, job: int) -> int:
+    """Return the section that a job waits in."""
+    return int(of_width[job]) if lines.first > 1 else 0
 
 
 @kernel
@@ -162,35 +187,38 @@ def replay(
     static: Any,
     scale: Any,
     overhead: Any,
-    wait_line: Any,
-    run_line: Any,
+    of_width: Any,
     lines: Any,
     limits: Any,
     ranks: Any,
     rules: Any,
+    watch: Any,
 ) -> Any:
     """Run every job to its end.
 
     Args:
         submit, service, gpus: one value per job, shape (n,), sorted by ``submit``; every job fits
             into the empty cluster.
-        static: the keys, where they are `STATIC`.
+        static: the keys, where they are `STATIC`; one for all or one per job, as the next two.
         scale: the factor of each job's remaining time in its key, or of its run time in what it
             has attained; >= 1.
         overhead: time that each job pays when it starts again after a stop.
-        wait_line, run_line: section of ``lines`` that each job waits in and runs in.
+        of_width: place of each job's width among all widths. A job runs in that section of
+            ``lines`` after ``first``, and waits in that section where there is more than one.
         lines: `Lines`, all empty.
         limits: attained service at which a job leaves each level but the last; ascending.
         ranks: key of each level.
         rules: `ClusterRules`.
+        watch: as `gpuplan.simkit.watch` has it.
 
     Returns:
-        Table of jobs, time line (columns `TIMELINE`), GPU-microseconds idle while a job that could
+        Table of jobs, the time line (a row for each of `TIMELINE`), GPU-microseconds idle while a
+            job that could
         start would have fitted by count, and the most nodes in use at once.
     """
     n = submit.size
-    jobs = np.zeros((n, COLUMNS), np.int64)
-    timeline = np.zeros((n + 64, 3), np.int64)
+    jobs = np.zeros((n, COLUMNS if rules.preemptive else FEW_COLUMNS), np.int64)
+    timeline = np.empty((3, 2 * n + 64), np.int64)  # unused places take no memory
     each = rules.gpus_per_node
     by_nodes = each > 0
     places = new_places(rules.gpus // each if by_nodes else 1, max(each, 1))
@@ -201,7 +229,13 @@ def replay(
     fragmented = 0.0
     blocked = 0  # idle GPUs that a waiting job cannot use because of nodes
 
+    steps = 0
     while done < n:
+        steps += 1
+        if steps % LOOK_EVERY == 0:
+            watch[COUNT] = done
+            if watch[STOP]:
+                break
         time = FOREVER
         if coming < n:
             time = submit[coming]
@@ -218,46 +252,47 @@ def replay(
             job = jobs[number]
             if kind == FINISHES:
                 if job[STATE] == RUNNING and job[ENDS] == now:  # else it was stopped on the way
-                    job[HELD] += now - job[BEGAN]
                     job[STATE] = DONE
                     job[FINISH] = now
                     if rules.preemptive:
-                        remove(queues, jobs, run_line[number], number)
+                        job[HELD] += now - job[BEGAN]
+                        remove(queues, jobs, lines.first + of_width[number], number)
                     if by_nodes:
                         give_back(places, job[CHAIN])
                     free += gpus[number]
                     done += 1
             elif kind == CROSSES:
                 if job[STATE] == RUNNING:
-                    settle_run(job, scale[number], now)
+                    settle_run(job, of(scale, number), now)
                     level = job[LEVEL]
                     while level < limits.size and job[ATTAINED] >= limits[level]:
                         level += 1
                     if level > job[LEVEL]:
                         job[LEVEL] = level
                         job[KEY] = ranks[level]
-                        line = run_line[number]
+                        line = lines.first + of_width[number]
                         remove(queues, jobs, line, number)
                         insert(queues, jobs, line, -job[KEY], -number)
-                        at = crossing(job, limits, scale[number])
+                        at = crossing(job, limits, of(scale, number))
                         if at < FOREVER:
                             events = push(events, at, CROSSES | number)
             elif (
                 job[STATE] == WAITING and job[SINCE] + promotion(job, service[number], rules) == now
             ):
                 job[LEVEL] = job[ATTAINED] = 0
-                remove(queues, jobs, wait_line[number], number)
-                insert(queues, jobs, wait_line[number], ranks[0], number)
+                line = wait_line(lines, of_width, number)
+                remove(queues, jobs, line, number)
+                insert(queues, jobs, line, ranks[0], number)
         while coming < n and submit[coming] == now:
             jobs[coming, STATE] = WAITING
             jobs[coming, LEFT] = service[coming]
             jobs[coming, START] = -1
-            key = static[coming]
+            key = of(static, coming)
             if rules.keys == REMAINING:
-                key = service[coming] * scale[coming]
+                key = service[coming] * of(scale, coming)
             elif rules.keys == LEVELS:
                 key = ranks[0]
-            insert(queues, jobs, wait_line[coming], key, coming)
+            insert(queues, jobs, wait_line(lines, of_width, coming), key, coming)
             waiting += 1
             coming += 1
 
@@ -281,7 +316,7 @@ def replay(
                     best, best_key = number, key
             if best < 0:
                 break
-            remove(queues, jobs, wait_line[best], best)
+            remove(queues, jobs, wait_line(lines, of_width, best), best)
             waiting -= 1
             while free < gpus[best] or (by_nodes and not can_place(places, gpus[best])):
                 line, key = worst_line(lines, shift)
@@ -291,44 +326,44 @@ def replay(
                 if by_nodes:
                     give_back(places, job[CHAIN])
                 free += gpus[number]
-                settle_run(job, scale[number], now)
+                settle_run(job, of(scale, number), now)
                 job[STATE] = WAITING
                 job[STOPS] += 1
                 job[SINCE] = now
-                key = static[number]
+                key = of(static, number)
                 if rules.keys == REMAINING:
-                    key = (job[LEFT] + overhead[number]) * scale[number]
+                    key = (job[LEFT] + of(overhead, number)) * of(scale, number)
                 elif rules.keys == LEVELS:
                     key = ranks[job[LEVEL]]
                     if rules.starvation > 0 and job[LEVEL] > 0:
                         at = now + promotion(job, service[number], rules)
                         events = push(events, at, PROMOTED | number)
-                insert(queues, jobs, wait_line[number], key, number)
+                insert(queues, jobs, wait_line(lines, of_width, number), key, number)
                 waiting += 1
             job = jobs[best]
             if by_nodes:
                 job[CHAIN] = lease(places, gpus[best])
             free -= gpus[best]
             job[STATE] = RUNNING
-            job[BEGAN] = now
             if job[START] < 0:
                 job[START] = now
                 job[ENDS] = now + job[LEFT]
             elif job[SINCE] == now and not by_nodes:
                 job[STOPS] -= 1  # it was stopped at this same time: it continues
             else:
-                job[ENDS] = now + overhead[best] + job[LEFT]
+                job[ENDS] = now + of(overhead, best) + job[LEFT]
             events = push(events, job[ENDS], FINISHES | best)
             if rules.preemptive:
-                job[KEY] = static[best]
+                job[BEGAN] = now
+                job[KEY] = of(static, best)
                 if rules.keys == REMAINING:
                     job[KEY] = job[ENDS]
                 elif rules.keys == LEVELS:
                     job[KEY] = ranks[job[LEVEL]]
-                    at = crossing(job, limits, scale[best])
+                    at = crossing(job, limits, of(scale, best))
                     if at < FOREVER:
                         events = push(events, at, CROSSES | best)
-                insert(queues, jobs, run_line[best], -job[KEY], -best)
+                insert(queues, jobs, lines.first + of_width[best], -job[KEY], -best)
 
         blocked = 0
         if by_nodes:
@@ -337,7 +372,8 @@ def replay(
                 if queues.size[line] and gpus[front(queues, line)[1]] <= free:
                     blocked = free
         timeline, notes = noted(timeline, notes, now, rules.gpus - free, waiting)
-    return jobs, timeline[:notes], fragmented, most_nodes
+    watch[COUNT] = done
+    return jobs, timeline[:, :notes], fragmented, most_nodes
 
 
 @kernel

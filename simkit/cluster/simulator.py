@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.indexed_heap import sections
 from gpuplan.simkit.run import Leases, Usage, one_lease
 from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
+from gpuplan.simkit.watch import watched
 from gpuplan.simkit.workload import MOST_GPUS, Workload
 
 SORTED_AS_PUBLISHED = {
@@ -140,8 +142,8 @@ def _peak(workload: Workload, taken: IntArray) -> int:
     return int(np.cumsum(step[order]).max())
 
 
-def run_cluster(workload: Workload, cluster: Cluster) -> ClusterRun:
-    """Run a workload on a cluster.
+def run_cluster(workload: Workload, cluster: Cluster, name: str = "") -> ClusterRun:
+    """Run a workload on a cluster; ``name`` is for lines on how far it is.
 
     Raises:
         ValueError: a job is wider than the cluster, or times are so long that whole microseconds
@@ -166,20 +168,24 @@ def run_cluster(workload: Workload, cluster: Cluster) -> ClusterRun:
         workload = _whole_seconds(workload)
         if cluster.order in PUBLISHED:
             return _as_published(workload, cluster)
-    return _replay(workload, cluster)
+    return _replay(workload, cluster, name)
 
 
 def _overhead_us(workload: Workload, cluster: Cluster) -> IntArray:
-    """Return the overhead of a stop for each job."""
+    """Return the overhead of a stop for each job; of shape (1,) where it is that of all."""
+    if workload.checkpoint_us is None and workload.restore_us is None:
+        return to_micros(np.array([cluster.checkpoint_s])) + to_micros(
+            np.array([cluster.restore_s])
+        )
     save_us, load_us = workload.overheads_us(cluster.checkpoint_s, cluster.restore_s)
     return save_us + load_us
 
 
-def _replay(workload: Workload, cluster: Cluster) -> ClusterRun:
+def _replay(workload: Workload, cluster: Cluster, name: str) -> ClusterRun:
     n = workload.size
-    widths, of_width = np.unique(workload.gpus, return_inverse=True)
+    widths = np.unique(workload.gpus)
+    of_width = np.searchsorted(widths, workload.gpus).astype(np.int32)
     each_width = np.bincount(of_width)
-    wait_line = of_width if cluster.skipping else np.zeros(n, np.int64)
     capacity = each_width if cluster.skipping else np.array([n])
     first = capacity.size
     if cluster.preemptive:
@@ -188,9 +194,10 @@ def _replay(workload: Workload, cluster: Cluster) -> ClusterRun:
         widths = widths[:0]
     queues = sections(capacity)
 
-    keys, static = kernel.STATIC, np.zeros(n, np.int64)
+    one, zero = np.ones(1, np.int64), np.zeros(1, np.int64)
+    keys, static = kernel.STATIC, zero
     by_gpu = cluster.order in ("remaining_gpu", "attained_gpu", "gittins")
-    scale = workload.gpus if by_gpu else np.ones(n, np.int64)
+    scale = workload.gpus if by_gpu else one
     factors = widths if cluster.order == "remaining_gpu" else np.ones_like(widths)
     limits, ranks = np.zeros(0, np.int64), np.zeros(1, np.int64)
     match cluster.order:
@@ -208,33 +215,28 @@ def _replay(workload: Workload, cluster: Cluster) -> ClusterRun:
         case "gittins":
             keys = kernel.LEVELS
             limits, ranks = gittins_levels(workload.service_us * workload.gpus, cluster.levels)
-    jobs, timeline, fragmented, most_nodes = kernel.replay(
-        workload.submit_us,
-        workload.service_us,
-        workload.gpus,
-        static,
-        scale,
-        _overhead_us(workload, cluster),
-        wait_line.astype(np.int64),
-        (first + of_width).astype(np.int64),
-        kernel.Lines(queues, first, widths, factors),
-        limits,
-        ranks,
-        kernel.ClusterRules(
-            gpus=cluster.gpus,
-            gpus_per_node=cluster.gpus_per_node or 0,
-            keys=keys,
-            preemptive=cluster.preemptive,
-            starvation=float(cluster.starvation or 0.0),
-        ),
+    rules = kernel.ClusterRules(
+        gpus=cluster.gpus,
+        gpus_per_node=cluster.gpus_per_node or 0,
+        keys=keys,
+        preemptive=cluster.preemptive,
+        starvation=float(cluster.starvation or 0.0),
     )
-    start, finish, held, stops = (
-        jobs[:, column].copy()
-        for column in (kernel.START, kernel.FINISH, kernel.HELD, kernel.STOPS)
+    overhead = _overhead_us(workload, cluster) if cluster.preemptive else zero
+    lines = kernel.Lines(queues, first, widths, factors)
+    call = partial(
+        kernel.replay,
+        *(workload.submit_us, workload.service_us, workload.gpus, static, scale, overhead),
+        *(of_width, lines, limits, ranks, rules),
     )
-    time, used, waiting = (column.copy() for column in timeline.T)
+    jobs, timeline, fragmented, most_nodes = watched(call, n, name or cluster.order)
+    del call, queues, lines, of_width, static, overhead  # copies need the room
+    start, finish = jobs[:, kernel.START].copy(), jobs[:, kernel.FINISH].copy()
+    held, stops = workload.service_us, np.zeros(n, np.int64)
+    if cluster.preemptive:
+        held, stops = jobs[:, kernel.HELD].copy(), jobs[:, kernel.STOPS].copy()
     return ClusterRun(
-        *(workload, cluster, start, finish, held, stops, time, used, waiting),
+        *(workload, cluster, start, finish, held, stops, *timeline),
         fragmented_gpu_us=float(fragmented),
         most_nodes=int(most_nodes),
     )
