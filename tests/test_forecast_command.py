@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from support_traces import write_trace
 
+from gpuplan.planner.studies.forecast_request import ForecastRequest
+from gpuplan.planner.studies.forecast_source import demand_source
+
 SERIES = "data/alibaba-spot-v2026/aggregates/hourly_gpus_a.csv"
 
 
@@ -137,6 +140,23 @@ def test_spot_jobs_are_no_demand(gpuplan, trace):
     only = results_of(gpuplan, trace, "--by", "all", "--where", "num_gpus <> 8")
     assert some["series"][0]["mean_gpus"] < every["series"][0]["mean_gpus"]
     assert some["series"] == only["series"]
+
+
+def waiting_log(path, **more):
+    """Four GPUs: a job holds all for 48 h; one comes at 40 h, waits 8 h and runs 4 h, to 52 h.
+
+    The log was taken at 50 h, when a job without GPUs was submitted.
+    """
+    hour = 3600.0
+    return write_trace(
+        path, [0, 40 * hour, 50 * hour], [48 * hour, 4 * hour, 1.0], [4.0, 4.0, 0.0],
+        queue_s=[0.0, 8 * hour, 0.0], **more,
+    )  # fmt: skip
+
+
+def test_demand_is_of_jobs_that_wait_and_that_run(tmp_path):
+    path = waiting_log(tmp_path / "t.parquet")
+    assert demand_source(ForecastRequest(path, by="all")).demand.gpus.tolist() == [[4] * 40 + [8] * 8 + [4] * 2]
 
 
 @pytest.mark.parametrize(

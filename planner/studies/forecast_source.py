@@ -97,14 +97,14 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
     last = jobs["submit_time"].dt.epoch("us").max()
     jobs = jobs.filter(kept)
     submit = jobs["submit_time"].dt.epoch("us").to_numpy()
-    # A job still running asks for its GPUs from its submission until the log was taken.
     is_running = (jobs["state"] == "running").fill_null(False).to_numpy()
-    waited_s = np.where(is_running, jobs["queue_s"].fill_null(0.0).to_numpy(), 0.0)
-    duration = to_micros(np.minimum(jobs["duration_s"].to_numpy() + waited_s, 1e9))
+    # A job asks for its GPUs until it ends, or until the log was taken.
+    asked_s = jobs["queue_s"].fill_null(0.0).to_numpy() + jobs["duration_s"].to_numpy()
+    asked = to_micros(np.minimum(asked_s, 1e9))
     gpus = jobs["num_gpus"].to_numpy()
     has_calendar = not trace.provenance.relative_time
     assert isinstance(last, int)
-    last = max(last, int((submit + duration)[is_running].max(initial=0)))
+    last = max(last, int((submit + asked)[is_running].max(initial=0)))
     first, end = int(submit[0] // HOUR_US), last // HOUR_US
     hour = end if request.at is None else _hour_of(request.at, has_calendar)
     if request.at is not None and not first < hour <= end + 1:
@@ -121,7 +121,7 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
 
     def demanded(names: pl.Series) -> DemandSeries:
         return demand_of_jobs(
-            submit, duration, gpus, names,
+            submit, asked, gpus, names,
             has_calendar=has_calendar, until_hour=hour, most=MOST_SERIES,
         )  # fmt: skip
 
