@@ -129,6 +129,8 @@ def test_a_trace_is_forecast_by_group(gpuplan, trace):
     assert found["issued_at"].endswith(":00:00")
     assert found["lendable"][0]["capacity_from"] == "peak"
     assert found["lendable"][0]["capacity_gpus"] <= sum(one["peak_gpus"] for one in found["series"])
+    held = json.loads(gpuplan("characterize", str(trace), "--output-format", "json")[1])["results"]
+    assert found["lendable"][0]["capacity_gpus"] == held["today"]["peak_gpus"]
     one = results_of(gpuplan, trace, "--by", "user")
     assert [each["name"] for each in one["series"]] == ["ann"]
     assert one["series"][0]["peak_gpus"] == found["lendable"][0]["capacity_gpus"]
@@ -156,7 +158,28 @@ def waiting_log(path, **more):
 
 def test_demand_is_of_jobs_that_wait_and_that_run(tmp_path):
     path = waiting_log(tmp_path / "t.parquet")
-    assert demand_source(ForecastRequest(path, by="all")).demand.gpus.tolist() == [[4] * 40 + [8] * 8 + [4] * 2]
+    assert demand_source(ForecastRequest(path, by="all")).demand.gpus.tolist() == [
+        [4] * 40 + [8] * 8 + [4] * 2
+    ]
+
+
+def test_gpus_to_lend_are_of_those_held_not_requested(gpuplan, tmp_path):
+    path = waiting_log(tmp_path / "t.parquet", gpu_type=["H100", "A100", None])
+    (lent, *_) = results_of(gpuplan, path, "--by", "all", "--horizon", "1h")["lendable"]
+    assert (lent["capacity_gpus"], lent["capacity_from"]) == (4, "peak")  # 8 were requested at once
+    words = ("--by", "gpu_type", "--horizon", "1h", "--model", "last-value")
+    lent = results_of(gpuplan, path, *words)["lendable"]
+    assert {one["pool"]: one["capacity_gpus"] for one in lent} == {"H100": 4, "A100": 4}
+    # At 45 h the A100 job waits: so far its type has no GPUs that anybody has held.
+    lent = results_of(gpuplan, path, *words, "--at", "2024-03-02T21:00")["lendable"]
+    assert {one["pool"]: one["capacity_gpus"] for one in lent} == {"H100": 4, "A100": 0}
+    found = results_of(gpuplan, path, *words, "--cluster", "H100=12x8")
+    assert {one["name"] for one in found["series"]} == {"H100", "A100"}
+    assert {(one["pool"], one["capacity_gpus"]) for one in found["lendable"]} == {("H100", 96)}
+    code, out, err = gpuplan("forecast", str(path), *words, "--cluster", "H100=12x8")
+    assert code == 0 and "of 96 GPUs (H100 alone, as in --cluster)" in " ".join(out.split())
+    code, out, err = gpuplan("forecast", str(path), *words, "--cluster", "H100=3")
+    assert code == 0 and "H100: jobs have held 4 GPUs at once, more than the 3" in out + err
 
 
 @pytest.mark.parametrize(

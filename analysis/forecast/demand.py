@@ -89,9 +89,7 @@ def demand_of_jobs(
     """
     first = int(submit_us[0] // HOUR_US)
     hours = until_hour - first
-    work = pl.DataFrame(
-        {"name": names.cast(pl.String).fill_null(NO_NAME), "work": gpus * asked_us}
-    )
+    work = pl.DataFrame({"name": names.cast(pl.String).fill_null(NO_NAME), "work": gpus * asked_us})
     order = (
         work.group_by("name")
         .agg(pl.col("work").sum())
