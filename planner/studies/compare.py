@@ -167,12 +167,12 @@ def compare(
         engine=request.engine,
         progress=progress,
     )
-    without = no_spot(read, priced.policies)
+    without = no_spot(read, priced.policies, request.engine)
     return CompareStudy(request, read, found, priced, _results(found, priced.today, without))
 
 
 def _results(
-    found: PolicyComparison, today: Today | None, without: NoSpotResults | None
+    found: PolicyComparison, today: Today | None, without: tuple[NoSpotResults, ...]
 ) -> CompareResults:
     return CompareResults(
         today=None if today is None else today.results(),
