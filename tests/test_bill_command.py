@@ -33,6 +33,7 @@ def adds_up(results):
         total = sum(cents(one["usd_per_month"]) for one in results[rows])
         assert total == cents(results["usd_per_month"])
     idle = cents(results["idle_usd_per_month"] or 0)
+    assert cents(results["idle_usd"] or 0) <= cents(results["usd"])
     assert idle + cents(results["used_usd_per_month"]) == cents(results["usd_per_month"])
     for rows in ("groups", "gpu_types"):
         assert sum(cents(one["idle_usd_per_month"] or 0) for one in results[rows]) == idle
@@ -64,6 +65,31 @@ def test_a_bill_worked_out_by_hand(gpuplan, two_groups):
     ]  # fmt: skip
     assert results["idle_usd_per_month"] is None
     adds_up(results)
+
+
+def test_a_bill_of_a_period_leads_with_its_dollars(gpuplan, two_groups, tmp_path):
+    def billed(begin, end, *more):
+        words = ("--from", f"2024-03-01T{begin}:00:00", "--to", f"2024-03-01T{end}:00:00", *more)
+        return ("bill", two_groups, "--price", "1.5", *words)
+
+    # From 5:00 to 10:00 groups a and b hold 2 GPUs each: 20 GPU-hours of the 25 of 5 GPUs.
+    code, out, _ = gpuplan(*billed("05", "10", "--cluster", "5"))
+    said = " ".join(out.split())
+    assert code == 0 and "$38 from 2024-03-01 05:00:00 to 2024-03-01 10:00:00 for 5 GPUs" in said
+    assert "20.0% of it is idle ($8)" in said and "$5,479 a month of 730.5 h" in said
+    assert "Bill by group from 2024-03-01 05:00:00" in said and "$ in the period" in said
+    assert "total $37.50" in said and "$ per month" not in said
+    results = answer(gpuplan, *billed("05", "10", "--cluster", "5")[1:])["results"]
+    assert (results["usd"], results["idle_usd"]) == (37.5, 7.5)
+    assert results["usd_per_month"] == 5 * 1.5 * 730.5
+    # As many GPUs for four hours: as much a month, 20% less in the period.
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    for path, hours in ((old, ("05", "10")), (new, ("00", "04"))):
+        assert gpuplan(*billed(*hours), "-o", path)[0] == 0
+    _, out, _ = gpuplan("diff", old, new)
+    said = " ".join(out.split())
+    assert "bill of the period fell 20.0% from $30.00 to $24.00" in said
+    assert "ost is unchanged" not in said and "onthly bill" not in said
 
 
 def test_idle_gpus_have_a_row_of_their_own_or_are_spread_by_gpu_hours(gpuplan, two_groups):

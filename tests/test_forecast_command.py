@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from support_traces import write_trace
 
+from gpuplan.planner.studies.forecast_request import ForecastRequest
+from gpuplan.planner.studies.forecast_source import demand_source
+
 SERIES = "data/alibaba-spot-v2026/aggregates/hourly_gpus_a.csv"
 
 
@@ -126,6 +129,8 @@ def test_a_trace_is_forecast_by_group(gpuplan, trace):
     assert found["issued_at"].endswith(":00:00")
     assert found["lendable"][0]["capacity_from"] == "peak"
     assert found["lendable"][0]["capacity_gpus"] <= sum(one["peak_gpus"] for one in found["series"])
+    held = json.loads(gpuplan("characterize", str(trace), "--output-format", "json")[1])["results"]
+    assert found["lendable"][0]["capacity_gpus"] == held["today"]["peak_gpus"]
     one = results_of(gpuplan, trace, "--by", "user")
     assert [each["name"] for each in one["series"]] == ["ann"]
     assert one["series"][0]["peak_gpus"] == found["lendable"][0]["capacity_gpus"]
@@ -137,6 +142,44 @@ def test_spot_jobs_are_no_demand(gpuplan, trace):
     only = results_of(gpuplan, trace, "--by", "all", "--where", "num_gpus <> 8")
     assert some["series"][0]["mean_gpus"] < every["series"][0]["mean_gpus"]
     assert some["series"] == only["series"]
+
+
+def waiting_log(path, **more):
+    """Four GPUs: a job holds all for 48 h; one comes at 40 h, waits 8 h and runs 4 h, to 52 h.
+
+    The log was taken at 50 h, when a job without GPUs was submitted.
+    """
+    hour = 3600.0
+    return write_trace(
+        path, [0, 40 * hour, 50 * hour], [48 * hour, 4 * hour, 1.0], [4.0, 4.0, 0.0],
+        queue_s=[0.0, 8 * hour, 0.0], **more,
+    )  # fmt: skip
+
+
+def test_demand_is_of_jobs_that_wait_and_that_run(tmp_path):
+    path = waiting_log(tmp_path / "t.parquet")
+    assert demand_source(ForecastRequest(path, by="all")).demand.gpus.tolist() == [
+        [4] * 40 + [8] * 8 + [4] * 2
+    ]
+
+
+def test_gpus_to_lend_are_of_those_held_not_requested(gpuplan, tmp_path):
+    path = waiting_log(tmp_path / "t.parquet", gpu_type=["H100", "A100", None])
+    (lent, *_) = results_of(gpuplan, path, "--by", "all", "--horizon", "1h")["lendable"]
+    assert (lent["capacity_gpus"], lent["capacity_from"]) == (4, "peak")  # 8 were requested at once
+    words = ("--by", "gpu_type", "--horizon", "1h", "--model", "last-value")
+    lent = results_of(gpuplan, path, *words)["lendable"]
+    assert {one["pool"]: one["capacity_gpus"] for one in lent} == {"H100": 4, "A100": 4}
+    # At 45 h the A100 job waits: so far its type has no GPUs that anybody has held.
+    lent = results_of(gpuplan, path, *words, "--at", "2024-03-02T21:00")["lendable"]
+    assert {one["pool"]: one["capacity_gpus"] for one in lent} == {"H100": 4, "A100": 0}
+    found = results_of(gpuplan, path, *words, "--cluster", "H100=12x8")
+    assert {one["name"] for one in found["series"]} == {"H100", "A100"}
+    assert {(one["pool"], one["capacity_gpus"]) for one in found["lendable"]} == {("H100", 96)}
+    code, out, err = gpuplan("forecast", str(path), *words, "--cluster", "H100=12x8")
+    assert code == 0 and "of 96 GPUs (H100 alone, as in --cluster)" in " ".join(out.split())
+    code, out, err = gpuplan("forecast", str(path), *words, "--cluster", "H100=3")
+    assert code == 0 and "H100: jobs have held 4 GPUs at once, more than the 3" in out + err
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.forecast.demand import DemandSeries
-from gpuplan.cli.tables.lending_tables import _earning
+from gpuplan.cli.tables.lending_tables import _earning, _spot_waiting
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour
 from gpuplan.planner.policies.spot.settings import ABOUT, defaults_of, scheduler_of, scheduler_with
 from gpuplan.simkit.spot.parameters import SCHEDULERS
@@ -170,16 +170,51 @@ def test_all_policies_queue_alike_unless_set(gpuplan, busy):
 def test_a_comparison_shows_high_priority_jobs_without_spot(gpuplan, small, busy):
     words = ("--policy", "fifo", "--policy", "yarn-cs")
     found, _ = compared(gpuplan, small, *words)
-    alone = found["results"]["no_spot"]
+    (alone,) = found["results"]["no_spot"]
     assert alone["label"] == "yarn-cs" and alone["hp"]["jobs"] == 1
     # With spot it waits for 30 s of grace (the case above); alone it starts at once.
     assert (alone["hp"]["mean_jqt_s"], alone["hp"]["mean_jct_s"]) == (0, 1000)
     _, out, _ = gpuplan("compare", str(small), "--cluster", "2x4", *words)
-    assert "and 0 s with no spot jobs" in " ".join(out.split()) and " no spot " in out
+    said = " ".join(out.split())
+    assert "High-priority jobs wait on average 30 s (+30 s from lending)." in said
     only, _ = compared(gpuplan, busy, *words, "--where", "duration_s < 5000", *SPOT, cluster="4x8")
-    assert only["results"]["no_spot"] is None
+    assert only["results"]["no_spot"] == []
     fifo, _ = compared(gpuplan, small, "--policy", "fifo")
-    assert fifo["results"]["no_spot"] is None
+    assert fifo["results"]["no_spot"] == []
+
+
+def test_each_policy_is_compared_with_itself_without_spot(gpuplan, tmp_path):
+    # One node of 4. High priority: 3 GPUs for 1,000 s from 0 s, 4 for 100 s from 10 s, 1 for 100 s
+    # from 20 s. A spot job of 1 GPU comes at 5 s. Without it the last job starts at once where it
+    # may pass, so the others wait 0 and 990 s; behind the second it waits until 1,100 s. With it
+    # the last one waits for 30 s of grace under yarn-cs, and so does the second at 1,000 s.
+    trace = write_trace(
+        tmp_path / "t.parquet", [0, 5, 10, 20], [1000, 9000, 100, 100], [3.0, 1.0, 4.0, 1.0],
+        priority=pl.Series(["hp", "spot", "hp", "hp"], dtype=pl.Enum(["hp", "spot"])),
+    )  # fmt: skip
+    yarn, lyra = "yarn-cs", "lyra:blocking=true"
+    for order in ((yarn, lyra), (lyra, yarn)):
+        words = ("--policy", order[0], "--policy", order[1])
+        results = compared(gpuplan, trace, *words, cluster="1x4")[0]["results"]
+        alone, lent = (
+            {one["label"]: one["hp"]["mean_jqt_s"] for one in results[name]}
+            for name in ("no_spot", "policies")
+        )
+        assert [*alone] == [*lent] == [*order]
+        assert alone == {yarn: pytest.approx(330), lyra: pytest.approx(690)}
+        assert lent == {yarn: pytest.approx(350), lyra: pytest.approx(690)}
+    _, out, _ = gpuplan("compare", str(trace), "--cluster", "1x4", *words)
+    said = " ".join(out.split())
+    assert f"under {lyra} (+0 s from lending) and 5.83 min under {yarn} (+20 s from" in said
+    assert f"Spot jobs wait 3.33 min under {yarn}, 19.9 min under {lyra}." in said
+
+
+def test_spot_waits_are_said_where_they_differ_much():
+    waits = {"a": 90.0, "b": 200.0}
+    rows = [{"label": name, "spot": {"mean_jqt_s": wait}} for name, wait in waits.items()]
+    assert _spot_waiting(rows) == "Spot jobs wait 90 s under a, 3.33 min under b."
+    rows[0]["spot"]["mean_jqt_s"] = 110.0
+    assert _spot_waiting(rows) == ""
 
 
 @pytest.mark.parametrize("name", ["gfs", "yarn-cs", "chronus"])

@@ -66,7 +66,7 @@ def time_of_hour(hour: int) -> datetime:
 
 def demand_of_jobs(
     submit_us: IntArray,
-    duration_us: IntArray,
+    asked_us: IntArray,
     gpus: FloatArray,
     names: pl.Series,
     *,
@@ -76,11 +76,12 @@ def demand_of_jobs(
 ) -> DemandSeries:
     """Return the demand of the jobs of each name, up to an hour.
 
-    A job asks for its GPUs from its submission on for its duration, as if it never waited.
+    A job asks for its GPUs from its submission until it ends: while it waits and while it runs.
 
     Args:
         submit_us: submissions, microseconds since 1970, ascending; shape (n,).
-        duration_us, gpus: of each job; shape (n,).
+        asked_us: how long each job asks for its GPUs, its wait and its run; shape (n,).
+        gpus: of each job; shape (n,).
         names: the group of each; null for none.
         has_calendar: whether submissions are of a calendar.
         until_hour: the first hour that is left out, after that of the first submission.
@@ -88,9 +89,7 @@ def demand_of_jobs(
     """
     first = int(submit_us[0] // HOUR_US)
     hours = until_hour - first
-    work = pl.DataFrame(
-        {"name": names.cast(pl.String).fill_null(NO_NAME), "work": gpus * duration_us}
-    )
+    work = pl.DataFrame({"name": names.cast(pl.String).fill_null(NO_NAME), "work": gpus * asked_us})
     order = (
         work.group_by("name")
         .agg(pl.col("work").sum())
@@ -107,7 +106,7 @@ def demand_of_jobs(
     labels = [*kept, *([OTHERS] if len(kept) < len(known) else [])]
     found = np.stack(
         [
-            peaks(submit_us[own], duration_us[own], parts[own], first, hours)
+            peaks(submit_us[own], asked_us[own], parts[own], first, hours)
             for own in (codes == code for code in range(len(labels)))
         ]
     )

@@ -1,4 +1,4 @@
-"""``gpuplan bill``: what a log costs a month, and who pays."""
+"""``gpuplan bill``: what a log costs a month or in a period, and who pays."""
 
 from __future__ import annotations
 
@@ -121,17 +121,18 @@ def _answer(request: BillRequest) -> Report:
 
         return draw_bill(results)
 
-    answer = groups_table(results)
+    shown, period = study.shown, study.period
+    types = types_table(shown, period)
     is_mixed = len(results.gpu_types) > 1
     return Report(
         command="bill",
         results=plain(results),
-        tables=(groups_table(results, most=None), types_table(results), months_table(results)),
+        tables=(groups_table(shown, period, most=None), types, months_table(results)),
         inputs=study.inputs,
         parameters=plain(request.parameters()),
-        headline=headline(results),
+        headline=headline(shown, period, results.usd_per_month),
         warnings=study.warnings,
-        answer=(answer, types_table(results)) if is_mixed else (answer,),
+        answer=(groups_table(shown, period), *([types] if is_mixed else [])),
         csv=focus_table(study),
         figure=figure,
         frame=study.to_frame,

@@ -78,8 +78,8 @@ def forecast(
         str | None,
         COMMON,
         typer.Option(
-            help="GPUs of the cluster: 512, 64x8, or by GPU type A100=432x8,A10=2494. Default: the "
-            "most requested so far.",
+            help="GPUs of the cluster: 512, 64x8, or by GPU type A100=432x8,A10=2494 (of --by "
+            "gpu_type; only these are lent). Default: the most that jobs held at once so far.",
             metavar="SHAPE",
             show_default=False,
         ),

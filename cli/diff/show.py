@@ -61,6 +61,12 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
         "usd_per_month": (COST, "monthly bill"),
         "idle_usd_per_month": (COST, "idle part of the bill"),
     },
+    "bill of a period": {
+        "jobs": (WORKLOAD, "jobs"),
+        "gpu_h": (WORKLOAD, "GPU-hours"),
+        "usd": (COST, "bill of the period"),
+        "idle_usd": (COST, "idle part of the bill"),
+    },
     "size": {
         "jobs": (WORKLOAD, "jobs"),
         "gpus": (COST, "GPUs needed"),
@@ -223,7 +229,10 @@ def _moved(comparison: DocumentDiff, one: Change) -> str:
 
 def _subject(comparison: DocumentDiff, one: Change) -> tuple[str, str]:
     """Return the subject of a number and its name there; nothing where it is none that matters."""
-    command = comparison.old.studies[one.study]["command"]
+    studies = [side.studies[one.study] for side in (comparison.old, comparison.new)]
+    command = studies[0]["command"]
+    if command == "bill" and all(study["parameters"].get("period") for study in studies):
+        command = "bill of a period"
     return SUBJECTS.get(command, {}).get(one.path, ("", ""))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import (
     show_count,
@@ -28,11 +29,14 @@ def show_month_usd(value: float) -> str:
     return f"${value:,.2f}"
 
 
-def groups_table(results: BillResults, *, most: int | None = MOST_GROUPS) -> Table:
+def groups_table(
+    results: BillResults, period: str = "", *, most: int | None = MOST_GROUPS
+) -> Table:
     """Return who pays; the rows of the table add up to its last one.
 
     Args:
-        results: the bill.
+        results: the bill, as people see it.
+        period: that it is of, in words; empty for a month.
         most: groups with a row of their own; the rest are one row. None for all.
     """
     held = [one for one in results.groups if not _is_idle(results, one.name)]
@@ -67,18 +71,24 @@ def groups_table(results: BillResults, *, most: int | None = MOST_GROUPS) -> Tab
     )  # fmt: skip
     spread = results.idle_usd_per_month is not None and len(held) == len(results.groups)
     return Table(
-        f"Monthly bill by {results.by}",
+        f"Bill by {results.by} {period}" if period else f"Monthly bill by {results.by}",
         (
             Column("name", results.by),
-            Column("usd_per_month", "$ per month", show_month_usd),
+            _dollars(period),
             Column("share", "of the bill", show_share),
             Column("gpu_h", "GPU-hours", show_number),
             Column("mean_gpus", "GPUs, mean", show_number),
             Column("jobs", "jobs", show_count),
-            Column("idle_usd_per_month", "idle part" if spread else "", show_month_usd),
+            _dollars(period, "idle_", "idle part" if spread else ""),
         ),
         rows,
     )
+
+
+def _dollars(period: str, part: str = "", header: str | None = None) -> Column:
+    """Return the column of a bill, or of a part of it, in a period or a month."""
+    name, what = ("usd", "$ in the period") if period else ("usd_per_month", "$ per month")
+    return Column(f"{part}{name}", what if header is None else header, show_month_usd)
 
 
 def _is_idle(results: BillResults, name: str) -> bool:
@@ -86,8 +96,8 @@ def _is_idle(results: BillResults, name: str) -> bool:
     return name == last.name and last.jobs == 0 and bool(results.cluster_gpus)
 
 
-def types_table(results: BillResults) -> Table:
-    """Return the bill by GPU type."""
+def types_table(results: BillResults, period: str = "") -> Table:
+    """Return the bill by GPU type; arguments as those of `groups_table`."""
     has_cluster = results.cluster_gpus is not None
     return Table(
         "By GPU type",
@@ -99,8 +109,8 @@ def types_table(results: BillResults) -> Table:
             Column("mean_gpus", "held, mean", show_number),
             Column("peak_gpus", "peak", show_count),
             Column("gpu_h", "GPU-hours", show_number),
-            Column("usd_per_month", "$ per month", show_month_usd),
-            Column("idle_usd_per_month", "idle" if has_cluster else "", show_month_usd),
+            _dollars(period),
+            _dollars(period, "idle_", "idle" if has_cluster else ""),
         ),
         [
             [
@@ -145,9 +155,14 @@ def focus_table(study: BillStudy) -> Table:
     return Table("The rows as FOCUS", columns, frame.rows())
 
 
-def headline(results: BillResults, named: str = "") -> str:
-    """Return the bill of a month, who pays most, and how much of it is idle."""
-    each = results.gpu_types
+def headline(results: BillResults, period: str, usd_per_month: float) -> str:
+    """Return the bill of a month or a period, who pays most, and how much of it is idle.
+
+    Args:
+        results, period: as those of `groups_table`.
+        usd_per_month: the bill of a month, which follows that of a period.
+    """
+    each, when = results.gpu_types, period or "a month"
     price = (
         f" at {show_price(each[0].usd_per_gpu_h)} per GPU-hour"
         if len({one.usd_per_gpu_h for one in each}) == 1
@@ -156,11 +171,11 @@ def headline(results: BillResults, named: str = "") -> str:
     held_h, span = show_number(results.gpu_h), show_duration(results.window_s)
     if results.cluster_gpus is None:
         text = (
-            f"${results.usd_per_month:,.0f} a month{price}: {held_h} GPU-hours in {span}, idle "
+            f"${results.usd_per_month:,.0f} {when}{price}: {held_h} GPU-hours in {span}, idle "
             "GPUs not counted."
         )
     else:
-        text = f"${results.usd_per_month:,.0f} a month for {results.cluster_gpus:,} GPUs{price}."
+        text = f"${results.usd_per_month:,.0f} {when} for {results.cluster_gpus:,} GPUs{price}."
         if results.idle_usd_per_month is not None:
             usd = results.usd_per_month
             share = show_share(results.idle_usd_per_month / usd if usd else 0.0)
@@ -173,7 +188,9 @@ def headline(results: BillResults, named: str = "") -> str:
         total = sum(one.usd_per_month for one in held)
         top = held[0]
         text += (
-            f" {named or results.by.capitalize()} {top.name} pays the most, "
+            f" {results.by.capitalize()} {top.name} pays the most, "
             f"{show_share(top.usd_per_month / total)} of the bill of all jobs."
         )
+    if period:
+        text += f" That is ${usd_per_month:,.0f} a month of {MONTH_H:g} h."
     return text

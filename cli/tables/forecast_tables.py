@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from gpuplan.analysis.forecast.forecast import AUTO
 from gpuplan.analysis.forecast.models import LAST_VALUE
+from gpuplan.analysis.words import listed
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_count, show_number, show_share
 from gpuplan.planner.studies.forecast_lending import PEAK
+from gpuplan.planner.studies.forecast_request import ALL
 from gpuplan.planner.studies.forecast_results import ForecastResults, Lendable
 
 MOST_ROWS = 12
@@ -41,11 +43,11 @@ def headline(
 def _lending(results: ForecastResults, low_hours: int) -> str:
     first = [one for one in results.lendable if one.p == 0.9 and one.guarantee_h == 1]
     total, capacity = sum(one.gpus for one in first), sum(one.capacity_gpus for one in first)
-    of, peaks = f"{show_count(capacity)} GPUs", [one.capacity_from == PEAK for one in first]
-    if all(peaks):
-        of += " (the peak so far; --cluster for another number)"
-    elif any(peaks):
-        of += " (the peak so far of types that --cluster leaves out)"
+    of = f"{show_count(capacity)} GPUs"
+    if first[0].capacity_from == PEAK:
+        of += " (the most in use so far; --cluster for another number)"
+    elif len(first) < len(results.series) and first[0].pool != ALL:
+        of += f" ({listed([one.pool for one in first])} alone, as in --cluster)"
     last = "hour" if low_hours == 1 else f"{low_hours} hours"
     doubt = f", if demand really fell to almost nothing in the last {last}" if low_hours else ""
     return f"You can lend {show_count(total)} of {of} for 1 h with 90% probability{doubt}."

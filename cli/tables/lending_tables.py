@@ -12,6 +12,10 @@ from gpuplan.cli.formats.units import show_count, show_duration, show_number, sh
 Row = Mapping[str, Any]
 ALIKE = 0.02
 """Earnings within this share of the best are no difference."""
+FAR, MINUTE_S = 2, 60
+"""Spot jobs wait much longer under one policy than under another: this many times, and a minute."""
+MOST_SAID = 3
+"""Policies whose high-priority waits the headline has; of more it has the ends."""
 
 
 def with_lending(report: Report, rows: Sequence[Row]) -> Report:
@@ -24,23 +28,24 @@ def with_lending(report: Report, rows: Sequence[Row]) -> Report:
     own = [row for row in rows if "spot" in row]
     if not own:
         return report
-    no_spot = report.results.get("no_spot")
-    answer = _answer(own, no_spot, _queue(report.parameters))
+    alone = {one["label"]: one["hp"] for one in report.results.get("no_spot") or ()}
+    own = [{**row, "no_spot": alone[row["label"]]} if alone else row for row in own]
+    answer = _answer(own, _queue(report.parameters))
     tables = (answer, _classes(own), _quota(own), _demand(own))
     notes = tuple(
         note for note in report.notes if not note.startswith("A100")
     )  # prices of rented GPUs say nothing of lending
     return replace(
         report,
-        headline=_headline(own, no_spot),
+        headline=_headline(own),
         tables=(*tables, *report.tables),
         answer=(answer,),
         notes=notes,
     )
 
 
-def _headline(rows: Sequence[Row], no_spot: Row | None) -> str:
-    texts = (_earning(rows), _waiting(rows, no_spot))
+def _headline(rows: Sequence[Row]) -> str:
+    texts = (_earning(rows), _waiting(rows), _spot_waiting(rows))
     return " ".join(text for text in texts if text)
 
 
@@ -88,21 +93,57 @@ def _kept(row: Row) -> str:
     )
 
 
-def _waiting(rows: Sequence[Row], no_spot: Row | None) -> str:
-    some = [row for row in rows if row["hp"]["mean_jqt_s"] is not None]
+def _waiting(rows: Sequence[Row]) -> str:
+    """Return how long high-priority jobs wait, and what of it lending adds under each policy."""
+    some = sorted(
+        (row for row in rows if row["hp"]["mean_jqt_s"] is not None),
+        key=lambda row: (_added_s(row) or 0.0, float(row["hp"]["mean_jqt_s"])),
+    )
     if not some:
         return ""
-    least = min(some, key=lambda row: float(row["hp"]["mean_jqt_s"]))
-    most = max(some, key=lambda row: float(row["hp"]["mean_jqt_s"]))
-    low, high = (show_duration(round(one["hp"]["mean_jqt_s"], 1)) for one in (least, most))
-    wait = None if no_spot is None else no_spot["hp"]["mean_jqt_s"]
-    alone = "" if wait is None else f", and {show_duration(round(wait, 1))} with no spot jobs"
-    if low == high:
-        return f"High-priority jobs wait {low} on average{alone}."
+    waits = [_seconds(row["hp"]["mean_jqt_s"]) for row in some]
+    costs = [_cost(_added_s(row)) for row in some]
+    if len({*zip(waits, costs, strict=True)}) == 1:
+        return f"High-priority jobs wait on average {waits[0]}{costs[0]}."
+    texts = [
+        f"{wait} under {row['label']}{cost}"
+        for row, wait, cost in zip(some, waits, costs, strict=True)
+    ]
+    *first, last = texts if len(texts) <= MOST_SAID else (texts[0], texts[-1])
+    return f"High-priority jobs wait on average {', '.join(first)} and {last}."
+
+
+def _cost(added_s: float | None) -> str:
+    if added_s is None:
+        return ""
+    sign = "-" if round(added_s, 1) < 0 else "+"
+    return f" ({sign}{_seconds(abs(added_s))} from lending)"
+
+
+def _added_s(row: Row) -> float | None:
+    """Return what spot jobs add to the mean wait of high-priority jobs under the same policy."""
+    alone = row.get("no_spot", {}).get("mean_jqt_s")
+    return None if alone is None else float(row["hp"]["mean_jqt_s"] - alone)
+
+
+def _spot_waiting(rows: Sequence[Row]) -> str:
+    """Return how long spot jobs wait, where that differs much between policies."""
+    waits = {
+        row["label"]: float(row["spot"]["mean_jqt_s"])
+        for row in rows
+        if row["spot"]["mean_jqt_s"] is not None
+    }
+    least, most = (end(waits, key=waits.__getitem__, default="") for end in (min, max))
+    if not waits or waits[most] < max(FAR * waits[least], MINUTE_S):
+        return ""
     return (
-        f"High-priority jobs wait {low} on average under {least['label']} and {high} under "
-        f"{most['label']}{alone}."
+        f"Spot jobs wait {_seconds(waits[least])} under {least}, {_seconds(waits[most])} under "
+        f"{most}."
     )
+
+
+def _seconds(value: float) -> str:
+    return show_duration(round(value, 1))
 
 
 def _table(title: str, columns: Sequence[tuple[Column, Any]], rows: Sequence[Row]) -> Table:
@@ -124,10 +165,15 @@ LABEL = (
 )
 
 
-def _answer(rows: Sequence[Row], no_spot: Row | None, queue: str) -> Table:
+def _answer(rows: Sequence[Row], queue: str) -> Table:
     columns = [
         LABEL,
         _of("hp", "mean_jqt_s", "HP wait", show_duration),
+        *(
+            [_of("no_spot", "mean_jqt_s", "HP wait, no spot", show_duration)]
+            if "no_spot" in rows[0]
+            else []
+        ),
         _of("hp", "p99_jct_s", "HP P99 JCT", show_duration),
         _of("spot", "mean_jqt_s", "spot wait", show_duration),
         _of("spot", "mean_jct_s", "spot JCT", show_duration),
@@ -137,11 +183,6 @@ def _answer(rows: Sequence[Row], no_spot: Row | None, queue: str) -> Table:
         _plain("allocation_rate", "in use", show_share),
         _plain("benefit_usd_per_month", "$/month", show_usd),
     ]
-    if no_spot is not None:
-        missing = dict.fromkeys(("eviction_rate", "guarantee_success_share", "wasted_gpu_h"))
-        spot = {"mean_jqt_s": None, "mean_jct_s": None}
-        own = {**missing, **no_spot, "label": "no spot", "spot": spot, "benefit_usd_per_month": 0.0}
-        rows = [*rows, own]
     return _table(f"High-priority (HP) and spot jobs, and what spot earns{queue}", columns, rows)
 
 

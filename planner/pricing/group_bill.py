@@ -103,7 +103,7 @@ class GroupBill:
         rows: by amount, idle GPUs last.
         cells: by row, type and period; they add up to the rows.
         type_month_cents: amount of each type in a month, and what of it is idle.
-        cents, month_cents, idle_month_cents: of all rows.
+        cents, idle_cents, month_cents, idle_month_cents: of all rows.
         is_spread: whether jobs pay for idle GPUs.
     """
 
@@ -115,6 +115,7 @@ class GroupBill:
     cells: tuple[BilledCell, ...]
     type_month_cents: tuple[tuple[int, int], ...]
     cents: int
+    idle_cents: int
     month_cents: int
     idle_month_cents: int
     is_spread: bool = False
@@ -129,6 +130,7 @@ def bill_of(
     cluster: Mapping[str | None, int],
     *,
     spread_idle: bool = False,
+    month_us: int | None = None,
 ) -> GroupBill:
     """Return the bill of GPU-hours.
 
@@ -137,6 +139,7 @@ def bill_of(
         prices: of every type of the log and of the cluster.
         cluster: GPUs by type, as `cluster_of` returns them; empty for no idle GPUs.
         spread_idle: let jobs pay for idle GPUs, instead of a row of their own.
+        month_us: what the amounts of a month are of; None for a month.
 
     Raises:
         UsageError: jobs hold more GPU-hours in a period than the cluster has.
@@ -164,7 +167,7 @@ def bill_of(
         if cell[0] is not None:
             usd[cell] = usd.get(cell, Fraction(0)) + amount
             gpu_h.setdefault(cell, 0.0)
-    to_month = MONTH * HOUR_US / hours.window_us
+    to_month = (MONTH * HOUR_US if month_us is None else Fraction(month_us)) / hours.window_us
     total = sum(usd.values(), Fraction(0))
     names: list[str | None] = [*hours.names, *([None] if idle and not spread_idle else [])]
     by_name = _sums(usd, 0)
@@ -177,9 +180,10 @@ def bill_of(
     idle_parts = [of_idle.get(name, Fraction(0)) * to_month for name in names]
     idle_month = whole_cents(sum(idle_parts, Fraction(0)))
     idle_in_month = split_cents(idle_month, idle_parts)
+    idle_cents = whole_cents(sum(idle_usd.values(), Fraction(0)))
     if not spread_idle and idle:
         idle_in_month = [0] * (len(names) - 1) + in_month[-1:]
-        idle_month = in_month[-1]
+        idle_month, idle_cents = in_month[-1], in_window[-1]
     hours_of = _sums_of_hours(gpu_h)
     rows = tuple(
         RowAmounts(name, hours_of.get(name, 0.0), *amounts)
@@ -199,6 +203,7 @@ def bill_of(
         cells=tuple(_cells(rows, usd, gpu_h)),
         type_month_cents=tuple(zip(type_month, type_idle, strict=True)),
         cents=cents,
+        idle_cents=idle_cents,
         month_cents=month,
         idle_month_cents=idle_month,
         is_spread=spread_idle,

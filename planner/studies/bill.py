@@ -13,6 +13,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.jobs import BY
+from gpuplan.analysis.runs import written
 from gpuplan.analysis.time_units import HOUR_US, MICROS, MONTH_H
 from gpuplan.analysis.trace import Selection, Trace
 from gpuplan.analysis.words import counted
@@ -194,6 +195,7 @@ class BillResults:
         idle_usd_per_month: of GPUs that no job holds; null without a cluster.
         idle_share: share of the cluster's GPU-hours that no job holds; null without a cluster.
         usd: the whole bill of the window.
+        idle_usd: of it, that of GPUs that no job holds; null without a cluster.
         by: what the bill is split by.
         jobs: billed.
         window_s: first submission to last recorded end, or the period.
@@ -210,6 +212,7 @@ class BillResults:
     idle_usd_per_month: float | None
     idle_share: float | None
     usd: float
+    idle_usd: float | None
     by: str
     jobs: int
     window_s: float
@@ -230,6 +233,7 @@ class BillStudy:
         trace: as read.
         bill: exact.
         results: as JSON has them.
+        shown: as people see them: of a period, with its amounts in place of those of a month.
         inputs: the files read.
         warnings: what would change the reader's decision.
     """
@@ -238,8 +242,17 @@ class BillStudy:
     trace: Trace
     bill: GroupBill
     results: BillResults
+    shown: BillResults
     inputs: tuple[InputFile, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def period(self) -> str:
+        """The begin and the end of the period in words; empty without one."""
+        if self.trace.period is None:
+            return ""
+        begin, end = (written(edge).removesuffix(" 00:00:00") for edge in self.trace.period)
+        return f"from {begin} to {end}"
 
     def to_frame(self) -> pl.DataFrame:
         """Return the rows as FOCUS."""
@@ -267,11 +280,18 @@ def bill(request: BillRequest) -> BillStudy:
     )
     prices, tables = prices_of(request.prices, dict.fromkeys((*hours.gpu_types, *cluster)))
     found = bill_of(hours, prices, cluster, spread_idle=request.spread_idle)
+    shown = results = _results(request, trace, found)
+    if trace.period is not None:
+        in_period = bill_of(
+            hours, prices, cluster, spread_idle=request.spread_idle, month_us=hours.window_us
+        )
+        shown = _results(request, trace, in_period)
     return BillStudy(
         request=request,
         trace=trace,
         bill=found,
-        results=_results(request, trace, found),
+        results=results,
+        shown=shown,
         inputs=(trace_input(trace), *tables),
         warnings=tuple(_warnings(request, trace, found)),
     )
@@ -302,6 +322,7 @@ def _results(request: BillRequest, trace: Trace, found: GroupBill) -> BillResult
         idle_usd_per_month=None if gpus is None else found.idle_month_cents / 100,
         idle_share=None if not gpus else max(0.0, 1 - held / (gpus * window_h)),
         usd=found.cents / 100,
+        idle_usd=None if gpus is None else found.idle_cents / 100,
         by=request.by,
         jobs=int(hours.jobs.sum()),
         window_s=hours.window_us / MICROS,

@@ -169,7 +169,7 @@ def compare(
         engine=request.engine,
         progress=progress,
     )
-    without = no_spot(read, priced.policies)
+    without = no_spot(read, priced.policies, request.engine)
     results = replace(
         _results(found, priced.today, without), today_groups=read.today_groups or UNSET
     )
@@ -177,7 +177,7 @@ def compare(
 
 
 def _results(
-    found: PolicyComparison, today: Today | None, without: NoSpotResults | None
+    found: PolicyComparison, today: Today | None, without: tuple[NoSpotResults, ...]
 ) -> CompareResults:
     return CompareResults(
         today=None if today is None else today.results(),

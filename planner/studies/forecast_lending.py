@@ -28,7 +28,7 @@ class DemandPool:
         members: places of its series.
         capacity_gpus: GPUs that there are.
         capacity_from: whether they were given, or are the peak so far.
-        peak_gpus: the highest demand so far.
+        peak_gpus: the most GPUs held at once so far; of a table the highest demand.
     """
 
     name: str
@@ -39,26 +39,32 @@ class DemandPool:
 
 
 def pools_of_demand(request: ForecastRequest, source: DemandSource) -> list[DemandPool]:
-    """Return the pools. Raises `UsageError` where the cluster does not match them."""
-    demand, shape = source.demand, request.cluster
+    """Return the pools; those of a cluster with GPU types are the only ones.
+
+    Raises:
+        UsageError: the cluster does not match them.
+    """
+    demand, shape, peaks = source.demand, request.cluster, source.peak_gpus
     typed = shape is not None and shape.gpu_types != ()
     if source.are_pools or (typed and request.by != ALL):
         members = {name: [at] for at, name in enumerate(demand.names)}
     else:
         members = {ALL: list(range(len(demand.names)))}
-    given = {} if shape is None else _given_capacity(shape, list(members))
-    pools = []
-    for name, own in members.items():
-        peak = source.peak_gpus if name == ALL else float(demand.gpus[own].sum(axis=0).max())
-        known = (given[name], GIVEN) if name in given else (peak, PEAK)
-        pools.append(DemandPool(name, own, *known, peak))
-    return pools
+    if shape is None:
+        capacity, origin = {name: peaks.get(name, 0.0) for name in members}, PEAK
+    else:
+        capacity, origin = _given_capacity(shape, list(members)), GIVEN
+    return [
+        DemandPool(name, own, capacity[name], origin, peaks.get(name, 0.0))
+        for name, own in members.items()
+        if name in capacity
+    ]
 
 
 def too_small(pools: list[DemandPool]) -> list[str]:
-    """Return a note for each pool that has fewer GPUs than its jobs have asked for."""
+    """Return a note for each pool that has fewer GPUs than its jobs have held."""
     return [
-        f"{'' if one.name == ALL else f'{one.name}: '}jobs have asked for {one.peak_gpus:,.0f} "
+        f"{'' if one.name == ALL else f'{one.name}: '}jobs have held {one.peak_gpus:,.0f} "
         f"GPUs at once, more than the {one.capacity_gpus:,.0f} there are"
         for one in pools
         if one.peak_gpus > one.capacity_gpus

@@ -54,7 +54,7 @@ class ForecastRequest:
         at: the forecast is issued at the beginning of this hour, a time or, without a calendar, an
             hour; None for the end of what is known.
         model: one of `MODELS`, or ``auto``.
-        cluster: GPUs that there are; None for the most asked for so far.
+        cluster: GPUs that there are; None for the most held at once so far.
         backtest: whether the errors of every model are asked for too.
         holidays: dates with commas between them, or a file of them (`read_holidays`).
     """

@@ -62,7 +62,8 @@ class Lendable:
     Attributes:
         pool: the series, or ``all`` of them together.
         capacity_gpus: GPUs that there are.
-        capacity_from: whether they were given, or are the peak of the demand so far.
+        capacity_from: ``given``, or ``peak`` for the most held at once so far; of a table its
+            highest demand.
         guarantee_h: hours for which they are lent.
         p: probability that the lender does not need them before.
         demand_bound_gpus: demand in these hours stays at or below with this probability.

@@ -2,36 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.characterize import today
 from gpuplan.analysis.characterize.shares import names_of
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.files import sha256_of
-from gpuplan.analysis.forecast.demand import DemandSeries, demand_of_jobs, time_of_hour
+from gpuplan.analysis.forecast.demand import (
+    NO_NAME,
+    DemandSeries,
+    demand_of_jobs,
+    time_of_hour,
+)
 from gpuplan.analysis.forecast.series_file import is_series, read_series
 from gpuplan.analysis.gpu_names import is_known_gpu
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.time_units import HOUR_US
+from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.words import counted
 from gpuplan.planner.studies.forecast_request import ALL, ForecastRequest
 from gpuplan.simkit.time import to_micros
 
 MOST_SERIES = 100
 OF_TABLE = ("group", "gpu_type", ALL)
-COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "priority")
+COLUMNS = (*today.COLUMNS, "priority")
 
 
 @dataclass(frozen=True, slots=True)
 class DemandSource:
-    """Demand as read, up to the hour at which the forecast is issued."""
+    """Demand as read, up to the hour at which the forecast is issued.
+
+    Attributes:
+        demand: of each series.
+        peak_gpus: the most GPUs that jobs held at once so far, of `ALL` and of each GPU type; of a
+            table the highest demand of `ALL` and of each series.
+        are_pools: whether each series has GPUs of its own.
+        input: the file.
+        notes: what the reader must know.
+    """
 
     demand: DemandSeries
-    peak_gpus: float
+    peak_gpus: Mapping[str, float]
     are_pools: bool
     input: InputFile
     notes: tuple[str, ...]
@@ -65,7 +82,10 @@ def _from_series(request: ForecastRequest) -> DemandSource:
     demand = demand.before(hour)
     return DemandSource(
         demand,
-        float(demand.gpus.sum(axis=0).max()),
+        {
+            ALL: float(demand.gpus.sum(axis=0).max()),
+            **dict(zip(demand.names, demand.gpus.max(axis=1).tolist(), strict=True)),
+        },
         request.by == "gpu_type"
         or (request.by == "group" and all(map(is_known_gpu, demand.names))),
         InputFile(str(request.source), sha256_of(request.source), rows),
@@ -75,7 +95,8 @@ def _from_series(request: ForecastRequest) -> DemandSource:
 
 def _from_trace(request: ForecastRequest) -> DemandSource:
     by = () if request.by == ALL else (request.by,)
-    trace = read_trace(request.source, request.jobs, columns=(*COLUMNS, *by))
+    columns = dict.fromkeys((*COLUMNS, *by))
+    trace = read_trace(request.source, request.jobs, columns=tuple(columns))
     jobs, notes = trace.jobs, list(trace.notes)
     is_spot = (jobs["priority"] == "spot").fill_null(False)
     timeless = jobs["duration_s"].is_null()
@@ -97,14 +118,14 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
     last = jobs["submit_time"].dt.epoch("us").max()
     jobs = jobs.filter(kept)
     submit = jobs["submit_time"].dt.epoch("us").to_numpy()
-    # A job still running asks for its GPUs from its submission until the log was taken.
     is_running = (jobs["state"] == "running").fill_null(False).to_numpy()
-    waited_s = np.where(is_running, jobs["queue_s"].fill_null(0.0).to_numpy(), 0.0)
-    duration = to_micros(np.minimum(jobs["duration_s"].to_numpy() + waited_s, 1e9))
+    # A job asks for its GPUs until it ends, or until the log was taken.
+    asked_s = jobs["queue_s"].fill_null(0.0).to_numpy() + jobs["duration_s"].to_numpy()
+    asked = to_micros(np.minimum(asked_s, 1e9))
     gpus = jobs["num_gpus"].to_numpy()
     has_calendar = not trace.provenance.relative_time
     assert isinstance(last, int)
-    last = max(last, int((submit + duration)[is_running].max(initial=0)))
+    last = max(last, int((submit + asked)[is_running].max(initial=0)))
     first, end = int(submit[0] // HOUR_US), last // HOUR_US
     hour = end if request.at is None else _hour_of(request.at, has_calendar)
     if request.at is not None and not first < hour <= end + 1:
@@ -117,22 +138,30 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
         names = pl.repeat(ALL, jobs.height, eager=True)
     if hour <= first:
         demand = DemandSeries((ALL,), np.zeros((1, 0)), first, has_calendar)
-        return DemandSource(demand, 0.0, False, trace_input(trace), tuple(notes))
-
-    def demanded(names: pl.Series) -> DemandSeries:
-        return demand_of_jobs(
-            submit, duration, gpus, names,
-            has_calendar=has_calendar, until_hour=hour, most=MOST_SERIES,
-        )  # fmt: skip
-
-    together = demanded(pl.repeat(ALL, jobs.height, eager=True))
+        return DemandSource(demand, {}, False, trace_input(trace), tuple(notes))
+    demand = demand_of_jobs(
+        submit, asked, gpus, names, has_calendar=has_calendar, until_hour=hour, most=MOST_SERIES
+    )
     return DemandSource(
-        demanded(names),
-        float(together.gpus.max()),
+        demand,
+        _most_held(trace, None if request.at is None else hour),
         request.by == "gpu_type",
         trace_input(trace),
         tuple(notes),
     )
+
+
+def _most_held(trace: Trace, hour: int | None) -> dict[str, float]:
+    """Return the most GPUs that all jobs held at once before an hour, spot jobs included."""
+    if hour is not None:
+        begin = trace.jobs["submit_time"].dt.epoch("us")[0]
+        trace = replace(trace, period=(begin, hour * HOUR_US))
+    found = today.today(trace)
+    if found is None:
+        return {}
+    names = {today.UNNAMED: NO_NAME}
+    types = {names.get(one.gpu_type or "", one.gpu_type or ""): one for one in found.types}
+    return {ALL: found.usage.peak_gpus, **{name: one.peak_gpus for name, one in types.items()}}
 
 
 def _hour_of(at: datetime | int, has_calendar: bool) -> int:

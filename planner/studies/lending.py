@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
+from msgspec import UNSET
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.words import counted, listed
-from gpuplan.planner.compare import PolicyOutcome, PolicySpec
+from gpuplan.planner.compare import PolicyOutcome, PolicySpec, compare
+from gpuplan.planner.engine import Engine
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.runs.policy_results import TenantResults
 from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
@@ -65,21 +66,30 @@ def placeable(read: ReplayInputs, policies: Sequence[PolicySpec]) -> ReplayInput
     return replace(read, jobs=replace(kept, notes=(*kept.notes, note)))
 
 
-def no_spot(read: ReplayInputs, policies: Sequence[PolicySpec]) -> NoSpotResults | None:
-    """Return how high-priority jobs fare alone, under the first policy that lends.
+def no_spot(
+    read: ReplayInputs, policies: Sequence[PolicySpec], engine: Engine
+) -> tuple[NoSpotResults, ...]:
+    """Return how high-priority jobs fare alone, under each policy that lends.
 
-    None where none lends, or there are no jobs of one kind.
+    Empty where none lends, or there are no jobs of one kind.
     """
     tenants = read.jobs.tenants
-    lending = next((one for one in policies if lends(one.effective())), None)
-    if lending is None or tenants is None or tenants.is_spot.all() or not tenants.is_spot.any():
-        return None
-    settings = dict(lending.settings)
-    if "forecast" in lending.effective():
-        settings["forecast"] = "exact"  # nobody is lent anything, so spare the models
-    alone = replace(lending, settings=settings)
-    results = alone.run(_only(read.jobs, ~tenants.is_spot), deepcopy(read.draws)).results
-    return NoSpotResults(lending.label, TenantResults(**results["hp"]), results["allocation_rate"])
+    alone = [_unlent(one) for one in policies if lends(one.effective())]
+    if not alone or tenants is None or tenants.is_spot.all() or not tenants.is_spot.any():
+        return ()
+    found = compare(_only(read.jobs, ~tenants.is_spot), alone, read.draws, engine=engine)
+    return tuple(
+        NoSpotResults(one.label, one.results.hp, one.results.allocation_rate)
+        for one in found.outcomes
+        if one.results.hp is not UNSET and one.results.allocation_rate is not UNSET
+    )
+
+
+def _unlent(policy: PolicySpec) -> PolicySpec:
+    """Return a policy for high-priority jobs alone, without the models of what can be lent."""
+    if "forecast" not in policy.effective():
+        return policy
+    return replace(policy, settings={**policy.settings, "forecast": "exact"})
 
 
 def queue_notes(outcomes: Sequence[PolicyOutcome]) -> tuple[str, ...]:

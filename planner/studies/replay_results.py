@@ -38,7 +38,7 @@ class NoSpotResults:
     """The same cluster with the high-priority jobs alone: what lending costs them.
 
     Attributes:
-        label: row whose policy and cluster it has: the first that lends.
+        label: row whose policy and cluster it has.
         hp: how the jobs fare.
         allocation_rate: share of the GPU time held from their first submission to the last; null
             where all come at once.
@@ -62,8 +62,8 @@ class CompareResults:
         cheapest: label of the row of least cost; no winner where costs tie.
         fastest: label of the row of least mean JCT; no winner where times tie.
         ties: whether all rows tie.
-        no_spot: high-priority jobs without spot jobs; null where no policy lends, or jobs of one
-            kind are missing.
+        no_spot: high-priority jobs without spot jobs, under each policy that lends; empty where
+            none does, or jobs of one kind are missing.
         policies: one row per policy, in the order given.
         today_groups: the recorded waits by group, where ``--by`` and the log have them.
     """
@@ -75,6 +75,6 @@ class CompareResults:
     cheapest: str
     fastest: str
     ties: PolicyTies
-    no_spot: NoSpotResults | None
+    no_spot: tuple[NoSpotResults, ...]
     policies: tuple[ComparedPolicy, ...]
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET

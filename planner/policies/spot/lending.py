@@ -42,7 +42,10 @@ def hourly_demand(
     submit_us: IntArray, duration_us: IntArray, gpus: FloatArray, group: pl.Series, *,
     has_calendar: bool, hours: int,
 ) -> DemandSeries:  # fmt: skip
-    """Return the demand of the largest groups over the hours of a replay; all others make one."""
+    """Return the demand of the largest groups over the hours of a replay; all others make one.
+
+    A job asks for its GPUs for its run time: the waits of the log are not those of a replay.
+    """
     first = int(submit_us[0] // 3_600_000_000)
     return demand_of_jobs(
         submit_us, duration_us, gpus, group,
