@@ -14,7 +14,6 @@ from gpuplan.analysis.words import counted, listed
 from gpuplan.planner.compare import PolicyOutcome, PolicySpec, compare
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.policies.spot.settings import lends
-from gpuplan.planner.runs.policy_results import TenantResults
 from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
 from gpuplan.planner.studies.replay import ReplayInputs
 from gpuplan.planner.studies.replay_results import NoSpotResults
