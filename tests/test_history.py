@@ -20,6 +20,7 @@ HOUR, DAY = 3600.0, 86_400.0
 ORIGIN = datetime(2026, 2, 28, tzinfo=UTC)
 MARCH = ("--from", "2026-03-01", "--to", "2026-04-01")
 MARCH_H = 31 * 24
+POLICIES = ("fifo", "equal", "gfs")
 
 
 @pytest.fixture
@@ -77,6 +78,30 @@ def test_the_time_the_log_was_taken_can_be_given(gpuplan, log):
     jobs.write_parquet(log)
     assert results(gpuplan, "bill", log, "--price", "1")["gpu_h"] == 8 * 72 + 40 + 16
     assert results(gpuplan, "bill", log, "--price", "1", *later)["gpu_h"] == 8 * 72 + 40 + 16 * 96
+
+
+def test_policies_are_charged_for_the_window_of_today(gpuplan, tmp_path):
+    """A job of 4 GPUs runs throughout the 11 d; one of 8 GPUs comes at 1 d and runs for a day."""
+    path = write_trace(
+        tmp_path / "t.parquet", [0.0, DAY, 11 * DAY], [None, DAY, None], num_gpus=[4, 8, 1],
+        queue_s=[0.0, 0.0, None], state=["running", "completed", "not_started"],
+    )  # fmt: skip
+    held = 4 * 11 * 24 + 8 * 24
+    # Behind the job of 4 GPUs, which takes the window, the other waits for its end under fifo.
+    whole = ("fifo", "--include-running")
+    for words, used, left in ((whole, 4 * 11 * 24, 8 * 24), *(((p,), 8 * 24, 0) for p in POLICIES)):
+        found = results(
+            gpuplan, "simulate", path, "--gpus", "8", "--price", "1", "--policy", *words
+        )
+        assert found["window_s"] == found["today"]["window_s"] == 11 * DAY
+        assert found["today"]["mean_gpus"] == pytest.approx(held / (11 * 24))
+        assert found["cost_usd"] == pytest.approx(8 * 11 * 24)
+        assert found["utilization"] == pytest.approx(used / (8 * 11 * 24), rel=0.01)
+        assert found["backlog_gpu_h"] == pytest.approx(left, abs=0.1)
+    sized = results(gpuplan, "size", path, "--gpus", "8", "--ci", "0")
+    assert sized["points"][0]["utilization"] == pytest.approx(8 * 24 / (8 * 11 * 24))
+    bill = results(gpuplan, "bill", path, "--price", "1")
+    assert bill["window_s"] == 11 * DAY and bill["mean_gpus"] == pytest.approx(held / (11 * 24))
 
 
 def test_a_period_cuts_runs(gpuplan, log):

@@ -29,7 +29,7 @@ class JobPool:
     Attributes:
         gpu_type: None where the log names none.
         jobs: to replay, with the growth asked for.
-        window_us: first submission to last recorded end, with that growth.
+        window_us: length of the window of the log or the period, with that growth.
         demand: GPUs in use in the log or the period, with that growth.
         seen: what the log shows of them today.
         shape: of today's GPUs, as given; None where nothing is.
@@ -139,15 +139,16 @@ def _pool(
         terms.deadline_factor,
         deadlines=terms.deadlines,
         include_running=terms.include_running,
-        to_last_end=True,
+        window_us=window,
         by=terms.by,
     )
     assert seen is not None  # it has jobs to replay
     held = grown.arrays()
     starts, ends = held.runs_us()
     gpus = np.ceil(held.num_gpus[held.holding()]).astype(np.int64)
-    demand = demand_of(starts - window[0], ends - window[0], gpus, window[1] - window[0])
-    return JobPool(kind, jobs, jobs.window_us or 0, demand, seen, shape)
+    length = window[1] - window[0]
+    demand = demand_of(starts - window[0], ends - window[0], gpus, length)
+    return JobPool(kind, jobs, length, demand, seen, shape)
 
 
 def _shape_of(

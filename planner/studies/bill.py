@@ -196,7 +196,7 @@ class BillResults:
         usd: the whole bill of the window.
         by: what the bill is split by.
         jobs: billed.
-        window_s: first submission to last recorded end, or the period.
+        window_s: first submission to last submission or end, or the period.
         gpu_h: GPU-hours that jobs hold.
         mean_gpus: GPU-hours over the window.
         cluster_gpus: GPUs of the cluster; null without one.

@@ -43,7 +43,7 @@ class ChargedParameters:
 
     Attributes:
         price: dollars per GPU-hour by GPU type; the empty name is every other type.
-        window: log (first submission to last recorded end) or run (each to its own last finish).
+        window: log (first submission to last submission or end) or run (to the own last finish).
     """
 
     price: dict[str, float] | None
