@@ -104,6 +104,26 @@ def test_policies_are_charged_for_the_window_of_today(gpuplan, tmp_path):
     assert bill["window_s"] == 11 * DAY and bill["mean_gpus"] == pytest.approx(held / (11 * 24))
 
 
+def test_every_today_goes_on_until_the_log_was_taken(gpuplan, log, tmp_path):
+    held, window_h = 8 * 72 + 40 + 16 * 96, 33.5 * 24
+    scenario = tmp_path / "plan.toml"
+    scenario.write_text(
+        f'[workload]\ntrace = "{log}"\nas_of = "2026-04-03"\n'
+        '[study.simulate]\npolicy = "fifo"\n[study.characterize]\nprice = 1\n'
+    )
+    code, _, err = gpuplan("run", scenario, "-o", tmp_path / "out")
+    assert code == 0, err
+    studies = json.loads((tmp_path / "out" / "report.json").read_text())["studies"]
+    shown = [one["contract"]["results"]["today"] for one in studies]
+    words = ("--as-of", "2026-04-03", "--gpus", "16")
+    shown.append(results(gpuplan, "compare", log, "--policy", "fifo", *words)["today"])
+    for one in shown:
+        assert one["gpu_h"] == held
+        assert one["mean_gpus"] == pytest.approx(held / window_h)
+    for command in ("sweep", "pareto"):
+        assert "--as-of" in gpuplan(command, "--help-all")[1]
+
+
 def test_a_period_cuts_runs(gpuplan, log):
     held = {"ann": 8 * 60, "bo": 4 * 10 + 16 * 48}
     found = results(gpuplan, "characterize", log, *MARCH)

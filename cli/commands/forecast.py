@@ -15,7 +15,7 @@ from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.completion import demand_models, one_of
 from gpuplan.cli.options.replays import Spot
-from gpuplan.cli.options.shared_options import DATE_FORMATS, AsOf, OutputWithoutRows, TraceChoice
+from gpuplan.cli.options.shared_options import DATE_FORMATS, OutputWithoutRows, TraceChoice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,7 +85,6 @@ def forecast(
         ),
     ] = None,
     spot: Spot = None,
-    as_of: AsOf = None,
     holidays: Annotated[
         str | None,
         typer.Option(
@@ -109,7 +108,7 @@ def forecast(
         raise UsageError(f"--horizon {horizon!r}: expected whole hours, 1h to 24h")
     request = ForecastRequest(
         trace,
-        replace(choice.selection(as_of), spot=spot),
+        replace(choice.selection(), spot=spot),
         by=by,
         horizon_h=int(hours),
         at=_at(at),

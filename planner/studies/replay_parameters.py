@@ -33,6 +33,7 @@ class ReplayParameters:
     scale_duration: float
     scale_interarrival: float
     seed: int
+    as_of: str | UnsetType = UNSET
     spot: str | UnsetType = UNSET
     by: str | UnsetType = UNSET
 
