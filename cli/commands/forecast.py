@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -137,6 +137,7 @@ def register(app: typer.Typer) -> None:
 def _at(text: str | None) -> datetime | int | None:
     """Return a time, or the number of an hour. Raises `UsageError` for anything else."""
     from gpuplan.analysis.errors import UsageError
+    from gpuplan.analysis.time_units import as_utc
 
     if text is None:
         return None
@@ -144,7 +145,7 @@ def _at(text: str | None) -> datetime | int | None:
         return int(text)
     for form in (*DATE_FORMATS, "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"):
         try:
-            return datetime.strptime(text.strip(), form).replace(tzinfo=UTC)
+            return as_utc(datetime.strptime(text.strip(), form))
         except ValueError:
             continue
     raise UsageError(f"--at {text!r}: expected a time such as 2026-01-31T12:00, or an hour number")

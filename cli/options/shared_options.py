@@ -38,7 +38,11 @@ SELECTION_PANEL = "Which jobs"
 PRICES_PANEL = "Prices"
 CACHE_PANEL = "Cache"
 OUTPUT_PANEL = "Output"
-DATE_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"]
+DATE_FORMATS = [
+    "%Y-%m-%d",
+    *(f"%Y-%m-%d{gap}%H:%M:%S{zone}" for zone in ("", "%z") for gap in "T "),
+]
+"""Times without an offset are UTC."""
 
 OutputFormat = Annotated[
     ResultFormat,
