@@ -357,13 +357,7 @@ def _months(trace: Trace, found: GroupBill) -> list[BillMonth]:
 def _warnings(request: BillRequest, trace: Trace, found: GroupBill) -> list[str]:
     hours = found.hours
     given = GpuPrices(request.prices.usd_per_gpu_h)
-    notes = [*trace.notes, *given.unmatched_note(found.gpu_types)]
-    chosen = request.jobs.parameters()
-    if chosen["since"] is not None or chosen["until"] is not None:
-        notes.append(
-            "--since and --until choose jobs by submission: each is billed until it ends, and jobs "
-            "already running are not billed\n  next: --from and --to bill what ran in a period"
-        )
+    notes = [*trace.notes, *given.unmatched_note(found.gpu_types), *request.jobs.submission_notes]
     named = [name for name in hours.names if UNKNOWN not in name]
     if not named:
         notes.append(f"the log names no {request.by} for any job; choose another --by")
