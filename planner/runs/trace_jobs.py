@@ -129,6 +129,12 @@ def jobs_of(
     """
     rule = check_factor(deadlines, deadline_factor)
     trace = trace.submitted()
+    if trace.jobs.is_empty():
+        raise InputError(
+            trace.path,
+            "no job is submitted in the period, so there is none to replay",
+            hint="choose another --from or --to",
+        )
     jobs = trace.jobs.with_columns(pl.Series("at", rng.uniform(size=trace.jobs.height)))
     rated = None
     if rates is not None:

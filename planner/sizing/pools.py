@@ -60,6 +60,7 @@ class PoolTerms:
         include_running: replay jobs that still run as if they had ended.
         seed: of what is random.
         by: what waits are split by, as `jobs_of` takes it.
+        replays: whether sizes are replayed; else every job that holds GPUs counts.
     """
 
     gpu: str | None
@@ -70,6 +71,7 @@ class PoolTerms:
     include_running: bool
     seed: int
     by: tuple[str, ...] = ()
+    replays: bool = True
 
 
 def pools_of(trace: Trace, terms: PoolTerms) -> tuple[JobPool, ...]:
@@ -134,11 +136,11 @@ def _pool(
     seen = today(trace)
     deadlines, _ = np.random.default_rng(terms.seed).spawn(2)  # as every replay draws them
     jobs = jobs_of(
-        grown,
+        grown if terms.replays else replace(grown, period=None),
         deadlines,
         terms.deadline_factor,
         deadlines=terms.deadlines,
-        include_running=terms.include_running,
+        include_running=terms.include_running or not terms.replays,
         window_us=window,
         by=terms.by,
     )
