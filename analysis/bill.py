@@ -1,7 +1,7 @@
 """Bills of GPUs: one price per type, one window for all, and GPU-hours by user, group or type.
 
-A month has 730.5 hours. The window of a log runs from its first submission to its last recorded
-end; everything that is compared on that log is charged over it.
+A month has 730.5 hours. The window of a log is that of `gpuplan.analysis.jobs.JobArrays.window_us`;
+everything that is compared on that log is charged over it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import match_types, same_gpu
 from gpuplan.analysis.time_units import HOUR_S, MONTH_H
@@ -23,18 +21,6 @@ MOST_USD_PER_GPU_H = 1_000_000.0
 
 USAGE_COLUMNS = ("num_gpus", "duration_s")
 """Canonical columns that `gpu_hours_by` reads, besides those it groups by."""
-
-
-def recorded_window_s(submit_s: FloatArray, wait_s: FloatArray, run_s: FloatArray) -> float:
-    """Return the time from the first submission to the last recorded end, seconds.
-
-    A job ends at submission + wait + run. Where the wait is not recorded (NaN) it ends at
-    submission + run at the earliest, and that is used; a job without a run time only counts with
-    its submission. All arrays have shape (n,), n > 0.
-    """
-    begin = float(submit_s.min())
-    ends = submit_s + np.nan_to_num(wait_s) + np.nan_to_num(run_s)
-    return float(ends.max()) - begin
 
 
 def window_usd(gpus: float, usd_per_gpu_h: float, window_s: float) -> float:

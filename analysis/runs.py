@@ -13,7 +13,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.jobs import LONGEST_US, PeriodUs
-from gpuplan.analysis.time_units import DAY_US, MICROS
+from gpuplan.analysis.time_units import DAY_US, MICROS, as_utc
 
 IS_RUNNING = (pl.col("state") == "running").fill_null(False)
 SUBMIT_US = pl.col("submit_time").dt.epoch("us")
@@ -35,8 +35,8 @@ RUNNING = {"running": IS_RUNNING.sum(), "untimed": UNTIMED.sum(), "last_us": END
 
 def with_time_so_far(
     scan: pl.LazyFrame, running: int, untimed: int, last_us: int, as_of: datetime | None
-) -> pl.LazyFrame:
-    """Return jobs in which those still running have the time that they have run so far.
+) -> tuple[pl.LazyFrame, tuple[str, ...]]:
+    """Return jobs in which those still running have the time run so far, and notes on it.
 
     Args:
         scan: jobs of a log, with all canonical columns.
@@ -47,7 +47,8 @@ def with_time_so_far(
         UsageError: the log goes on after ``as_of``.
     """
     if not running or (not untimed and as_of is None):
-        return scan
+        return scan, ()
+    notes: tuple[str, ...] = ()
     if as_of is not None:
         given_us = round(as_utc(as_of).timestamp() * MICROS)
         if given_us < last_us:
@@ -55,12 +56,16 @@ def with_time_so_far(
                 f"--as-of {written(given_us)}: must not be before the log's last instant, "
                 f"{written(last_us)}"
             )
+        if given_us > last_us + DAY_US:
+            notes = (
+                f"the log ends on {written(last_us)}, {(given_us - last_us) / DAY_US:,.0f} days "
+                "before --as-of: since then only the jobs still running count, and no later job",
+            )
         last_us = given_us
     chosen = UNTIMED if as_of is None else IS_RUNNING
     so_far = (last_us - START_US) / MICROS
-    return scan.with_columns(
-        pl.when(chosen).then(so_far).otherwise(pl.col("duration_s")).alias("duration_s")
-    )
+    duration_s = pl.when(chosen).then(so_far).otherwise(pl.col("duration_s"))
+    return scan.with_columns(duration_s=duration_s), notes
 
 
 def within(
@@ -79,14 +84,25 @@ def within(
     """
     first_us, last_us = scan.select(first=SUBMIT_US.min(), last=END_US.max()).collect().row(0)
     if first_us is None:
-        first_us = last_us = 0
+        return scan, (0, 0), ()
     begin_us = first_us if begin is None else round(as_utc(begin).timestamp() * MICROS)
     end_us = last_us if end is None else round(as_utc(end).timestamp() * MICROS)
-    if begin_us >= end_us or begin_us > last_us or end_us <= first_us:
+    if begin is not None and begin_us > last_us:
         raise InputError(
             path,
-            f"its jobs are from {written(first_us)} to {written(last_us)}, and none of them is in "
-            f"the period from {written(begin_us)} to {written(end_us)}",
+            f"the log ends on {written(last_us)}, before --from {written(begin_us)}",
+            hint="choose another --from",
+        )
+    if end is not None and end_us <= first_us:
+        raise InputError(
+            path,
+            f"the log begins on {written(first_us)}, not before --to {written(end_us)}",
+            hint="choose another --to",
+        )
+    if begin_us >= end_us:
+        raise InputError(
+            path,
+            f"its jobs are all of {written(first_us)}, a period of no length",
             hint="choose another --from or --to",
         )
     notes: tuple[str, ...] = ()
@@ -102,8 +118,3 @@ def within(
 def written(micros: int) -> str:
     """Return an instant in UTC as it is given on a command line."""
     return datetime.fromtimestamp(micros // int(MICROS), UTC).replace(tzinfo=None).isoformat(" ")
-
-
-def as_utc(time: datetime) -> datetime:
-    """Return an instant with a zone; one without is of UTC."""
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time

@@ -1,5 +1,9 @@
 """Lengths of time in seconds, hours and microseconds; those of `gpuplan.simkit.time` are floats."""
 
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
 HOUR_S = 3600
 DAY_S = 86_400
 CENTURY_S = 100 * 365.25 * DAY_S
@@ -8,3 +12,8 @@ MONTH_H = 730.5
 MICROS = 1_000_000
 HOUR_US = HOUR_S * MICROS
 DAY_US = DAY_S * MICROS
+
+
+def as_utc(time: datetime) -> datetime:
+    """Return an instant with a zone; one without is of UTC."""
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time

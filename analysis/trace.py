@@ -20,7 +20,7 @@ from gpuplan.analysis.jobs import JobArrays, PeriodUs, job_arrays
 from gpuplan.analysis.log_options import LogAccount, LogOptions
 from gpuplan.analysis.lookup import perhaps
 from gpuplan.analysis.predicate import PredicateTooLarge, read_predicate
-from gpuplan.analysis.runs import RUNNING, as_utc, with_time_so_far, within
+from gpuplan.analysis.runs import RUNNING, with_time_so_far, within
 from gpuplan.analysis.sampling import (
     LOAD_COLUMNS,
     draw_jobs,
@@ -41,7 +41,7 @@ from gpuplan.analysis.schema import (
     Provenance,
 )
 from gpuplan.analysis.standard_error import silent_on
-from gpuplan.analysis.time_units import MICROS
+from gpuplan.analysis.time_units import MICROS, as_utc
 from gpuplan.analysis.words import counted
 
 QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
@@ -89,6 +89,16 @@ class Selection:
     def has_period(self) -> bool:
         """Whether GPUs are counted in a part of the log."""
         return self.period_from is not None or self.period_to is not None
+
+    @property
+    def submission_notes(self) -> tuple[str, ...]:
+        """What to know where GPUs are counted of jobs that are chosen by submission."""
+        if self.has_period or (self.since is None and self.until is None):
+            return ()
+        return (
+            "--since and --until choose jobs by submission: each counts until it ends, and jobs "
+            "already running do not count\n  next: --from and --to count what ran in a period",
+        )
 
     def __post_init__(self) -> None:
         for name in ("since", "until", "period_from", "period_to", "as_of"):
@@ -218,7 +228,7 @@ def read_trace(
             if LIMIT_COLUMN in wanted and LIMIT_COLUMN not in scan.collect_schema():
                 wanted.remove(LIMIT_COLUMN)
             _check_has(path if named is None else named, wanted, scan)
-            scan = with_time_so_far(scan, **running, as_of=selection.as_of)
+            scan, of_running = with_time_so_far(scan, **running, as_of=selection.as_of)
             scan = _matching(scan, selection)
             period, notes = None, tuple[str, ...]()
             if selection.has_period:
@@ -241,7 +251,7 @@ def read_trace(
         sha256=sha256_of(path),
         rows=rows,
         provenance=provenance,
-        notes=notes + of_sample,
+        notes=of_running + notes + of_sample,
         period=period,
     )
 

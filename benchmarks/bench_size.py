@@ -52,7 +52,7 @@ def run() -> list[dict]:
     busy = float((work.service_us.astype(float) * work.gpus).sum())
     mean = busy / float(work.submit_us[-1])
     names = pl.Series([str(i) for i in range(JOBS)])
-    jobs = TraceJobs(work, names, (), window_us=int((work.submit_us + work.service_us).max()))
+    jobs = TraceJobs(work, names, (), window_us=(0, int((work.submit_us + work.service_us).max())))
     widest = int(work.gpus.max())
     sizes = np.linspace(max(mean / LOAD, widest), 2 * max(mean / LOAD, widest), SIZES)
     even = sorted({int(gpus) for gpus in sizes})

@@ -1,6 +1,5 @@
 """Bills worked out by hand: windows, months, prices by type, GPU-hours by group."""
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -12,26 +11,11 @@ from gpuplan.analysis.bill import (
     GpuPrices,
     gpu_hours_by,
     month_usd,
-    recorded_window_s,
     scaled_to_month,
     window_usd,
 )
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import read_trace
-
-
-def window(submit, wait, run):
-    return recorded_window_s(np.array(submit), np.array(wait), np.array(run))
-
-
-def test_the_window_ends_with_the_last_recorded_end():
-    assert window([0.0, 20.0], [10.0, 40.0], [100.0, 100.0]) == 160
-    assert window([5.0, 20.0], [200.0, 0.0], [100.0, 10.0]) == 300  # the first job ends last
-
-
-def test_an_unrecorded_wait_counts_as_none_and_a_job_without_a_run_time_as_its_submission():
-    assert window([0.0, 20.0], [np.nan, np.nan], [100.0, 50.0]) == 100
-    assert window([0.0, 400.0], [0.0, np.nan], [100.0, np.nan]) == 400
 
 
 def test_a_bill_of_two_gpus_over_a_day_and_a_month():

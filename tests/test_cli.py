@@ -229,7 +229,7 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(gpuplan, tmp_pat
         (["--output-format", "foo"], "'--output-format': 'foo' is not one of 'table'"),
         (
             ["--since", "May"],
-            "'May' is not a valid time; expected one of '2026-01-31', '2026-01-31T08:30",
+            "'May' is not a valid time; expected UTC, or an offset, such as '2026-01-31',",
         ),
     ],
 )

@@ -20,6 +20,8 @@ HOUR, DAY = 3600.0, 86_400.0
 ORIGIN = datetime(2026, 2, 28, tzinfo=UTC)
 MARCH = ("--from", "2026-03-01", "--to", "2026-04-01")
 MARCH_H = 31 * 24
+COMMIT = ("--commit", "0.5", "--on-demand", "2")
+POLICIES = ("fifo", "equal", "gfs")
 
 
 @pytest.fixture
@@ -77,6 +79,50 @@ def test_the_time_the_log_was_taken_can_be_given(gpuplan, log):
     jobs.write_parquet(log)
     assert results(gpuplan, "bill", log, "--price", "1")["gpu_h"] == 8 * 72 + 40 + 16
     assert results(gpuplan, "bill", log, "--price", "1", *later)["gpu_h"] == 8 * 72 + 40 + 16 * 96
+
+
+def test_policies_are_charged_for_the_window_of_today(gpuplan, tmp_path):
+    """A job of 4 GPUs runs throughout the 11 d; one of 8 GPUs comes at 1 d and runs for a day."""
+    path = write_trace(
+        tmp_path / "t.parquet", [0.0, DAY, 11 * DAY], [None, DAY, None], num_gpus=[4, 8, 1],
+        queue_s=[0.0, 0.0, None], state=["running", "completed", "not_started"],
+    )  # fmt: skip
+    held = 4 * 11 * 24 + 8 * 24
+    # Behind the job of 4 GPUs, which takes the window, the other waits for its end under fifo.
+    whole = ("fifo", "--include-running")
+    for words, used, left in ((whole, 4 * 11 * 24, 8 * 24), *(((p,), 8 * 24, 0) for p in POLICIES)):
+        found = results(
+            gpuplan, "simulate", path, "--gpus", "8", "--price", "1", "--policy", *words
+        )
+        assert found["window_s"] == found["today"]["window_s"] == 11 * DAY
+        assert found["today"]["mean_gpus"] == pytest.approx(held / (11 * 24))
+        assert found["cost_usd"] == pytest.approx(8 * 11 * 24)
+        assert found["utilization"] == pytest.approx(used / (8 * 11 * 24), rel=0.01)
+        assert found["backlog_gpu_h"] == pytest.approx(left, abs=0.1)
+    sized = results(gpuplan, "size", path, "--gpus", "8", "--ci", "0")
+    assert sized["points"][0]["utilization"] == pytest.approx(8 * 24 / (8 * 11 * 24))
+    bill = results(gpuplan, "bill", path, "--price", "1")
+    assert bill["window_s"] == 11 * DAY and bill["mean_gpus"] == pytest.approx(held / (11 * 24))
+
+
+def test_every_today_goes_on_until_the_log_was_taken(gpuplan, log, tmp_path):
+    held, window_h = 8 * 72 + 40 + 16 * 96, 33.5 * 24
+    scenario = tmp_path / "plan.toml"
+    scenario.write_text(
+        f'[workload]\ntrace = "{log}"\nas_of = "2026-04-03"\n'
+        '[study.simulate]\npolicy = "fifo"\n[study.characterize]\nprice = 1\n'
+    )
+    code, _, err = gpuplan("run", scenario, "-o", tmp_path / "out")
+    assert code == 0, err
+    studies = json.loads((tmp_path / "out" / "report.json").read_text())["studies"]
+    shown = [one["results"]["today"] for one in studies]
+    words = ("--as-of", "2026-04-03", "--gpus", "16")
+    shown.append(results(gpuplan, "compare", log, "--policy", "fifo", *words)["today"])
+    for one in shown:
+        assert one["gpu_h"] == held
+        assert one["mean_gpus"] == pytest.approx(held / window_h)
+    for command in ("sweep", "pareto"):
+        assert "--as-of" in gpuplan(command, "--help-all")[1]
 
 
 def test_a_period_cuts_runs(gpuplan, log):
@@ -145,6 +191,60 @@ def test_a_commitment_is_that_of_the_period(gpuplan, log):
     assert committed == [16, 0]
 
 
+@pytest.mark.parametrize(
+    "words", [("characterize",), ("bill", "--price", "1"), ("size", *COMMIT, "--ci", "0")]
+)
+def test_a_choice_by_submission_is_told_from_a_period(gpuplan, log, words):
+    for chosen, is_said in (("--since", True), ("--from", False)):
+        code, _, err = gpuplan(words[0], log, *words[1:], chosen, "2026-03-01")
+        assert code == 0, err
+        assert ("next: --from and --to count what ran in a period" in err) is is_said
+
+
+def test_a_commitment_alone_counts_jobs_that_only_run(gpuplan, log):
+    """Of 31 March and 1 April: 16 GPUs of the job that runs since 30 March, in all 768 GPU-h."""
+    words = ("size", log, *COMMIT, "--ci", "0", "--from", "2026-03-31", "--to", "2026-04-02")
+    code, out, err = gpuplan(*words, "--output-format", "json")
+    assert code == 0 and "left out" not in err, err
+    found = json.loads(out)["results"]
+    assert found["commitment"]["committed_gpus"] == 16 == found["today"]["mean_gpus"]
+    assert found["commitment"]["usd_per_month"] == pytest.approx(16 * 0.5 * 730.5)
+    assert results(gpuplan, "bill", *words[1:2], "--price", "1", *words[-4:])["gpu_h"] == 768
+    code, _, err = gpuplan(*words, "--target", "p95_wait <= 1h")
+    assert code == 3 and "no job is submitted in the period" in err
+    code, _, err = gpuplan("size", log, *COMMIT, "--ci", "0")
+    assert code == 0 and "left out" not in err
+
+
+def test_studies_without_a_period_say_so_in_the_report(gpuplan, log, tmp_path):
+    scenario = tmp_path / "plan.toml"
+    scenario.write_text(
+        f'[workload]\ntrace = "{log}"\nfrom = "2026-03-01"\n[study.bill]\nprice = 1\n'
+        '[study.simulate]\npolicy = "fifo"\ngpus = 16\n'
+    )
+    code, _, err = gpuplan("run", scenario, "-o", tmp_path / "out")
+    note = "study simulate: simulate takes no period and uses the whole log, without from"
+    assert code == 0 and note in err and "study bill" not in err
+    assert note in (tmp_path / "out" / "report.json").read_text()
+
+
+def test_a_log_that_ends_long_before_it_was_taken_is_told(gpuplan, log):
+    for command, *words in (("forecast", "--by", "all"), ("bill", "--price", "1")):
+        for at, is_said in (("2026-04-03", False), ("2026-06-18", True)):
+            code, _, err = gpuplan(command, log, *words, "--as-of", at)
+            assert code == 0, err
+            told = "the log ends on 2026-04-02 00:00:00, 77 days before --as-of"
+            assert (told in err) is is_said
+
+
+def test_times_may_have_an_offset(gpuplan, log):
+    for begin in ("2026-03-01T02:00:00+02:00", "2026-03-01 00:00:00Z"):
+        words = ("bill", log, "--price", "1", "--from", begin, "--to", "2026-04-01")
+        assert results(gpuplan, *words)["gpu_h"] == 8 * 60 + 40 + 16 * 48
+    code, _, err = gpuplan("bill", log, "--price", "1", "--from", "May")
+    assert code == 2 and "UTC, or an offset" in err and "2026-01-31T08:30:00+01:00" in err
+
+
 def test_a_forecast_counts_the_gpus_held_now(gpuplan, tmp_path):
     # 388 GPUs in jobs that come and go; 326 more in one that has waited a day and still runs.
     hours = 400
@@ -181,7 +281,12 @@ def test_the_parameters_and_a_scenario_have_the_period(gpuplan, log, tmp_path):
     ("words", "code", "problem"),
     [
         (("--from", "2026-04-01", "--to", "2026-03-01"), 2, "must be after --from"),
-        (("--from", "2027-04-01"), 3, "none of them is in the period"),
+        (
+            ("--from", "2027-04-01"),
+            3,
+            "ends on 2026-04-02 00:00:00, before --from 2027-04-01",
+        ),
+        (("--to", "2025-04-01"), 3, "begins on 2026-02-28 12:00:00, not before --to 2025-04-01"),
         ((*MARCH, "--scale-duration", "2"), 2, "not with --scale-duration"),
         (
             ("--from", "2026-03-15", "--to", "2026-03-16"),

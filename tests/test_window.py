@@ -35,7 +35,7 @@ def jobs_of(rows, window_s):
     submit, run, gpus = np.array(rows, np.float64).T
     work = Workload.from_seconds(submit, run, gpus.astype(np.int64), submit + run)
     names = pl.Series("job_id", [str(i) for i in range(work.size)])
-    window_us = None if window_s is None else round(window_s * MICROS)
+    window_us = None if window_s is None else (0, round(window_s * MICROS))
     return TraceJobs(work, names, (), window_us=window_us)
 
 

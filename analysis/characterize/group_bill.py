@@ -19,7 +19,7 @@ def priced_groups(
 ) -> dict[str, Groups]:
     """Return the tables with the monthly bill of each row.
 
-    The window is the period, or from the first submission to the last recorded end. A row with
+    The window is the period, or from the first submission to the last submission or end. A row with
     GPU-hours on a type without a price has no bill.
 
     Args:

@@ -1,8 +1,8 @@
 """What a log shows today: GPUs held, waits, run times and the bill, in all and by GPU type.
 
 Every plan is compared with these numbers. Means are GPU-hours over the hours from the first
-submission to the last recorded end, or over the period, as a bill counts them; a month has 730.5
-hours. Jobs still running hold their GPUs until the log was taken.
+submission to the last submission or end, or over the period, as a bill counts them; a month has
+730.5 hours. Jobs still running hold their GPUs until the log was taken.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class GpuUsage:
         gpu_type: the type; None for all together.
         jobs: jobs that hold GPUs, those still running included.
         gpu_h: GPU-hours they held.
-        mean_gpus: GPU-hours over the hours from the first submission to the last recorded end.
+        mean_gpus: GPU-hours over the hours from the first submission to the last submission or end.
         p95_gpus: GPUs held at most for 95% of that time.
         peak_gpus: most GPUs held at once.
         usd_per_gpu_h, usd_per_month: the price, and GPU-hours at that price scaled to a month;
@@ -71,7 +71,7 @@ class Today:
     Attributes:
         usage: of all GPUs.
         span_s: first submission to last submission, or to the last end if all come at once.
-        window_s: first submission to last recorded end, or the period.
+        window_s: first submission to last submission or end, or the period.
         mean_wait_s, p95_wait_s: recorded waits of the jobs that have ended, of those submitted in
             the period; None where the log records none.
         waits: jobs whose wait is recorded.
@@ -157,14 +157,14 @@ class TodayResults:
     Attributes:
         jobs: jobs that hold GPUs, those still running included.
         gpu_h: GPU-hours they held.
-        mean_gpus: GPU-hours over the hours from the first submission to the last recorded end, or
-            over those of the period.
+        mean_gpus: GPU-hours over the hours from the first submission to the last submission or
+            end, or over those of the period.
         p95_gpus: GPUs held at most for 95% of that time.
         peak_gpus: most GPUs held at once.
         usd_per_gpu_h: price of a GPU-hour, the mean over the types; null without one.
         usd_per_month: dollars per month for these GPU-hours; null without a price.
         span_s: seconds from the first submission to the last.
-        window_s: seconds from the first submission to the last recorded end, or of the period.
+        window_s: seconds from the first submission to the last submission or end, or of the period.
         mean_wait_s: mean recorded wait in seconds of jobs that have ended; null where the log
             records none.
         p95_wait_s: the 95th percentile of recorded waits in seconds.

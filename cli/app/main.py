@@ -37,10 +37,11 @@ PLAIN = (
     ("Input should be greater than", "must be above"),
     ("Input should be less than", "must be below"),
     ("Value error, ", ""),
-    ("does not match the formats", "is not a valid time; expected one of"),
+    ("does not match the formats", "is not a valid time; expected UTC, or an offset, such as"),
     ("%Y-%m-%d", "2026-01-31"),
     ("%Y-%m", "2026-01"),
     ("%H:%M:%S", "08:30:00"),
+    ("%z", "+01:00"),
 )
 """Messages of the command-line parser, and our words for them."""
 

@@ -16,7 +16,7 @@ from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.cluster_options import read_shape
 from gpuplan.cli.options.completion import one_of
 from gpuplan.cli.options.owned_prices import OwnedPriceChoice
-from gpuplan.cli.options.shared_options import AsOf, PeriodChoice, TraceArgument
+from gpuplan.cli.options.shared_options import PeriodChoice, TraceArgument
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,14 +65,13 @@ def bill(
             metavar="WHO",
         ),
     ] = IdleGpus.apart,
-    as_of: AsOf = None,
 ) -> Study[BillRequest]:
     """Show what a log costs a month, and who pays: by group, user, class, or GPU type."""
     from gpuplan.planner.studies.bill import BillRequest
 
     request = BillRequest(
         trace,
-        choice.selection(as_of),
+        choice.selection(),
         by=by,
         prices=priced.request(),
         cluster=_pools(cluster),

@@ -15,7 +15,6 @@ from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.gpu_price_options import GpuPriceChoice
 from gpuplan.cli.options.log_choice import TRACE_HELP
 from gpuplan.cli.options.shared_options import (
-    AsOf,
     OutputWithoutRows,
     PeriodChoice,
     PriceChoice,
@@ -48,7 +47,6 @@ def characterize(
             help="Rows of the class, user, and group tables; the last row sums the rest.", min=1
         ),
     ] = 10,
-    as_of: AsOf = None,
     fits: Annotated[
         bool,
         COMMON,
@@ -88,7 +86,7 @@ def characterize(
         prices = TracePrices(priced.prices, priced.gpu, priced.reference)
     request = CharacterizeRequest(
         traces=tuple(trace),
-        jobs=choice.selection(as_of),
+        jobs=choice.selection(),
         options=PortraitOptions(top, fits, ci, resamples or RESAMPLES, choice.seed),
         prices=prices,
         price=own.prices(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +15,7 @@ from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.completion import demand_models, one_of
 from gpuplan.cli.options.replays import Spot
-from gpuplan.cli.options.shared_options import DATE_FORMATS, AsOf, OutputWithoutRows, TraceChoice
+from gpuplan.cli.options.shared_options import DATE_FORMATS, OutputWithoutRows, TraceChoice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,7 +85,6 @@ def forecast(
         ),
     ] = None,
     spot: Spot = None,
-    as_of: AsOf = None,
     holidays: Annotated[
         str | None,
         typer.Option(
@@ -109,7 +108,7 @@ def forecast(
         raise UsageError(f"--horizon {horizon!r}: expected whole hours, 1h to 24h")
     request = ForecastRequest(
         trace,
-        replace(choice.selection(as_of), spot=spot),
+        replace(choice.selection(), spot=spot),
         by=by,
         horizon_h=int(hours),
         at=_at(at),
@@ -138,6 +137,7 @@ def register(app: typer.Typer) -> None:
 def _at(text: str | None) -> datetime | int | None:
     """Return a time, or the number of an hour. Raises `UsageError` for anything else."""
     from gpuplan.analysis.errors import UsageError
+    from gpuplan.analysis.time_units import as_utc
 
     if text is None:
         return None
@@ -145,7 +145,7 @@ def _at(text: str | None) -> datetime | int | None:
         return int(text)
     for form in (*DATE_FORMATS, "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"):
         try:
-            return datetime.strptime(text.strip(), form).replace(tzinfo=UTC)
+            return as_utc(datetime.strptime(text.strip(), form))
         except ValueError:
             continue
     raise UsageError(f"--at {text!r}: expected a time such as 2026-01-31T12:00, or an hour number")

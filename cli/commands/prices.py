@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,7 @@ import typer
 
 from gpuplan.analysis.input_files import InputFile
 from gpuplan.analysis.plain import plain
+from gpuplan.analysis.time_units import as_utc
 from gpuplan.analysis.words import counted
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
@@ -142,7 +143,7 @@ def prices(
         sources=tuple(sources),
         output=the_only(outs),
         source_format=source_format,
-        as_of=as_of and as_of.replace(tzinfo=UTC),
+        as_of=as_of and as_utc(as_of),
         gpu=gpu,
         provider=provider,
         sampling=sampling,

@@ -170,7 +170,7 @@ def report(
     from gpuplan.cli.gates.gates import allowing, warnings_only
 
     usual = TraceChoice().parameters()
-    shared = {key: value for key, value in choice.parameters().items() if value != usual[key]}
+    shared = {key: value for key, value in choice.parameters().items() if value != usual.get(key)}
     shared |= choice.given_options()
     stamp = time_stamp(time)
     if source.suffix.lower() == ".toml":

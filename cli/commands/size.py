@@ -21,7 +21,7 @@ from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MOST_GPUS, MarketChoice
 from gpuplan.cli.options.owned_prices import OwnedPriceChoice
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice, WaitsBy, columns_of
-from gpuplan.cli.options.shared_options import PRICES_PANEL, AsOf, PeriodChoice, TraceArgument
+from gpuplan.cli.options.shared_options import PRICES_PANEL, PeriodChoice, TraceArgument
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,7 +95,6 @@ def size(
         ),
     ] = None,
     by: WaitsBy = None,
-    as_of: AsOf = None,
     growth: Annotated[
         str | None,
         typer.Option(
@@ -149,7 +148,7 @@ def size(
     request = SizeRequest(
         trace,
         chosen,
-        jobs=choice.selection(as_of),
+        jobs=choice.selection(),
         targets=tuple(parse_target(text) for text in target or ()),
         gpus=parse_sizes(gpus),
         shape=None if cluster is None else read_shape(cluster, "--cluster"),

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.lookup import did_you_mean
+from gpuplan.analysis.time_units import as_utc
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.studies import (
     check_study,
@@ -205,4 +206,4 @@ def time_stamp(time: datetime | None) -> str | None:
             raise UsageError(
                 f"SOURCE_DATE_EPOCH={epoch}: expected seconds since 1970, for example 1767225600"
             ) from error
-    return None if time is None else time.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if time is None else as_utc(time).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

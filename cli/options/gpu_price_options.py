@@ -52,7 +52,7 @@ class WindowChoice:
     window: Annotated[
         BillingWindow,
         typer.Option(
-            help="Time that is charged. log: from the first submission to the last recorded end, "
-            "the same for all policies. run: to each policy's own last finish."
+            help="Time that is charged. log: from the first submission to the last submission or "
+            "end of a run, the same for all policies. run: to each policy's own last finish."
         ),
     ] = BillingWindow.log

@@ -38,7 +38,12 @@ SELECTION_PANEL = "Which jobs"
 PRICES_PANEL = "Prices"
 CACHE_PANEL = "Cache"
 OUTPUT_PANEL = "Output"
-DATE_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m"]
+DATE_FORMATS = [
+    "%Y-%m-%d",
+    *(f"%Y-%m-%d{gap}%H:%M:%S{zone}" for zone in ("", "%z") for gap in "T "),
+    "%Y-%m",
+]
+"""Times without an offset are UTC."""
 
 OutputFormat = Annotated[
     ResultFormat,
@@ -183,6 +188,16 @@ class TraceChoice(LogChoice):
             show_default=False,
         ),
     ] = None
+    as_of: Annotated[
+        datetime | None,
+        typer.Option(
+            help="When the log was taken (UTC): jobs still running hold their GPUs until then. "
+            "Default: the log's last submission, start or end.",
+            formats=DATE_FORMATS,
+            rich_help_panel=SELECTION_PANEL,
+            show_default=False,
+        ),
+    ] = None
     sample: Annotated[
         int | None,
         typer.Option(
@@ -212,7 +227,7 @@ class TraceChoice(LogChoice):
         ),
     ] = 0
 
-    def selection(self, as_of: datetime | None = None) -> Selection:
+    def selection(self) -> Selection:
         """Return the library's form of these options. Raises `UsageError` on a bad value."""
         from gpuplan.analysis.trace import Selection
 
@@ -220,7 +235,7 @@ class TraceChoice(LogChoice):
             where=self.where,
             since=self.since,
             until=self.until,
-            as_of=as_of,
+            as_of=self.as_of,
             sample=self.sample,
             scale_duration=self.scale_duration,
             scale_interarrival=self.scale_interarrival,
@@ -261,25 +276,13 @@ class PeriodChoice(TraceChoice):
         ),
     ] = None
 
-    def selection(self, as_of: datetime | None = None) -> Selection:
+    def selection(self) -> Selection:
         """Return the library's form of these options. Raises `UsageError` on a bad value."""
         return replace(
-            TraceChoice.selection(self, as_of),
+            TraceChoice.selection(self),
             period_from=self.period_from,
             period_to=self.period_to,
         )
-
-
-AsOf = Annotated[
-    datetime | None,
-    typer.Option(
-        help="When the log was taken (UTC): jobs still running hold their GPUs until then. "
-        "Default: the log's last submission, start or end.",
-        formats=DATE_FORMATS,
-        rich_help_panel=SELECTION_PANEL,
-        show_default=False,
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)

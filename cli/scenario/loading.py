@@ -66,6 +66,7 @@ class _Loader:
         self.source = source
         self.problems: list[tuple[str, GpuplanError]] = []
         self.warnings: list[str] = []
+        self.notes: list[str] = []
 
     def scenario(self) -> Scenario:
         """Return the scenario; it means something where no problem was found."""
@@ -84,6 +85,7 @@ class _Loader:
             gates=self.gates("fail_if", gates.get("fail_if", []), studies),
             warning_gates=self.gates("warn_if", gates.get("warn_if", []), studies),
             warnings=tuple(self.warnings),
+            notes=tuple(self.notes),
         )
 
     def workload(self) -> DeclaredWorkload:
@@ -191,6 +193,12 @@ class _Loader:
                 continue
             found = self.study(name, command, options, common)
             studies.append(found)
+            period = [key for key in ("from", "to") if key in sections["workload"]]
+            if period and found.takes_trace and not study_options(command).keys() & {*period}:
+                self.notes.append(
+                    f"study {name}: {command} takes no period and uses the whole log, without "
+                    f"{' and '.join(period)} of [workload]"
+                )
             for option in common.options_of(command, options):
                 unused.pop(option, None)
             trace = workload.trace or "trace.parquet"

@@ -74,7 +74,7 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
             cache = until_done.enter_context(open_cache(None))
             trace = _made(scenario.workload, cache)
         making = [f"{scenario.workload.command}: {warning}" for warning in trace.warnings]
-        for warning in (*scenario.warnings, *making):
+        for warning in (*scenario.warnings, *scenario.notes, *making):
             messages.warn(warning)
         results = tuple(_result(study, trace, cache) for study in scenario.studies)
     return Document(
@@ -85,7 +85,7 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
             *warnings_only(judge_all(results, scenario.warning_gates)),
         ),
         time=time,
-        notes=tuple(trace.named(warning) for warning in making),
+        notes=(*scenario.notes, *(trace.named(warning) for warning in making)),
     )
 
 

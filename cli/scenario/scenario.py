@@ -143,6 +143,7 @@ class Scenario:
         gates: conditions on the fields of the studies.
         warning_gates: those that only warn.
         warnings: what has no effect.
+        notes: which studies are not of the period of the others.
     """
 
     path: Path
@@ -153,6 +154,7 @@ class Scenario:
     gates: tuple[str, ...]
     warning_gates: tuple[str, ...]
     warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:

@@ -33,7 +33,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 """Section -> its key -> the option that a study takes it as."""
 SECTIONS["prices"]["file"] = SECTIONS["prices"].pop("prices")
-SECTIONS["workload"] |= {name: name for name in ("from", "to", "as_of")}
+SECTIONS["workload"] |= {name: name for name in ("from", "to")}
 
 PRICED = ("bill", "characterize", "pareto", "size")
 """What takes ``[prices]``: a replay takes prices as its clouds' (``prices = ...`` of its own)."""

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.jobs import PeriodUs
 from gpuplan.analysis.words import counted
 from gpuplan.planner.policies.allpass_bill import bill_of_allpass
 from gpuplan.planner.policies.allpass_settings import idle_of_market, parameters_from, settings_of
@@ -112,7 +113,7 @@ def _impossible(error: ValueError, parameters: Allpass) -> UsageError:
     return SettingError(blamed, problem, advice)
 
 
-def measure(run: AllpassRun, window_us: int | None = None) -> dict[str, Any]:
+def measure(run: AllpassRun, window_us: PeriodUs | None = None) -> dict[str, Any]:
     """Return the headline numbers of a run, charged within a window; None charges everything.
 
     Waiting is split into ``startup`` (of containers), ``queue`` (for containers under a limit,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.planner.runs.window import end_of_window
+from gpuplan.analysis.jobs import PeriodUs
 from gpuplan.simkit.allpass.allpass_run import AllpassRun
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
@@ -39,12 +39,12 @@ class AllpassBill:
         return float(self.serverless_usd.sum()) + float(self.rental_usd.sum())
 
 
-def bill_of_allpass(run: AllpassRun, window_us: int | None = None) -> AllpassBill:
-    """Return the bill within a window from the first submission on; None charges everything."""
+def bill_of_allpass(run: AllpassRun, window_us: PeriodUs | None = None) -> AllpassBill:
+    """Return the bill within a window; None charges everything."""
     rentals = run.rentals
     containers, services = run.container_us, run.workload.service_us
     held = rentals.release_us - rentals.request_us
-    end_us = run.end_us if window_us is None else end_of_window(run, window_us)
+    end_us = run.end_us if window_us is None else window_us[1]
     in_container = _share_before(run.start_us, containers, end_us)
     if_in_container = _share_before(run.start_us, services, end_us)
     on_worker = _share_before(rentals.request_us, held, end_us)

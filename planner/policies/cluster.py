@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.jobs import PeriodUs
 from gpuplan.analysis.words import counted
 from gpuplan.planner.policies.allpass_settings import idle_of_market
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
@@ -153,7 +154,9 @@ def _without_effect(policy: str, settings: Mapping[str, Any], cluster: Cluster) 
     return tuple(notes)
 
 
-def measure(run: ClusterRun, bill: ClusterBill, window_us: int | None = None) -> dict[str, Any]:
+def measure(
+    run: ClusterRun, bill: ClusterBill, window_us: PeriodUs | None = None
+) -> dict[str, Any]:
     """Return the headline numbers of a run and its bill.
 
     JQT is time in the queue, and JCT = service + queue + preemption. ``gpu_h`` is run time x GPUs

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.jobs import PeriodUs
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.cluster_settings import RENTED
 from gpuplan.planner.runs.settings import SettingError
@@ -88,14 +89,14 @@ class ClusterBill:
 
 
 def bill_of(
-    run: Run, terms: Terms, window_us: int | None = None, standing_gpus: int | None = None
+    run: Run, terms: Terms, window_us: PeriodUs | None = None, standing_gpus: int | None = None
 ) -> ClusterBill:
     """Return the bill for every GPU rented within a window, whether in use or not.
 
     Args:
         run: what happened.
         terms: prices.
-        window_us: length of the window from the first submission on; None for all rentals.
+        window_us: begin and end of the window; None for all rentals.
         standing_gpus: GPUs of a cluster that stands throughout the window; None for GPUs that are
             rented as needed.
     """

@@ -1,7 +1,7 @@
 """GPU-hours that the jobs of a log hold, by group, user, class or GPU type, and by month.
 
-The window is the period, or runs from the first submission to the last recorded end. Months are
-those of the calendar in UTC, or stretches of 730.5 hours where the log has no dates.
+The window is the period, or runs from the first submission to the last submission or end. Months
+are those of the calendar in UTC, or stretches of 730.5 hours where the log has no dates.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GpuHours:
 
     @property
     def window_us(self) -> int:
-        """The period, or first submission to last recorded end."""
+        """The period, or first submission to last submission or end."""
         return int(self.edges_us[-1] - self.edges_us[0])
 
 

@@ -19,8 +19,6 @@ from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
 COLUMNS = ("job_class", "gpu_type", "state", STEPS)
 """What rates need of a trace besides GPUs and durations."""
-RECORDED = "recorded_s"
-"""Run time of each job where it ran, which ends the window of the log."""
 LISTED = 3
 
 
@@ -171,7 +169,6 @@ class RateSource:
             takes = work / fastest
         rows = jobs.with_columns(
             pl.Series("duration_s", takes).fill_nan(None),
-            pl.col("duration_s").alias(RECORDED),
             pl.Series("row_of_rates", np.arange(jobs.height)),
         ).filter(pl.Series(keep))
         return RatedRows(rows, JobRates(self.gpu_types, rate, work, found.details), tuple(notes))

@@ -8,24 +8,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.bill import recorded_window_s
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.jobs import BY
+from gpuplan.analysis.jobs import BY, PeriodUs, job_arrays
 from gpuplan.analysis.schema import LIMIT_COLUMN
 from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.analysis.words import counted
 from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
-from gpuplan.planner.runs.job_rates import RECORDED, JobRates, RateSource
+from gpuplan.planner.runs.job_rates import JobRates, RateSource
 from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
 
 COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s", "state")
-OF_WINDOW = ("queue_s",)
-"""The column that is also read where bills cover the window of the log."""
-
-
 BYTES_PER_JOB = 200
 """Table of jobs, time line and what is measured, of a replay on one cluster."""
 
@@ -68,8 +63,8 @@ class TraceJobs:
         job_class: the class of each, in the same order; None where it was not read.
         limit_us: the recorded time limit of each, microseconds, -1 where there is none; None where
             the trace has no limits.
-        window_us: from the first submission to the last recorded end, the time that every policy
-            is charged for; None where each is charged until its own last finish.
+        window_us: of the log, on the clock of the workload, so that it may begin before 0; every
+            policy is charged for it. None where each is charged until its own last finish.
         deadline_note: what to say to those who read deadlines, where they are assumed.
         has_deadlines: whether deadlines are the log's own or were requested.
         rates: how fast each runs on each GPU type; None where that was not asked. Durations are
@@ -85,7 +80,7 @@ class TraceJobs:
     first_submit_us: int | None = None
     job_class: pl.Series | None = None
     limit_us: IntArray | None = None
-    window_us: int | None = None
+    window_us: PeriodUs | None = None
     deadline_note: str = ""
     has_deadlines: bool = True
     rates: JobRates | None = None
@@ -107,7 +102,7 @@ def jobs_of(
     deadlines: str | None = None,
     include_running: bool = False,
     checkpoints: Mapping[str, tuple[float, float]] | None = None,
-    to_last_end: bool = False,
+    window_us: PeriodUs | None = None,
     rates: RateSource | None = None,
     by: tuple[str, ...] = (),
 ) -> TraceJobs:
@@ -125,8 +120,8 @@ def jobs_of(
         include_running: replay jobs still running as if they had ended after the time recorded.
         checkpoints: seconds to save and to load a job by class, ``*`` for every other one
             (`read_checkpoints`); the trace then needs ``job_class``. None leaves it to the policy.
-        to_last_end: charge every policy from the first submission to the last recorded end; the
-            trace then needs `OF_WINDOW`.
+        window_us: charge every policy for this time, `JobArrays.window_us` of the log; that of
+            the jobs as rated where the log has no run time. The trace then needs ``queue_s``.
         rates: where the rates on several GPU types come from; the trace then needs the columns of
             `gpuplan.planner.runs.job_rates`. None for jobs that take their recorded time.
         by: what waits are split by, of `gpuplan.analysis.jobs.BY`; the trace needs the columns.
@@ -137,10 +132,18 @@ def jobs_of(
     """
     rule = check_factor(deadlines, deadline_factor)
     trace = trace.submitted()
+    if trace.jobs.is_empty():
+        raise InputError(
+            trace.path,
+            "no job is submitted in the period, so there is none to replay",
+            hint="choose another --from or --to",
+        )
     jobs = trace.jobs.with_columns(pl.Series("at", rng.uniform(size=trace.jobs.height)))
     rated = None
     if rates is not None:
         rated = rates.apply(trace.path, jobs)
+        if window_us is not None and jobs["duration_s"].is_null().all():
+            window_us = job_arrays(rated.jobs).window_us()
         jobs = rated.jobs
     timeless, gpuless = jobs["duration_s"].is_null(), jobs["num_gpus"] == 0
     if timeless.all():
@@ -178,7 +181,8 @@ def jobs_of(
         _check_unit(trace, slack, column)
     slack_us = to_micros(slack["deadline_s"].to_numpy())
     submit_us = kept["submit_time"].dt.epoch("us").to_numpy()
-    submit_us = submit_us - submit_us[0]
+    first_us = int(submit_us[0])
+    submit_us = submit_us - first_us
     if submit_us[-1] > CENTURY_S * MICROS:
         raise InputError(
             trace.path,
@@ -188,13 +192,6 @@ def jobs_of(
             hint="leave out the times that are wrong with --since and --until",
         )
     gpus = kept["num_gpus"].to_numpy()
-    window_us = None
-    if to_last_end:
-        ran = kept["duration_s"]
-        if rated is not None:  # durations are those on the fastest type
-            ran = kept[RECORDED].fill_null(ran)
-        wait_s = kept["queue_s"].to_numpy()
-        window_us = int(to_micros(recorded_window_s(submit_us / MICROS, wait_s, ran.to_numpy())))
     # Without a word about deadlines, those of a log that has none are an assumption.
     are_assumed = rule == "given" and kept["deadline_s"].null_count() == kept.height
     save_us, load_us = (None, None) if checkpoints is None else _overheads(trace, kept, checkpoints)
@@ -215,10 +212,8 @@ def jobs_of(
         labels=kept.select(name for name in LABELS if name in kept.columns),
         limit_us=_limits(kept),
         rates=None if rated is None else rated.of(kept),
-        first_submit_us=None
-        if trace.provenance.relative_time
-        else int(kept["submit_time"].dt.epoch("us")[0]),
-        window_us=window_us,
+        first_submit_us=None if trace.provenance.relative_time else first_us,
+        window_us=window_us and (window_us[0] - first_us, window_us[1] - first_us),
         deadline_note=" ".join(deadline_notes) if are_assumed else "",
         has_deadlines=not are_assumed,
         notes=tuple(

@@ -29,7 +29,7 @@ class JobPool:
     Attributes:
         gpu_type: None where the log names none.
         jobs: to replay, with the growth asked for.
-        window_us: first submission to last recorded end, with that growth.
+        window_us: length of the window of the log or the period, with that growth.
         demand: GPUs in use in the log or the period, with that growth; None where not requested.
         seen: what the log shows of them today.
         shape: of today's GPUs, as given; None where nothing is.
@@ -61,6 +61,7 @@ class PoolTerms:
         seed: of what is random.
         by: what waits are split by, as `jobs_of` takes it.
         demand: whether to return the GPUs in use over time.
+        replays: whether sizes are replayed; else every job that holds GPUs counts.
     """
 
     gpu: str | None
@@ -72,6 +73,7 @@ class PoolTerms:
     seed: int
     by: tuple[str, ...] = ()
     demand: bool = False
+    replays: bool = True
 
 
 def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today]:
@@ -142,24 +144,24 @@ def _pool(
     seen = today(trace)
     deadlines, _ = np.random.default_rng(terms.seed).spawn(2)  # as every replay draws them
     jobs = jobs_of(
-        grown,
+        grown if terms.replays else replace(grown, period=None),
         deadlines,
         terms.deadline_factor,
         deadlines=terms.deadlines,
-        include_running=terms.include_running,
-        to_last_end=True,
+        include_running=terms.include_running or not terms.replays,
+        window_us=window,
         by=terms.by,
     )
     assert seen is not None  # it has jobs to replay
-    demand = None
+    demand, length = None, window[1] - window[0]
     if terms.demand:
         held = grown.arrays()
         starts, ends = held.runs_us()
         gpus = np.ceil(held.num_gpus[held.holding()]).astype(np.int64)
-        demand = demand_of(starts - window[0], ends - window[0], gpus, window[1] - window[0])
+        demand = demand_of(starts - window[0], ends - window[0], gpus, length)
     # No row of a job is shown.
     jobs = replace(jobs, job_id=jobs.job_id.clear(), labels=jobs.labels if terms.by else None)
-    return JobPool(kind, jobs, jobs.window_us or 0, demand, seen, shape)
+    return JobPool(kind, jobs, length, demand, seen, shape)
 
 
 def _shape_of(

@@ -198,7 +198,7 @@ class BillResults:
         idle_usd: of it, that of GPUs that no job holds; null without a cluster.
         by: what the bill is split by.
         jobs: billed.
-        window_s: first submission to last recorded end, or the period.
+        window_s: first submission to last submission or end, or the period.
         gpu_h: GPU-hours that jobs hold.
         mean_gpus: GPU-hours over the window.
         cluster_gpus: GPUs of the cluster; null without one.
@@ -378,13 +378,7 @@ def _months(trace: Trace, found: GroupBill) -> list[BillMonth]:
 def _warnings(request: BillRequest, trace: Trace, found: GroupBill) -> list[str]:
     hours = found.hours
     given = GpuPrices(request.prices.usd_per_gpu_h)
-    notes = [*trace.notes, *given.unmatched_note(found.gpu_types)]
-    chosen = request.jobs.parameters()
-    if chosen["since"] is not None or chosen["until"] is not None:
-        notes.append(
-            "--since and --until choose jobs by submission: each is billed until it ends, and jobs "
-            "already running are not billed\n  next: --from and --to bill what ran in a period"
-        )
+    notes = [*trace.notes, *given.unmatched_note(found.gpu_types), *request.jobs.submission_notes]
     named = [name for name in hours.names if UNKNOWN not in name]
     if not named:
         notes.append(f"the log names no {request.by} for any job; choose another --by")

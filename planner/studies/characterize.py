@@ -208,7 +208,8 @@ class CharacterizeStudy:
         bill: what it would have cost; None where not requested.
         inputs: the files read.
         today: what the only trace shows; None for several, or where it shows nothing.
-        unmatched: which prices given are of types that the log does not have.
+        unmatched: which prices given are of types that the log does not have, and which jobs a
+            selection by submission leaves out.
     """
 
     traces: tuple[Trace, ...]
@@ -225,7 +226,8 @@ class CharacterizeStudy:
         """What the reader must know."""
         if len(self.portraits) > 1:
             named = zip(self.names, self.portraits, strict=True)
-            return tuple(f"{name}: {note}" for name, one in named for note in one.workload.notes)
+            each = (f"{name}: {note}" for name, one in named for note in one.workload.notes)
+            return (*self.unmatched, *each)
         return (*self.unmatched, *self.portraits[0].workload.notes)
 
     @property
@@ -280,7 +282,9 @@ def characterize(
     if request.prices is not None:
         bill, files = _bill(traces[0], request.prices, request.jobs.as_of)
         inputs += files
-    shown, unmatched = None, tuple[str, ...]()
+    # Intervals resample jobs and cannot have a period.
+    shown = None
+    unmatched = () if request.options.ci is not None else request.jobs.submission_notes
     if alone:
         types = traces[0].jobs["gpu_type"].cast(pl.String).unique().to_list()
         prices = _prices(traces[0], request, bill)
@@ -289,7 +293,7 @@ def characterize(
         groups = priced_groups(traces[0], workload.groups, prices)
         portraits = [replace(portraits[0], workload=replace(workload, groups=groups))]
         if request.price is not None:
-            unmatched = request.price.unmatched_note([name or UNNAMED for name in types])
+            unmatched += request.price.unmatched_note([name or UNNAMED for name in types])
     return CharacterizeStudy(
         traces, labels, tuple(portraits), pairs, bill, inputs, shown, unmatched
     )

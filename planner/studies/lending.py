@@ -110,7 +110,7 @@ def queue_notes(outcomes: Sequence[PolicyOutcome]) -> tuple[str, ...]:
 def _only(jobs: TraceJobs, kept: BoolArray) -> TraceJobs:
     """Return some of the jobs; times stay those after the first submission of them."""
     work, tenants = jobs.workload, jobs.tenants
-    first = int(work.submit_us[kept][0])
+    first, window = int(work.submit_us[kept][0]), jobs.window_us
     other = {
         name: None if (one := getattr(work, name)) is None else one[kept]
         for name in ("checkpoint_us", "restore_us")
@@ -127,6 +127,7 @@ def _only(jobs: TraceJobs, kept: BoolArray) -> TraceJobs:
             **other,
         ),
         job_id=jobs.job_id.filter(kept),
+        window_us=window and (window[0] - first, window[1] - first),
         first_submit_us=None if jobs.first_submit_us is None else jobs.first_submit_us + first,
         labels=None if jobs.labels is None else jobs.labels.filter(kept),
         job_class=None if jobs.job_class is None else jobs.job_class.filter(kept),

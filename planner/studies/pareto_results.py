@@ -64,6 +64,7 @@ class ParetoParameters:
     scale_duration: float
     scale_interarrival: float
     seed: int
+    as_of: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ from gpuplan.planner.runs.throughputs import load_throughputs, throughputs_file
 from gpuplan.planner.runs.trace_jobs import COLUMNS, OF_TENANTS, TraceJobs, jobs_of
 
 LOG_WINDOW, OWN_WINDOW = WINDOWS = ("log", "run")
-"""What policies are charged for: ``log``, from the first submission to the last recorded end, the
-same for all; ``run``, each until its own last finish."""
+"""What policies are charged for: ``log``, the window of the log, the same for all; ``run``, each
+until its own last finish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class ReplayRequest:
             deadlines=rule,
             include_running=self.include_running,
             checkpoints=files.overheads,
-            to_last_end=window == LOG_WINDOW,
+            window_us=trace.arrays().window_us() if window == LOG_WINDOW else None,
             rates=rates,
             by=self.by,
         )

@@ -33,6 +33,7 @@ class ReplayParameters:
     scale_duration: float
     scale_interarrival: float
     seed: int
+    as_of: str | UnsetType = UNSET
     spot: str | UnsetType = UNSET
     by: str | UnsetType = UNSET
 
@@ -43,7 +44,7 @@ class ChargedParameters:
 
     Attributes:
         price: dollars per GPU-hour by GPU type; the empty name is every other type.
-        window: log (first submission to last recorded end) or run (each to its own last finish).
+        window: log (first submission to last submission or end) or run (to the own last finish).
     """
 
     price: dict[str, float] | None

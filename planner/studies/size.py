@@ -96,6 +96,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         request.jobs.seed,
         request.by,
         request.commit.is_given,
+        request.replays,
     )
     recorded = recorded_waits(trace.submitted().jobs, request.by) or UNSET
     pools, seen = pools_of(trace, terms)
@@ -206,12 +207,13 @@ def _warnings(
 ) -> list[str]:
     kinds = [request.prices.gpu, *(pool.gpu_type for pool in pools)]
     notes = list(trace.notes)
+    notes += request.jobs.submission_notes if request.commit.is_given else ()
     for priced in (request.prices, request.commit, request.on_demand):
         notes += GpuPrices(priced.usd_per_gpu_h).unmatched_note(kinds, priced.option)
     by_deadlines = find_policy(request.policy.policy).decides_by_deadlines
     for pool, answer in zip(pools, answers, strict=True):
         name = f"{answer.name}: " if len(pools) > 1 else ""
-        notes += [f"{name}{note}" for note in pool.jobs.notes]
+        notes += [f"{name}{note}" for note in pool.jobs.notes if request.replays]
         if by_deadlines and pool.jobs.deadline_note:
             notes.append(f"the log has no deadlines: {pool.jobs.deadline_note}")
     for one in answers:

@@ -83,6 +83,11 @@ class SizeRequest:
         """The files it writes: none."""
         return ()
 
+    @property
+    def replays(self) -> bool:
+        """Whether sizes are replayed; a commitment alone needs no replay."""
+        return bool(self.targets) or self.gpus is not None
+
     def check(self) -> None:
         """Check everything but the trace. Raises `UsageError`."""
         check_by(self.by)
@@ -92,7 +97,7 @@ class SizeRequest:
                 f"--policy {self.policy.policy}: it rents its GPUs and has no size\n"
                 "  next: a policy of one cluster, such as first-fit (gpuplan list policies)"
             )
-        if not self.targets and self.gpus is None and not self.commit.is_given:
+        if not self.replays and not self.commit.is_given:
             raise UsageError(
                 "say what waits you accept, or which sizes to show\n"
                 "  next: --target 'p95_wait <= 1h', or --gpus 64,128"

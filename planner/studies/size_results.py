@@ -144,7 +144,7 @@ class SizeToday:
 
     Attributes:
         cluster_gpus: of the cluster, as ``--cluster`` names it; null where it does not.
-        mean_gpus: GPU-hours over the window, from the first submission to the last recorded end.
+        mean_gpus: GPU-hours over the window, first submission to last submission or end.
         peak_gpus: most GPUs held at once.
         mean_wait_s, p95_wait_s: as recorded; null where the log has no waits.
         usd_per_month: of the cluster; null without one.

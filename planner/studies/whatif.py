@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from gpuplan.analysis.site.log import SiteLog, read_site_log
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.analysis.site.slurm_conf import included_files, read_slurm_conf
 from gpuplan.analysis.site.twin_file import read_twin
+from gpuplan.analysis.time_units import as_utc
 from gpuplan.planner.studies.whatif_results import (
     CalibratedError,
     ValidationResults,
@@ -231,7 +232,7 @@ def whatif(request: WhatIfRequest) -> WhatIfStudy:
 def _seconds(time: datetime | None) -> int:
     """Return the second after 1970 of a time in UTC."""
     assert time is not None
-    return int(time.replace(tzinfo=UTC).timestamp())
+    return int(as_utc(time).timestamp())
 
 
 def _warnings(request: WhatIfRequest, log: SiteLog) -> Iterator[str]:

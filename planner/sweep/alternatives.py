@@ -22,7 +22,7 @@ class TodaysCluster:
         gpus: its size.
         size_from: where that comes from, the option or `RECORDED_PEAK`.
         usd_per_gpu_h: price of each GPU.
-        window_s: first submission to last recorded end.
+        window_s: first submission to last submission or end.
         mean_jct_s, p95_jct_s: as recorded; None where the log has no waits, or where the cluster
             is smaller than what the log held.
     """

@@ -259,7 +259,7 @@ class TodaysClusterResults:
         gpus: its size.
         size_from: where that comes from.
         usd_per_gpu_h: price of each GPU.
-        window_s: first submission to last recorded end.
+        window_s: first submission to last submission or end.
         mean_jct_s, p95_jct_s: as recorded; null where the log has no waits, or where the cluster is
             smaller than what the log held.
         cost_usd: the bill of the window.
@@ -361,7 +361,7 @@ class SweepResults:
     Attributes:
         jobs: replayed.
         span_s: from the first submission to the last.
-        window_s: first submission to last recorded end; null where no job has a run time and GPUs.
+        window_s: first submission to last submission or end; null where no job holds GPUs.
         today: what the log shows; null as before.
         today_cluster: null where its size is not known, or with a reference.
         gpu_mix: GPU-hours of the log on other GPU types than the priced one; null where it names no

@@ -88,7 +88,7 @@ class Sweep:
         all_rented: everything on rented workers at each price ratio, with the greatest capacity;
             empty where a job needs more workers than that.
         verdict: whether serverless pays in the first case; None without ``all_rented``.
-        window_s: first submission to last recorded end, which bills are scaled by to a month.
+        window_s: first submission to last submission or end, which bills are scaled by to a month.
         today: what the log shows; None where it was not given.
         cluster: today's cluster; None where its size is not known.
         mix: GPU-hours on other GPU types than the one priced; None if there are none.

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.jobs import PeriodUs
 from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.planner.policies.cluster_bill import ClusterBill
 from gpuplan.planner.policies.spot.pools import PoolLoad
 from gpuplan.planner.policies.spot.run import LentRun
-from gpuplan.planner.runs.window import end_of_window, share_within
+from gpuplan.planner.runs.window import share_within, window_of
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.spot.parameters import SpotScheduler
@@ -45,7 +46,7 @@ def spot_results(
     is_spot: BoolArray,
     scheduler: SpotScheduler,
     spot_usd: float,
-    window_us: int | None,
+    window_us: PeriodUs | None,
 ) -> dict[str, Any]:
     """Return how spot jobs fared and what they pay within the window.
 
@@ -57,7 +58,7 @@ def spot_results(
     lasted_us = runs.stop_us - runs.start_us
     kept = ~runs.is_evicted | (lasted_us >= scheduler.guarantee_h * MICROS_PER_HOUR)
     count, evictions = int(own.sum()), int(runs.is_evicted[own].sum())
-    first, end = int(run.submit_us[0]), end_of_window(run, window_us)
+    first, end = window_of(run, window_us)
     area = np.maximum(np.minimum(runs.stop_us, end) - runs.start_us, 0) * (runs.milli / MILLI)
     earning_h = float(area[own & kept].sum()) / MICROS_PER_HOUR
     window_h = max((end - first) / MICROS_PER_HOUR, 1.0)
@@ -117,7 +118,7 @@ def common_results(
     run: LentRun,
     loads: Sequence[PoolLoad],
     bill: ClusterBill,
-    window_us: int | None,
+    window_us: PeriodUs | None,
 ) -> dict[str, Any]:
     """Return the headline numbers that other policies have too; unfinished jobs end at the end.
 
