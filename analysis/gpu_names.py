@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from gpuplan.analysis.errors import UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 MODELS: dict[str, tuple[int, ...]] = {
     # data centres, by generation
@@ -149,6 +151,8 @@ def match_types(
 
 def gpu_names(source: str | pl.Expr) -> pl.Expr:
     """Return the normalized names of a text column; each distinct one is computed once."""
+    import polars as pl  # options import this file, and --help loads no polars
+
     column = pl.col(source) if isinstance(source, str) else source
 
     def name_each(cells: pl.Series) -> pl.Series:
