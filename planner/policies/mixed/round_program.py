@@ -129,7 +129,7 @@ def assign_types(cost: FloatArray, width: IntArray, gpus: IntArray) -> tuple[Int
 def lagrangian_bound(
     cost: FloatArray, width: IntArray, gpus: IntArray, least: int, prices: FloatArray
 ) -> float:
-    """Return a bound on the cost of any allocation; ``prices`` as in `RoundAnswer`, >= 0."""
+    """Return a bound on the cost of any allocation; ``prices`` as in `RoundAnswer`."""
     reduced = cost + width[:, None] * (prices[:-1] - prices[-1])
     best = np.minimum(reduced.min(axis=1, initial=np.inf), 0.0)
     return float(best.sum() - prices[:-1] @ gpus + prices[-1] * least)
