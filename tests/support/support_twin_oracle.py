@@ -266,8 +266,7 @@ class Simulator:
             ends.add(end)
             for n in self.out.nodes[r.id]:
                 usage[n].append((now, end, r.gpus))
-        for n in range(len(usage)):
-            ends |= {e for _, e in closed[n]}
+        ends |= {e for windows in closed for _, e in windows}
 
         def free(n, start, limit):
             """Least free GPUs from a start on for a limit, rounded up for all but windows."""
@@ -314,11 +313,9 @@ class Simulator:
                     if mode == "slurm" and t > now + c.bf_window:
                         break
 
-                    free_now = [n for n in fit if self.free_in(usage[n], n, now) >= j.gpus]
-
-                    def key(n, free_now=free_now):
+                    def key(n, free=free, j=j):
                         return (
-                            mode != "slurm" and n in free_now,
+                            mode != "slurm" and free(n, now, 1) >= j.gpus,
                             self.site.nodes[n].weight,
                             n,
                         )
@@ -331,11 +328,6 @@ class Simulator:
                 if chosen:
                     ends.add(end)
                 break
-
-    def free_in(self, usage, n, now):
-        """GPUs of a node that neither a job, a plan nor a node event holds now."""
-        held = sum(g for s, e, g in usage if s <= now < e)
-        return 0 if self.down(n, now) else self.site.nodes[n].gpus - held
 
     # ---------------------------------------------------------------- time
     def tick(self, now):
