@@ -262,7 +262,7 @@ def test_too_many_offers_are_refused_before_they_are_listed():
 
 
 def test_a_region_or_gpu_that_prices_lack_is_told_beside_those_they_have():
-    with pytest.raises(UsageError, match=r"of L4, only A100, H100\n  next: set gpu to one of"):
+    with pytest.raises(UsageError, match=r"have no L4, only A100, H100\n  next: set gpu to one of"):
         with_prices({"gpu": "L4"}, book(RICH), None)
     with pytest.raises(UsageError, match=r"--set region: .* in mars; expected one of eu, us"):
         with_prices({"gpu": "A100", "region": "mars"}, book(RICH), None)

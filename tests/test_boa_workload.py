@@ -285,7 +285,7 @@ def test_widths_in_steps_of_a_node(trace):
         ({"limits": {"a": 0}}, "--limit a=0: a limit is at least 1 GPU"),
         ({"caps_s": {"a": 0.0}}, "--require a: a time must be above 0 s"),
         ({"width_step": 0}, "--width-step must be at least 1 GPU"),
-        ({"width_step": 2, "widths": (2,)}, "give one"),
+        ({"width_step": 2, "widths": (2,)}, "use either --width-step or --widths"),
         ({"limits": {"z": 2}}, "--limit 'z': no job_class of that name"),
         ({"caps_s": {"z": 2.0}}, "--require 'z': no job_class of that name"),
         ({"widths": (8,), "limits": {"a": 4}}, "none is left for 'a' within its 4 GPUs"),

@@ -137,7 +137,7 @@ def test_jobs_without_length_are_shown_too(gpuplan, tmp_path):
         (["--policy", "hpa", "--cluster", "x4"], "--cluster x4: hpa rents workers one by one"),
         (
             ["--policy", "fifo", "--cluster", "A100=4x8,T4=12x4"],
-            "how fast do jobs run on A100, T4?",
+            "the speeds of jobs on A100, T4 are not known",
         ),
         (["--policy", "hpa", "--cluster", "A100=4,T4=4"], "next: --cluster A100=4 for one of"),
         (["--policy", "sjf", "--set", "gpus_per_node=4"], "next: --cluster 4x4 (4 nodes of 4"),

@@ -165,7 +165,7 @@ def test_a_period_is_called_by_its_name_and_a_month_may_be_given(gpuplan, log):
     assert begins(*MARCH).startswith("March 2026: ") and begins().startswith("Today: ")
     assert begins("--from", "2026-03", "--to", "2026-04") == begins(*MARCH)
     err = gpuplan("characterize", str(log), "--from", "March")[2]
-    assert "'2026-01-31 08:30:00', '2026-01'" in err
+    assert "'2026-01'" in err
     assert begins("--from", "2026-03-02", "--to", "2026-03-21").startswith(
         "2026-03-02 to 2026-03-21: "
     )

@@ -18,7 +18,9 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize(("page", "name", "kept", "text"), WRITTEN, ids=lambda cell: cell[:20])
+@pytest.mark.parametrize(
+    ("page", "name", "kept", "text"), WRITTEN, ids=[f"{row[0]}: {row[1]}" for row in WRITTEN]
+)
 def test_no_figure_was_changed_by_hand(page, name, kept, text):
     """A digest that differs? Run the script that measures the table, with --write-docs."""
     assert kept == digest(text), f"{page}: {name}"

@@ -34,6 +34,14 @@ def whole(state):
 
 
 def test_a_signal_reaches_the_thread_that_waits_for_a_kernel():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
+    try:
+        _interrupted()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupted():
     threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt):
         watch.watched(until_stopped, JOBS, "fifo")

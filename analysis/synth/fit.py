@@ -69,6 +69,7 @@ def fit_model(trace: Trace, *, source: str | None = None) -> WorkloadModel:
     Durations exclude jobs still running, as in a characterization.
     """
     jobs = job_arrays(trace.jobs)
+    jobs = jobs.only(~jobs.censored)  # a synthetic job has ended
     frame = trace.jobs
     facts = trace.provenance
     arrivals = fit_arrivals(jobs.submit_us, facts.time_zone, calendar=not facts.relative_time)

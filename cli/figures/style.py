@@ -15,6 +15,7 @@ import warnings
 from bisect import bisect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape, unescape
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ matplotlib.rcParams["text.parse_math"] = False  # a name may hold $, which begin
 
 WIDEST_WORD = 40
 """Cells of a terminal that a word of a picture may have: names come from logs."""
+TEXT_NODE = re.compile(r">([^<]+)<(?=/text)")
 LONG_WORD = re.compile(rf"\S{{{WIDEST_WORD // 2},}}")
 
 INK = "#24292f"
@@ -188,7 +190,8 @@ def svg_of(figure: Figure) -> str:
     _settle(figure)
     with matplotlib.rc_context(SETTINGS), _any_script():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "gpuplan"})
-    text = _shown(buffer.getvalue().decode())
+    text = "\n".join(map(picture, buffer.getvalue().decode().split("\n")))
+    text = TEXT_NODE.sub(lambda node: f">{escape(_shown(unescape(node[1])), quote=False)}<", text)
     head, found, tail = text.partition(" <defs>")
     return f"{head}{DARK_CSS}\n{found}{tail}" if found else text
 

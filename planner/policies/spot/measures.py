@@ -118,11 +118,13 @@ def common_results(
     run: LentRun,
     loads: Sequence[PoolLoad],
     bill: ClusterBill,
+    work_gpu_us: float,
     window_us: PeriodUs | None,
 ) -> dict[str, Any]:
     """Return the headline numbers that other policies have too; unfinished jobs end at the end.
 
-    Utilization counts what ran and was kept: neither the rest of unfinished jobs nor lost work.
+    ``work_gpu_us`` is run time x GPUs of the jobs. Utilization counts what ran and was kept:
+    neither the rest of unfinished jobs nor lost work.
     """
     jct_s = (run.finish_us - run.submit_us) / MICROS
     jqt_s = run.waited_us / MICROS
@@ -137,6 +139,7 @@ def common_results(
         **distribution(jqt_s, "jqt", "s"),
         "mean_queue_s": float(jqt_s.mean()),
         **bill.summary(),
+        "gpu_h": work_gpu_us / MICROS_PER_HOUR,
         "preemptions": int(run.evictions.sum()),
         "preempted_jobs": int((run.evictions > 0).sum()),
         "utilization": kept_us * share_within(run, window_us) / paid if paid else None,

@@ -77,6 +77,7 @@ def simulate(
         raise UsageError(f"this replay cannot be made: {error}\n  next: {FEWER_JOBS}") from error
     run = joined(pools, found, jobs.workload.submit_us)
     bill = bill_of(run, terms, jobs.window_us, run.gpus)
+    work_gpu_us = float((jobs.workload.service_us * jobs.workload.billed_gpus).sum())
     usd = terms.usd_per_gpu_h if terms.usd_per_gpu_h is not None else bill.mean_per_gpu_h or 0.0
     spot_usd = values["spot_usd_per_gpu_h"]
     if spot_usd is None:
@@ -89,7 +90,7 @@ def simulate(
         settings={name: value for name, value in values.items() if name in own}
         | {"cluster": _shape_text(pools), "gpus": run.gpus}
         | terms.effective(),
-        results=common_results(run, loads_of(jobs, pools), bill, jobs.window_us)
+        results=common_results(run, loads_of(jobs, pools), bill, work_gpu_us, jobs.window_us)
         | {
             "finished_within_10min_share": float((jct_s <= SOON_S).mean()),
             "deadline_miss_share": late,
