@@ -55,9 +55,6 @@ def mapped(rng: Random) -> Draft:
 
     def finish(case: Case, rng: Random) -> None:
         _complete(case, rng, "ingest")
-        if rng.random() < 0.3:
-            where = f"{rng.choice(('kind', 'gpus', 'ran'))} = {rng.choice(ATOMS)}"
-            case.read_back = ["characterize", "out.parquet", "--where", where]
 
     draft.finish = finish
     return draft
