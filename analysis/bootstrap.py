@@ -57,7 +57,8 @@ class Blocks:
         np.cumsum(marks, out=upto[1:])
         wraps = self.ends > self.size
         result: FloatArray = upto[self.ends - wraps * self.size] - upto[self.starts]
-        return result + wraps * upto[-1]
+        result += wraps * upto[-1]
+        return result
 
     def sums(self, marks: FloatArray) -> FloatArray:
         """Return the sum of a mark per position over each resample; shape (resamples,)."""

@@ -235,8 +235,9 @@ def _replay(workload: Workload, cluster: Cluster, name: str) -> ClusterRun:
     held, stops = workload.service_us, np.zeros(n, np.int64)
     if cluster.preemptive:
         held, stops = jobs[:, kernel.HELD].copy(), jobs[:, kernel.STOPS].copy()
+    time_us, used, waiting = timeline
     return ClusterRun(
-        *(workload, cluster, start, finish, held, stops, *timeline),
+        *(workload, cluster, start, finish, held, stops, time_us, used, waiting),
         fragmented_gpu_us=float(fragmented),
         most_nodes=int(most_nodes),
     )
