@@ -88,3 +88,8 @@ def test_the_plain_replay_of_allpass_agrees_with_the_kernel(
         run.finish_us.tolist(),
         run.rentals.release_us.tolist(),
     )
+
+
+def test_every_benchmark_is_in_the_docs(benchmarks):
+    page = (Path(__file__).resolve().parents[1] / "docs" / "performance.md").read_text("utf-8")
+    assert [name for name in benchmarks.NAMES if f"(`{name}`)" not in page] == []
