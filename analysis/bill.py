@@ -1,6 +1,6 @@
 """Bills of GPUs: one price per type, one window for all, and GPU-hours by user, group or type.
 
-A month has 730.5 hours. The window of a log is that of `gpuplan.analysis.jobs.JobArrays.window_us`;
+A month has 730.5 hours. The window of a log is that of `analysis.history.jobs.JobArrays.window_us`;
 everything that is compared on that log is charged over it.
 """
 
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import match_types, same_gpu
-from gpuplan.analysis.time_units import HOUR_S, MONTH_H
-from gpuplan.analysis.words import listed
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.job_table.gpu_names import match_types, same_gpu
 
 MOST_USD_PER_GPU_H = 1_000_000.0
 """A higher price must be a mistake of units."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpuplan.analysis.errors import GpuplanError
+from gpuplan.analysis.base.errors import GpuplanError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

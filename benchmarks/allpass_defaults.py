@@ -18,7 +18,8 @@ import numpy as np
 from benchmarks.equal_gpus import table
 from benchmarks.seren_samples import seren_trace
 from gpuplan.analysis.ingest.ingest import ingest
-from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.policies.allpass import simulate
 from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.plain_allpass import replay
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
 from gpuplan.planner.engine import Engine, usable_cores
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.results import sweep_results

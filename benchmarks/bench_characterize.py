@@ -20,7 +20,7 @@ import polars as pl
 
 from benchmarks.processes import measured
 from gpuplan.analysis.characterize import COLUMNS
-from gpuplan.analysis.schema import CANONICAL
+from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.cli.app.main import main
 
 JOBS = 1_000_000

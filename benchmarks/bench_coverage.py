@@ -19,9 +19,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.characterize.intervals import intervals
-from gpuplan.analysis.jobs import COLUMNS
-from gpuplan.analysis.schema import CANONICAL, Provenance
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.history.jobs import COLUMNS
+from gpuplan.analysis.job_table.schema import CANONICAL, Provenance
+from gpuplan.analysis.trace.trace import Trace
 
 FloatArray = NDArray[np.float64]
 

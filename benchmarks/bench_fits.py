@@ -14,7 +14,7 @@ from benchmarks.bench_characterize import JOBS, seconds, write_trace
 from gpuplan.analysis.characterize import COLUMNS
 from gpuplan.analysis.characterize.intervals import intervals
 from gpuplan.analysis.fits.models import fit_times
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 
 RUNS = 3
 RESAMPLES = 200

@@ -15,7 +15,7 @@ import polars as pl
 
 from benchmarks.bench_allpass import seren_like
 from gpuplan.analysis.bill import USAGE_COLUMNS, gpu_hours_by
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.commands.size import parse_target
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS

@@ -22,7 +22,7 @@ from benchmarks.fft_traces import SHARED, trace_jobs
 from benchmarks.reproduce_fft import CLOSE, FFT, JCT, TOTAL, run_policy, span
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.synth import Request, preset_model, synthesize
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.studies.replay import ReplayRequest

@@ -16,7 +16,7 @@ import polars as pl
 
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.synth import Request, preset_model, synthesize
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.runs.job_rates import JobDetails, JobRates
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.arrays import FloatArray, IntArray

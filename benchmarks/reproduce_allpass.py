@@ -41,7 +41,7 @@ from benchmarks.seren_samples import (
 )
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.synth import PRESETS, Request, preset_model, synthesize
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.simkit.allpass.parameters import RENTAL_DRAWS, Allpass
 from gpuplan.simkit.time import MICROS
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.docs_tables import DOCS, OPTION, markdown, write
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.synth import spot_mix
 from gpuplan.analysis.synth.spot_mix import SpotMix, synthesize_mix
 from gpuplan.analysis.synth.write import Request

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.synth import Request, preset_model, synthesize
-from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
 from gpuplan.simkit.time import MICROS

@@ -155,8 +155,8 @@ def traces() -> dict[str, bytes]:
     import polars as pl
     from support_traces import frame, lab_trace
 
-    from gpuplan.analysis.schema import CANONICAL
-    from gpuplan.analysis.schema import STATES as ALL
+    from gpuplan.analysis.job_table.schema import CANONICAL
+    from gpuplan.analysis.job_table.schema import STATES as ALL
 
     with tempfile.TemporaryDirectory(prefix="fuzz.") as folder:
         lab = lab_trace(Path(folder, "lab.parquet"), 30).read_bytes()

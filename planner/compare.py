@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.plain import plain
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.policies.spot.settings import lends

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, parallel_config
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.simkit.watch import stop_all
 
 Item = TypeVar("Item")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpuplan.analysis.lookup import find_named
+from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.plugins import Registry
 from gpuplan.planner.policies import allpass_policies, backfill, cluster_policies
 from gpuplan.planner.policies.mixed import allox, fft, gavel, pal, sia, tiresias

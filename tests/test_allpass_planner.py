@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from support_traces import lab_trace, write_trace
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.policies.allpass import simulate
 from gpuplan.planner.policies.allpass_settings import SETTINGS, parameters_from, settings_of
 from gpuplan.planner.registry import POLICIES, find_policy

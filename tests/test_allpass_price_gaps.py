@@ -3,7 +3,7 @@
 import pytest
 from support_prices import ORIGIN, book
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.policies.allpass_settings import LADDER, parameters_from
 from gpuplan.planner.pricing.price_settings import with_prices
 from gpuplan.planner.registry import POLICIES

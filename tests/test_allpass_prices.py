@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from support_prices import HEADER, ORIGIN, book
 from support_traces import lab_trace, write_trace
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.prices.ladder import ladder_of
-from gpuplan.analysis.time_units import HOUR_US
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
 from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, parameters_from
 from gpuplan.planner.pricing.price_settings import with_prices

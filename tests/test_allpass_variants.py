@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 from support_traces import lab_trace, write_trace
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.policies.allpass_policies import VARIANTS
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of

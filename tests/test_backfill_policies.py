@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.policies.backfill import backfill_run
 from gpuplan.planner.registry import find_policy
 from gpuplan.simkit.cluster.parameters import Cluster

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_traces import write_trace
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.bill import (
     USAGE_COLUMNS,
     GpuPrices,
@@ -14,8 +15,7 @@ from gpuplan.analysis.bill import (
     scaled_to_month,
     window_usd,
 )
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 
 
 def test_a_bill_of_two_gpus_over_a_day_and_a_month():

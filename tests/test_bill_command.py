@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_traces import START, frame, in_memory, lab_trace, write_trace
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.planner.pricing.gpu_hours import gpu_hours
 from gpuplan.planner.pricing.group_bill import bill_of, cluster_of, split_cents, whole_cents
 from gpuplan.planner.pricing.type_prices import PriceRequest, prices_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from gpuplan.analysis.block_length import ENOUGH_BLOCKS, automatic_length, block_length
+from gpuplan.analysis.statistics.block_length import ENOUGH_BLOCKS, automatic_length, block_length
 
 
 def autoregression(size, keep, seed):

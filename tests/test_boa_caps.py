@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import support_boa as oracle
 
-from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 
 

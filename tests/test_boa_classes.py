@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.frontier.model import class_options
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import solve_frontier

@@ -8,7 +8,7 @@ import support_boa as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 from gpuplan.planner.frontier.model.extreme_points import best_path, class_hull, path_totals
 from gpuplan.planner.speedup.functions import concave_hull

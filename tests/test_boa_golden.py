@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 from gpuplan.planner.speedup import t4
 from gpuplan.planner.speedup.functions import concave_hull

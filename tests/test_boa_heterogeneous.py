@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 import support_boa as oracle
 
-from gpuplan.analysis.errors import InfeasibleError, InputError, UsageError
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.base.errors import InfeasibleError, InputError, UsageError
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassWorkload

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from support_pareto import results
 
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.frontier.methods.registry import METHODS
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import solve_frontier

@@ -8,7 +8,7 @@ from support_boa import convex_jct_s, law_class, random_class, total_of
 from support_boa_methods import width_calculator
 from support_newtrace import epoch_workload, one_width_a_job
 
-from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.planner.frontier.methods import calculator
 from gpuplan.planner.frontier.methods.calculator import WidthCalculator
 from gpuplan.planner.frontier.methods.convex import solve_convex

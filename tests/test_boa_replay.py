@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from support_boa_replay import workload_of_jobs
 
-from gpuplan.analysis.errors import InfeasibleError, UsageError
-from gpuplan.analysis.plain import fields_of
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 from gpuplan.planner.frontier.model.paths import WidthPath

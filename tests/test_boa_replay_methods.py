@@ -8,7 +8,7 @@ from support_boa import law_class
 from support_boa_replay import workload_of_jobs
 from support_newtrace import epoch_workload, one_width_a_job
 
-from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.frontier.methods.convex import solve_convex
 from gpuplan.planner.frontier.methods.registry import METHODS
 from gpuplan.planner.frontier.model.exact import solve_frontier

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from support_pareto import write_newtrace
 
-from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.frontier.baseline_comparison import compare_baselines
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.job_classes import COLUMNS

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support_boa import law_class, random_class
 from support_boa_replay import workload_of_jobs
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 from gpuplan.planner.frontier.replay.demand import demand_law
 from gpuplan.planner.frontier.replay.renting import RentedCluster

@@ -7,8 +7,8 @@ import pytest
 from support_boa import law_class, random_class
 from support_boa_replay import workload_of_jobs
 
-from gpuplan.analysis.bootstrap import draw_blocks, expanded_tail
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.statistics.bootstrap import draw_blocks, expanded_tail
 from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.uncertainty import bootstrap_bands
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import (

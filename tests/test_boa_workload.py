@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.frontier.model.candidates import candidate_widths
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.job_classes import (

@@ -6,7 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_traces import frame, in_memory
 
-from gpuplan.analysis.bootstrap import (
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.characterize import characterize
+from gpuplan.analysis.characterize.gpu_time import gini, longest_share
+from gpuplan.analysis.characterize.intervals import check_level, intervals, resampled
+from gpuplan.analysis.history.jobs import job_arrays
+from gpuplan.analysis.statistics.bootstrap import (
     Blocks,
     draw_blocks,
     expanded_tail,
@@ -16,11 +21,6 @@ from gpuplan.analysis.bootstrap import (
     student_quantile,
     studentize,
 )
-from gpuplan.analysis.characterize import characterize
-from gpuplan.analysis.characterize.gpu_time import gini, longest_share
-from gpuplan.analysis.characterize.intervals import check_level, intervals, resampled
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.jobs import job_arrays
 
 
 def positions(blocks, resample):

@@ -16,7 +16,7 @@ from gpuplan.analysis.characterize.arrivals import (
 from gpuplan.analysis.characterize.clock import is_zone
 from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.gpu_time import gini, longest_share, lorenz
-from gpuplan.analysis.schema import Provenance
+from gpuplan.analysis.job_table.schema import Provenance
 
 HOUR = 3600.0
 

@@ -13,7 +13,7 @@ import pytest
 from support_traces import frame, in_memory, write
 
 from gpuplan.analysis.characterize import characterize
-from gpuplan.analysis.schema import STATES, Provenance
+from gpuplan.analysis.job_table.schema import STATES, Provenance
 from gpuplan.cli.tables.characterize_tables import headline
 
 

@@ -14,8 +14,9 @@ from gpuplan.analysis.characterize.load import (
     bin_width_s,
     changes,
 )
-from gpuplan.analysis.steps import time_weighted_quantiles
-from gpuplan.analysis.trace import Selection, _scaled
+from gpuplan.analysis.history.steps import time_weighted_quantiles
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import _scaled
 
 HOUR = 3600.0
 

@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 from support_traces import frame, in_memory, write
 
-from gpuplan.analysis import chunks
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize import COLUMNS, NAMES, characterize
 from gpuplan.analysis.characterize.load import held_over_time
 from gpuplan.analysis.characterize.shares import name_codes
-from gpuplan.analysis.jobs import job_arrays
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.history.jobs import job_arrays
+from gpuplan.analysis.statistics import chunks
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.studies.characterize import CharacterizeRequest
 from gpuplan.planner.studies.characterize import characterize as run_study
 

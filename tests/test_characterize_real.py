@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.characterize import COLUMNS, characterize
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 
 HOUR = 3600.0
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.options.by_type import parse_by_type, parse_usd
 from gpuplan.cli.pareto.parse import parse_caps, parse_limits
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_traces import write_trace
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.policies.cluster import simulate
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.trace_jobs import TraceJobs

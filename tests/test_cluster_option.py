@@ -5,7 +5,7 @@ import json
 import pytest
 from support_traces import write_trace
 
-from gpuplan.analysis.errors import GpuplanError, UsageError
+from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.cli.options.cluster_options import ClusterChoice, read_size
 from gpuplan.cli.options.policy_specs import read_reference, read_spec, read_specs
 from gpuplan.cli.scenario.loading import load_scenario

@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support_slurm import log, run
 
-from gpuplan.analysis.column_rules import COLUMN_RULES
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.job_table.column_rules import COLUMN_RULES
+from gpuplan.analysis.job_table.reject_limit import Limit
+from gpuplan.analysis.job_table.schema import CANONICAL, LEAST_S, STATES
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.reject_limit import Limit
-from gpuplan.analysis.schema import CANONICAL, LEAST_S, STATES
-from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import read_trace
 
 ALL = Limit.of("100%")
 ROWS = 4

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.analysis.cache import hashes_of
-from gpuplan.analysis.errors import InputError, OutputError
-from gpuplan.analysis.files import check_writable, existing_file
+from gpuplan.analysis.base.errors import InputError, OutputError
+from gpuplan.analysis.storage.cache import hashes_of
+from gpuplan.analysis.storage.files import check_writable, existing_file
 
 LATIN_1 = os.fsdecode(b"caf\xe9")
 LONG = "x" * 300

@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 from support_traces import write_trace
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.plain import plain
-from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.figures.palette import LOOKS, look_of
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.policy_specs import read_specs

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from support_traces import write_trace
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.runs.deadlines import INFERRED_FROM
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 

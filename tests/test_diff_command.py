@@ -16,7 +16,7 @@ import pytest
 from support_diff import PARETO, changed_by, output
 from support_docs import undocumented
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.cli.diff.read import read_versions
 
 

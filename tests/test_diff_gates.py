@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support_diff import PARETO, changed_by, compared
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.cli.diff.gates import check_changes, read_change
 
 

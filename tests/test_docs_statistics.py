@@ -7,7 +7,7 @@ import pytest
 from support_docs import undocumented, words_of
 from support_traces import frame, write
 
-from gpuplan.analysis.schema import Provenance
+from gpuplan.analysis.job_table.schema import Provenance
 
 
 @pytest.fixture(scope="module")

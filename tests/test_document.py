@@ -11,7 +11,7 @@ import pytest
 import support_document as made
 from markdown_it import MarkdownIt
 
-from gpuplan.analysis.errors import OutputError, UsageError
+from gpuplan.analysis.base.errors import OutputError, UsageError
 from gpuplan.cli.documents.gates import judge_all, raise_failed
 from gpuplan.cli.documents.junit import as_junit
 from gpuplan.cli.documents.markdown import MOST_CHARACTERS, as_markdown

@@ -12,7 +12,7 @@ import pytest
 from support_engine import Sent, fail, pid_and_sum, square, total
 from support_traces import lab_trace
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner import engine as engines
 from gpuplan.planner.engine import ENGINES, Engine, run_all, usable_cores
 

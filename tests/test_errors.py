@@ -8,7 +8,7 @@ import re
 import pytest
 from support_prices import book
 
-from gpuplan.analysis.errors import MOST_OF_A_LINE, InputError, UsageError, brief, shortened
+from gpuplan.analysis.base.errors import MOST_OF_A_LINE, InputError, UsageError, brief, shortened
 from gpuplan.analysis.prices.quote import quote
 from gpuplan.analysis.prices.view import market
 from gpuplan.planner.runs.settings import SettingError

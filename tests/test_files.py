@@ -6,16 +6,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gpuplan.analysis.errors import InputError, OutputError
-from gpuplan.analysis.files import (
+from gpuplan.analysis.base.errors import InputError, OutputError
+from gpuplan.analysis.job_table.schema import Provenance, SourceFile
+from gpuplan.analysis.storage.files import (
     atomic_output,
     existing_file,
     files_named_in,
     sha256_of,
     without_missing_parents,
 )
-from gpuplan.analysis.parquet import write_parquet
-from gpuplan.analysis.schema import Provenance, SourceFile
+from gpuplan.analysis.storage.parquet import write_parquet
 
 
 def test_a_finished_output_replaces_what_was_there(tmp_path):

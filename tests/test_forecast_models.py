@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.forecast.demand import EPOCH, DemandSeries, demand_of_jobs
 from gpuplan.analysis.forecast.forecast import forecast
 from gpuplan.analysis.forecast.models import MODELS, Split, forecasts_of, targets

@@ -53,7 +53,7 @@ def test_an_output_without_room_leaves_what_was_there(gpuplan, lab, tmp_path, mo
 
 def test_a_scenario_runs_where_its_cache_is_full(gpuplan, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    from gpuplan.analysis.errors import OutputError
+    from gpuplan.analysis.base.errors import OutputError
     from gpuplan.cli.scenario import running
 
     made = running._made

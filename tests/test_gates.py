@@ -8,8 +8,8 @@ import pytest
 from support_gates import RESULTS
 from support_schemas import Schema, schema_of
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.gates.conditions import read_condition
 from gpuplan.cli.gates.fields import unit_of
 from gpuplan.cli.gates.gates import (

@@ -4,9 +4,15 @@ import polars as pl
 import pytest
 from support_mixed import rows
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import MODELS, gpu_name, is_known_gpu, match_types, same_gpu
+from gpuplan.analysis.job_table.gpu_names import (
+    MODELS,
+    gpu_name,
+    is_known_gpu,
+    match_types,
+    same_gpu,
+)
 from gpuplan.cli.options.cluster_options import ClusterListChoice, read_shape
 from gpuplan.planner.policies.spot.pools import _owners
 from gpuplan.planner.runs.job_rates import RateSource

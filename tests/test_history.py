@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_traces import in_memory, write_trace
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.characterize.today import today
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.jobs import job_arrays
-from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.analysis.history.jobs import job_arrays
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import read_trace
 
 HOUR, DAY = 3600.0, 86_400.0
 ORIGIN = datetime(2026, 2, 28, tzinfo=UTC)

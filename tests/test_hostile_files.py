@@ -9,10 +9,10 @@ from support_ingest import SEREN
 from support_sources import log_of, tarred, zipped
 from support_traces import write_trace
 
-from gpuplan.analysis.errors import GpuplanError, InputError, UsageError
-from gpuplan.analysis.files import read_small, sha256_of
+from gpuplan.analysis.base.errors import GpuplanError, InputError, UsageError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.reading import archives, source
+from gpuplan.analysis.storage.files import read_small, sha256_of
 from gpuplan.cli.scenario.source import read_source
 
 MEMORY = Path("/proc/self/mem")  # a file whose first byte cannot be read

@@ -6,15 +6,15 @@ import pytest
 from support_ingest import LOGS
 from support_prices import aws_history, aws_record, prime_line
 
-from gpuplan.analysis.errors import GpuplanError, InputError
+from gpuplan.analysis.base.errors import GpuplanError, InputError
 from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.log_formats.gavel import read_throughputs
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
 from gpuplan.analysis.reading.records import parsed
-from gpuplan.analysis.reject_limit import Limit
 from gpuplan.analysis.synth.store import read_model
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.diff.read import read_versions
 
 ALL = Limit.of("100%")

@@ -12,11 +12,11 @@ import pytest
 from support_ingest import SIA, ingest_text
 from support_sources import files, ids, log_of, sources_of, tarred, zipped
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.prices.ingest import ingest_prices
-from gpuplan.analysis.reject_limit import Limit
 
 
 def test_the_members_of_an_archive_are_logs(tmp_path):

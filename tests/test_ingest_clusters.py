@@ -7,7 +7,7 @@ import pytest
 from support_clusters import GENAI, HELIOS, OPENB, SPOT_GPU
 from support_ingest import ingest_text
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
 
 

@@ -17,10 +17,10 @@ from support_ingest import (
     utc,
 )
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.gpu_names import gpu_name
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.job_table.gpu_names import gpu_name
+from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.log_formats.registry import FORMATS
-from gpuplan.analysis.schema import CANONICAL
 
 
 @pytest.mark.parametrize("log", LOGS)

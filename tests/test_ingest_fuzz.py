@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_ingest import LOGS, ingest_text
 
-from gpuplan.analysis.errors import GpuplanError
+from gpuplan.analysis.base.errors import GpuplanError
 
 SEPARATORS = (b",", b"\t", b"|", b" ", b":", b";")
 GARBAGE = (

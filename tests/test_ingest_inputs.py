@@ -17,12 +17,12 @@ from support_ingest import PHILLY_CSV, SEREN, SIA, SIA_HEADER, ingest_text
 from support_prices import HEADER
 from support_sources import files, ids, log_of, piped, sources_of, zipped
 
-from gpuplan.analysis.errors import InputError, OutputError, UsageError
+from gpuplan.analysis.base.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.prices.ingest import ingest_prices
 from gpuplan.analysis.reading import delimited, source
-from gpuplan.analysis.reject_limit import Limit
 
 
 @pytest.fixture

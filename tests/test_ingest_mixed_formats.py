@@ -7,12 +7,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.parquet import write_parquet
 from gpuplan.analysis.site.columns import KEPT_COLUMNS
-from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.analysis.storage.parquet import write_parquet
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import read_trace
 
 SACCT = """JobID|User|Account|State|Submit|Start|End|ElapsedRaw|AllocTRES|Comment|Queued
 7|ann|lab|COMPLETED|2026-01-05T10:00:00|2026-01-05T10:05:00|2026-01-05T11:05:00|3600|gres/gpu=2|bert|1

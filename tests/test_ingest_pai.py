@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from support_clusters import PAI_SAMPLE, PAI_TABLES
 from support_ingest import ingest_text
 
-from gpuplan.analysis.errors import GpuplanError, InputError
+from gpuplan.analysis.base.errors import GpuplanError, InputError
 from gpuplan.analysis.ingest import side_tables
 from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.reading import delimited
-from gpuplan.analysis.reject_limit import Limit
 
 JOBS, TASKS, INSTANCES, TAGS = PAI_TABLES
 

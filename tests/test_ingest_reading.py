@@ -18,12 +18,12 @@ from support_ingest import (
     utc,
 )
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.job_table.reject_limit import Limit
+from gpuplan.analysis.job_table.schema import METADATA_KEY, Provenance
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.reading.source import header_names
-from gpuplan.analysis.reject_limit import Limit
-from gpuplan.analysis.schema import METADATA_KEY, Provenance
 
 
 @pytest.mark.parametrize("log", LOGS)

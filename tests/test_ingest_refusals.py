@@ -13,7 +13,7 @@ from support_ingest import (
     ingest_text,
 )
 
-from gpuplan.analysis.errors import InputError, OutputError, UsageError
+from gpuplan.analysis.base.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.ingest.ingest import ingest
 
 

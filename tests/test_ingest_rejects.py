@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_ingest import WANDB_RUNS, good, ingest_text, sia
 
-from gpuplan.analysis.errors import InputError, OutputError, UsageError
+from gpuplan.analysis.base.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.ingest import parallel_read
+from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.reading import rejects
-from gpuplan.analysis.reject_limit import Limit
 
 
 def test_every_bad_line_is_refused_alone_and_by_its_number(tmp_path, tiny_blocks):

@@ -17,7 +17,7 @@ from support_schedulers import (
     TIRESIAS,
 )
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.log_formats.format import IngestOptions
 

@@ -4,7 +4,7 @@ from fnmatch import fnmatch
 
 import pytest
 
-from gpuplan.analysis.errors import GpuplanError
+from gpuplan.analysis.base.errors import GpuplanError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.prices.ingest import ingest_prices
 

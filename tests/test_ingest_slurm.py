@@ -7,7 +7,7 @@ from support_ingest import ingest_text, utc
 from support_schedulers import SACCT, SACCT_JOBS, SACCT_JSON, SACCT_P
 from support_slurm import DEFAULTS, HEADER, at, log, notes
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 
 
 @pytest.mark.parametrize(

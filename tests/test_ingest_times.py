@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.reading import times
 from gpuplan.analysis.reading.times import are_skipped, check_zone, read_moments, seconds
 

@@ -13,7 +13,7 @@ from support_ingest import (
     utc,
 )
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 
 
 def test_wandb_table(tmp_path):

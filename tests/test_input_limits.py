@@ -15,7 +15,7 @@ from support_ingest import SEREN, SIA_HEADER
 from support_prices import HEADER
 from support_sources import ids, log_of, zipped
 
-from gpuplan.analysis.errors import InputError, OutputError
+from gpuplan.analysis.base.errors import InputError, OutputError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.prices.ingest import ingest_prices

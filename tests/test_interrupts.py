@@ -79,9 +79,9 @@ def test_a_closed_pipe_is_not_an_error(gpuplan, trace, tmp_path, monkeypatch, na
 def waiting(trace, out):
     """A run that waits inside its work, with a partial output open."""
     program = (
-        "import gpuplan.analysis.trace as t, time\n"
+        "import gpuplan.analysis.trace.trace as t, time\n"
         "from pathlib import Path\n"
-        "from gpuplan.analysis.files import atomic_output\n"
+        "from gpuplan.analysis.storage.files import atomic_output\n"
         "def wait(*a, **k):\n"
         f"    with atomic_output(Path({str(out)!r})) as partial:\n"
         "        partial.write_text('half')\n"
@@ -130,7 +130,7 @@ def test_an_interrupt_while_importing_is_told_in_one_line(tmp_path):
 
 def test_an_interrupt_that_meets_code_run_by_exec_exits_as_any_other(trace):
     program = (
-        "import gpuplan.analysis.trace as t\n"
+        "import gpuplan.analysis.trace.trace as t\n"
         "t.read_trace = lambda *a, **k: exec('raise KeyboardInterrupt')\n"
         "from gpuplan.cli.app.console import run\nrun()"
     )

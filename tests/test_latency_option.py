@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.cli.options.sharing_inputs import parse_latency
 
 

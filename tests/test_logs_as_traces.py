@@ -12,12 +12,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.ingest import logs
 from gpuplan.analysis.ingest.logs import each_log_once, read_trace
-from gpuplan.analysis.log_options import LogOptions
-from gpuplan.analysis.reject_limit import Limit
-from gpuplan.analysis.trace import Selection
+from gpuplan.analysis.job_table.log_options import LogOptions
+from gpuplan.analysis.job_table.reject_limit import Limit
+from gpuplan.analysis.trace.selection import Selection
 
 STUDIES = {
     "characterize": (),

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_ingest import ingest_text
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.reading.computed import number_text
-from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import read_trace
 
 HEADER = "id,created,ran,gpus,pods,kind,mem"
 ROWS = (

@@ -10,7 +10,7 @@ import pytest
 from support_prices import HEADER, ORIGIN, book
 from support_traces import write_trace
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.compare import PolicySpec, price
 from gpuplan.planner.pricing.price_settings import with_prices
 from gpuplan.planner.registry import POLICIES

@@ -8,7 +8,7 @@ import pytest
 from support_document import write_trace
 from support_mixed import jobs_of, rows
 
-from gpuplan.analysis.errors import InfeasibleError, InputError, UsageError
+from gpuplan.analysis.base.errors import InfeasibleError, InputError, UsageError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.user_tables.gpu_rates import RATE_COLUMNS, read_gpu_rates
 from gpuplan.cli.formats.report import Report

@@ -9,7 +9,7 @@ import pytest
 from support_document import write_trace
 from support_mixed import jobs_of, rows
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.user_tables.gpu_rates import read_gpu_rates
 from gpuplan.planner.policies.mixed.mixed_rounds import play
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs

@@ -5,8 +5,8 @@ from importlib.resources import as_file, files
 
 import pytest
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.lookup import did_you_mean, find_named, nearest
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.lookup import did_you_mean, find_named, nearest
 from gpuplan.cli.app.main import main
 
 

@@ -3,10 +3,10 @@
 import pytest
 from support_traces import write_trace
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import existing_file
-from gpuplan.analysis.gpu_names import gpu_name
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.prices.ingest import ingest_prices
+from gpuplan.analysis.storage.files import existing_file
 from gpuplan.planner.speedup.registry import load_speedup
 
 LONG = "9" * 400

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.analysis.errors import OutputError, UsageError
+from gpuplan.analysis.base.errors import OutputError, UsageError
 from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import Output
 
@@ -123,7 +123,7 @@ def test_a_reader_that_leaves_early_is_not_an_error():
 def test_a_full_disk_is_told():
     program = (
         "from gpuplan.cli.documents.emit import write_stdout\n"
-        "from gpuplan.analysis.errors import OutputError\n"
+        "from gpuplan.analysis.base.errors import OutputError\n"
         "import sys\n"
         "try:\n    write_stdout('x')\nexcept OutputError as e:\n    print(e, file=sys.stderr)"
     )

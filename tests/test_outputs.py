@@ -184,7 +184,7 @@ def test_all_files_of_a_command_are_written_or_none(gpuplan, folder, words, monk
 
 def test_a_time_line_that_cannot_be_written_leaves_no_result(gpuplan, folder, monkeypatch):
     before = files_in(folder)
-    monkeypatch.setattr("gpuplan.analysis.parquet.write_parquet", full_disk)
+    monkeypatch.setattr("gpuplan.analysis.storage.parquet.write_parquet", full_disk)
     words = ("simulate", "t.parquet", "--policy", "fifo", "--timeline", "a.parquet")
     code, _, err = gpuplan(*words, "-o", "a.md", "--plot", "a.svg")
     assert code == 3 and "a.parquet: cannot be written: No space left on device" in err

@@ -9,7 +9,7 @@ from support_traces import write_trace
 
 from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
 from gpuplan.analysis.characterize.today import today
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.pareto.peak_text import within_peak
 from gpuplan.planner.frontier.model.class_options import ClassOptions

@@ -5,7 +5,7 @@ import pytest
 from support_docs import undocumented
 from support_pareto import results
 
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.frontier.model.job_classes import COLUMNS
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.study import study_frontier

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support_pareto import FREE
 
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.figures.frontier import draw_frontier
 from gpuplan.planner.frontier.baseline_comparison import compare_baselines
 from gpuplan.planner.frontier.budget import Budget

@@ -3,7 +3,7 @@
 import pytest
 from support_pareto import FREE, results
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.cli.pareto.reference_points import parse_reference_points
 from gpuplan.planner.frontier.reference_points import Mark
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from support_pareto import FREE, results
 
-from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.frontier.baseline_comparison import compare_baselines, names_of
 from gpuplan.planner.frontier.budget import sweep
 from gpuplan.planner.frontier.model.class_options import ClassOptions

@@ -5,7 +5,7 @@ import json
 import pytest
 from support_pareto import FREE, results
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.prices.catalogue import CATALOGUE
 from gpuplan.analysis.prices.offers import listed_offers
 from gpuplan.analysis.prices.quote import Quote, quote

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
-from gpuplan.analysis.reject_limit import Limit
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 
 ALL = Limit.of("100%")
 FAR = 2**63 - 1

@@ -8,9 +8,9 @@ import sys
 import pytest
 import support_plugins as support
 
-from gpuplan.analysis.cache import key_of
 from gpuplan.analysis.log_formats.registry import FORMATS
 from gpuplan.analysis.plugins import PluginError, PluginWarning, report_problems_to
+from gpuplan.analysis.storage.cache import key_of
 from gpuplan.cli.options import completion
 from gpuplan.planner.speedup.registry import load_speedup
 

@@ -5,15 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.predicate import (
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.job_table.predicate import (
     MOST_DEPTH,
     MOST_LEVELS,
     MOST_TERMS,
     PredicateTooLarge,
     read_predicate,
 )
-from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import read_trace
 
 ROWS = pl.DataFrame(
     {
@@ -75,7 +76,7 @@ TERMS = st.sampled_from(
     )
 )
 def test_a_split_predicate_is_that_of_polars(text):
-    from gpuplan.analysis import predicate
+    from gpuplan.analysis.job_table import predicate
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predicate, "MOST_TERMS_WHOLE", 0)

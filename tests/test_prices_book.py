@@ -4,11 +4,11 @@ import polars as pl
 import pytest
 from support_prices import ORIGIN, book
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.price_formats.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
 from gpuplan.analysis.prices.book import in_force, read_prices
 from gpuplan.analysis.prices.view import read_market
-from gpuplan.analysis.time_units import HOUR_US
 
 
 def test_a_snapshot_holds_no_longer_than_three_usual_gaps():

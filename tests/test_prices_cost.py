@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_prices import FIRST_HOUR, ORIGIN, SPOT, bill, book, jobs
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.job_table.schema import Provenance
 from gpuplan.analysis.prices.hourly import demands, hourly_prices
 from gpuplan.analysis.prices.view import market
-from gpuplan.analysis.schema import Provenance
 from gpuplan.planner.pricing.trace_bill import bills, cheapest_bill, trace_cost
 
 

@@ -18,7 +18,8 @@ from support_prices import (
     rows,
 )
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.price_formats.aws import AWS_INSTANCES
 from gpuplan.analysis.price_formats.format import PriceChoices
 from gpuplan.analysis.price_formats.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
@@ -26,7 +27,6 @@ from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
 from gpuplan.analysis.prices.view import market
-from gpuplan.analysis.reject_limit import Limit
 
 
 def test_canonical_csv(tmp_path):

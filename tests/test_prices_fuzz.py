@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_prices import SKYPILOT, WHOLE, at, ingest_text
 
-from gpuplan.analysis.errors import GpuplanError
+from gpuplan.analysis.base.errors import GpuplanError
+from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.price_formats.format import PriceChoices
-from gpuplan.analysis.reject_limit import Limit
 
 
 def counted(name, text):

@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 from support_prices import HEADER, SKYPILOT, at, aws_history, aws_record, ingest_text, rows
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.price_formats.format import PriceChoices
 from gpuplan.analysis.price_formats.schema import PRICE, PriceProvenance
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
-from gpuplan.analysis.reject_limit import Limit
 
 
 def test_bad_rows_are_kept_aside_with_their_place(tmp_path):

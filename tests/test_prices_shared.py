@@ -5,7 +5,7 @@ import re
 import polars as pl
 import pytest
 
-from gpuplan.analysis.gpu_names import gpu_name
+from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import ingest_prices

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_prices import HEADER, ORIGIN, book, ingest_text
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.time_units import HOUR_US
+from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.bands import bands
 from gpuplan.analysis.prices.book import read_prices
@@ -20,8 +22,6 @@ from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ingest import REPEATED, ingest_prices
 from gpuplan.analysis.prices.supply import availability_steps, supplies
 from gpuplan.analysis.prices.view import market
-from gpuplan.analysis.reject_limit import Limit
-from gpuplan.analysis.time_units import HOUR_US
 from gpuplan.planner.pricing.trace_bill import trace_cost
 
 START = int(ORIGIN.timestamp() * 1e6)

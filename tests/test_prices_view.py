@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support_prices import FIRST_HOUR, ORIGIN, SPOT, bill, book, jobs
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.view import market

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.render import as_csv, as_json, as_markdown, as_text
 from gpuplan.cli.formats.report import Column, Report, Shown, Table

@@ -209,7 +209,7 @@ def test_a_folder_that_may_not_be_written_in_exits_3(
     folder = tmp_path / "r"
     if made_before:
         folder.mkdir()
-    monkeypatch.setattr("gpuplan.analysis.files.temporary_file", refuse)
+    monkeypatch.setattr("gpuplan.analysis.storage.files.temporary_file", refuse)
     code, out, err = gpuplan("report", trace, "-o", folder)
     assert code == 3 and "cannot write here: Permission denied" in err and not out
     assert list(tmp_path.iterdir()) == ([folder] if made_before else [])

@@ -10,7 +10,7 @@ import pytest
 from msgspec import UNSET, UnsetType
 from support_schemas import FOLDER
 
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.documents.result_schemas import (
     _any_of,
     type_schema,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import support_document as made
 
-from gpuplan.analysis.cache import Cache, hashes_of, key_of, open_cache, usual_folder
+from gpuplan.analysis.storage.cache import Cache, hashes_of, key_of, open_cache, usual_folder
 from gpuplan.cli.scenario import running
 
 PLAN = """

@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 from support_traces import frame, write
 
-from gpuplan.analysis.sampling import load_gpus
-from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.analysis.job_table.sampling import load_gpus
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import read_trace
 
 COMMANDS = {
     "characterize": (),

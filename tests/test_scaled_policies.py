@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_traces import write_trace
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.job_classes import COLUMNS as CLASS_COLUMNS
 from gpuplan.planner.frontier.model.job_classes import workload_of

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_scenario import load
 
-from gpuplan.analysis.errors import GpuplanError
+from gpuplan.analysis.base.errors import GpuplanError
 from gpuplan.cli.scenario.shared_options import SECTIONS
 from gpuplan.cli.scenario.source import read_source
 

@@ -11,7 +11,7 @@ import pytest
 import support_document as made
 from support_scenario import load, mistakes
 
-from gpuplan.analysis.errors import GpuplanError, InputError, UsageError
+from gpuplan.analysis.base.errors import GpuplanError, InputError, UsageError
 from gpuplan.cli.scenario.loading import load_scenario
 from gpuplan.cli.scenario.source import read_source
 

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from support_traces import write_trace
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.time_units import CENTURY_S
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import CENTURY_S
 from gpuplan.planner.policies import allpass
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.settings import SettingError, check_widest, setting_error

@@ -3,7 +3,7 @@
 import pytest
 from support_traces import write_trace
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.cli.options.market_options import MOST_GPUS as OPTION_MOST
 from gpuplan.cli.options.settings import parse_settings, show_setting
 from gpuplan.planner.policies.allpass_settings import SETTINGS as ALLPASS_SETTINGS

@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.user_tables.sharing_functions import read_functions
 from gpuplan.analysis.user_tables.sharing_profiles import read_profile
 from gpuplan.planner.sharing.loads import RequestProcess, even_arrivals

@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
 
 SCHEDULED_GPU_PODS = ("--where", "num_gpus > 0 and state != 'not_started'")

@@ -6,12 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.characterize import COLUMNS, characterize
-from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.reject_limit import Limit
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 
 NONE = Limit.of("0")
 DURATION = ("mean", "p50", "p90", "p95", "p99", "min", "max")

@@ -79,8 +79,8 @@ def test_a_signal_while_importing(tmp_path, number):
 BUSY = """
 import sys, time
 from pathlib import Path
-import gpuplan.analysis.trace as trace
-from gpuplan.analysis.files import atomic_output
+import gpuplan.analysis.trace.trace as trace
+from gpuplan.analysis.storage.files import atomic_output
 
 class Finalized:
     def __del__(self):

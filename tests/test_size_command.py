@@ -7,7 +7,7 @@ import pytest
 from support_program import write_minutely
 from support_traces import lab_trace, write_trace
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.cli.commands.size import parse_growth, parse_sizes, parse_target
 from gpuplan.planner.sizing.targets import OVER, PERCENTILE
 from gpuplan.planner.studies import size_pool

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_traces import frame, in_memory
 
-from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.cli.commands.size import parse_target
 from gpuplan.cli.options.cluster_options import read_shape
 from gpuplan.planner.compare import PolicySpec

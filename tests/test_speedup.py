@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.planner.speedup import t4
 from gpuplan.planner.speedup.functions import (
     Amdahl,

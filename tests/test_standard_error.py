@@ -7,7 +7,7 @@ import pytest
 from support_prices import HEADER
 from support_traces import write_trace
 
-from gpuplan.analysis.standard_error import silent_on, terminal
+from gpuplan.analysis.storage.standard_error import silent_on, terminal
 
 
 def test_what_is_held_back_is_dropped_with_the_error_alone(capfd):
@@ -37,7 +37,7 @@ def test_a_panic_at_a_damaged_file_is_one_message(gpuplan, tmp_path, monkeypatch
     offers.write_text(f"{HEADER}\n2024-03-01T00:00:00Z,vast,A100,,marketplace,1,\n")
     assert gpuplan("prices", offers, "-o", table)[0] == 0
     monkeypatch.setattr("gpuplan.analysis.prices.book._canonical", panic)
-    monkeypatch.setattr("gpuplan.analysis.trace._as_canonical", panic)
+    monkeypatch.setattr("gpuplan.analysis.trace.trace._as_canonical", panic)
     capfd.readouterr()
     code, _, err = gpuplan("characterize", trace)
     assert code == 3 and "t.parquet" in err

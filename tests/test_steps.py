@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.analysis.steps import means_within, sum_between, time_weighted_quantiles
+from gpuplan.analysis.history.steps import means_within, sum_between, time_weighted_quantiles
 from gpuplan.simkit.steps import mean_and_peak, peak_overlap, time_average, value_at
 
 LEVELS = st.lists(st.integers(0, 9), min_size=1, max_size=20)

@@ -12,8 +12,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gpuplan.analysis.errors import OutputError
-from gpuplan.analysis.files import atomic_output, check_writable, is_stdout, is_stream
+from gpuplan.analysis.base.errors import OutputError
+from gpuplan.analysis.storage.files import atomic_output, check_writable, is_stdout, is_stream
 
 
 class Reader(threading.Thread):

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from support_traces import write_trace
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.options.thresholds import (
     parse_capacities,
     parse_deadline_factor,

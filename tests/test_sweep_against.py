@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.figures.sweep import draw_sweep
 from gpuplan.cli.options.policy_specs import read_reference
 from gpuplan.planner.compare import PolicySpec, compare

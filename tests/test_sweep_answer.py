@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support_traces import write_trace
 
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.compare import PolicySpec, compare
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep

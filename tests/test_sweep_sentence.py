@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support_traces import write_trace
 
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.units import show_jobs
 from gpuplan.cli.tables.sweep_answer import answer_tables, headline, sweep_warnings

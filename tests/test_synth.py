@@ -16,10 +16,10 @@ from support_synth import (
     workload,
 )
 
+from gpuplan.analysis.base.errors import OutputError
 from gpuplan.analysis.characterize import characterize
-from gpuplan.analysis.errors import OutputError
 from gpuplan.analysis.synth import Request, fit_model, synthesize
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import support_synth
 import support_traces
 from support_traces import write_trace
 
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 
 
 @pytest.fixture

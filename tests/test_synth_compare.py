@@ -15,7 +15,7 @@ from support_synth import (
 from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.synth import Request, fit_model, preset_model, synthesize
 from gpuplan.analysis.synth.compare import STATISTICS, ComparedStatistic
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 
 
 @pytest.fixture(scope="module")

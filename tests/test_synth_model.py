@@ -8,7 +8,7 @@ from support_synth import (
     workload,
 )
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.synth import Request, fit_model, synthesize
 from gpuplan.analysis.synth.store import read_model
 

@@ -12,11 +12,11 @@ from support_synth import (
     workload,
 )
 
-from gpuplan.analysis.schema import Provenance
+from gpuplan.analysis.job_table.schema import Provenance
 from gpuplan.analysis.synth import Request, fit_model, synthesize
 from gpuplan.analysis.synth.store import read_model
 from gpuplan.analysis.synth.write import RECORDED
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ from support_synth import (
     workload,
 )
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.characterize import characterize
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.schema import CANONICAL, Provenance
+from gpuplan.analysis.job_table.schema import CANONICAL, Provenance
 from gpuplan.analysis.synth import Request, preset_model, synthesize
 from gpuplan.analysis.synth.store import read_model
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 
 
 @settings(max_examples=12, deadline=None)

@@ -9,7 +9,7 @@ from support_synth import KEY, by_key, regardless_of_crowds, rows, without_rhyth
 from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.synth import Request, fit_model, synthesize
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 
 
 def test_philly(shared, tmp_path, gpuplan):

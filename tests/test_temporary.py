@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.analysis import temporary
-from gpuplan.analysis.files import atomic_output, check_writable
-from gpuplan.analysis.temporary import release_all, remove_stale, temporary_file, temporary_folder
+from gpuplan.analysis.storage import temporary
+from gpuplan.analysis.storage.files import atomic_output, check_writable
+from gpuplan.analysis.storage.temporary import (
+    release_all,
+    remove_stale,
+    temporary_file,
+    temporary_folder,
+)
 
 HOLD = """
 import sys
 from pathlib import Path
-from gpuplan.analysis.files import atomic_output
-from gpuplan.analysis.temporary import temporary_folder
+from gpuplan.analysis.storage.files import atomic_output
+from gpuplan.analysis.storage.temporary import temporary_folder
 with atomic_output(Path(sys.argv[1])) as partial:
     partial.write_text("half")
     (temporary_folder().path / "spool").write_text("half")

@@ -7,8 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_traces import frame, in_memory
 
-from gpuplan.analysis.block_length import block_length
-from gpuplan.analysis.bootstrap import at_least, draw_blocks
 from gpuplan.analysis.characterize import characterize, time_resamples
 from gpuplan.analysis.characterize.arrivals import find_bursts, poisson_quantile
 from gpuplan.analysis.characterize.intervals import intervals
@@ -19,7 +17,9 @@ from gpuplan.analysis.characterize.time_resamples import (
     resampled_load,
     resampled_rhythm,
 )
-from gpuplan.analysis.jobs import job_arrays
+from gpuplan.analysis.history.jobs import job_arrays
+from gpuplan.analysis.statistics.block_length import block_length
+from gpuplan.analysis.statistics.bootstrap import at_least, draw_blocks
 
 HOUR = 3600
 DAY = 24 * HOUR

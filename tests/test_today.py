@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_traces import write_trace
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.today import COLUMNS, today
-from gpuplan.analysis.time_units import MONTH_H
-from gpuplan.analysis.trace import read_trace
+from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.studies.policy_prices import backlog_note
 
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support_traces import ORIGIN, frame, write
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.sampling import draw_jobs
-from gpuplan.analysis.schema import (
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.job_table.sampling import draw_jobs
+from gpuplan.analysis.job_table.schema import (
     CANONICAL,
     FIRST_SUBMIT,
     LAST_SUBMIT,
@@ -21,7 +21,8 @@ from gpuplan.analysis.schema import (
     STATES,
     Provenance,
 )
-from gpuplan.analysis.trace import Selection, _scaled, read_trace
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import _scaled, read_trace
 
 
 @pytest.fixture

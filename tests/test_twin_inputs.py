@@ -5,7 +5,7 @@ import gzip
 import polars as pl
 import pytest
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.dumps import read_dump
 from gpuplan.analysis.site.hostlist import expand_hosts

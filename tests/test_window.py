@@ -10,9 +10,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from support_traces import write_trace
 
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.plain import plain
 from gpuplan.planner import compare as compare_module
 from gpuplan.planner.compare import PolicySpec, own_price
 from gpuplan.planner.compare import compare as run_all

@@ -2,8 +2,8 @@
 
 import pytest
 
+from gpuplan.analysis.base.words import a_log, counted
 from gpuplan.analysis.log_formats.registry import FORMATS
-from gpuplan.analysis.words import a_log, counted
 
 
 @pytest.mark.parametrize(

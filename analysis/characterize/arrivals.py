@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import IntArray
+from gpuplan.analysis.base.arrays import IntArray
+from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US, MICROS
 from gpuplan.analysis.characterize.clock import is_zone, local_time
 from gpuplan.analysis.characterize.seasonality import Seasonality, seasonality
-from gpuplan.analysis.chunks import chunks, run_lengths
-from gpuplan.analysis.jobs import JobArrays
-from gpuplan.analysis.schema import Provenance
-from gpuplan.analysis.time_units import HOUR_S, HOUR_US, MICROS
+from gpuplan.analysis.history.jobs import JobArrays
+from gpuplan.analysis.job_table.schema import Provenance
+from gpuplan.analysis.statistics.chunks import chunks, run_lengths
 
 QUARTER_US = 900 * MICROS
 BURST_QUANTILE = 0.999

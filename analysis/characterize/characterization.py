@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.arrivals import (
     ArrivalStatistics,
     Interarrival,
@@ -27,12 +30,9 @@ from gpuplan.analysis.characterize.gpu_time import GpuTime, gpu_time
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.results import GpuCountRow, StateRow, WorkloadResults
 from gpuplan.analysis.characterize.shares import Groups, Share, by_gpu_count, by_name, by_state
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.jobs import JobArrays, known_ascending
-from gpuplan.analysis.plain import plain
-from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.trace import Trace
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.history.jobs import JobArrays, known_ascending
+from gpuplan.analysis.job_table.schema import STATES
+from gpuplan.analysis.trace.trace import Trace
 
 NOT_STARTED = STATES.index("not_started")
 GROUPED = ("job_class", "user", "group")

@@ -12,14 +12,14 @@ from itertools import combinations
 import numpy as np
 from scipy.special import kolmogorov
 
-from gpuplan.analysis.arrays import FloatArray
-from gpuplan.analysis.bootstrap import interval
+from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.intervals import Intervals
 from gpuplan.analysis.characterize.two_sample import TwoSample
-from gpuplan.analysis.jobs import known_ascending
-from gpuplan.analysis.time_units import MICROS
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.history.jobs import known_ascending
+from gpuplan.analysis.statistics.bootstrap import interval
+from gpuplan.analysis.trace.trace import Trace
 
 
 def compare(

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray
-from gpuplan.analysis.chunks import counts_and_sums
-from gpuplan.analysis.jobs import JobArrays
+from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.history.jobs import JobArrays
+from gpuplan.analysis.statistics.chunks import counts_and_sums
 
 CDF_POINTS = 101
 SHORT_S = (60.0, 600.0)

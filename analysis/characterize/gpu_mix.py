@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuplan.analysis.characterize.today import UNNAMED, Today
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 
 
 @dataclass(frozen=True, slots=True)

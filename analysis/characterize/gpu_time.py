@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray
-from gpuplan.analysis.jobs import JobArrays
-from gpuplan.analysis.time_units import HOUR_S
+from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.base.time_units import HOUR_S
+from gpuplan.analysis.history.jobs import JobArrays
 
 LORENZ_POINTS = 101
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import polars as pl
 
+from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.bill import GpuPrices, gpu_hours_by, scaled_to_month
 from gpuplan.analysis.characterize.shares import Groups
 from gpuplan.analysis.characterize.today import UNNAMED
-from gpuplan.analysis.time_units import MICROS
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.trace.trace import Trace
 
 
 def priced_groups(

@@ -3,7 +3,7 @@
 Statistics that are sums over the jobs (means, C^2, the offered load) have a studentized interval,
 all others an expanded percentile interval. A resample is a trace of the same length, made of
 blocks of consecutive jobs; each job brings along its duration, its GPUs, its wait and the gap to
-the next submission (see `gpuplan.analysis.bootstrap`). Statistics of hours and of GPUs held come
+the next submission (see `analysis.statistics.bootstrap`). Statistics of hours and of GPUs held come
 from blocks of time (`time_resamples`), the number of users from `shares.distinct_interval`.
 The longest job and the main period have no interval.
 """
@@ -15,9 +15,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.arrays import CountArray, FloatArray, IntArray
-from gpuplan.analysis.block_length import block_length
-from gpuplan.analysis.bootstrap import (
+from gpuplan.analysis.base.arrays import CountArray, FloatArray, IntArray
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import HOUR_S, MICROS
+from gpuplan.analysis.characterize.arrivals import zone_of
+from gpuplan.analysis.characterize.durations import SHORT_S
+from gpuplan.analysis.characterize.results import IntervalResults
+from gpuplan.analysis.characterize.shares import block_of_a_day, distinct_interval
+from gpuplan.analysis.characterize.time_resamples import (
+    resampled_bursts,
+    resampled_load,
+    resampled_rhythm,
+)
+from gpuplan.analysis.history.jobs import JobArrays
+from gpuplan.analysis.statistics.block_length import block_length
+from gpuplan.analysis.statistics.bootstrap import (
     Blocks,
     Studentized,
     at_least,
@@ -29,19 +41,7 @@ from gpuplan.analysis.bootstrap import (
     squared_cv,
     studentize,
 )
-from gpuplan.analysis.characterize.arrivals import zone_of
-from gpuplan.analysis.characterize.durations import SHORT_S
-from gpuplan.analysis.characterize.results import IntervalResults
-from gpuplan.analysis.characterize.shares import block_of_a_day, distinct_interval
-from gpuplan.analysis.characterize.time_resamples import (
-    resampled_bursts,
-    resampled_load,
-    resampled_rhythm,
-)
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.jobs import JobArrays
-from gpuplan.analysis.time_units import HOUR_S, MICROS
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.trace.trace import Trace
 
 MOST_RESAMPLES = 10_000  # all are held at once: of a million jobs in a day, some 3 GB
 PERCENTILES = (50, 90, 95, 99)
@@ -151,7 +151,7 @@ class ResampledShare:
     share: float
 
     def interval(self, level: float, blocks: int) -> tuple[float, float] | None:
-        """Return the interval of `gpuplan.analysis.bootstrap.share_interval`."""
+        """Return the interval of `gpuplan.analysis.statistics.bootstrap.share_interval`."""
         return share_interval(self.values, self.share, level, blocks)
 
 

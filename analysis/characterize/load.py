@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
-from gpuplan.analysis.chunks import chunks
-from gpuplan.analysis.jobs import JobArrays
-from gpuplan.analysis.steps import time_weighted_quantiles
-from gpuplan.analysis.time_units import MICROS
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.history.jobs import JobArrays
+from gpuplan.analysis.history.steps import time_weighted_quantiles
+from gpuplan.analysis.statistics.chunks import chunks
 
 PARTS_PER_GPU = 1e6
 MAX_BINS = 200

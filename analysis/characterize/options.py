@@ -11,7 +11,7 @@ from msgspec import UNSET
 from gpuplan.analysis.characterize import Characterization, characterize
 from gpuplan.analysis.characterize.intervals import Intervals, check_level, intervals
 from gpuplan.analysis.characterize.results import WorkloadResults
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.trace.trace import Trace
 
 if TYPE_CHECKING:
     from gpuplan.analysis.fits.models import TraceFits

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US
 from gpuplan.analysis.characterize.clock import local_time
-from gpuplan.analysis.chunks import run_lengths
-from gpuplan.analysis.time_units import HOUR_S, HOUR_US
+from gpuplan.analysis.statistics.chunks import run_lengths
 
 DAY_H, WEEK_H = 24, 168
 LONGEST_PERIOD_H = 2 * WEEK_H

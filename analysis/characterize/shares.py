@@ -20,14 +20,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
 from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.results import GroupTable, GroupTableRow, RestRow
-from gpuplan.analysis.chunks import chunks, counts_and_sums, distinct
-from gpuplan.analysis.jobs import JobArrays, known_ascending
+from gpuplan.analysis.history.jobs import JobArrays, known_ascending
+from gpuplan.analysis.job_table.schema import STATES
 from gpuplan.analysis.reading.computed import number_text
-from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.time_units import DAY_S, HOUR_S
+from gpuplan.analysis.statistics.chunks import chunks, counts_and_sums, distinct
 
 LEAST_BLOCKS = 10
 

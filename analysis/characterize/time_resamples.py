@@ -1,6 +1,6 @@
 """Resamples of the time line, for statistics that count hours or GPUs held and not jobs.
 
-They are made as those of jobs are (`gpuplan.analysis.bootstrap`), of blocks of successive hours
+They are made as those of jobs are (`analysis.statistics.bootstrap`), of blocks of successive hours
 whose length follows from the series. Blocks for a rhythm are whole days or weeks; those for the
 GPUs held are at least as long as one job affects them (`memory_s`).
 """
@@ -12,9 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
-from gpuplan.analysis.block_length import ENOUGH_BLOCKS, LEAST_BLOCKS, block_length
-from gpuplan.analysis.bootstrap import draw_blocks
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.time_units import HOUR_US, MICROS
 from gpuplan.analysis.characterize.arrivals import BURST_QUANTILE, poisson_quantile
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
 from gpuplan.analysis.characterize.seasonality import (
@@ -24,9 +23,10 @@ from gpuplan.analysis.characterize.seasonality import (
     hourly_series,
     most_hours,
 )
-from gpuplan.analysis.jobs import JobArrays
-from gpuplan.analysis.steps import quantiles_of_sorted
-from gpuplan.analysis.time_units import HOUR_US, MICROS
+from gpuplan.analysis.history.jobs import JobArrays
+from gpuplan.analysis.history.steps import quantiles_of_sorted
+from gpuplan.analysis.statistics.block_length import ENOUGH_BLOCKS, LEAST_BLOCKS, block_length
+from gpuplan.analysis.statistics.bootstrap import draw_blocks
 
 LEAST_CELLS = 10 * LEAST_BLOCKS
 HELD_SHARES = (0.5, 0.95)

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.time_units import HOUR_S, MICROS
 from gpuplan.analysis.bill import GpuPrices, month_usd
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
-from gpuplan.analysis.jobs import JobArrays, job_arrays
-from gpuplan.analysis.plain import plain
-from gpuplan.analysis.steps import time_weighted_quantiles
-from gpuplan.analysis.time_units import HOUR_S, MICROS
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.history.jobs import JobArrays, job_arrays
+from gpuplan.analysis.history.steps import time_weighted_quantiles
+from gpuplan.analysis.trace.trace import Trace
 
 COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
 """Canonical columns that `today` reads."""

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma, gammainc, gammaincc, gammaln, ndtr, polygamma
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.fits.sample import Sample
 
 LOG_ROOT_TAU = 0.5 * float(np.log(2 * np.pi))

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.fits.results import Vuong
 from gpuplan.analysis.fits.sample import Sample
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.fits.families import Body, Gamma, Lognormal, Weibull
 from gpuplan.analysis.fits.likelihood import maximize
 from gpuplan.analysis.fits.pareto import pareto_log_density

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.fits.families import (
     Distribution,
     fit_exponential,
@@ -25,9 +26,8 @@ from gpuplan.analysis.fits.results import (
     Vuong,
 )
 from gpuplan.analysis.fits.sample import Sample, positive_sample
-from gpuplan.analysis.jobs import known_ascending
-from gpuplan.analysis.time_units import MICROS
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.history.jobs import known_ascending
+from gpuplan.analysis.trace.trace import Trace
 
 LEAST_VALUES = 10
 LEAST_DISTINCT = 3

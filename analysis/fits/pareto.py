@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.fits.families import LOG_ROOT_TAU
 from gpuplan.analysis.fits.likelihood import maximize, vuong
 from gpuplan.analysis.fits.results import HillPoint, ParetoTail, Vuong

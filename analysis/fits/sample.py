@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
 
 BINS = 4096
 

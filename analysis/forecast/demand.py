@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
-from gpuplan.analysis.time_units import HOUR_US
+from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.analysis.base.time_units import HOUR_US
 
 PARTS_PER_GPU = 1_000_000
 DAY_H, WEEK_H = 24, 168

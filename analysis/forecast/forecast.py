@@ -10,7 +10,7 @@ from datetime import date
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.forecast.demand import DemandSeries
 from gpuplan.analysis.forecast.models import (
     LAST_VALUE,

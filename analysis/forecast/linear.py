@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from gpuplan.analysis.arrays import BoolArray, FloatArray
+from gpuplan.analysis.base.arrays import BoolArray, FloatArray
 from gpuplan.analysis.forecast.windows import Windows, lagged_products, penalty_of_parts
 
 KERNEL_H = 25

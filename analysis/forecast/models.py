@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from gpuplan.analysis.arrays import BoolArray, FloatArray
+from gpuplan.analysis.base.arrays import BoolArray, FloatArray
 from gpuplan.analysis.forecast.demand import DAY_H, WEEK_H
 from gpuplan.analysis.forecast.linear import fit_linear
 

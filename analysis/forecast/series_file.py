@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, shortened
-from gpuplan.analysis.files import is_parquet, is_pipe
+from gpuplan.analysis.base.errors import InputError, shortened
+from gpuplan.analysis.base.time_units import HOUR_US
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.forecast.demand import DemandSeries
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.reading.times import read_moments
-from gpuplan.analysis.time_units import HOUR_US
-from gpuplan.analysis.words import listed
+from gpuplan.analysis.storage.files import is_parquet, is_pipe
 
 HOUR = "hour"
 TIMES = ("time", "timestamp", "datetime", "date")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import fft
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.files import atomic_output, refuse_overwrite
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.words import a_log
 from gpuplan.analysis.ingest.mixed_formats import merge
 from gpuplan.analysis.ingest.side_tables import side_tables_first
 from gpuplan.analysis.ingest.trace_reading import Reading, job_plan, repeated_ids
 from gpuplan.analysis.ingest.unknown_files import unknown_log
+from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
+from gpuplan.analysis.job_table.schema import Provenance
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
 from gpuplan.analysis.log_formats.mapped import CSV
 from gpuplan.analysis.log_formats.registry import format_named, formats
-from gpuplan.analysis.plain import plain
 from gpuplan.analysis.reading.computed import columns_read, with_computed
 from gpuplan.analysis.reading.detect import Guess, guesses, left_out_notes, look_early
 from gpuplan.analysis.reading.inputs import Inputs, opened_inputs, share_of_bytes
@@ -26,9 +28,7 @@ from gpuplan.analysis.reading.json_tables import json_columns
 from gpuplan.analysis.reading.rejects import RejectLog, rejects_path, write_rejects
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
-from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
-from gpuplan.analysis.schema import Provenance
-from gpuplan.analysis.words import a_log
+from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
 
 
 @dataclass(frozen=True, slots=True)

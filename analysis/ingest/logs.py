@@ -1,6 +1,6 @@
 """Read the trace of a study, or make it of a log: a file, a folder, an archive, standard input.
 
-The trace of a log is kept in the cache of `gpuplan.analysis.cache`, named by the hash of everything
+The trace of a log is kept in the cache of `analysis.storage.cache`, named by the hash of everything
 it depends on: the bytes and names of the files, the options and the version of gpuplan.
 """
 
@@ -17,18 +17,19 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from gpuplan.analysis.cache import Cache, key_of, usual_folder
-from gpuplan.analysis.errors import GpuplanError, OutputError
-from gpuplan.analysis.files import is_parquet, sha256_of
+from gpuplan.analysis.base.errors import GpuplanError, OutputError
+from gpuplan.analysis.base.words import a_log, counted
 from gpuplan.analysis.ingest.ingest import LogReader, log_reader
+from gpuplan.analysis.job_table.log_options import LogAccount, LogOptions
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.log_options import LogAccount, LogOptions
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT, Inputs
 from gpuplan.analysis.reading.rejects import rejects_path
-from gpuplan.analysis.temporary import temporary_folder
-from gpuplan.analysis.trace import Selection, Trace
-from gpuplan.analysis.trace import read_trace as read_canonical
-from gpuplan.analysis.words import a_log, counted
+from gpuplan.analysis.storage.cache import Cache, key_of, usual_folder
+from gpuplan.analysis.storage.files import is_parquet, sha256_of
+from gpuplan.analysis.storage.temporary import temporary_folder
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.trace.trace import read_trace as read_canonical
 
 LOG = logging.getLogger("gpuplan")
 KIND = "logs"
@@ -92,7 +93,7 @@ def read_trace(
     columns: Sequence[str] | None = None,
     categories: Sequence[str] = (),
 ) -> Trace:
-    """Read a canonical trace, or a log, as `gpuplan.analysis.trace.read_trace` does.
+    """Read a canonical trace, or a log, as `gpuplan.analysis.trace.trace.read_trace` does.
 
     Raises:
         InputError: as there; or the log cannot be used, or too many of its rows are rejected.

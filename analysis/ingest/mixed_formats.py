@@ -8,10 +8,10 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.ingest.trace_reading import ROW_GROUP_ROWS, Reading
-from gpuplan.analysis.schema import METADATA_KEY, SOURCE, Provenance
-from gpuplan.analysis.version import gpuplan_version
+from gpuplan.analysis.job_table.schema import METADATA_KEY, SOURCE, Provenance
 
 
 def merge(readings: Sequence[Reading], output: Path) -> Provenance:

@@ -8,7 +8,7 @@ from functools import partial
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.parallel_read import in_order
 from gpuplan.analysis.log_formats.format import LOST, LogFormat, SideTable
 from gpuplan.analysis.reading.batch import Batch, Refused

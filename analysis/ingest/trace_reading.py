@@ -16,9 +16,20 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.version import gpuplan_version
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.ingest.parallel_read import Hashed, Hashes, in_order, work
 from gpuplan.analysis.ingest.side_tables import pieces
+from gpuplan.analysis.job_table.schema import (
+    CANONICAL,
+    LIMIT_COLUMN,
+    METADATA_KEY,
+    OWN_COLUMNS,
+    SOURCE,
+    Provenance,
+    SourceFile,
+)
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
 from gpuplan.analysis.reading.batch import Batch, Refused
@@ -30,17 +41,6 @@ from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.rejects import RejectLog
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.tally import EARLY, FEW_GPUS
-from gpuplan.analysis.schema import (
-    CANONICAL,
-    LIMIT_COLUMN,
-    METADATA_KEY,
-    OWN_COLUMNS,
-    SOURCE,
-    Provenance,
-    SourceFile,
-)
-from gpuplan.analysis.version import gpuplan_version
-from gpuplan.analysis.words import counted
 
 ROW_GROUP_ROWS = 1 << 18
 MAX_WORDS_LISTED = 5

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.column_guess import guessed_map
 from gpuplan.analysis.log_formats.format import NAME_COLUMNS
 from gpuplan.analysis.log_formats.registry import formats

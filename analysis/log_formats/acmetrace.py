@@ -12,13 +12,13 @@ from functools import partial
 
 import polars as pl
 
+from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
 from gpuplan.analysis.log_formats.states import SLURM
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, states, text
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import moment, seconds_between
-from gpuplan.analysis.schema import CANONICAL
 
 COMMON = (
     "job_id", "user", "node_num", "gpu_num", "state",

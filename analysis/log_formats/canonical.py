@@ -7,13 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
-from gpuplan.analysis.log_formats.mapped import TARGETS, mapped_plan, table_plan
-from gpuplan.analysis.reading.plan import NUMBER, Field, ReadingPlan, Rule, text
-from gpuplan.analysis.reading.source import Head
-from gpuplan.analysis.reading.tabular import open_rows
-from gpuplan.analysis.reading.times import moment
-from gpuplan.analysis.schema import (
+from gpuplan.analysis.job_table.schema import (
     CANONICAL,
     METADATA_KEY,
     OWN_COLUMNS,
@@ -23,6 +17,12 @@ from gpuplan.analysis.schema import (
     SUBMIT_TYPE,
     Provenance,
 )
+from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
+from gpuplan.analysis.log_formats.mapped import TARGETS, mapped_plan, table_plan
+from gpuplan.analysis.reading.plan import NUMBER, Field, ReadingPlan, Rule, text
+from gpuplan.analysis.reading.source import Head
+from gpuplan.analysis.reading.tabular import open_rows
+from gpuplan.analysis.reading.times import moment
 
 KINDS = (pl.String(), pl.Float64(), pl.Int64(), pl.Int32(), SUBMIT_TYPE)
 """Types of the columns that ingest writes besides the canonical ones."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import open_table
 from gpuplan.analysis.reading.headers import header_error

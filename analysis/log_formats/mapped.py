@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.gpu_names import gpu_names
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.job_table.gpu_names import gpu_names
+from gpuplan.analysis.job_table.schema import CANONICAL, PRIORITIES
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
 from gpuplan.analysis.log_formats.states import ANY, SLURM_SUFFIX
 from gpuplan.analysis.reading.batch import Rows
@@ -27,7 +28,6 @@ from gpuplan.analysis.reading.times import (
     seconds,
     seconds_between,
 )
-from gpuplan.analysis.schema import CANONICAL, PRIORITIES
 
 TIMES = ("submit_time", "start_time", "end_time")
 COUNTS = ("num_workers", "attempts")

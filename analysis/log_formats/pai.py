@@ -16,8 +16,8 @@ import re
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.gpu_names import gpu_names
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.job_table.gpu_names import gpu_names
 from gpuplan.analysis.log_formats.format import LOST, LogFormat, SideTable, SourceContext, need
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table

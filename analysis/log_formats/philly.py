@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import polars as pl
 
+from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
 from gpuplan.analysis.log_formats.states import PHILLY
 from gpuplan.analysis.reading.batch import Rows
@@ -21,8 +23,6 @@ from gpuplan.analysis.reading.records import text as text_cell
 from gpuplan.analysis.reading.source import Head, SourceStream
 from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import moment
-from gpuplan.analysis.schema import CANONICAL
-from gpuplan.analysis.time_units import MICROS
 
 ZONE = "America/Los_Angeles"
 TABLE_COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")

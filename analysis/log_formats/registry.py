@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from types import NoneType
 
+from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.log_formats.acmetrace import KALOS, SEREN
 from gpuplan.analysis.log_formats.azure_llm import AZURE_LLM
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
@@ -25,7 +26,6 @@ from gpuplan.analysis.log_formats.spot_gpu import SPOT_GPU
 from gpuplan.analysis.log_formats.swf import SWF
 from gpuplan.analysis.log_formats.tiresias import TIRESIAS
 from gpuplan.analysis.log_formats.wandb import WANDB_FORMAT
-from gpuplan.analysis.lookup import find_named
 from gpuplan.analysis.plugins import Registry
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.plan import ReadingPlan

@@ -14,8 +14,10 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.gpu_names import gpu_names
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.job_table.gpu_names import gpu_names
+from gpuplan.analysis.job_table.schema import CANONICAL, SUBMIT_TYPE
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
 from gpuplan.analysis.log_formats.slurm_cells import (
     MIXED,
@@ -40,8 +42,6 @@ from gpuplan.analysis.reading.records import text as text_cell
 from gpuplan.analysis.reading.source import Head, SourceStream, header_names
 from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import is_number
-from gpuplan.analysis.schema import CANONICAL, SUBMIT_TYPE
-from gpuplan.analysis.time_units import MICROS
 
 JSON_COLUMNS = (
     "jobid", "user", "account", "partition", "state", "submit", "start", "end", "elapsedraw",

@@ -6,12 +6,12 @@ from collections.abc import Set
 
 import polars as pl
 
+from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
+from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.log_formats.states import SLURM, SLURM_SHORT
 from gpuplan.analysis.reading.joins import FIRST, KEY, Join
 from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import moment, moment_after, seconds
-from gpuplan.analysis.schema import CANONICAL
-from gpuplan.analysis.time_units import DAY_S, HOUR_S
 
 JOB_ID = r"^(\d+(?:_(?:\d+|\[.*))?)(?:\+\d+)?$"
 STEP = r"^\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?\."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuplan.analysis.schema import STATES
+from gpuplan.analysis.job_table.schema import STATES
 
 SLURM = {
     "completed": "completed",

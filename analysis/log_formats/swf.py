@@ -10,7 +10,8 @@ import re
 
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
@@ -18,7 +19,6 @@ from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, number, stat
 from gpuplan.analysis.reading.source import Head, SourceStream
 from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import check_zone, is_number, seconds
-from gpuplan.analysis.schema import CANONICAL
 
 COLUMNS = (
     "job_number", "submit_time", "wait_time", "run_time", "allocated_processors", "cpu_time",

@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.gpu_names import gpu_name, gpu_names
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.job_table.gpu_names import gpu_name, gpu_names
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
 from gpuplan.analysis.log_formats.states import WANDB
 from gpuplan.analysis.reading.batch import Rows

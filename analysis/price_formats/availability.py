@@ -16,8 +16,9 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.gpu_names import gpu_name, is_known_gpu
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import CENTURY_S, MICROS
+from gpuplan.analysis.job_table.gpu_names import gpu_name, is_known_gpu
 from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, Skip
 from gpuplan.analysis.price_formats.plan import fixed, price_or_availability, rules
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES, TIME_TYPE
@@ -25,7 +26,6 @@ from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number
 from gpuplan.analysis.reading.records import Cell, parsed, plain, text
 from gpuplan.analysis.reading.source import SourceStream, read_all
-from gpuplan.analysis.time_units import CENTURY_S, MICROS
 
 FOLDER = re.compile(r"([a-z]+)-(\d{2})-(\d{2})-(\d{4})")
 FILE = re.compile(r"([a-z]+-[a-z]+-\d[a-z]?)_([a-z0-9]+)_(\d{1,4})\.json")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.gpu_names import gpu_names
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.job_table.gpu_names import gpu_names
 from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, need
 from gpuplan.analysis.price_formats.plan import price_or_availability, rules
 from gpuplan.analysis.price_formats.schema import (

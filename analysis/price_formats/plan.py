@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.price_formats.format import PriceSourceContext
 from gpuplan.analysis.price_formats.schema import (
     LEAST_USD,

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.gpu_names import gpu_names
+from gpuplan.analysis.job_table.gpu_names import gpu_names
 from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, Skip
 from gpuplan.analysis.price_formats.plan import fixed, rules
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES

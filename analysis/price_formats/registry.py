@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from types import NoneType
 
-from gpuplan.analysis.lookup import find_named
+from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.plugins import Registry
 from gpuplan.analysis.price_formats.availability import AVAILABILITY
 from gpuplan.analysis.price_formats.aws import AWS_JSON, AWS_TSV

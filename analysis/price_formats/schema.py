@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from gpuplan.analysis.schema import stored_fields
+from gpuplan.analysis.job_table.schema import stored_fields
 
 SCHEMA_VERSION = 1
 METADATA_KEY = "gpuplan_prices"

@@ -13,7 +13,7 @@ from functools import partial
 
 import polars as pl
 
-from gpuplan.analysis.gpu_names import gpu_name
+from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.price_formats.format import (
     PriceFormat,
     PricePlan,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.gpu_names import gpu_name
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, need
 from gpuplan.analysis.price_formats.plan import fixed, rules
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.hourly import HourlyPrices
-from gpuplan.analysis.time_units import HOUR_US
 
 MAX_BINS = 160
 BIN_HOURS = (1, 2, 3, 6, 12, 24, 48, 168, 336, 672)

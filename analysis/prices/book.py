@@ -12,10 +12,12 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.casts import canonical_cast, found_cell
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import PARQUET_MAGIC, readable, regular_file, sha256_of
-from gpuplan.analysis.gpu_names import gpu_names
+from gpuplan.analysis.base.casts import canonical_cast, found_cell
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import HOUR_US
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.job_table.gpu_names import gpu_names
+from gpuplan.analysis.job_table.schema import UNREADABLE
 from gpuplan.analysis.price_formats.schema import (
     KIND_TYPE,
     KIND_WORDS,
@@ -34,10 +36,8 @@ from gpuplan.analysis.price_formats.schema import (
     is_one_of,
     is_plausible_time,
 )
-from gpuplan.analysis.schema import UNREADABLE
-from gpuplan.analysis.standard_error import silent_on
-from gpuplan.analysis.time_units import HOUR_US
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.storage.files import PARQUET_MAGIC, readable, regular_file, sha256_of
+from gpuplan.analysis.storage.standard_error import silent_on
 
 REQUIRED = ("timestamp", "provider", "gpu_type", "kind", PRICE)
 HOLD_GAPS = 3

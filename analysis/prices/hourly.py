@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US
 from gpuplan.analysis.characterize.shares import name_codes
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.history.steps import means_within
+from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.price_formats.schema import OFFER
 from gpuplan.analysis.prices.book import PriceBook, in_force
-from gpuplan.analysis.steps import means_within
-from gpuplan.analysis.time_units import HOUR_S, HOUR_US
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.trace.trace import Trace
 
 DEMAND_COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
 """Canonical columns that a bill reads."""

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import atomic_output
-from gpuplan.analysis.gpu_names import is_known_gpu
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.version import gpuplan_version
+from gpuplan.analysis.job_table.gpu_names import is_known_gpu
+from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.log_formats.registry import formats
-from gpuplan.analysis.parquet import write_parquet
 from gpuplan.analysis.price_formats.canonical import COLUMNS
 from gpuplan.analysis.price_formats.format import (
     PriceChoices,
@@ -45,8 +45,8 @@ from gpuplan.analysis.reading.outcome import apply
 from gpuplan.analysis.reading.rejects import RejectLog, rejects_path
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.unreadable import odd_text
-from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
-from gpuplan.analysis.version import gpuplan_version
+from gpuplan.analysis.storage.files import atomic_output
+from gpuplan.analysis.storage.parquet import write_parquet
 
 
 def unknown_prices(head: Head) -> InputError:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
-from gpuplan.analysis.gpu_names import same_gpu
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.history.steps import sum_between
+from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import PriceBook, stretches
 from gpuplan.analysis.prices.supply import AvailabilitySteps, availability_steps
-from gpuplan.analysis.steps import sum_between
 
 MOST_PRICES = 20_000_000
 

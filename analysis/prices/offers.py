@@ -12,12 +12,12 @@ from datetime import datetime
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.analysis.price_formats.schema import OFFER, PRICE, SERIES
 from gpuplan.analysis.prices.book import PriceBook, in_force
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, ListPrice
 from gpuplan.analysis.prices.hourly import HourlyPrices
-from gpuplan.analysis.time_units import DAY_S
 
 STALE_DAYS = 90.0
 HOURS_PER_DAY = 24

@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.catalogue import SOURCE

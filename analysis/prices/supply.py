@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
-from gpuplan.analysis.gpu_names import same_gpu
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.time_units import DAY_US, HOUR_US
+from gpuplan.analysis.history.steps import sum_between
+from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.prices.book import PriceBook, stretches
-from gpuplan.analysis.steps import sum_between
-from gpuplan.analysis.time_units import DAY_US, HOUR_US
 
 
 @dataclass(frozen=True, slots=True)

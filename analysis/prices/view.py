@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.catalogue import AS_OF, SOURCE

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 from zipfile import BadZipFile, ZipFile
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.reading.limits import (
     MOST_DIRECTORY_BYTES,
     MOST_HEADER_BYTES,

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, UsageError, shortened
-from gpuplan.analysis.lookup import perhaps
-from gpuplan.analysis.predicate import PredicateTooLarge, read_predicate
+from gpuplan.analysis.base.errors import InputError, UsageError, shortened
+from gpuplan.analysis.base.lookup import perhaps
+from gpuplan.analysis.job_table.predicate import PredicateTooLarge, read_predicate
 from gpuplan.analysis.reading.batch import Batch, Rows
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.plan import text as text_field

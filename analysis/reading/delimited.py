@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.reading.batch import (
     ROW,
     Batch,

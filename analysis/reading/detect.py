@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.words import a_log
 from gpuplan.analysis.reading.archives import archive_kind
 from gpuplan.analysis.reading.inputs import Inputs
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
-from gpuplan.analysis.words import a_log
 
 MAX_NAMES_LISTED = 3
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.words import a_log
 from gpuplan.analysis.reading.source import SEPARATORS, Head, likely_separator
 from gpuplan.analysis.reading.times import ISO, is_number
-from gpuplan.analysis.words import a_log
 
 MIN_CELLS = 2  # of a table; fewer are prose
 WRITTEN = {"\t": r"\t"}

@@ -15,15 +15,7 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from gpuplan.analysis.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.files import (
-    check_writable,
-    existing_file,
-    is_pipe,
-    not_a_device,
-    readable,
-    same_file,
-)
+from gpuplan.analysis.base.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.reading.archives import archive_kind, members_of
 from gpuplan.analysis.reading.limits import (
     FIRST_BYTES,
@@ -33,7 +25,15 @@ from gpuplan.analysis.reading.limits import (
 )
 from gpuplan.analysis.reading.rejects import REJECTS, rejects_path
 from gpuplan.analysis.reading.source import Source, copy
-from gpuplan.analysis.temporary import temporary_folder
+from gpuplan.analysis.storage.files import (
+    check_writable,
+    existing_file,
+    is_pipe,
+    not_a_device,
+    readable,
+    same_file,
+)
+from gpuplan.analysis.storage.temporary import temporary_folder
 
 STANDARD_INPUT = Path("-")
 MACOS = "__MACOSX"  # files added by the archiver

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.temporary import tempfile_folder
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.storage.temporary import tempfile_folder
 
 MIB, GIB = 1 << 20, 1 << 30
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from gpuplan.analysis.casts import PER_S, kind_in_words
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.casts import PER_S, kind_in_words
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.source import SourceStream
-from gpuplan.analysis.time_units import DAY_S
 
 if TYPE_CHECKING:
     from pyarrow import Array, ChunkedArray, RecordBatch, Table

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.reading.batch import ROW, Batch, Refused, Rows
 from gpuplan.analysis.reading.limits import MOST_RECORD_BYTES, shown_size
 from gpuplan.analysis.reading.source import SourceStream

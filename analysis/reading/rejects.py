@@ -9,13 +9,13 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.files import atomic_output
-from gpuplan.analysis.parquet import write_parquet
+from gpuplan.analysis.base.errors import InputError, OutputError, UsageError
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.reading.batch import Refused
-from gpuplan.analysis.reject_limit import Limit
-from gpuplan.analysis.temporary import is_temporary
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.storage.files import atomic_output
+from gpuplan.analysis.storage.parquet import write_parquet
+from gpuplan.analysis.storage.temporary import is_temporary
 
 SCHEMA: dict[str, pl.DataType] = {
     "file": pl.String(),

@@ -13,14 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from gpuplan.analysis.errors import InputError, OutputError
-from gpuplan.analysis.files import (
-    MOST_SMALL_BYTES,
-    PARQUET_MAGIC,
-    not_a_device,
-    readable,
-    too_large,
-)
+from gpuplan.analysis.base.errors import InputError, OutputError
 from gpuplan.analysis.reading.archives import (
     DAMAGE,
     GZIP_MAGIC,
@@ -29,7 +22,14 @@ from gpuplan.analysis.reading.archives import (
     unpacks_to_too_much,
 )
 from gpuplan.analysis.reading.limits import most_unpacked, shown_size, usable_temporary_bytes
-from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
+from gpuplan.analysis.storage.files import (
+    MOST_SMALL_BYTES,
+    PARQUET_MAGIC,
+    not_a_device,
+    readable,
+    too_large,
+)
+from gpuplan.analysis.storage.temporary import Held, tempfile_folder, temporary_file
 
 HEAD_BYTES = 1 << 16
 COPY_BYTES = 1 << 20

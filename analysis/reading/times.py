@@ -8,9 +8,9 @@ from typing import Literal
 
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.schema import SUBMIT_TYPE
-from gpuplan.analysis.time_units import MICROS
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.job_table.schema import SUBMIT_TYPE
 
 ISO = re.compile(
     r"^\d{4}(?P<dash>[-/])\d{2}[-/]\d{2}"

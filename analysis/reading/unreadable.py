@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.reading.archives import BZIP2_MAGIC, XZ_MAGIC, ZIP_MAGICS, is_tar
 from gpuplan.analysis.reading.source import BYTE_ORDER_MARK, HEAD_BYTES, Head
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import existing_file, sha256_of
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.job_table.schema import METADATA_KEY, UNREADABLE, Provenance
 from gpuplan.analysis.log_formats.format import LogFormat
 from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
 from gpuplan.analysis.log_formats.slurm_cells import (
@@ -30,10 +31,9 @@ from gpuplan.analysis.log_formats.slurm_cells import (
 from gpuplan.analysis.log_formats.swf import STATUS, SWF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
-from gpuplan.analysis.schema import METADATA_KEY, UNREADABLE, Provenance
 from gpuplan.analysis.site.columns import SITE_COLUMNS, SWITCHED_OFF
-from gpuplan.analysis.standard_error import silent_on
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.storage.files import existing_file, sha256_of
+from gpuplan.analysis.storage.standard_error import silent_on
 
 NOTHING = ("Unknown", "None", "NONE", "N/A", "(null)", "INVALID")
 FOREVER_S = 366 * 86400

@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.lookup import perhaps
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.site.hostlist import MOST_HOSTS
 from gpuplan.analysis.site.units import A_TIME, UNLIMITED, gpu_limit, minutes_limit
 

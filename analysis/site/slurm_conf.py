@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.hostlist import MOST_HOSTS, expand_hosts, split_hosts
 from gpuplan.analysis.site.schema import Backfill, Partition, Priority
 from gpuplan.analysis.site.units import gpus_of
-from gpuplan.analysis.words import counted
 
 MOST_INCLUDES = 100
 PAIR = re.compile(r"""([\w/]+)\s*\+?=\s*("[^"]*"|'[^']*'|\S+)""")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.files import atomic_output
-from gpuplan.analysis.parquet import write_parquet
-from gpuplan.analysis.schema import METADATA_KEY
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.job_table.schema import METADATA_KEY
 from gpuplan.analysis.site.columns import KEPT_COLUMNS
 from gpuplan.analysis.site.log import SiteLog, read_site_log
+from gpuplan.analysis.storage.files import atomic_output
+from gpuplan.analysis.storage.parquet import write_parquet
 
 FORMATS = ("slurm", "swf")
 

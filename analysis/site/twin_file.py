@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.site.document import TABLES, SiteDocument, dotted

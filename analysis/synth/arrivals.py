@@ -20,7 +20,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.time_units import HOUR_S, MICROS
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
 from gpuplan.analysis.characterize.clock import is_zone
 from gpuplan.analysis.synth.curve import fit_curve
@@ -35,7 +36,6 @@ from gpuplan.analysis.synth.dependence import (
 from gpuplan.analysis.synth.hours import Pattern, dispersion, fit_hours, hourly_counts, regroup
 from gpuplan.analysis.synth.model import ArrivalModel
 from gpuplan.analysis.synth.week import Busy, Clock, busy_time, clock_of, local_day
-from gpuplan.analysis.time_units import HOUR_S, MICROS
 
 ROUNDS = 40
 TRIAL_ROUNDS = 8

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US, MICROS
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
 from gpuplan.analysis.characterize.durations import share_at_most, spread
 from gpuplan.analysis.characterize.gpu_time import longest_share
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.seasonality import seasonality
-from gpuplan.analysis.jobs import JobArrays, known_ascending
-from gpuplan.analysis.plain import plain
-from gpuplan.analysis.schema import STATES
+from gpuplan.analysis.history.jobs import JobArrays, known_ascending
+from gpuplan.analysis.job_table.schema import STATES
 from gpuplan.analysis.synth.arrivals import hourly_dispersion
 from gpuplan.analysis.synth.model import Reference
 from gpuplan.analysis.synth.week import local_hours
-from gpuplan.analysis.time_units import HOUR_S, HOUR_US, MICROS
 
 FEW_JOBS = 5000
 """Below this many jobs the tolerances grow with the square root of the shortfall."""

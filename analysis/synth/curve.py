@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
 
 SPACING = 0.01
 TAIL_SHARE = 0.001

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
 from gpuplan.analysis.synth.curve import DurationCurve
 
 MEMORY_JOBS = (2.0, 16.0, 128.0, 1024.0)

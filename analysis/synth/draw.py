@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
-from gpuplan.analysis.jobs import JobArrays
-from gpuplan.analysis.schema import CANONICAL, STATES
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.history.jobs import JobArrays
+from gpuplan.analysis.job_table.schema import CANONICAL, STATES
 from gpuplan.analysis.synth.arrivals import draw_submissions
 from gpuplan.analysis.synth.curve import DurationCurve
 from gpuplan.analysis.synth.dependence import (
@@ -24,7 +25,6 @@ from gpuplan.analysis.synth.dependence import (
 )
 from gpuplan.analysis.synth.fit import zipf_shares
 from gpuplan.analysis.synth.model import Habits, Owners, WorkloadModel
-from gpuplan.analysis.time_units import MICROS
 
 RUNNING = STATES.index("running")
 TEXT = ("job_id", "user", "group", "job_class", "gpu_type", "source_state")

@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
-from gpuplan.analysis.jobs import JobArrays, job_arrays
-from gpuplan.analysis.schema import STATES
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.history.jobs import JobArrays, job_arrays
+from gpuplan.analysis.job_table.schema import STATES
 from gpuplan.analysis.synth.arrivals import clock_step_s, fit_arrivals
 from gpuplan.analysis.synth.compare import measure
 from gpuplan.analysis.synth.curve import DurationCurve, fit_curve
@@ -34,8 +35,7 @@ from gpuplan.analysis.synth.model import (
     Waits,
     WorkloadModel,
 )
-from gpuplan.analysis.time_units import MICROS
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.trace.trace import Trace
 
 COLUMNS = (
     "submit_time",

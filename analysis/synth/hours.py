@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US
 from gpuplan.analysis.synth.curve import DurationCurve, fit_curve
 from gpuplan.analysis.synth.dependence import strata
-from gpuplan.analysis.time_units import HOUR_S, HOUR_US
 
 SPREADS = (0.05, 20.0)
 TAIL_FROM = 0.9

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.synth.curve import DurationCurve
 from gpuplan.analysis.synth.dependence import MEMORY_JOBS, Shared
 from gpuplan.analysis.synth.hours import Hours
-from gpuplan.analysis.words import counted
 
 FEWEST_TIMED = 100  # below it each quantile of the durations is one job's, or nearly
 MODEL_VERSION = 1

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray
-from gpuplan.analysis.schema import STATES as STATE_NAMES
+from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
+from gpuplan.analysis.job_table.schema import STATES as STATE_NAMES
 from gpuplan.analysis.synth.curve import DurationCurve, curve_through
 from gpuplan.analysis.synth.dependence import Shared, fit_shifts, on_one_curve
 from gpuplan.analysis.synth.model import (
@@ -24,7 +25,6 @@ from gpuplan.analysis.synth.model import (
     WorkloadModel,
 )
 from gpuplan.analysis.synth.published_workloads import PUBLISHED, Published
-from gpuplan.analysis.time_units import DAY_S, HOUR_S
 
 PRESETS = tuple(sorted(PUBLISHED))
 

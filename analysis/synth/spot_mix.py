@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.files import atomic_output
-from gpuplan.analysis.schema import CANONICAL, LAST_INSTANT_US, METADATA_KEY, Provenance
+from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import DAY_S, HOUR_S, MICROS
+from gpuplan.analysis.base.version import gpuplan_version
+from gpuplan.analysis.job_table.schema import CANONICAL, LAST_INSTANT_US, METADATA_KEY, Provenance
+from gpuplan.analysis.storage.files import atomic_output
 from gpuplan.analysis.synth.compare import ComparedStatistic, Statistic
 from gpuplan.analysis.synth.week import local_midnight_s
 from gpuplan.analysis.synth.write import NOTHING_RECORDED, Request, Synthesis
-from gpuplan.analysis.time_units import DAY_S, HOUR_S, MICROS
-from gpuplan.analysis.version import gpuplan_version
 
 NAME = "gfs"
 GPUS = 2296
@@ -44,7 +44,7 @@ class JobKind:
     """High-priority or spot jobs.
 
     Attributes:
-        name: as `gpuplan.analysis.schema.PRIORITIES` has it.
+        name: as `gpuplan.analysis.job_table.schema.PRIORITIES` has it.
         jobs: in 91 days.
         cards: percent of jobs by GPUs of a pod, in the order of `CARDS`.
         gang: percent of jobs of several pods.

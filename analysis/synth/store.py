@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.characterize.clock import is_zone
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import read_small
-from gpuplan.analysis.schema import MAX_GPUS, PRIORITIES, STATES, UNREADABLE
+from gpuplan.analysis.job_table.schema import MAX_GPUS, PRIORITIES, STATES, UNREADABLE
+from gpuplan.analysis.storage.files import read_small
 from gpuplan.analysis.synth.dependence import CROWD_SCORES
 from gpuplan.analysis.synth.draw import draw, to_frame
 from gpuplan.analysis.synth.model import MODEL_VERSION, WorkloadModel

@@ -13,9 +13,9 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US, MICROS
 from gpuplan.analysis.characterize.clock import local_time
-from gpuplan.analysis.time_units import HOUR_S, HOUR_US, MICROS
 
 DAY_H, WEEK_H = 24, 168
 WEEK_S = WEEK_H * HOUR_S

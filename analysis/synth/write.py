@@ -12,10 +12,11 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.files import atomic_output
-from gpuplan.analysis.plain import plain
-from gpuplan.analysis.schema import (
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.time_units import DAY_S, MICROS
+from gpuplan.analysis.base.version import gpuplan_version
+from gpuplan.analysis.job_table.schema import (
     CANONICAL,
     FIRST_SUBMIT,
     LAST_INSTANT_US,
@@ -23,12 +24,11 @@ from gpuplan.analysis.schema import (
     Provenance,
     SourceFile,
 )
+from gpuplan.analysis.storage.files import atomic_output
 from gpuplan.analysis.synth.compare import ComparedStatistic, StatisticRow, Verdict, compare
 from gpuplan.analysis.synth.draw import SampledJobs, draw, to_frame
 from gpuplan.analysis.synth.model import Reference, WorkloadModel
 from gpuplan.analysis.synth.week import local_midnight_s
-from gpuplan.analysis.time_units import DAY_S, MICROS
-from gpuplan.analysis.version import gpuplan_version
 
 CHUNK_ROWS = 250_000
 LONGEST_DAYS = 200 * 366

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, shortened
+from gpuplan.analysis.base.errors import InputError, shortened
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.reading.source import read_unpacked
-from gpuplan.analysis.words import listed
 
 Rule = tuple[str, pl.Expr]  # the requirement in words, and its test
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.time_units import CENTURY_S
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import CENTURY_S
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.user_tables.cells import Rule, read_cells
-from gpuplan.analysis.words import listed
 
 EVERY_OTHER = "*"
 TIMES = ("checkpoint_s", "restore_s")

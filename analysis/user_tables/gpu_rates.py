@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.log_formats.gavel import COLUMNS, UNCONSOLIDATED, read_all_throughputs
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.user_tables.cells import CsvCells, Rule, read_cells

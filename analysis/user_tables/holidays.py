@@ -6,7 +6,7 @@ import re
 from datetime import date
 from pathlib import Path
 
-from gpuplan.analysis.errors import InputError, UsageError, shortened
+from gpuplan.analysis.base.errors import InputError, UsageError, shortened
 from gpuplan.analysis.reading.source import read_unpacked
 
 EXPECTED = "a date such as 2026-12-25"

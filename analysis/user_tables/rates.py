@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.time_units import CENTURY_S, HOUR_S
+from gpuplan.analysis.base.time_units import CENTURY_S, HOUR_S
 from gpuplan.analysis.user_tables.cells import Rule, check_shares, read_cells
 
 LEAST, MOST = 1e-12, 1e15

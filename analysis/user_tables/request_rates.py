@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuplan.analysis.errors import InputError, shortened
+from gpuplan.analysis.base.errors import InputError, shortened
 from gpuplan.analysis.reading.source import read_unpacked
 
 

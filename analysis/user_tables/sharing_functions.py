@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuplan.analysis.errors import InputError, shortened
+from gpuplan.analysis.base.errors import InputError, shortened
 from gpuplan.analysis.reading.source import read_unpacked
 
 INFERENCE, LLM, TRAINING = "inference", "llm", "training"

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpuplan.analysis.errors import InputError, shortened
+from gpuplan.analysis.base.errors import InputError, shortened
 from gpuplan.analysis.reading.source import read_unpacked
 
 INFERENCE, LLM, TRAINING = "inference", "llm-inference", "training"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuplan.analysis.errors import InputError, shortened
+from gpuplan.analysis.base.errors import InputError, shortened
 from gpuplan.analysis.reading.source import read_unpacked
 
 COLUMNS = ("batch", "sm_percent", "latency_s", "throughput")

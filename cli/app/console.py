@@ -54,8 +54,8 @@ def _answer(number: int, frame: object) -> None:
         raise KeyboardInterrupt
     descriptor = 2
     if State.running:
-        from gpuplan.analysis.standard_error import terminal
-        from gpuplan.analysis.temporary import release_all
+        from gpuplan.analysis.storage.standard_error import terminal
+        from gpuplan.analysis.storage.temporary import release_all
 
         release_all()
         descriptor = terminal()

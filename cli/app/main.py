@@ -12,9 +12,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from gpuplan.analysis import plugins
-from gpuplan.analysis.errors import GpuplanError, OutOfMemoryError, brief
-from gpuplan.analysis.temporary import release_all
-from gpuplan.analysis.version import gpuplan_version
+from gpuplan.analysis.base.errors import GpuplanError, OutOfMemoryError, brief
+from gpuplan.analysis.base.version import gpuplan_version
+from gpuplan.analysis.storage.temporary import release_all
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.interrupts import INTERRUPTED, State, stopped
 from gpuplan.cli.app.lazy import LazyGroup
@@ -212,7 +212,7 @@ def usage_message(error: Exception) -> str:
     for said, plain in PLAIN:
         message = message.replace(said, plain)
     if (choice := CHOICE.search(message)) is not None:
-        from gpuplan.analysis.lookup import perhaps
+        from gpuplan.analysis.base.lookup import perhaps
 
         meant = perhaps(choice[1], choice[2].replace("'", "").split(", "))
         message = f"{message.removesuffix('.')}{meant}"

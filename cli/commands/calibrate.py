@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.formats.report import Report
@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
 
         The file twin.toml (-o twin.toml) keeps the settings for gpuplan whatif.
         """
-        from gpuplan.analysis.errors import UsageError
+        from gpuplan.analysis.base.errors import UsageError
         from gpuplan.cli.documents.emit import emit
         from gpuplan.cli.options.outputs import check_output
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -74,8 +74,8 @@ def characterize(
     ] = None,
 ) -> Study[CharacterizeRequest]:
     """Describe a workload: durations, GPU time, arrivals, load, groups, and cost."""
+    from gpuplan.analysis.base.errors import UsageError
     from gpuplan.analysis.characterize.options import PortraitOptions
-    from gpuplan.analysis.errors import UsageError
     from gpuplan.planner.studies.characterize import CharacterizeRequest, TracePrices
 
     priced.check()

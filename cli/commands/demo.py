@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.analysis.errors import OutputError
-from gpuplan.analysis.files import check_writable, without_missing_parents
+from gpuplan.analysis.base.errors import OutputError
+from gpuplan.analysis.storage.files import check_writable, without_missing_parents
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import write_stdout

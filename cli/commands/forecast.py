@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -98,7 +98,7 @@ def forecast(
     """Forecast the GPUs of each group, and how many to lend."""
     from dataclasses import replace
 
-    from gpuplan.analysis.errors import UsageError
+    from gpuplan.analysis.base.errors import UsageError
     from gpuplan.cli.formats.units import parse_duration
     from gpuplan.cli.options.cluster_options import read_shape
     from gpuplan.planner.studies.forecast_request import ForecastRequest
@@ -136,8 +136,8 @@ def register(app: typer.Typer) -> None:
 
 def _at(text: str | None) -> datetime | int | None:
     """Return a time, or the number of an hour. Raises `UsageError` for anything else."""
-    from gpuplan.analysis.errors import UsageError
-    from gpuplan.analysis.time_units import as_utc
+    from gpuplan.analysis.base.errors import UsageError
+    from gpuplan.analysis.base.time_units import as_utc
 
     if text is None:
         return None

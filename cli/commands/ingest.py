@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.analysis.input_files import InputFile
-from gpuplan.analysis.plain import plain
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -146,7 +146,7 @@ def ingest(
     max_rejects: MaxRejects = "1%",
 ) -> Study[IngestRequest]:
     """Read a job log into a trace, and account for every row."""
-    from gpuplan.analysis.reject_limit import Limit
+    from gpuplan.analysis.job_table.reject_limit import Limit
     from gpuplan.planner.studies.ingest import IngestRequest
 
     request = IngestRequest(

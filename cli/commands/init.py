@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.analysis.errors import OutputError, UsageError
+from gpuplan.analysis.base.errors import OutputError, UsageError
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.shared_options import command
@@ -30,7 +30,7 @@ def init(
     """Write a commented scenario for gpuplan run; it runs unchanged."""
     from importlib.resources import files
 
-    from gpuplan.analysis.files import atomic_output
+    from gpuplan.analysis.storage.files import atomic_output
 
     if path.suffix.lower() != ".toml":
         raise UsageError(f"{path}: expected a name that ends in .toml")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec import UNSET
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.lookup import perhaps
-from gpuplan.analysis.plain import fields_of, plain
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.lookup import perhaps
+from gpuplan.analysis.base.plain import fields_of, plain
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.options.completion import names_of_kind

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.analysis.input_files import InputFile
-from gpuplan.analysis.plain import plain
-from gpuplan.analysis.time_units import as_utc
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.time_units import as_utc
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -136,7 +136,7 @@ def prices(
 
     It also takes histories of GPU availability without prices.
     """
-    from gpuplan.analysis.reject_limit import Limit
+    from gpuplan.analysis.job_table.reject_limit import Limit
     from gpuplan.planner.studies.prices import PricesRequest
 
     request = PricesRequest(
@@ -171,7 +171,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _answer(request: PricesRequest, pictures: Sequence[Path] = ()) -> Report:
-    from gpuplan.analysis.files import atomic_output, refuse_overwrite
+    from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
     from gpuplan.planner.studies.prices import prices as run
 
     def draw(book: PriceBook, view: PriceView) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table
@@ -126,7 +126,7 @@ def profile(
         allow_unchecked=allow_unchecked,
     )
     check_output(output, picture=not training, rows=False, inputs=tables, others=functions)
-    from gpuplan.analysis.errors import UsageError
+    from gpuplan.analysis.base.errors import UsageError
     from gpuplan.analysis.user_tables.sharing_profiles import COLUMNS
     from gpuplan.cli.options.sharing_inputs import parse_latency
     from gpuplan.planner.studies.profile import ProfileRequest

@@ -159,7 +159,7 @@ def report(
     no_cache: NoCache = False,
 ) -> None:
     """Run several studies of a trace, and write a page, a comment, JSON, and test cases."""
-    from gpuplan.analysis.errors import UsageError
+    from gpuplan.analysis.base.errors import UsageError
     from gpuplan.cli.diff.gates import judge_since, read_baseline
     from gpuplan.cli.documents.assemble import time_stamp
     from gpuplan.cli.documents.emit import write_stdout
@@ -223,9 +223,9 @@ def _of_trace(
     Raises:
         GpuplanError: an option that cannot be meant, or no such trace.
     """
-    from gpuplan.analysis.errors import UsageError
-    from gpuplan.analysis.files import existing_file, files_named_in
+    from gpuplan.analysis.base.errors import UsageError
     from gpuplan.analysis.reading.inputs import STANDARD_INPUT
+    from gpuplan.analysis.storage.files import existing_file, files_named_in
     from gpuplan.cli.documents.assemble import check_all, read_options, run_all, usual_studies
     from gpuplan.cli.documents.studies import given_options, words_of
     from gpuplan.cli.documents.study import Document
@@ -262,7 +262,7 @@ def _of_scenario(
     no_cache: bool,
 ) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path], Sequence[str]]:
     """Return as `_of_trace` for a scenario, and the forms of its documents."""
-    from gpuplan.analysis.cache import chosen_folder, open_cache
+    from gpuplan.analysis.storage.cache import chosen_folder, open_cache
     from gpuplan.cli.documents.write import FORMS
     from gpuplan.cli.scenario.loading import load_scenario
     from gpuplan.cli.scenario.running import run_scenario

@@ -26,7 +26,7 @@ from gpuplan.cli.options.shared_options import (
 )
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.cache import Cache
+    from gpuplan.analysis.storage.cache import Cache
     from gpuplan.cli.scenario.scenario import Scenario
 
 EXAMPLE = "gpuplan run scenario.toml --set study.pareto.budget=1.2x,2x --output report"
@@ -105,7 +105,7 @@ def run(
     The file is checked as a whole before anything runs, and only what has changed since is computed
     again.
     """
-    from gpuplan.analysis.cache import chosen_folder, open_cache
+    from gpuplan.analysis.storage.cache import chosen_folder, open_cache
     from gpuplan.cli.documents.assemble import time_stamp
     from gpuplan.cli.documents.emit import write_stdout
     from gpuplan.cli.documents.gates import conclude
@@ -158,7 +158,7 @@ def _text(document: Document, form: RunFormat, *, full: bool) -> str:
 
 
 def _show_plan(scenario: Scenario, cache: Cache, form: RunFormat) -> None:
-    from gpuplan.analysis.plain import plain
+    from gpuplan.analysis.base.plain import plain
     from gpuplan.cli.documents.emit import emit
     from gpuplan.cli.options.shared_options import Output, ResultFormat
     from gpuplan.cli.results.run import PlannedStudy, RunResults, RunWorkload

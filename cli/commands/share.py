@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -56,7 +56,7 @@ class SharedCluster(ClusterChoice):
 
     def nodes(self) -> tuple[str, int, int]:
         """Return the cluster as text, its nodes, and the GPUs of each. Raises `UsageError`."""
-        from gpuplan.analysis.errors import UsageError
+        from gpuplan.analysis.base.errors import UsageError
 
         size = self.size() or read_size(DEFAULT_CLUSTER)
         if len(size.shape.pools) > 1:
@@ -201,7 +201,7 @@ def share(
     ] = 0,
 ) -> Study[ShareRequest]:
     """Show how many GPUs you need if jobs share cards."""
-    from gpuplan.analysis.errors import UsageError
+    from gpuplan.analysis.base.errors import UsageError
     from gpuplan.cli.formats.units import parse_duration
     from gpuplan.cli.options.log_choice import mapping
     from gpuplan.cli.options.sharing_inputs import parse_gammas, parse_sharing_settings

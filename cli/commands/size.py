@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.analysis.errors import UsageError, shortened
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.errors import UsageError, shortened
+from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand

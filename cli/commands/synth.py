@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -177,7 +177,7 @@ def synth(
 
 def _factor(text: str | None) -> float | None:
     """Return the number of ``4x``. Raises `UsageError`."""
-    from gpuplan.analysis.errors import UsageError
+    from gpuplan.analysis.base.errors import UsageError
 
     if text is None:
         return None

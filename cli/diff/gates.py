@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.cli.diff.changes import NOISE, Change, DocumentDiff, compare
 from gpuplan.cli.diff.read import Version, check_comparable, read_version
 from gpuplan.cli.documents.contract import as_json

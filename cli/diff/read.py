@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import read_small
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.storage.files import read_small
 from gpuplan.cli.formats.nesting import check_depth
 from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION
 

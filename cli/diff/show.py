@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuplan.analysis.input_files import InputFile
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff
 from gpuplan.cli.diff.gates import signed_share
 from gpuplan.cli.documents.view import STATES

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gpuplan.analysis.errors import GpuplanError, UsageError
-from gpuplan.analysis.lookup import did_you_mean
-from gpuplan.analysis.time_units import as_utc
+from gpuplan.analysis.base.errors import GpuplanError, UsageError
+from gpuplan.analysis.base.lookup import did_you_mean
+from gpuplan.analysis.base.time_units import as_utc
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.studies import (
     check_study,

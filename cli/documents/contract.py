@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from gpuplan.analysis.input_files import InputFile
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.documents.study import Document
 from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION, written_json
 from gpuplan.cli.results.report import ReportedStudy, ReportResults

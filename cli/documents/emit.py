@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import atomic_output, is_stdout, is_stream, refuse_overwrite
+from gpuplan.analysis.base.errors import OutputError, UsageError
+from gpuplan.analysis.storage.files import atomic_output, is_stdout, is_stream, refuse_overwrite
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.outputs import PICTURE_SUFFIXES, TEXT_SUFFIXES, WriteFile, output_files
@@ -157,7 +157,7 @@ def _files_of(report: Report, output: Output) -> Iterator[tuple[Path, WriteFile]
 def _write(report: Report, suffix: str, output: Output, path: Path) -> None:
     """Write a report in the form that a suffix stands for; without one, in the form asked for."""
     if suffix == ".parquet" and report.frame is not None:
-        from gpuplan.analysis.parquet import write_parquet
+        from gpuplan.analysis.storage.parquet import write_parquet
 
         write_parquet(report.frame(), path)
     else:

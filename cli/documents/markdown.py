@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from functools import cache
 
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.base.words import counted
 from gpuplan.cli.documents import view
 from gpuplan.cli.documents.study import Document, TableGrid
 from gpuplan.cli.documents.templating import fill

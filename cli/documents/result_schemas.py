@@ -17,7 +17,7 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.documents.view import TITLES
 
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"

@@ -138,7 +138,7 @@ class Document:
     @property
     def version(self) -> str:
         """The version of gpuplan that made the results."""
-        from gpuplan.analysis.version import gpuplan_version
+        from gpuplan.analysis.base.version import gpuplan_version
 
         return gpuplan_version()
 

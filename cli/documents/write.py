@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import (
+from gpuplan.analysis.base.errors import OutputError, UsageError
+from gpuplan.analysis.storage.files import (
     atomic_output,
     check_writable,
     refuse_overwrite,

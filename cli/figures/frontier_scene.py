@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.analysis.time_units import MONTH_H
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.formats.units import show_duration
 from gpuplan.planner.frontier.model.format_gpus import round_up, show_gpus
 

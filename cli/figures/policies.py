@@ -22,7 +22,7 @@ from matplotlib.ticker import (
 )
 from numpy.lib.stride_tricks import sliding_window_view
 
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.lending import draw_lending, lending_outcomes, lending_rows

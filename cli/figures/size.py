@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gpuplan.analysis.time_units import MONTH_H
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.figures.cdf import nothing
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, new_figure, on_paper

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
-from gpuplan.analysis.plain import plain as plain_result
-from gpuplan.analysis.version import gpuplan_version
+from gpuplan.analysis.base.plain import plain as plain_result
+from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.cli.formats import escape
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
 from gpuplan.cli.formats.shapes import BARS, SHAPE

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.formats.escape import visible
 
 if TYPE_CHECKING:

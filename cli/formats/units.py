@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 
 SECONDS_PER = {"s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 NO_LIMIT = ("none", "inf", "unlimited")

@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.lookup import nearest
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.lookup import nearest
 from gpuplan.cli.app.lazy import COMMANDS
 from gpuplan.cli.formats.units import SECONDS_PER
 from gpuplan.cli.gates.fields import unit_of

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.cli.gates.row_keys import KEY_NAMES, Layout, keys_of, named_items, text_of
 
 UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")

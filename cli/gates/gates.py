@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from gpuplan.analysis.errors import GpuplanError, UsageError
+from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.units import show_apart, show_in
 from gpuplan.cli.gates.conditions import Condition, limit_of, parse_condition

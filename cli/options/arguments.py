@@ -16,7 +16,7 @@ from typing import Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.cli.app.help_pages import show_command_help
 
 OF_ANY_BYTES = ("sources",)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.analysis.errors import UsageError, shortened
-from gpuplan.analysis.gpu_names import gpu_name
+from gpuplan.analysis.base.errors import UsageError, shortened
+from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.market_options import MOST_GPUS
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.analysis.errors import UsageError, shortened
+from gpuplan.analysis.base.errors import UsageError, shortened
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.replay import ReplayRequest

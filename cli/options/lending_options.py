@@ -47,7 +47,7 @@ class LendingChoice:
         """
         if self.spot_price is None and self.spot is None:
             return list(given or [])
-        from gpuplan.analysis.errors import UsageError
+        from gpuplan.analysis.base.errors import UsageError
         from gpuplan.planner.policies.spot.settings import lends
         from gpuplan.planner.registry import BESIDE_LENDING, find_policy
 

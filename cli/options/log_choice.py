@@ -12,7 +12,7 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.completion import log_formats, one_of
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.log_options import LogOptions
+    from gpuplan.analysis.job_table.log_options import LogOptions
 
 READING_PANEL = "How to read the input"
 TRACE_HELP = (
@@ -97,8 +97,8 @@ class LogChoice:
 
     def log_options(self) -> LogOptions:
         """Return the library's form of these options. Raises `UsageError` on a bad value."""
-        from gpuplan.analysis.log_options import LogOptions
-        from gpuplan.analysis.reject_limit import Limit
+        from gpuplan.analysis.job_table.log_options import LogOptions
+        from gpuplan.analysis.job_table.reject_limit import Limit
 
         return LogOptions(
             self.source_format,
@@ -124,7 +124,7 @@ class LogChoice:
 
 def mapping(pairs: Sequence[str]) -> dict[str, str]:
     """Return canonical column -> column of the log. Raises `UsageError` for a bad ``--map``."""
-    from gpuplan.analysis.errors import UsageError
+    from gpuplan.analysis.base.errors import UsageError
 
     found: dict[str, str] = {}
     for pair in pairs:
@@ -142,8 +142,8 @@ def value_mapping(texts: Sequence[str]) -> dict[str, dict[str, str]]:
 
     Raises `UsageError` for a bad ``--map-value``.
     """
-    from gpuplan.analysis.errors import UsageError
-    from gpuplan.analysis.schema import PRIORITIES, STATES
+    from gpuplan.analysis.base.errors import UsageError
+    from gpuplan.analysis.job_table.schema import PRIORITIES, STATES
 
     known = {"state": STATES, "priority": PRIORITIES}
     found: dict[str, dict[str, str]] = {}

@@ -67,7 +67,7 @@ def timeline_file(made: Callable[[], pl.DataFrame], path: Path) -> tuple[Path, W
     """Return the file of a time line and the function that writes it."""
 
     def write(temporary: Path) -> None:
-        from gpuplan.analysis.parquet import write_parquet
+        from gpuplan.analysis.storage.parquet import write_parquet
 
         write_parquet(made(), temporary)
 

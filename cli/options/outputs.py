@@ -8,8 +8,13 @@ from typing import Any
 
 import typer
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.files import check_writable, files_named_in, is_stream, refuse_overwrite
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.storage.files import (
+    check_writable,
+    files_named_in,
+    is_stream,
+    refuse_overwrite,
+)
 from gpuplan.cli.options.shared_options import OUTPUT_PANEL, Output, ResultFormat
 
 WriteFile = Callable[[Path], None]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import same_gpu
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.options.cluster_options import ClusterSize
 from gpuplan.cli.options.settings import check_once, parse_settings, perhaps_set

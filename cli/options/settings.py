@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.analysis.errors import UsageError, shortened
-from gpuplan.analysis.lookup import perhaps
+from gpuplan.analysis.base.errors import UsageError, shortened
+from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.formats.units import NO_LIMIT, parse_duration
 from gpuplan.cli.options.cluster_options import read_shape

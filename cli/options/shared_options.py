@@ -22,7 +22,7 @@ from gpuplan.cli.options.arguments import command_of, declare, spread, take
 from gpuplan.cli.options.log_choice import TRACE_HELP, LogChoice
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.trace import Selection
+    from gpuplan.analysis.trace.selection import Selection
 
 
 class ResultFormat(StrEnum):
@@ -74,7 +74,7 @@ def the_only(files: list[Path]) -> Path:
     Raises `UsageError` for several.
     """
     if len(files) > 1:
-        from gpuplan.analysis.errors import UsageError
+        from gpuplan.analysis.base.errors import UsageError
 
         raise UsageError(f"--output: given {len(files)} times; this command writes one file")
     return files[0]
@@ -229,7 +229,7 @@ class TraceChoice(LogChoice):
 
     def selection(self) -> Selection:
         """Return the library's form of these options. Raises `UsageError` on a bad value."""
-        from gpuplan.analysis.trace import Selection
+        from gpuplan.analysis.trace.selection import Selection
 
         return Selection(
             where=self.where,
@@ -318,7 +318,7 @@ class PriceChoice:
             return
         for name in ("gpu", "reference"):
             if getattr(self, name) is not None:
-                from gpuplan.analysis.errors import UsageError
+                from gpuplan.analysis.base.errors import UsageError
 
                 raise UsageError(f"--{name.replace('_', '-')}: needs --prices FILE or builtin")
 

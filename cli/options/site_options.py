@@ -121,7 +121,7 @@ class SiteChoice:
     def _shape(self) -> ClusterShape | None:
         if self.cluster is None:
             return None
-        from gpuplan.analysis.errors import UsageError
+        from gpuplan.analysis.base.errors import UsageError
         from gpuplan.simkit.cluster_shape import ClusterShape
 
         try:

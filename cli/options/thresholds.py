@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from gpuplan.analysis.errors import UsageError, shortened
+from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.cli.formats.units import NO_LIMIT, parse_duration
 from gpuplan.simkit.workload import MOST_GPUS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.words import listed
+from gpuplan.analysis.base.words import listed
 from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import show_between, show_duration, show_usd

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import same_gpu
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.cli.formats.units import parse_duration
 from gpuplan.cli.options.by_type import once, parse_by_type
 from gpuplan.cli.options.cluster_options import read_size

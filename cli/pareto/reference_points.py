@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import parse_duration, show_duration
 from gpuplan.planner.frontier.model.format_gpus import show_gpus

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from gpuplan.analysis.plain import fields_of
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.shapes import shapes_table, timeline_row
 from gpuplan.cli.formats.units import show_count, show_duration, show_share, show_usd

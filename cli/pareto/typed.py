@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.analysis.plain import fields_of
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.shapes import shapes_table, timeline_row

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.today import UNNAMED
-from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration

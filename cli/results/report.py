@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.gates.gates import GateOutcome
 
 ISO_TIME = Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")

@@ -9,9 +9,9 @@ from contextlib import ExitStack, chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuplan.analysis.cache import Cache, hashes_of, key_of, open_cache
-from gpuplan.analysis.errors import GpuplanError, OutputError
-from gpuplan.analysis.files import sha256_of
+from gpuplan.analysis.base.errors import GpuplanError, OutputError
+from gpuplan.analysis.storage.cache import Cache, hashes_of, key_of, open_cache
+from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.gates import judge_all
 from gpuplan.cli.documents.studies import read_study, run_study

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuplan.analysis.errors import GpuplanError, UsageError
-from gpuplan.analysis.files import files_named_in
+from gpuplan.analysis.base.errors import GpuplanError, UsageError
+from gpuplan.analysis.storage.files import files_named_in
 from gpuplan.cli.documents.studies import Given, keys_of, takes_trace, words_of
 
 FLAG = re.compile(r"--([a-z][a-z-]*)")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuplan.analysis.errors import InputError, UsageError, shortened
-from gpuplan.analysis.files import read_small
+from gpuplan.analysis.base.errors import InputError, UsageError, shortened
+from gpuplan.analysis.storage.files import read_small
 from gpuplan.cli.formats.nesting import DEEPEST, check_depth
 
 Keys = tuple[str, ...]

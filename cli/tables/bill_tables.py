@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.time_units import MONTH_H
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import (
     show_count,

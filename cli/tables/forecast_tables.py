@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.forecast.forecast import AUTO
 from gpuplan.analysis.forecast.models import LAST_VALUE
-from gpuplan.analysis.words import listed
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_count, show_number, show_share
 from gpuplan.planner.studies.forecast_lending import PEAK

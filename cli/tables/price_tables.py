@@ -138,7 +138,7 @@ def _availability(offers: Sequence[Offer]) -> Table:
 
 def _has_dynamics(one: Supply, market: PriceView, gpus: Collection[str] | None) -> bool:
     """Return whether to show availability: if it changes, or if nothing else is known."""
-    from gpuplan.analysis.gpu_names import same_gpu
+    from gpuplan.analysis.job_table.gpu_names import same_gpu
 
     if gpus is not None and not any(same_gpu(gpu, one.gpu_type) for gpu in gpus):
         return False

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpuplan.analysis.plain import plain
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_number, show_share, show_usd
 from gpuplan.planner.sharing.coscaling_study import CoscalingStudy

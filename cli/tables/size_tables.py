@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.today_text import period_text
 from gpuplan.cli.formats.units import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpuplan.analysis.words import listed
+from gpuplan.analysis.base.words import listed
 from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.today_text import today_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.analysis.plain import fields_of
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import (
     show_between,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.plain import plain
+from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_between, show_duration, show_ends, show_number
 from gpuplan.cli.tables.characterize_tables import HIDDEN_WHEN_ZERO, STATISTICS, UNIT_SHOW, value_at

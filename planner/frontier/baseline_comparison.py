@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.analysis.plain import fields_of
+from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.planner.frontier.replay.replay import PlanReplay
 from gpuplan.planner.frontier.replay.results import ReplayResults
 from gpuplan.planner.frontier.replay.search import BudgetSearch, objective_s

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.prices.quote import Quote
-from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.planner.frontier.methods.registry import Solved
 from gpuplan.planner.frontier.model.exact import Frontier
 from gpuplan.planner.frontier.model.format_gpus import show_gpus

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.prices.quote import Quote
-from gpuplan.analysis.time_units import MONTH_H
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.frontier.budget import (
     Budget,
     plan_of,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.jobs import PeriodUs
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.planner.policies.allpass_bill import bill_of_allpass
 from gpuplan.planner.policies.allpass_settings import idle_of_market, parameters_from, settings_of
 from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, USD, Panel, TimeLines

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.jobs import PeriodUs
+from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.simkit.allpass.allpass_run import AllpassRun
 from gpuplan.simkit.arrays import FloatArray, IntArray
 

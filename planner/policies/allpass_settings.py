@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.time_units import DAY_US
+from gpuplan.analysis.base.time_units import DAY_US
 from gpuplan.planner.runs.settings import (
     OF_PRICES,
     Setting,

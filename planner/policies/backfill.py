@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.base.words import counted
 from gpuplan.planner.policies.cluster_settings import (
     SCHEDULERS,
     SHARED,

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.jobs import PeriodUs
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.planner.policies.allpass_settings import idle_of_market
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.cluster_settings import RENTED, SCHEDULERS, Scheduler, whole_nodes

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.jobs import PeriodUs
+from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.cluster_settings import RENTED
 from gpuplan.planner.runs.settings import SettingError

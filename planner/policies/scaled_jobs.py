@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import counted
 from gpuplan.planner.policies.allpass_settings import default_settings, idle_of_market
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.cluster_settings import OWNED, RENTED, SHARED, priced_values

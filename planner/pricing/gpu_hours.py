@@ -12,13 +12,13 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.jobs import BY, JobArrays
-from gpuplan.analysis.time_units import HOUR_US, MONTH_H
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.history.jobs import BY, JobArrays
+from gpuplan.analysis.trace.trace import Trace
 
 COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
 """Canonical columns that every bill reads."""

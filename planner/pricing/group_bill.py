@@ -15,9 +15,9 @@ from math import ceil, floor
 
 import numpy as np
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import match_types, same_gpu
-from gpuplan.analysis.time_units import HOUR_US, MONTH_H
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
+from gpuplan.analysis.job_table.gpu_names import match_types, same_gpu
 from gpuplan.planner.pricing.gpu_hours import UNKNOWN, GpuHours
 from gpuplan.planner.pricing.type_prices import TypePrice
 

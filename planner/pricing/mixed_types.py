@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.analysis.words import listed
 
 MOST_NAMED = 3
 

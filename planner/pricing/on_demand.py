@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.catalogue import CATALOGUE
 from gpuplan.analysis.prices.hourly import hourly_prices

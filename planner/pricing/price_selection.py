@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.catalogue import STARTUP
-from gpuplan.analysis.words import listed
 from gpuplan.planner.runs.settings import SettingError
 
 

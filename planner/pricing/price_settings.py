@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ladder import Ladder, TooManyOffers, ladder_of
-from gpuplan.analysis.words import listed
 from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, default_settings
 from gpuplan.planner.pricing.price_selection import (
     check_region,

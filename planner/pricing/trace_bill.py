@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.hourly import HourlyDemand, HourlyPrices, demands
 from gpuplan.analysis.prices.offers import Offer
 from gpuplan.analysis.prices.results import PriceViewResults, view_results
 from gpuplan.analysis.prices.view import MAX_NAMES_LISTED, PriceView
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.simkit.renting.billing import hourly_usd
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.input_files import InputFile
 from gpuplan.analysis.prices.quote import quote, read_offers
+from gpuplan.analysis.trace.input_files import InputFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.time_units import CENTURY_S
-from gpuplan.analysis.trace import Trace
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.time_units import CENTURY_S
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.trace.trace import Trace
 
 RULES = ("given", "inferred", "drawn")
 INFERRED_FROM = ("job_class", "queue_s")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.jobs import BY
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.history.jobs import BY
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.gpu_names import match_types
-from gpuplan.analysis.schema import STEPS
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.words import counted, listed
+from gpuplan.analysis.job_table.gpu_names import match_types
+from gpuplan.analysis.job_table.schema import STEPS
 from gpuplan.analysis.user_tables.gpu_rates import OF_CLASS
-from gpuplan.analysis.words import counted, listed
 from gpuplan.planner.runs.throughputs import Throughputs, load_throughputs
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuplan.analysis.errors import UsageError, brief
-from gpuplan.analysis.time_units import CENTURY_S
+from gpuplan.analysis.base.errors import UsageError, brief
+from gpuplan.analysis.base.time_units import CENTURY_S
 from gpuplan.simkit.renting.market import MOST_USD
 from gpuplan.simkit.workload import MOST_GPUS
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.files import sha256_of
-from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.storage.files import sha256_of
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.user_tables.gpu_rates import SCHEMA, read_gpu_rates
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.planner.speedup.registry import PROFILES, load_speedup

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.jobs import BY, PeriodUs, job_arrays
-from gpuplan.analysis.schema import LIMIT_COLUMN
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.history.jobs import BY, PeriodUs, job_arrays
+from gpuplan.analysis.job_table.schema import LIMIT_COLUMN
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
-from gpuplan.analysis.words import counted
 from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
 from gpuplan.planner.runs.job_rates import JobRates, RateSource
 from gpuplan.simkit.arrays import BoolArray, IntArray
@@ -70,7 +70,7 @@ class TraceJobs:
         rates: how fast each runs on each GPU type; None where that was not asked. Durations are
             then those on the fastest type.
         tenants: priorities, groups and GPU types; None where they were not read.
-        by: what waits are split by, of `gpuplan.analysis.jobs.BY`; empty where they are not.
+        by: what waits are split by, of `analysis.history.jobs.BY`; empty where they are not.
         labels: whose each job is, in the same order: the canonical columns that were read.
     """
 
@@ -124,7 +124,7 @@ def jobs_of(
             the jobs as rated where the log has no run time. The trace then needs ``queue_s``.
         rates: where the rates on several GPU types come from; the trace then needs the columns of
             `gpuplan.planner.runs.job_rates`. None for jobs that take their recorded time.
-        by: what waits are split by, of `gpuplan.analysis.jobs.BY`; the trace needs the columns.
+        by: what waits are split by, of `analysis.history.jobs.BY`; the trace needs the columns.
 
     Raises:
         InputError: no job of the trace can be replayed, or a class has no checkpoint.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.words import counted
 from gpuplan.planner.sharing.service_outcome import outcome_of
 from gpuplan.planner.sharing.sharing_results import (
     ColdStartPolicy,

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.files import sha256_of
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.input_files import InputFile, trace_input
-from gpuplan.analysis.log_options import LogOptions
+from gpuplan.analysis.job_table.log_options import LogOptions
 from gpuplan.analysis.reading.source import read_unpacked
-from gpuplan.analysis.trace import Selection, Trace
+from gpuplan.analysis.storage.files import sha256_of
+from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.simkit.arrays import FloatArray
 
 SYNTHETIC_S = 600  # length of a load without a file where nothing else says

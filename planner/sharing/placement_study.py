@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InfeasibleError, UsageError
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.user_tables.sharing_instances import (
     INFERENCE,
     KINDS,
     TRAINING,
     SharedInstance,
 )
-from gpuplan.analysis.words import counted
 from gpuplan.planner.sharing.sharing_results import PlacementResults, PlacementRow
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.sharing.placement import Instances, PlacementRun, place_instances

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.user_tables.sharing_profiles import ProfileTable
 
 TE_DROP = 0.2  # items per second and percent of the SMs that a step may lose

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.user_tables.sharing_functions import INFERENCE, TRAINING, SharedFunction
 from gpuplan.analysis.user_tables.sharing_profiles import ProfileTable
 from gpuplan.planner.sharing.profile_results import (

@@ -13,8 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from gpuplan.analysis.block_length import block_length
-from gpuplan.analysis.bootstrap import draw_blocks, expanded_tail
+from gpuplan.analysis.statistics.block_length import block_length
+from gpuplan.analysis.statistics.bootstrap import draw_blocks, expanded_tail
 from gpuplan.planner.sizing.sized_replay import Resampling
 from gpuplan.simkit.arrays import FloatArray, IntArray
 

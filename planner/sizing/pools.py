@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.characterize.today import UNNAMED, Today, today
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import match_types
-from gpuplan.analysis.jobs import PeriodUs
-from gpuplan.analysis.sampling import scale_arrivals
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.history.jobs import PeriodUs
+from gpuplan.analysis.job_table.gpu_names import match_types
+from gpuplan.analysis.job_table.sampling import scale_arrivals
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.runs.trace_jobs import TraceJobs, jobs_of
 from gpuplan.planner.sizing.commitment import Demand, demand_of
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.engine import Engine, run_all, usable_cores
 from gpuplan.planner.runs.trace_jobs import TraceJobs, first_jobs, replay_bytes
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay, replay_at

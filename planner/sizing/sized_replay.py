@@ -1,7 +1,7 @@
 """One replay at one cluster size: waits, targets, and how sure both are.
 
 Confidence: the jobs keep the waits that they had in the replay, and blocks of consecutive jobs are
-resampled (moving blocks, see `gpuplan.analysis.bootstrap`; their length follows the memory of the
+resampled (moving blocks, see `analysis.statistics`; their length follows the memory of the
 waits themselves). That is how far the waits of other weeks of the same load may be from these. The
 interval of a percentile inverts that of the share of jobs below it (Woodruff, "Confidence intervals
 for medians and other position measures", JASA 47, 1952).
@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuplan.analysis.block_length import block_length
-from gpuplan.analysis.bootstrap import Blocks, draw_blocks, expanded_tail, interval
+from gpuplan.analysis.statistics.block_length import block_length
+from gpuplan.analysis.statistics.bootstrap import Blocks, draw_blocks, expanded_tail, interval
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.group_waits import GroupWaits, group_waits

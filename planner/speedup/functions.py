@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.simkit.arrays import FloatArray
 
 DEFAULT_MAX_WIDTH = 64

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.planner.speedup.functions import SpeedupFunction
 from gpuplan.simkit.arrays import FloatArray
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.user_tables.rates import read_goodputs
 from gpuplan.planner.speedup.functions import MeasuredSpeedup, measured_curve
 from gpuplan.planner.speedup.model import (

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.lookup import perhaps
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.plugins import Registry
 from gpuplan.planner.speedup import sia, t4
 from gpuplan.planner.speedup.law import AMDAHL, POWER, USL, SpeedupLaw, checked

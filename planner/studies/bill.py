@@ -8,15 +8,16 @@ from pathlib import Path
 import polars as pl
 from msgspec import UNSET, UnsetType
 
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.history.jobs import BY
+from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.input_files import InputFile, trace_input
-from gpuplan.analysis.jobs import BY
-from gpuplan.analysis.runs import written
-from gpuplan.analysis.time_units import HOUR_US, MICROS, MONTH_H
-from gpuplan.analysis.trace import Selection, Trace
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.pricing.focus import focus_rows, month_names, row_name
 from gpuplan.planner.pricing.gpu_hours import COLUMNS, UNKNOWN, gpu_hours
 from gpuplan.planner.pricing.group_bill import GroupBill, bill_of, cluster_of

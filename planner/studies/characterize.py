@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 from msgspec import UNSET, UnsetType
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.bill import GpuPrices, gpu_hours_by
 from gpuplan.analysis.characterize import COLUMNS, NAMES
 from gpuplan.analysis.characterize.group_bill import priced_groups
@@ -18,11 +19,11 @@ from gpuplan.analysis.characterize.results import WorkloadResults
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
 from gpuplan.analysis.characterize.today import UNNAMED, Today, TodayResults, today
 from gpuplan.analysis.characterize.two_sample import TwoSample
-from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.prices.view import PriceView, read_market
-from gpuplan.analysis.trace import Selection, Trace
+from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.pricing.on_demand import on_demand_prices
 from gpuplan.planner.pricing.trace_bill import (
     TraceCost,

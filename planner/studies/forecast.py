@@ -8,15 +8,15 @@ from datetime import date
 
 import numpy as np
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.files import sha256_of
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.forecast.demand import DemandSeries, time_of_hour
 from gpuplan.analysis.forecast.forecast import DemandForecast, least_hours
 from gpuplan.analysis.forecast.forecast import forecast as run_models
 from gpuplan.analysis.forecast.models import LAST_VALUE, Split
-from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.storage.files import sha256_of
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.user_tables.holidays import holidays_file
-from gpuplan.analysis.words import counted
 from gpuplan.planner.studies.forecast_lending import lendable_of, pools_of_demand, too_small
 from gpuplan.planner.studies.forecast_request import ForecastRequest
 from gpuplan.planner.studies.forecast_results import (

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.forecast.forecast import DemandForecast
-from gpuplan.analysis.gpu_names import match_types
-from gpuplan.analysis.words import listed
+from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.planner.studies.forecast_request import ALL, ForecastRequest
 from gpuplan.planner.studies.forecast_results import Lendable
 from gpuplan.planner.studies.forecast_source import DemandSource

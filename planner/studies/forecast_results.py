@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.forecast.demand import DemandSeries, time_of_hour
 from gpuplan.analysis.forecast.forecast import DemandForecast
 from gpuplan.analysis.forecast.models import LEVELS

@@ -9,10 +9,11 @@ from datetime import datetime
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.time_units import HOUR_US
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize import today
 from gpuplan.analysis.characterize.shares import names_of
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.files import sha256_of
 from gpuplan.analysis.forecast.demand import (
     NO_NAME,
     DemandSeries,
@@ -20,12 +21,11 @@ from gpuplan.analysis.forecast.demand import (
     time_of_hour,
 )
 from gpuplan.analysis.forecast.series_file import is_series, read_series
-from gpuplan.analysis.gpu_names import is_known_gpu
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.input_files import InputFile, trace_input
-from gpuplan.analysis.time_units import HOUR_US
-from gpuplan.analysis.trace import Trace
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.job_table.gpu_names import is_known_gpu
+from gpuplan.analysis.storage.files import sha256_of
+from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.studies.forecast_request import ALL, ForecastRequest
 from gpuplan.simkit.time import to_micros
 

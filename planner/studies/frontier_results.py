@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from gpuplan.analysis.plain import fields_of
-from gpuplan.analysis.time_units import MONTH_H
+from gpuplan.analysis.base.plain import fields_of
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan
 from gpuplan.planner.frontier.study import EXACT, FrontierStudy, Point

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.characterize.today import UNNAMED
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.gpu_names import match_types, same_gpu
-from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.job_table.gpu_names import match_types, same_gpu
 from gpuplan.analysis.prices.offers import Offer
 from gpuplan.analysis.prices.quote import Quote, quote, read_offers
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.speedup.model import SpeedupModel
 
 

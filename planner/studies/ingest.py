@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.ingest.ingest import IngestResult
 from gpuplan.analysis.ingest.ingest import ingest as ingest_logs
+from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.reading.rejects import rejects_path
-from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.site.trace_columns import FORMATS, add_site_columns, read_site_columns
 
 

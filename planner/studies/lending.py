@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from msgspec import UNSET
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.words import counted, listed
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.planner.compare import PolicyOutcome, PolicySpec, compare
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.policies.spot.settings import lends

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.words import counted, listed
 from gpuplan.planner.compare import PolicySpec, has_own_price, own_price, price
 from gpuplan.planner.pricing.mixed_types import mixed_types_note, todays_prices
 from gpuplan.planner.pricing.on_demand import conventional_prices

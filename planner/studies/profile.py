@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.files import sha256_of
-from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.storage.files import sha256_of
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.user_tables.sharing_profiles import COLUMNS, ProfileTable, read_profile
 from gpuplan.planner.sharing.profile_results import ProfileResults
 from gpuplan.planner.sharing.profile_search import TE_DROP

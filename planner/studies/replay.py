@@ -9,19 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
 from gpuplan.analysis.characterize.today import Today, today
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.files import sha256_of
+from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.input_files import InputFile, trace_input
-from gpuplan.analysis.jobs import BY, NAMES
+from gpuplan.analysis.job_table.schema import LIMIT_COLUMN
 from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.view import BUILT_IN
-from gpuplan.analysis.schema import LIMIT_COLUMN
-from gpuplan.analysis.trace import Selection, Trace
+from gpuplan.analysis.storage.files import sha256_of
+from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
-from gpuplan.analysis.words import listed
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
@@ -112,7 +113,7 @@ class ReplayRequest:
         checkpoints: a table of what it takes to save and load jobs, by class.
         throughputs: measured rates of jobs on each GPU type; see `load_throughputs`.
         gpu_speed: relative speed of each GPU type, where there is no table.
-        by: what waits are split by, one or two of `gpuplan.analysis.jobs.BY`.
+        by: what waits are split by, one or two of `gpuplan.analysis.history.jobs.BY`.
     """
 
     trace: Path

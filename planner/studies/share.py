@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.files import sha256_of
-from gpuplan.analysis.input_files import InputFile
-from gpuplan.analysis.lookup import find_named
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.lookup import find_named
+from gpuplan.analysis.storage.files import sha256_of
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.user_tables.sharing_functions import (
     TRAINING,
     SharedFunction,

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import polars as pl
 from msgspec import UNSET
 
+from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today
+from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.input_files import InputFile, trace_input
-from gpuplan.analysis.jobs import BY, NAMES
-from gpuplan.analysis.plain import plain
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.policies.allpass_settings import default_settings
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.pricing.type_prices import TypePrice, prices_of

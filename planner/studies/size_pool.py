@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import UNSET
 
-from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.analysis.time_units import HOUR_S, MICROS, MONTH_H
+from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.planner.pricing.type_prices import TypePrice, prices_of
 from gpuplan.planner.sizing.commitment import plan_commitment
 from gpuplan.planner.sizing.pools import JobPool

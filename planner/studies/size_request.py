@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import UNSET
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.trace import Selection
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.pricing.type_prices import PriceRequest
@@ -50,7 +50,7 @@ class SizeRequest:
         level: confidence of the intervals, percent; None for none.
         resamples: behind them.
         deadline, deadline_factor, include_running: as every replay takes them.
-        by: what waits are split by, one or two of `gpuplan.analysis.jobs.BY`.
+        by: what waits are split by, one or two of `gpuplan.analysis.history.jobs.BY`.
         engine: where the replays run; the result does not depend on it.
     """
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.files import atomic_output, sha256_of
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.input_files import InputFile
-from gpuplan.analysis.log_options import LogOptions
-from gpuplan.analysis.schema import SourceFile
+from gpuplan.analysis.job_table.log_options import LogOptions
+from gpuplan.analysis.job_table.schema import SourceFile
+from gpuplan.analysis.storage.files import atomic_output, sha256_of
 from gpuplan.analysis.synth import (
     PRESETS,
     Request,
@@ -26,7 +25,9 @@ from gpuplan.analysis.synth import (
 from gpuplan.analysis.synth.fit import COLUMNS
 from gpuplan.analysis.synth.store import read_model
 from gpuplan.analysis.synth.write import RECORDED
-from gpuplan.analysis.trace import Selection, Trace
+from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import Trace
 
 MOST_SPOT_LOAD = 100
 MOST_DAYS = 3660

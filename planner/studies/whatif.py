@@ -11,14 +11,14 @@ from typing import Any
 
 from msgspec import UNSET
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import as_utc
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog, read_site_log
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.analysis.site.slurm_conf import included_files, read_slurm_conf
 from gpuplan.analysis.site.twin_file import read_twin
-from gpuplan.analysis.time_units import as_utc
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.studies.whatif_results import (
     CalibratedError,
     ValidationResults,

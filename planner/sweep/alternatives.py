@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gpuplan.analysis.base.plain import fields_of
+from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.analysis.plain import fields_of
-from gpuplan.analysis.time_units import HOUR_S, MONTH_H
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.result_types import TodaysClusterResults
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp

@@ -1,7 +1,7 @@
 """The recommendation in one case of a sweep, its savings and their confidence.
 
 A case is what the user cannot choose: the ratio of the two prices, and the value of a job's hour.
-Confidence comes from a moving-block bootstrap over the jobs (see `gpuplan.analysis.bootstrap`), the
+Confidence comes from a moving-block bootstrap over the jobs (see `analysis.statistics`), the
 same resamples for all points. A job keeps the bill and the time it had in the replay, so confidence
 covers the sample of jobs, but not how other jobs would have queued.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.bootstrap import interval
+from gpuplan.analysis.statistics.bootstrap import interval
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.sweep.pareto_front import best_of, knee_of, objective
 from gpuplan.planner.sweep.reference_policy import Against, ReferenceRun, set_against

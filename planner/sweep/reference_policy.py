@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.bootstrap import Blocks, interval
+from gpuplan.analysis.statistics.bootstrap import Blocks, interval
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.runs.policy_results import common_results
 from gpuplan.planner.runs.trace_jobs import TraceJobs

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.plain import fields_of, plain
+from gpuplan.analysis.base.plain import fields_of, plain
 from gpuplan.planner.sweep.recommendation import Case
 from gpuplan.planner.sweep.reference_policy import ReferenceRun
 from gpuplan.planner.sweep.result_types import (

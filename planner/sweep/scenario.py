@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.bootstrap import Blocks
+from gpuplan.analysis.statistics.bootstrap import Blocks
 from gpuplan.planner.policies.allpass import measure, replay, timeline_frame
 from gpuplan.planner.policies.allpass_bill import bill_of_allpass
 from gpuplan.planner.runs.trace_jobs import TraceJobs

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.block_length import LEAST_BLOCKS, block_length
-from gpuplan.analysis.bootstrap import draw_blocks
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
 from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.statistics.block_length import LEAST_BLOCKS, block_length
+from gpuplan.analysis.statistics.bootstrap import draw_blocks
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.policies.allpass import check_fits, warnings_of

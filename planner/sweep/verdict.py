@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.bootstrap import interval
+from gpuplan.analysis.statistics.bootstrap import interval
 from gpuplan.planner.sweep.pareto_front import NEARLY
 from gpuplan.planner.sweep.recommendation import Case
 from gpuplan.planner.sweep.result_types import VerdictResults

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog, left_out_notes
 from gpuplan.planner.twin.advice import advice

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.site.document import SiteDocument, dotted
 from gpuplan.analysis.site.hostlist import expand_hosts
 from gpuplan.analysis.site.log import SiteLog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.runs.pace import ReplayPace
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.simulator import SiteRun, replay_site

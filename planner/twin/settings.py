@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.hostlist import MOST_HOSTS, expand_hosts, split_hosts
 from gpuplan.analysis.site.schema import (

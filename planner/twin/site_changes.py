@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.lookup import perhaps
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.site.document import TABLES, SiteDocument, dotted
 from gpuplan.analysis.site.hostlist import MOST_HOSTS
 from gpuplan.analysis.site.log import SiteLog

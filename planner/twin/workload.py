@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs

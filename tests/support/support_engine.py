@@ -3,7 +3,7 @@
 import os
 from itertools import count
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 
 _loads = count()
 

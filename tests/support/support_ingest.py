@@ -164,8 +164,8 @@ def utc(*parts: int) -> datetime:
 def ingest_text(folder: Path, text: str | bytes, name: str = "log.csv", **options):
     """Write a log into ``folder`` and ingest it; returns (jobs, result, rejected rows)."""
     from gpuplan.analysis.ingest.ingest import ingest
+    from gpuplan.analysis.job_table.reject_limit import Limit
     from gpuplan.analysis.log_formats.format import IngestOptions
-    from gpuplan.analysis.reject_limit import Limit
 
     source = folder / name
     source.write_bytes(text.encode() if isinstance(text, str) else text)

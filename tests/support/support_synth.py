@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 import support_traces
 
-from gpuplan.analysis.schema import Provenance
+from gpuplan.analysis.job_table.schema import Provenance
 from gpuplan.analysis.synth import Request, Synthesis, WorkloadModel, fit_model, synthesize
 from gpuplan.analysis.synth.compare import ComparedStatistic
 from gpuplan.analysis.synth.write import RECORDED
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.trace.trace import Trace
 
 KEY = ["submit_time", "duration_s", "num_gpus"]
 ZONE = Provenance(source_format="canonical", time_zone="+08:00")

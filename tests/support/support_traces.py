@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, Provenance
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.job_table.schema import CANONICAL, METADATA_KEY, Provenance
+from gpuplan.analysis.trace.trace import Trace
 
 ORIGIN = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday, midnight
 START = datetime(2024, 3, 1, tzinfo=UTC)

@@ -16,7 +16,7 @@ from math import log10
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.frontier.methods.convex import refuse_caps, refuse_types
 from gpuplan.planner.frontier.methods.glue import Glue, all_glues, glue_chain
 from gpuplan.planner.frontier.methods.walk import Walks, meet

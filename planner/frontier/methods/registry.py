@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpuplan.analysis.lookup import find_named
+from gpuplan.analysis.base.lookup import find_named
 from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 from gpuplan.planner.frontier.model.plan import Plan
 

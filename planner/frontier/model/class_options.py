@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError, shortened
+from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.simkit.workload import MOST_GPUS
 
 CLASS_COLUMNS = ("job_class", "user", "group", "num_gpus")

@@ -14,7 +14,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.frontier.model.extreme_points import class_hull
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import NO_SHARE, TOLERANCE, ClassHull, capped

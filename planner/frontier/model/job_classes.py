@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.trace import Trace
-from gpuplan.analysis.words import counted as number_of
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.words import counted as number_of
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.candidates import candidate_widths
 from gpuplan.planner.frontier.model.class_options import (

@@ -8,7 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.simkit.arrays import FloatArray, IntArray

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpuplan.analysis.plain import fields_of
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.paths import time_per_work
 from gpuplan.planner.frontier.model.plan import Plan

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.paths import WidthPath, path_tables, plan_paths

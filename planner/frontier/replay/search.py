@@ -14,7 +14,7 @@ from math import sqrt
 
 import numpy as np
 
-from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.frontier.model.format_gpus import round_up
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.plan import Plan

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.analysis.errors import InfeasibleError, UsageError
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InfeasibleError, UsageError
-from gpuplan.analysis.time_units import MONTH_H
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.frontier.model.candidates import candidate_widths
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_frontier

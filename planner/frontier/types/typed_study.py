@@ -9,11 +9,11 @@ from math import ceil
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.quote import Quote
-from gpuplan.analysis.time_units import MONTH_H
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.frontier.budget import (
     DOLLARS,
     SWEEP_POINTS,

@@ -1,6 +1,6 @@
 """Confidence bands of a frontier: a bootstrap over the jobs it was estimated from.
 
-Source: moving blocks of consecutive jobs, see `gpuplan.analysis.bootstrap`. A resample has its own
+Source: moving blocks of consecutive jobs, see `analysis.statistics`. A resample has its own
 arrival rate and mean work of each class, and its own frontier, so that a band is about the best
 plan of each resample, not about one fixed plan.
 """
@@ -14,9 +14,9 @@ from math import ceil, floor
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.block_length import block_length
-from gpuplan.analysis.bootstrap import Blocks, draw_blocks, expanded_tail, share_hint
-from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
+from gpuplan.analysis.statistics.block_length import block_length
+from gpuplan.analysis.statistics.bootstrap import Blocks, draw_blocks, expanded_tail, share_hint
 from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE, total_along
@@ -129,7 +129,7 @@ def bootstrap_frontier(
 
     A resample consists of blocks of consecutive jobs with the gaps before them, without the classes
     that have no job in it. A band is the expanded percentile interval of the resampled figures (see
-    `gpuplan.analysis.bootstrap`); a budget that cannot keep up counts as an infinite completion
+    `analysis.statistics.bootstrap`); a budget that cannot keep up counts as an infinite completion
     time.
 
     Args:

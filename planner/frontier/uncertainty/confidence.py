@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuplan.analysis.plain import fields_of
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.planner.frontier.study import FrontierStudy
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import (
     NOT_COVERED,

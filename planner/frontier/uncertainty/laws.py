@@ -10,8 +10,8 @@ from math import log
 
 import numpy as np
 
-from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.trace_jobs import TraceJobs

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.renting import RentedCluster

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.jobs import PeriodUs
-from gpuplan.analysis.time_units import MONTH_H
+from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.planner.policies.cluster_bill import ClusterBill
 from gpuplan.planner.policies.spot.pools import PoolLoad
 from gpuplan.planner.policies.spot.run import LentRun

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.gpu_names import match_types
-from gpuplan.analysis.words import counted, listed
+from gpuplan.analysis.base.words import counted, listed
+from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.planner.runs.cluster_setting import enough_for, shape_of
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.words import counted, listed
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.cluster_settings import RENTED, priced_values
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour, hourly_demand

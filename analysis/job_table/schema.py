@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.time_units import MICROS
+from gpuplan.analysis.base.time_units import MICROS
 
 SCHEMA_VERSION = 1
 METADATA_KEY = "gpuplan"

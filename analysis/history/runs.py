@@ -11,9 +11,9 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.jobs import LONGEST_US, PeriodUs
-from gpuplan.analysis.time_units import DAY_US, MICROS, as_utc
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.time_units import DAY_US, MICROS, as_utc
+from gpuplan.analysis.history.jobs import LONGEST_US, PeriodUs
 
 IS_RUNNING = (pl.col("state") == "running").fill_null(False)
 SUBMIT_US = pl.col("submit_time").dt.epoch("us")

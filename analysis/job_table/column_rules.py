@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gpuplan.analysis.schema import FIRST_SUBMIT, LAST_SUBMIT, LEAST_SHARE, MAX_GPUS
-from gpuplan.analysis.time_units import CENTURY_S
+from gpuplan.analysis.base.time_units import CENTURY_S
+from gpuplan.analysis.job_table.schema import FIRST_SUBMIT, LAST_SUBMIT, LEAST_SHARE, MAX_GPUS
 
 
 @dataclass(frozen=True, slots=True)

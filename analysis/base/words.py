@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuplan.analysis.errors import shortened
+from gpuplan.analysis.base.errors import shortened
 
 MOST_OF_A_NAME = 40
 AN = ("a", "e", "i", "o", "u", "swf")

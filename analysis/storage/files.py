@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gpuplan.analysis.errors import InputError, OutputError
-from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
+from gpuplan.analysis.base.errors import InputError, OutputError
+from gpuplan.analysis.storage.temporary import Held, tempfile_folder, temporary_file
 
 CHUNK_BYTES = 1 << 20
 MOST_LINKS = 40
@@ -346,7 +346,7 @@ def _copy(temporary: Path, path: Path) -> None:
 
 def _nearest_name(path: Path) -> str | None:
     """Return the sibling with the name most similar to ``path``, if any is close."""
-    from gpuplan.analysis.lookup import nearest
+    from gpuplan.analysis.base.lookup import nearest
 
     try:
         names = sorted(entry.name for entry in path.parent.iterdir())

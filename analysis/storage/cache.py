@@ -18,16 +18,16 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from gpuplan.analysis.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.files import (
+from gpuplan.analysis.base.errors import InputError, OutputError, UsageError
+from gpuplan.analysis.base.version import gpuplan_version
+from gpuplan.analysis.plugins import installed_packages
+from gpuplan.analysis.storage.files import (
     atomic_output,
     files_named_in,
     sha256_of,
     without_missing_parents,
 )
-from gpuplan.analysis.plugins import installed_packages
-from gpuplan.analysis.temporary import temporary_folder
-from gpuplan.analysis.version import gpuplan_version
+from gpuplan.analysis.storage.temporary import temporary_folder
 
 LOG = logging.getLogger("gpuplan")
 

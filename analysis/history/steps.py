@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuplan.analysis.arrays import CountArray, FloatArray, IntArray
+from gpuplan.analysis.base.arrays import CountArray, FloatArray, IntArray
 
 
 def time_weighted_quantiles(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.schema import CANONICAL, LAST_INSTANT_US, LEAST_S
-from gpuplan.analysis.time_units import CENTURY_S, MICROS
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import CENTURY_S, MICROS
+from gpuplan.analysis.job_table.schema import CANONICAL, LAST_INSTANT_US, LEAST_S
 
 LOAD_COLUMNS = ("submit_time", "duration_s", "num_gpus", "state")
 """Canonical columns that a load is measured from."""

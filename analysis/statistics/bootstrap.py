@@ -3,7 +3,7 @@
 Sources: Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of
 Statistics 17, 1989 (moving blocks); Politis and Romano, "A circular block-resampling procedure for
 stationary data", 1992 (the last job is followed by the first, so all jobs are equally likely).
-`gpuplan.analysis.block_length` chooses the length of the blocks.
+`gpuplan.analysis.statistics.block_length` chooses the length of the blocks.
 
 Intervals: Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician
 69, 2015 (the expanded percentile interval); Götze and Künsch, "Second-order correctness of the
@@ -22,7 +22,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from gpuplan.analysis.arrays import CountArray, FloatArray, IntArray
+from gpuplan.analysis.base.arrays import CountArray, FloatArray, IntArray
 
 NORMAL = NormalDist()
 AT_ONCE = 256

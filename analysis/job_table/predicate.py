@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 
 MOST_LETTERS = 1 << 20
 MOST_DEPTH = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError
 
 Value = TypeVar("Value")
 SAME_WORD = 0.6  # likeness, 0 to 1, from which one name may be another misspelt

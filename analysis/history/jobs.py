@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
-from gpuplan.analysis.chunks import chunks
-from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.time_units import HOUR_S, MICROS
+from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.analysis.base.time_units import HOUR_S, MICROS
+from gpuplan.analysis.job_table.schema import STATES
+from gpuplan.analysis.statistics.chunks import chunks
 
 NAMES = ("user", "group", "job_class")
 """Columns with names shared by many jobs."""
@@ -145,7 +145,7 @@ def job_arrays(jobs: pl.DataFrame, period: PeriodUs | None = None) -> JobArrays:
 
     Args:
         jobs: at least one row, with the columns `COLUMNS`; jobs still running with the time that
-            they have run so far, as `gpuplan.analysis.trace.read_trace` returns them.
+            they have run so far, as `gpuplan.analysis.trace.trace.read_trace` returns them.
         period: count GPUs in it alone.
     """
     state = jobs["state"].to_physical().to_numpy()

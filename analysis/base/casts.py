@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, shortened
-from gpuplan.analysis.time_units import DAY_S
+from gpuplan.analysis.base.errors import InputError, shortened
+from gpuplan.analysis.base.time_units import DAY_S
 
 PER_S = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 MOST_MS = 2**62 // 1000

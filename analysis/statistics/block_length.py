@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray
 
 LEAST_BLOCKS = 10
 """A series of fewer values is too short to cut into blocks."""

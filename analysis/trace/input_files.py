@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
-from gpuplan.analysis.log_options import LogAccount
+from gpuplan.analysis.job_table.log_options import LogAccount
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.trace import Trace
+    from gpuplan.analysis.trace.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)

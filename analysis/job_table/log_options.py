@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
+from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
 
 
 @dataclass(frozen=True, slots=True)

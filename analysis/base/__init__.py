@@ -1,0 +1,1 @@
+"""What every file may use: errors, words, units of time, plain values."""

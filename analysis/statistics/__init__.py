@@ -1,0 +1,1 @@
+"""Resampling of dependent data, in pieces of bounded memory."""
