@@ -9,13 +9,13 @@ from support_traces import write_trace
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.bill import (
     USAGE_COLUMNS,
-    GpuPrices,
     gpu_hours_by,
     month_usd,
     scaled_to_month,
     window_usd,
 )
 from gpuplan.analysis.trace.trace import read_trace
+from gpuplan.planner.money.price_book import Prices
 
 
 def test_a_bill_of_two_gpus_over_a_day_and_a_month():
@@ -32,23 +32,23 @@ def test_a_window_scaled_to_a_month_is_the_bill_of_a_month(gpus, usd, window_s):
 
 
 def test_a_type_has_its_own_price_in_any_spelling_and_others_the_usual():
-    prices = GpuPrices({"A100": 1.0, "h100": 3.0, "": 0.5})
-    assert prices.of("A100-SXM4-80GB") == 1.0
-    assert prices.of("H100") == 3.0
-    assert prices.of("T4") == prices.of(None) == 0.5
-    assert GpuPrices({"A100": 1.0}).of("T4") is None
+    prices = Prices({"A100": 1.0, "h100": 3.0, "": 0.5})
+    assert prices.usd("A100-SXM4-80GB") == 1.0
+    assert prices.of("H100").usd_per_gpu_h == 3.0
+    assert prices.usd("T4") == prices.usd(None) == 0.5
+    assert Prices({"A100": 1.0}).get("T4") is None
 
 
 def test_the_mean_price_is_by_gpu_hours():
-    prices = GpuPrices({"A100": 1.0, "H100": 3.0})
+    prices = Prices({"A100": 1.0, "H100": 3.0})
     assert prices.mean({"A100": 30.0, "H100": 10.0}) == 1.5
     assert prices.mean({"A100": 30.0, "T4": 10.0}) is None
-    assert GpuPrices({"": 2.0}).mean({}) == 2.0
+    assert Prices({"": 2.0}).mean({}) == 2.0
 
 
 def test_a_price_below_zero_is_refused():
     with pytest.raises(UsageError, match="--price A100=-1"):
-        GpuPrices({"A100": -1.0})
+        Prices({"A100": -1.0})
 
 
 def test_gpu_hours_by_user(tmp_path):

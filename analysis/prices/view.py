@@ -10,13 +10,12 @@ from pathlib import Path
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.book import PriceBook, read_prices
-from gpuplan.analysis.prices.catalogue import AS_OF, SOURCE
+from gpuplan.analysis.prices.catalogue import AS_OF, BUILT_IN, SOURCE
 from gpuplan.analysis.prices.cheapest_source import Cheapest, cheapest_sources
 from gpuplan.analysis.prices.hourly import HourlyPrices, common_means, hourly_prices
 from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
 from gpuplan.analysis.prices.supply import Supply, supplies
 
-BUILT_IN = "builtin"
 MAX_NAMES_LISTED = 6
 
 

@@ -12,12 +12,11 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.gpu_price_options import GpuPriceChoice
 from gpuplan.cli.options.log_choice import TRACE_HELP
+from gpuplan.cli.options.price_options import MarketPriceChoice, OwnedPriceChoice
 from gpuplan.cli.options.shared_options import (
     OutputWithoutRows,
     PeriodChoice,
-    PriceChoice,
 )
 
 if TYPE_CHECKING:
@@ -38,8 +37,8 @@ def characterize(
         ),
     ],
     choice: PeriodChoice,
-    priced: PriceChoice,
-    own: GpuPriceChoice,
+    priced: MarketPriceChoice,
+    owned: OwnedPriceChoice,
     top: Annotated[
         int,
         COMMON,
@@ -89,7 +88,7 @@ def characterize(
         jobs=choice.selection(),
         options=PortraitOptions(top, fits, ci, resamples or RESAMPLES, choice.seed),
         prices=prices,
-        price=own.prices(),
+        price=owned.prices(),
     )
     return Study(request, _answer)
 

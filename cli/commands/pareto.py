@@ -60,9 +60,11 @@ def pareto(
     ] = None,
 ) -> Study[ParetoRequest]:
     """Show how fast jobs finish at each GPU budget, and how many GPUs each class needs."""
+    from gpuplan.cli.options.price_options import parse_usd
     from gpuplan.cli.pareto.budgets import parse_budgets
     from gpuplan.cli.pareto.parse import choices_of, cluster_of, gpu_types_of, targets_of
     from gpuplan.cli.pareto.reference_points import parse_reference_points
+    from gpuplan.planner.money.price_request import PriceRequest
     from gpuplan.planner.studies.pareto import ParetoRequest
 
     request = ParetoRequest(
@@ -74,6 +76,7 @@ def pareto(
         classes=choices_of(scaling, width),
         cluster=cluster_of(renting, money),
         types=gpu_types_of(money),
+        prices=PriceRequest(parse_usd(money.price or [], "--price"), money.prices, money.provider),
         method=compared.method.value,
         baselines=_baselines(compared.baseline),
         marks=tuple(parse_reference_points(compared.mark or [])),
@@ -122,7 +125,7 @@ def _answer(request: ParetoRequest) -> Report:
         report,
         parameters=plain(study.parameters),
         inputs=study.inputs,
-        caveats=(*study.priced.notes, *report.caveats),
+        caveats=(*study.caveats, *report.caveats),
     )
 
 

@@ -25,13 +25,13 @@ from gpuplan.cli.formats.units import (
 )
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import one_of, policies
-from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
 )
+from gpuplan.cli.options.price_options import OwnedPriceChoice, WindowChoice
 from gpuplan.cli.options.replays import (
     COMPILING,
     LimitFactor,
@@ -58,7 +58,7 @@ def simulate(
     lending: LendingChoice,
     cluster: ClusterChoice,
     gpu_types: GpuTypeChoice,
-    priced: GpuPriceChoice,
+    priced: OwnedPriceChoice,
     window: WindowChoice,
     policy: Annotated[
         str,

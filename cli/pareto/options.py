@@ -12,7 +12,7 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.cluster_options import METAVAR
 from gpuplan.cli.options.completion import baselines, one_of, speedups
 from gpuplan.cli.options.market_options import MOST_GPUS
-from gpuplan.cli.options.shared_options import PRICES_PANEL
+from gpuplan.cli.options.price_options import GpuPrice, Provider, price_option
 
 JOBS_PANEL = "How the jobs scale"
 WIDTHS_PANEL = "Which GPUs a job may get"
@@ -156,51 +156,28 @@ class MoneyChoice:
 
     gpu: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TYPE[=SPEED]",
-            help="GPU type to plan for; repeat it to find the cheapest mix. SPEED is its "
+        price_option(
+            "GPU type to plan for; repeat it to find the cheapest mix. SPEED is its "
             "speed relative to the first, needed with a law: --gpu T4 --gpu A100=2.5.",
-            rich_help_panel=PRICES_PANEL,
-            show_default=False,
+            "TYPE[=SPEED]",
         ),
     ] = None
-    price: Annotated[
-        list[str] | None,
-        COMMON,
-        typer.Option(
-            metavar="USD|TYPE=USD,...",
-            help="Dollars per GPU-hour: 1.29, or by GPU type: T4=0.5,A100=2.5. May be repeated.",
-            rich_help_panel=PRICES_PANEL,
-            show_default=False,
-        ),
-    ] = None
+    price: GpuPrice = None
     prices: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE|builtin",
-            help="Take the price of --gpu from a table made by [bold]gpuplan prices[/bold] "
+        price_option(
+            "Take the price of --gpu from a table made by [bold]gpuplan prices[/bold] "
             "(.parquet), or from [bold]builtin[/bold], gpuplan's own list: the median "
             "on-demand price.",
-            rich_help_panel=PRICES_PANEL,
-            show_default=False,
+            "FILE|builtin",
         ),
     ] = None
-    provider: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[:KIND]",
-            help="Use the --prices of this provider only, such as aws or aws:spot.",
-            rich_help_panel=PRICES_PANEL,
-            show_default=False,
-        ),
-    ] = None
+    provider: Provider = None
     recorded_on: Annotated[
         str | None,
-        typer.Option(
-            metavar="TYPE",
-            help="GPU type the trace was recorded on, with several --gpu. Default: the first.",
-            rich_help_panel=PRICES_PANEL,
-            show_default=False,
+        price_option(
+            "GPU type the trace was recorded on, with several --gpu. Default: the first.",
+            "TYPE",
         ),
     ] = None
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.cli.formats.units import parse_duration
-from gpuplan.cli.options.by_type import once, parse_by_type
 from gpuplan.cli.options.cluster_options import read_size
+from gpuplan.cli.options.price_options import once, parse_by_type
 from gpuplan.cli.pareto.options import (
     MoneyChoice,
     RentingChoice,
@@ -106,33 +106,15 @@ def targets_of(text: str | None) -> tuple[float, ...]:
 
 
 def gpu_types_of(money: MoneyChoice) -> GpuTypes:
-    """Return the GPU types and prices given. Raises `UsageError`."""
+    """Return the GPU types given. Raises `UsageError`."""
     from gpuplan.planner.studies.gpu_types import GpuTypes
 
     speeds = parse_by_type(money.gpu or [], "--gpu", default=1.0)
     return GpuTypes(
         speeds=speeds,
         speeds_are_given=any("=" in text for text in money.gpu or []),
-        usd_per_gpu_h=_prices(money.price or [], tuple(speeds)),
-        prices=money.prices,
-        provider=money.provider,
         recorded_on=money.recorded_on,
     )
-
-
-def _prices(texts: Sequence[str], types: tuple[str, ...]) -> dict[str, float]:
-    """Return what ``--price`` says, by type."""
-    if len(texts) == 1 and "=" not in texts[0]:
-        try:
-            usd = float(texts[0])
-        except ValueError:
-            raise UsageError(
-                f"--price {texts[0]!r}: expected dollars per GPU-hour such as 1.29, or TYPE=USD"
-            ) from None
-        if len(types) > 1:
-            raise UsageError("--price: several GPU types need a price each, for example T4=0.5")
-        return {types[0] if types else "": usd}
-    return parse_by_type(texts, "--price")
 
 
 def parse_caps(texts: Sequence[str]) -> dict[str, float]:

@@ -11,8 +11,9 @@ from gpuplan.cli.documents.studies import study_options
 from gpuplan.cli.formats.units import NO_LIMIT
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.log_choice import LogChoice
+from gpuplan.cli.options.price_options import MarketPriceChoice
 from gpuplan.cli.options.replays import ReplayChoice
-from gpuplan.cli.options.shared_options import PriceChoice, TraceChoice
+from gpuplan.cli.options.shared_options import TraceChoice
 from gpuplan.cli.pareto.options import MoneyChoice, ScalingChoice, WidthChoice
 
 OF_A_LOG = {field.name for field in fields(LogChoice)}
@@ -27,7 +28,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     }
     for name, groups in {
         "workload": (TraceChoice, ReplayChoice, GpuTypeChoice),
-        "prices": (PriceChoice, MoneyChoice),
+        "prices": (MarketPriceChoice, MoneyChoice),
         "speedups": (ScalingChoice, WidthChoice),
     }.items()
 }

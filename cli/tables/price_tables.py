@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.supply import Supply
     from gpuplan.analysis.prices.view import PriceView
-    from gpuplan.planner.pricing.trace_bill import TraceCost
+    from gpuplan.planner.money.trace_bill import TraceCost
 
 MAX_LEADERS = 4
 MAX_SUPPLIES = 20

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.characterize.today import UNNAMED, Today, today
+from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.history.jobs import PeriodUs
-from gpuplan.analysis.job_table.gpu_names import match_types
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
 from gpuplan.analysis.job_table.sampling import scale_arrivals
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.runs.trace_jobs import TraceJobs, jobs_of

@@ -11,17 +11,17 @@ from msgspec import UNSET, UnsetType
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.pricing.focus import focus_rows, month_names, row_name
-from gpuplan.planner.pricing.gpu_hours import COLUMNS, UNKNOWN, gpu_hours
-from gpuplan.planner.pricing.group_bill import GroupBill, bill_of, cluster_of
-from gpuplan.planner.pricing.type_prices import PriceRequest, prices_of
+from gpuplan.planner.money.focus import focus_rows, month_names, row_name
+from gpuplan.planner.money.gpu_hours import COLUMNS, UNKNOWN, gpu_hours
+from gpuplan.planner.money.group_bill import GroupBill, bill_of, cluster_of
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import PriceRequest
 
 PEAK = "peak"
 Pools = tuple[tuple[str | None, int], ...]
@@ -84,8 +84,7 @@ class BillRequest:
 
     def check(self) -> None:
         """Check what can be checked before the trace is read. Raises `UsageError`."""
-        if not self.prices.is_given:
-            prices_of(self.prices, [None])  # says that a price is needed
+        self.prices.check()
         if self.spread_idle and self.cluster is None:
             raise UsageError("--idle spread: needs --cluster, to know what is idle")
 
@@ -279,7 +278,7 @@ def bill(request: BillRequest) -> BillStudy:
     cluster = cluster_of(
         hours, None if isinstance(given, str) else given, is_peak=isinstance(given, str)
     )
-    prices, tables = prices_of(request.prices, dict.fromkeys((*hours.gpu_types, *cluster)))
+    prices = request.prices.read()
     found = bill_of(hours, prices, cluster, spread_idle=request.spread_idle)
     shown = results = _results(request, trace, found)
     if trace.period is not None:
@@ -293,8 +292,8 @@ def bill(request: BillRequest) -> BillStudy:
         bill=found,
         results=results,
         shown=shown,
-        inputs=(trace_input(trace), *tables),
-        warnings=tuple(_warnings(request, trace, found)),
+        inputs=(trace_input(trace), *prices.inputs),
+        warnings=tuple(_warnings(request, trace, found, prices)),
     )
 
 
@@ -376,10 +375,9 @@ def _months(trace: Trace, found: GroupBill) -> list[BillMonth]:
     ]
 
 
-def _warnings(request: BillRequest, trace: Trace, found: GroupBill) -> list[str]:
+def _warnings(request: BillRequest, trace: Trace, found: GroupBill, prices: Prices) -> list[str]:
     hours = found.hours
-    given = GpuPrices(request.prices.usd_per_gpu_h)
-    notes = [*trace.notes, *given.unmatched_note(found.gpu_types), *request.jobs.submission_notes]
+    notes = [*trace.notes, *prices.unmatched_note(found.gpu_types), *request.jobs.submission_notes]
     named = [name for name in hours.names if UNKNOWN not in name]
     if not named:
         notes.append(f"the log names no {request.by} for any job; choose another --by")

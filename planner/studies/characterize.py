@@ -11,21 +11,21 @@ import polars as pl
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.bill import GpuPrices, gpu_hours_by
 from gpuplan.analysis.characterize import COLUMNS, NAMES
 from gpuplan.analysis.characterize.group_bill import priced_groups
 from gpuplan.analysis.characterize.options import CharacterizedTrace, PortraitOptions, portray
 from gpuplan.analysis.characterize.results import WorkloadResults
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
-from gpuplan.analysis.characterize.today import UNNAMED, Today, TodayResults, today
+from gpuplan.analysis.characterize.today import Today, TodayResults, today
 from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.prices.view import PriceView, read_market
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.pricing.on_demand import on_demand_prices
-from gpuplan.planner.pricing.trace_bill import (
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.trace_bill import (
     TraceCost,
     TracePriceResults,
     trace_cost,
@@ -95,7 +95,7 @@ class CharacterizeRequest:
     jobs: Selection = field(default_factory=Selection)
     options: PortraitOptions = field(default_factory=PortraitOptions)
     prices: TracePrices | None = None
-    price: GpuPrices | None = None
+    price: Prices | None = None
 
     def __post_init__(self) -> None:
         if not self.traces:
@@ -288,11 +288,13 @@ def characterize(
     unmatched = () if request.options.ci is not None else request.jobs.submission_notes
     if alone:
         types = traces[0].jobs["gpu_type"].cast(pl.String).unique().to_list()
-        prices = _prices(traces[0], request, bill)
-        shown = today(traces[0], prices)
-        workload = portraits[0].workload
-        groups = priced_groups(traces[0], workload.groups, prices)
-        portraits = [replace(portraits[0], workload=replace(workload, groups=groups))]
+        prices = _prices(request, bill)
+        shown = today(traces[0])
+        if prices is not None:
+            shown = None if shown is None else shown.at_prices(prices.usd)
+            workload = portraits[0].workload
+            groups = priced_groups(traces[0], workload.groups, prices.usd)
+            portraits = [replace(portraits[0], workload=replace(workload, groups=groups))]
         if request.price is not None:
             unmatched += request.price.unmatched_note([name or UNNAMED for name in types])
     return CharacterizeStudy(
@@ -300,12 +302,11 @@ def characterize(
     )
 
 
-def _prices(trace: Trace, request: CharacterizeRequest, bill: TraceBill | None) -> GpuPrices | None:
-    """Return the prices given, or the on-demand prices of the types that jobs ran on."""
+def _prices(request: CharacterizeRequest, bill: TraceBill | None) -> Prices | None:
+    """Return the prices given, or the median on-demand prices of the table."""
     if request.price is None and request.prices is not None and bill is not None:
-        hours = gpu_hours_by(trace.jobs, "gpu_type")
-        types = hours["gpu_type"].cast(pl.String).to_list()
-        return on_demand_prices(types, bill.view.offers, request.prices.gpu)
+        asked = request.prices
+        return Prices(offers=bill.view.offers, table=asked.prices, gpu=asked.gpu)
     return request.price
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from msgspec import UNSET
 
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import PolicyComparison, PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.studies.lending import no_spot, placeable, queue_notes
@@ -51,7 +51,7 @@ class CompareRequest:
     policies: tuple[PolicySpec, ...]
     engine: Engine = field(default=THREADS, compare=False)
     timelines: bool = False
-    price: GpuPrices | None = None
+    price: Prices | None = None
     window: str = LOG_WINDOW
     cluster: str | None = None
     gpus: int | list[int] | None = None

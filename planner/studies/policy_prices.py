@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.analysis.bill import GpuPrices
+from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import PolicySpec, has_own_price, own_price, price
-from gpuplan.planner.pricing.mixed_types import mixed_types_note, todays_prices
-from gpuplan.planner.pricing.on_demand import conventional_prices
-from gpuplan.planner.pricing.price_settings import RENTED_PRICES, USUAL_GPU
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_selection import conventional_prices
+from gpuplan.planner.money.price_settings import RENTED_PRICES, USUAL_GPU
 from gpuplan.planner.runs.policy_results import CommonResults
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest
 
 WORTH_SAYING = 0.01
 """A backlog above this share of the GPU-hours of all jobs is a warning."""
 CLOUD = "conventional_usd_per_gpu_h"
+MOST_NAMED = 3
+"""GPU types that a note lists."""
 SET_PRICES = ("serverless_usd_per_gpu_h", CLOUD, *RENTED_PRICES)
 """Prices that, set by hand, are of a GPU that nothing names."""
 
@@ -44,7 +46,7 @@ class PricedPolicies:
     unmatched: tuple[str, ...] = ()
 
 
-def check_price(policies: Sequence[PolicySpec], prices: GpuPrices | None) -> None:
+def check_price(policies: Sequence[PolicySpec], prices: Prices | None) -> None:
     """Refuse a price that no policy pays. Raises `UsageError`."""
     if prices is None or any(map(has_own_price, policies)):
         return
@@ -56,7 +58,7 @@ def check_price(policies: Sequence[PolicySpec], prices: GpuPrices | None) -> Non
 
 def price_policies(
     policies: Sequence[PolicySpec],
-    prices: GpuPrices | None,
+    prices: Prices | None,
     replay: ReplayRequest,
     read: ReplayInputs,
 ) -> PricedPolicies:
@@ -91,7 +93,7 @@ def price_policies(
         if usd is not None:
             prices = conventional_prices(own, planned, usd, read.files.book)
     if today is not None and prices is not None:
-        today = today.at_prices(prices)
+        today = today.at_prices(prices.usd)
     if rents:
         mixed = tuple(f"{note}{todays_prices(today, planned)}" for note in mixed)
     usd = None if today is None else today.usage.usd_per_gpu_h
@@ -99,7 +101,7 @@ def price_policies(
 
 
 def _unmatched(
-    prices: GpuPrices, policies: Sequence[PolicySpec], today: Today | None
+    prices: Prices, policies: Sequence[PolicySpec], today: Today | None
 ) -> tuple[str, ...]:
     """Return what to say of prices for GPU types that neither the log nor a cluster has."""
     known = [] if today is None else [one.gpu_type for one in today.types]
@@ -125,6 +127,44 @@ def _cloud_usd(spec: PolicySpec) -> float | None:
     values = spec.effective()
     usd: float | None = values.get("usd_per_gpu_h")
     return values.get(CLOUD) if usd is None else usd
+
+
+def mixed_types_note(
+    today: Today | None, planned: str | None = None, prices: Prices | None = None
+) -> tuple[str, ...]:
+    """Return one sentence on the GPU-hours of other types than the planned one, if there are any.
+
+    Args:
+        today: usage of the log by type; jobs that name no type count for none.
+        planned: the type of the cluster; None for the one of the most GPU-hours.
+        prices: where given, the mean price that a GPU then has is named.
+    """
+    mix = gpu_mix(today, planned)
+    if today is None or mix is None:
+        return ()
+    share = f"{mix.other_share:.0%}" if mix.other_share >= 0.01 else "under 1%"
+    mean = None if prices is None or planned is not None else prices.mean(today.gpu_h_by_type())
+    priced = "" if mean is None else f" at ${mean:.3g} per GPU-hour, the mean of their prices"
+    return (
+        f"{share} of the GPU-hours ran on {listed(mix.others, MOST_NAMED)}, not on {mix.planned}; "
+        f"the replay treats all GPUs as one type{priced}",
+    )
+
+
+def todays_prices(today: Today | None, planned: str | None = None) -> str:
+    """Return the clause on the types that today's bill prices by their own; empty without any."""
+    mix = gpu_mix(today, planned)
+    if today is None or mix is None:
+        return ""
+    priced = [usage for usage in today.types if usage.usd_per_gpu_h is not None]
+    if len({usage.usd_per_gpu_h for usage in priced}) < 2 and planned is None:
+        return ""
+    own = [
+        f"${usage.usd_per_gpu_h:.3g} per {usage.gpu_type}-hour"
+        for usage in priced
+        if usage.gpu_type in mix.others
+    ]
+    return f"; today's bill pays {listed(own, MOST_NAMED)}" if own else ""
 
 
 def backlog_note(results: Sequence[tuple[str, CommonResults]]) -> tuple[str, ...]:

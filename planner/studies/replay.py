@@ -17,7 +17,7 @@ from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN
 from gpuplan.analysis.prices.book import PriceBook, read_prices
-from gpuplan.analysis.prices.view import BUILT_IN
+from gpuplan.analysis.prices.catalogue import BUILT_IN
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.selection import Selection

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 from msgspec import UNSET
 
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.runs.policy_results import policy_results, results_as
@@ -44,7 +44,7 @@ class SimulateRequest:
 
     replay: ReplayRequest
     policy: PolicySpec
-    price: GpuPrices | None = None
+    price: Prices | None = None
     window: str = LOG_WINDOW
 
     @property

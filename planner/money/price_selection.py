@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.book import PriceBook
-from gpuplan.analysis.prices.catalogue import STARTUP
+from gpuplan.analysis.prices.catalogue import CATALOGUE, STARTUP
+from gpuplan.analysis.prices.hourly import hourly_prices
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.runs.settings import SettingError
 
 
@@ -89,3 +91,44 @@ def check_region(region: str | None, book: PriceBook, gpu: str, provider: str, k
         raise SettingError(
             ["region"], f"{the_prices(book)} have no {gpu} of {provider} in {region}; {only}"
         )
+
+
+def conventional_prices(
+    gpu_types: Collection[str | None],
+    planned: str | None,
+    usd_per_gpu_h: float,
+    book: PriceBook | None = None,
+) -> Prices:
+    """Return the conventional price of each type, chosen as the replayed type's is.
+
+    A type without an on-demand offer costs as much as the replayed one.
+
+    Args:
+        gpu_types: types of the log; None stands for jobs that name none.
+        planned: the type that a replay rents; None where its prices are set by hand, which then
+            hold for every type.
+        usd_per_gpu_h: what a GPU of that type costs.
+        book: the prices of other types; None for the built-in list.
+    """
+    found = {"": usd_per_gpu_h}
+    if planned is None:
+        return Prices(found)
+    for name in gpu_types:
+        if name is None or same_gpu(planned, name):
+            continue
+        if offered := _on_demand(name, book):
+            found[name] = offered[provider_of(None, offered, "conventional_provider")]
+    return Prices(found)
+
+
+def _on_demand(gpu_type: str, book: PriceBook | None) -> Mapping[str, float]:
+    """Return the on-demand price of a type by provider."""
+    gpu = gpu_name(gpu_type)
+    if book is not None:
+        hourly = hourly_prices(book, gpu)
+        return {one.provider: one.mean for one in hourly if one.kind == "on_demand"}
+    return {
+        one.provider: one.typical
+        for one in CATALOGUE
+        if one.kind == "on_demand" and same_gpu(gpu, one.gpu_type) and one.typical is not None
+    }

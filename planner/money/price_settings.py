@@ -15,8 +15,7 @@ from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ladder import Ladder, TooManyOffers, ladder_of
-from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, default_settings
-from gpuplan.planner.pricing.price_selection import (
+from gpuplan.planner.money.price_selection import (
     check_region,
     gpu_of,
     gpus_offered,
@@ -25,6 +24,7 @@ from gpuplan.planner.pricing.price_selection import (
     sources_of,
     the_prices,
 )
+from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, default_settings
 from gpuplan.planner.runs.cluster_setting import gpus_of
 from gpuplan.planner.runs.settings import OF_PRICES, SettingError
 from gpuplan.simkit.allpass.parameters import price_ladder

@@ -18,8 +18,9 @@ import numpy as np
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
 from gpuplan.analysis.job_table.gpu_names import match_types, same_gpu
-from gpuplan.planner.pricing.gpu_hours import UNKNOWN, GpuHours
-from gpuplan.planner.pricing.type_prices import TypePrice
+from gpuplan.planner.money.gpu_hours import UNKNOWN, GpuHours
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import Price
 
 
 def whole_cents(usd: Fraction) -> int:
@@ -109,7 +110,7 @@ class GroupBill:
 
     hours: GpuHours
     gpu_types: tuple[str | None, ...]
-    prices: tuple[TypePrice, ...]
+    prices: tuple[Price, ...]
     cluster: tuple[int, ...]
     rows: tuple[RowAmounts, ...]
     cells: tuple[BilledCell, ...]
@@ -126,7 +127,7 @@ Cell = tuple[str | None, int, int]  # name, type, period
 
 def bill_of(
     hours: GpuHours,
-    prices: Mapping[str | None, TypePrice],
+    prices: Prices,
     cluster: Mapping[str | None, int],
     *,
     spread_idle: bool = False,
@@ -136,16 +137,18 @@ def bill_of(
 
     Args:
         hours: what jobs held.
-        prices: of every type of the log and of the cluster.
+        prices: of GPU types.
         cluster: GPUs by type, as `cluster_of` returns them; empty for no idle GPUs.
         spread_idle: let jobs pay for idle GPUs, instead of a row of their own.
         month_us: what the amounts of a month are of; None for a month.
 
     Raises:
-        UsageError: jobs hold more GPU-hours in a period than the cluster has.
+        UsageError: a type without a price, or jobs that hold more GPU-hours in a period than the
+            cluster has.
     """
     types = (*hours.gpu_types, *(name for name in cluster if name not in hours.gpu_types))
-    rate = [Fraction(str(prices[name].usd_per_gpu_h)) for name in types]
+    price_of_type = tuple(map(prices.of, types))
+    rate = [Fraction(str(price.usd_per_gpu_h)) for price in price_of_type]
     usd: dict[Cell, Fraction] = {}
     gpu_h: dict[Cell, float] = {}
     for place, kind, period in np.argwhere(hours.gpu_h > 0).tolist():
@@ -197,7 +200,7 @@ def bill_of(
     return GroupBill(
         hours=hours,
         gpu_types=types,
-        prices=tuple(prices[name] for name in types),
+        prices=price_of_type,
         cluster=tuple(cluster.get(name, 0) for name in types) if cluster else (),
         rows=tuple(sorted(rows, key=lambda row: (row.name is None, -row.month_cents))),
         cells=tuple(_cells(rows, usd, gpu_h)),
