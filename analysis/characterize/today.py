@@ -15,8 +15,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.analysis.base.time_units import HOUR_S, MICROS
-from gpuplan.analysis.bill import month_usd
+from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.history.jobs import JobArrays, job_arrays
@@ -56,7 +55,7 @@ class GpuUsage:
 
     def at(self, usd_per_gpu_h: float | None) -> GpuUsage:
         """Return the same usage at a price."""
-        usd = None if usd_per_gpu_h is None else month_usd(self.mean_gpus, usd_per_gpu_h)
+        usd = None if usd_per_gpu_h is None else self.mean_gpus * usd_per_gpu_h * MONTH_H
         return replace(self, usd_per_gpu_h=usd_per_gpu_h, usd_per_month=usd)
 
     def times(self, factor: float) -> GpuUsage:
@@ -120,7 +119,7 @@ class Today:
         if None in bills:
             return replace(self, types=types, usage=self.usage.at(None))
         usd = float(sum(bill or 0.0 for bill in bills))
-        per_h = month_usd(self.usage.mean_gpus, 1.0)
+        per_h = self.usage.mean_gpus * MONTH_H
         usage = replace(self.usage, usd_per_month=usd, usd_per_gpu_h=usd / per_h if per_h else None)
         if len(types) == 1:
             usage = replace(types[0], gpu_type=None)

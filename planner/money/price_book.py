@@ -20,7 +20,7 @@ from gpuplan.analysis.prices.catalogue import BUILT_IN, SOURCE
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.planner.money.price_request import NO_PRICE, Price
+from gpuplan.planner.money.price_request import NO_PRICE, Price, PriceRequest
 
 USUAL_KIND = "on_demand"
 
@@ -53,6 +53,15 @@ class Prices:
     def __post_init__(self) -> None:
         for name, usd in self.usd_per_gpu_h.items():
             Price(usd, name, self.option)
+
+    @classmethod
+    def read(cls, request: PriceRequest) -> Prices:
+        """Return the prices of a request. Raises `InputError` where its table cannot be used."""
+        offers, inputs = ((), ()) if request.prices is None else read_offers(request.prices)
+        return cls(
+            *(request.usd_per_gpu_h, offers, request.prices, request.provider, request.gpu),
+            *(request.option, inputs),
+        )
 
     def of(self, gpu_type: str | None, time: datetime | None = None) -> Price:
         """Return the price of a type at a time.
@@ -160,7 +169,7 @@ def read_offers(table: str) -> tuple[tuple[Offer, ...], tuple[InputFile, ...]]:
         return listed_offers(), ()
     book = read_prices(Path(table))
     offers = offers_of(book, hourly_prices(book))
-    return offers, (InputFile(str(book.path), book.sha256, book.rows),)
+    return offers, (book.input,)
 
 
 def median_price(

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.errors import UsageError
-
-if TYPE_CHECKING:
-    from gpuplan.planner.money.price_book import Prices
 
 NO_PRICE = (
     "no price: say what a GPU-hour costs\n"
@@ -93,12 +89,3 @@ class PriceRequest:
         """Raise `UsageError` where there is no price."""
         if not self.is_given:
             raise UsageError(NO_PRICE)
-
-    def read(self) -> Prices:
-        """Return the prices, with those of the table. Raises `InputError` on a bad table."""
-        from gpuplan.planner.money.price_book import Prices, read_offers  # imports polars
-
-        offers, inputs = ((), ()) if self.prices is None else read_offers(self.prices)
-        return Prices(
-            self.usd_per_gpu_h, offers, self.prices, self.provider, self.gpu, self.option, inputs
-        )

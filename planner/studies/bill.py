@@ -278,7 +278,7 @@ def bill(request: BillRequest) -> BillStudy:
     cluster = cluster_of(
         hours, None if isinstance(given, str) else given, is_peak=isinstance(given, str)
     )
-    prices = request.prices.read()
+    prices = Prices.read(request.prices)
     found = bill_of(hours, prices, cluster, spread_idle=request.spread_idle)
     shown = results = _results(request, trace, found)
     if trace.period is not None:

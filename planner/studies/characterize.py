@@ -327,5 +327,5 @@ def _bill(
         as_of = trace.jobs["submit_time"][-1]
     view, book = read_market(chosen.prices, reference=chosen.reference, as_of=as_of)
     cost = trace_cost(trace, view, gpu=chosen.gpu)
-    files = () if book is None else (InputFile(str(book.path), book.sha256, book.rows),)
+    files = () if book is None else (book.input,)
     return TraceBill(view, cost), files

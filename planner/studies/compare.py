@@ -126,8 +126,7 @@ class CompareStudy:
                 labels_of.setdefault(warning, []).append(one.label)
         own = (f"{', '.join(labels)}: {warning}" for warning, labels in labels_of.items())
         return (
-            *self.priced.unmatched,
-            *self.priced.mixed,
+            *self.priced.warnings,
             *self.replayed.notes,
             *self.replayed.deadline_notes(self.request.policies),
             *backlog_note([(one.label, one.results) for one in outcomes]),

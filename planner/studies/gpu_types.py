@@ -76,7 +76,8 @@ class GpuTypes:
         if not all(given.values()):
             raise UsageError("--price must be above 0 dollars per GPU-hour, got 0")
         usd = {name or (names[0] if names else ""): usd for name, usd in given.items()}
-        prices = replace(request, usd_per_gpu_h=usd, gpu=names[0] if names else None).read()
+        of_types = replace(request, usd_per_gpu_h=usd, gpu=names[0] if names else None)
+        prices = Prices.read(of_types)
         for gpu_type in names:
             if request.prices is not None:
                 prices.of(gpu_type)

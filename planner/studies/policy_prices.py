@@ -31,19 +31,16 @@ class PricedPolicies:
 
     Attributes:
         policies: as they pay.
-        mixed: which share of the log is on other GPU types than the one replayed.
+        warnings: which prices given are of types that neither the log nor a cluster has, and which
+            share of the log is on other GPU types than the one replayed.
         notes: where prices come from.
-        today: what the log shows, at the price of `usd_per_gpu_h`.
-        usd_per_gpu_h: what an owned GPU costs; the mean over the log where types differ.
-        unmatched: which prices given are of types that neither the log nor a cluster has.
+        today: what the log shows, at the prices of owned GPUs.
     """
 
     policies: tuple[PolicySpec, ...]
-    mixed: tuple[str, ...]
+    warnings: tuple[str, ...]
     notes: tuple[str, ...]
     today: Today | None
-    usd_per_gpu_h: float | None
-    unmatched: tuple[str, ...] = ()
 
 
 def check_price(policies: Sequence[PolicySpec], prices: Prices | None) -> None:
@@ -96,8 +93,7 @@ def price_policies(
         today = today.at_prices(prices.usd)
     if rents:
         mixed = tuple(f"{note}{todays_prices(today, planned)}" for note in mixed)
-    usd = None if today is None else today.usage.usd_per_gpu_h
-    return PricedPolicies(tuple(found), mixed, notes, today, usd, unmatched)
+    return PricedPolicies(tuple(found), (*unmatched, *mixed), notes, today)
 
 
 def _unmatched(

@@ -164,7 +164,7 @@ class ReplayRequest:
             inputs = (InputFile(str(self.checkpoints), digest, len(overheads)),)
         if self.prices is not None and self.prices != BUILT_IN:
             book = read_prices(Path(self.prices))
-            inputs = (*inputs, InputFile(str(book.path), book.sha256, book.rows))
+            inputs = (*inputs, book.input)
         if self.throughputs is not None:
             inputs = (*inputs, *load_throughputs(str(self.throughputs)).inputs())
         return ReplayFiles(inputs, book, overheads)

@@ -98,8 +98,7 @@ class SimulateStudy:
     def warnings(self) -> tuple[str, ...]:
         """What would change the reader's decision."""
         return (
-            *self.priced.unmatched,
-            *self.priced.mixed,
+            *self.priced.warnings,
             *self.replayed.notes,
             *self.replayed.deadline_notes((self.request.policy,)),
             *backlog_note([(self.run.policy, self.results)]),

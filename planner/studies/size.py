@@ -120,9 +120,9 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
 def _prices(request: SizeRequest) -> Prices:
     """Return the prices of GPUs held: those given, of a commitment, or the usual one."""
     if request.prices.is_given:
-        return request.prices.read()
+        return Prices.read(request.prices)
     if request.commit.is_given:
-        return request.commit.read()
+        return Prices.read(request.commit)
     usual = float(default_settings()["conventional_usd_per_gpu_h"])
     return Prices({"": usual}, option="assumed")
 

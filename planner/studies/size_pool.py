@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.sizing.commitment import plan_commitment
 from gpuplan.planner.sizing.pools import JobPool
@@ -148,8 +149,8 @@ class PoolAnswer:
         return found
 
     def _commitment(self) -> CommitmentResult:
-        commit = self.request.commit.read().of(self.pool.gpu_type)
-        on_demand = self.request.on_demand.read().of(self.pool.gpu_type)
+        commit = Prices.read(self.request.commit).of(self.pool.gpu_type)
+        on_demand = Prices.read(self.request.on_demand).of(self.pool.gpu_type)
         assert self.pool.demand is not None  # a commitment was requested
         plan = plan_commitment(
             self.pool.demand, commit.usd_per_gpu_h, on_demand.usd_per_gpu_h, self.sure
