@@ -15,7 +15,7 @@ from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.cluster_options import read_shape
 from gpuplan.cli.options.completion import one_of
-from gpuplan.cli.options.price_options import PriceChoice
+from gpuplan.cli.options.price_options import LogPriceChoice
 from gpuplan.cli.options.shared_options import PeriodChoice, TraceArgument
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class IdleGpus(StrEnum):
 def bill(
     trace: TraceArgument,
     choice: PeriodChoice,
-    priced: PriceChoice,
+    priced: LogPriceChoice,
     by: Annotated[
         str,
         COMMON,
@@ -73,7 +73,7 @@ def bill(
         trace,
         choice.selection(),
         by=by,
-        prices=priced.request(),
+        prices=priced.request(priced.gpu),
         cluster=_pools(cluster),
         cluster_text=cluster,
         spread_idle=idle is IdleGpus.spread,

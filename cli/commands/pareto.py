@@ -60,11 +60,9 @@ def pareto(
     ] = None,
 ) -> Study[ParetoRequest]:
     """Show how fast jobs finish at each GPU budget, and how many GPUs each class needs."""
-    from gpuplan.cli.options.price_options import parse_usd
     from gpuplan.cli.pareto.budgets import parse_budgets
     from gpuplan.cli.pareto.parse import choices_of, cluster_of, gpu_types_of, targets_of
     from gpuplan.cli.pareto.reference_points import parse_reference_points
-    from gpuplan.planner.money.price_request import PriceRequest
     from gpuplan.planner.studies.pareto import ParetoRequest
 
     request = ParetoRequest(
@@ -76,7 +74,7 @@ def pareto(
         classes=choices_of(scaling, width),
         cluster=cluster_of(renting, money),
         types=gpu_types_of(money),
-        prices=PriceRequest(parse_usd(money.price or [], "--price"), money.prices, money.provider),
+        prices=money.request(),
         method=compared.method.value,
         baselines=_baselines(compared.baseline),
         marks=tuple(parse_reference_points(compared.mark or [])),

@@ -18,7 +18,7 @@ from gpuplan.cli.options.cluster_options import read_shape
 from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MOST_GPUS, MarketChoice
-from gpuplan.cli.options.price_options import PriceChoice, parse_usd
+from gpuplan.cli.options.price_options import LogPriceChoice, parse_usd
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice, WaitsBy, columns_of
 from gpuplan.cli.options.shared_options import PRICES_PANEL, PeriodChoice, TraceArgument
 
@@ -35,7 +35,7 @@ def size(
     trace: TraceArgument,
     choice: PeriodChoice,
     replay: ReplayChoice,
-    priced: PriceChoice,
+    priced: LogPriceChoice,
     engine: EngineChoice,
     target: Annotated[
         list[str] | None,
@@ -153,7 +153,7 @@ def size(
         shape=None if cluster is None else read_shape(cluster, "--cluster"),
         step=cluster_step,
         growth=parse_growth(growth),
-        prices=priced.request(),
+        prices=priced.request(priced.gpu),
         commit=PriceRequest(parse_usd(commit or [], "--commit"), gpu=priced.gpu, option="--commit"),
         on_demand=PriceRequest(
             parse_usd(on_demand or [], "--on-demand"), gpu=priced.gpu, option="--on-demand"

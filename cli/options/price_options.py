@@ -23,18 +23,6 @@ def price_option(text: str, metavar: str, panel: str | None = PRICES_PANEL) -> A
     return typer.Option(help=text, metavar=metavar, rich_help_panel=panel, show_default=False)
 
 
-GpuPrice = Annotated[
-    list[str] | None,
-    COMMON,
-    price_option(
-        "Dollars per GPU-hour: 1.29 for every GPU, or by GPU type: A100=2,T4=0.5. May be repeated.",
-        "USD|TYPE=USD,...",
-    ),
-]
-Provider = Annotated[
-    str | None,
-    price_option("Use the --prices of this provider only, such as aws or aws:spot.", "NAME[:KIND]"),
-]
 UnnamedGpu = price_option("GPU type of jobs that name none, such as A100-80GB.", "NAME")
 
 
@@ -42,7 +30,15 @@ UnnamedGpu = price_option("GPU type of jobs that name none, such as A100-80GB.",
 class PriceChoice:
     """What an hour of a GPU costs."""
 
-    price: GpuPrice = None
+    price: Annotated[
+        list[str] | None,
+        COMMON,
+        price_option(
+            "Dollars per GPU-hour: 1.29 for every GPU, or by GPU type: A100=2,T4=0.5. May be "
+            "repeated.",
+            "USD|TYPE=USD,...",
+        ),
+    ] = None
     prices: Annotated[
         str | None,
         price_option(
@@ -51,16 +47,28 @@ class PriceChoice:
             "FILE|builtin",
         ),
     ] = None
-    gpu: Annotated[str | None, UnnamedGpu] = None
-    provider: Provider = None
+    provider: Annotated[
+        str | None,
+        price_option(
+            "Use the --prices of this provider only, such as aws or aws:spot.", "NAME[:KIND]"
+        ),
+    ] = None
 
-    def request(self) -> PriceRequest:
-        """Return the library's form of these options. Raises `UsageError` on a bad value."""
+    def request(self, gpu: str | None = None) -> PriceRequest:
+        """Return the library's form of these options; ``gpu`` is that of jobs that name none.
+
+        Raises `UsageError` on a bad value.
+        """
         from gpuplan.planner.money.price_request import PriceRequest
 
-        return PriceRequest(
-            parse_usd(self.price or [], "--price"), self.prices, self.provider, self.gpu
-        )
+        return PriceRequest(parse_usd(self.price or [], "--price"), self.prices, self.provider, gpu)
+
+
+@dataclass(frozen=True, slots=True)
+class LogPriceChoice(PriceChoice):
+    """What an hour of the GPUs of a log costs."""
+
+    gpu: Annotated[str | None, UnnamedGpu] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.cluster_options import METAVAR
 from gpuplan.cli.options.completion import baselines, one_of, speedups
 from gpuplan.cli.options.market_options import MOST_GPUS
-from gpuplan.cli.options.price_options import GpuPrice, Provider, price_option
+from gpuplan.cli.options.price_options import PriceChoice, price_option
 
 JOBS_PANEL = "How the jobs scale"
 WIDTHS_PANEL = "Which GPUs a job may get"
@@ -151,7 +151,7 @@ class WidthChoice:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MoneyChoice:
+class MoneyChoice(PriceChoice):
     """What a GPU costs, and which types there are."""
 
     gpu: Annotated[
@@ -162,17 +162,6 @@ class MoneyChoice:
             "TYPE[=SPEED]",
         ),
     ] = None
-    price: GpuPrice = None
-    prices: Annotated[
-        str | None,
-        price_option(
-            "Take the price of --gpu from a table made by [bold]gpuplan prices[/bold] "
-            "(.parquet), or from [bold]builtin[/bold], gpuplan's own list: the median "
-            "on-demand price.",
-            "FILE|builtin",
-        ),
-    ] = None
-    provider: Provider = None
     recorded_on: Annotated[
         str | None,
         price_option(
