@@ -13,7 +13,7 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.log_choice import TRACE_HELP
-from gpuplan.cli.options.price_options import MarketPriceChoice, OwnedPriceChoice
+from gpuplan.cli.options.price_options import MarketPriceChoice
 from gpuplan.cli.options.shared_options import (
     OutputWithoutRows,
     PeriodChoice,
@@ -38,7 +38,6 @@ def characterize(
     ],
     choice: PeriodChoice,
     priced: MarketPriceChoice,
-    owned: OwnedPriceChoice,
     top: Annotated[
         int,
         COMMON,
@@ -75,20 +74,17 @@ def characterize(
     """Describe a workload: durations, GPU time, arrivals, load, groups, and cost."""
     from gpuplan.analysis.base.errors import UsageError
     from gpuplan.analysis.characterize.options import PortraitOptions
-    from gpuplan.planner.studies.characterize import CharacterizeRequest, TracePrices
+    from gpuplan.planner.studies.characterize import CharacterizeRequest
 
-    priced.check()
+    prices = priced.request()
     if resamples is not None and ci is None:
         raise UsageError("--resamples: needs --ci LEVEL")
-    prices = None
-    if priced.prices is not None:
-        prices = TracePrices(priced.prices, priced.gpu, priced.reference)
     request = CharacterizeRequest(
         traces=tuple(trace),
         jobs=choice.selection(),
         options=PortraitOptions(top, fits, ci, resamples or RESAMPLES, choice.seed),
         prices=prices,
-        price=owned.prices(),
+        reference=priced.reference,
     )
     return Study(request, _answer)
 

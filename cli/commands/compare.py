@@ -109,7 +109,7 @@ def compare(
             )
         ),
         engine.build(),
-        price=priced.prices(),
+        price=priced.prices_given(),
         window=window.window.value,
         **cluster.parameters(),
     )

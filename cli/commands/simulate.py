@@ -93,7 +93,7 @@ def simulate(
     )
     jobs = lending.marked(gpu_types.rated(replay.request(trace, choice, market)))
     jobs = replace(jobs, by=columns_of(by))
-    request = SimulateRequest(jobs, chosen, priced.prices(), window.window.value)
+    request = SimulateRequest(jobs, chosen, priced.prices_given(), window.window.value)
     return Study(request, _lent)
 
 

@@ -86,7 +86,7 @@ class OwnedPriceChoice:
         ),
     ] = None
 
-    def prices(self) -> Prices | None:
+    def prices_given(self) -> Prices | None:
         """Return the prices; None where none is given. Raises `UsageError`."""
         from gpuplan.planner.money.price_book import Prices  # imports polars
 
@@ -95,8 +95,8 @@ class OwnedPriceChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class MarketPriceChoice:
-    """What all sources of a price table ask."""
+class MarketPriceChoice(OwnedPriceChoice):
+    """What owned GPUs cost, and what all sources of a price table ask."""
 
     prices: Annotated[
         str | None,
@@ -110,11 +110,14 @@ class MarketPriceChoice:
     gpu: Annotated[str | None, COMMON, UnnamedGpu] = None
     reference: Reference = None
 
-    def check(self) -> None:
-        """Refuse the other options without ``--prices``. Raises `UsageError`."""
+    def request(self) -> PriceRequest:
+        """Return the library's form of these options. Raises `UsageError` on a bad value."""
+        from gpuplan.planner.money.price_request import PriceRequest
+
         for name in ("gpu", "reference") if self.prices is None else ():
             if getattr(self, name) is not None:
                 raise UsageError(f"--{name}: needs --prices FILE or builtin")
+        return PriceRequest(parse_usd(self.price or [], "--price"), self.prices, gpu=self.gpu)
 
 
 class BillingWindow(StrEnum):
