@@ -8,22 +8,32 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from gpuplan.analysis.base.plain import plain
+from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.options.arguments import option_reader, types_of
+from gpuplan.cli.options.arguments import declare, option_reader, types_of
+from gpuplan.cli.options.declared import parameters_of, read_request
 from gpuplan.cli.options.outputs import check_output, check_suffix
-from gpuplan.cli.options.shared_options import Output, command
+from gpuplan.cli.options.replays import COMPILING
+from gpuplan.cli.options.shared_options import Output, OutputWithoutRows, command
+from gpuplan.planner.requests.declaration import StudyDeclaration, StudyRequest, declaration_of
 
 if TYPE_CHECKING:
+    import polars as pl
     import typer
+    from matplotlib.figure import Figure
 
-    from gpuplan.cli.formats.report import Report
+    from gpuplan.cli.formats.report import Report, Table
 
 
-class StudyRequest(Protocol):
+class OlderRequest(Protocol):
     """What every request of `gpuplan.planner.studies` has."""
 
     @property
@@ -38,7 +48,7 @@ class StudyRequest(Protocol):
         """Check everything that can be checked without the trace. Raises `GpuplanError`."""
 
 
-R = TypeVar("R", bound=StudyRequest)
+R = TypeVar("R", bound=OlderRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,20 @@ class Study(Generic[R]):
     def report(self) -> Report:
         """Return the report. Raises `GpuplanError` where there can be none."""
         return self.answer(self.request)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyView:
+    """What people see of an answer; `Report` says what each field is."""
+
+    headline: str
+    tables: tuple[Table, ...]
+    answer: tuple[Table, ...] | None = None
+    csv: Table | None = None
+    figure: Callable[[], Figure] | None = None
+    frame: Callable[[], pl.DataFrame] | None = None
+    timeline: Callable[[], pl.DataFrame] | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +155,69 @@ class StudyCommand:
             assert report.timeline is not None
             files.append(timeline_file(report.timeline, timeline))
         emit(report, output, files=files, written=written)
+
+
+def declared_command(name: str, show: Callable[[Any], StudyView]) -> StudyCommand:
+    """Return the command of a study that is declared by its request.
+
+    Args:
+        name: of the study and its modules.
+        show: makes what people see of its answer.
+    """
+    declaration = declaration_of(name)
+    if declaration is None:
+        raise ValueError(f"no study {name!r} is declared in gpuplan.planner.requests")
+    parameters = [parameter for parameter, _ in parameters_of(declaration.request).values()]
+
+    def make(**values: Any) -> Study[Any]:
+        request = read_request(declaration.request, values)
+        return Study(request, partial(_answer, declaration, show))
+
+    make.__doc__, make.__name__ = declaration.help, name
+    declare(make, make, parameters)
+    return StudyCommand(
+        name,
+        make,
+        declaration.example,
+        output=_output_of(declaration),
+        has_picture=declaration.has_picture,
+        has_rows=declaration.has_rows,
+        instead_of_trace=declaration.instead_of_trace,
+    )
+
+
+def _output_of(declaration: StudyDeclaration) -> type:
+    if declaration.has_timeline:
+        from gpuplan.cli.options.market_options import ReplayOutput
+
+        return ReplayOutput
+    return Output if declaration.has_rows else OutputWithoutRows
+
+
+def _answer(
+    declaration: StudyDeclaration, show: Callable[[Any], StudyView], request: StudyRequest
+) -> Report:
+    """Return the report of a request: the study's function, and what people see of its answer."""
+    from gpuplan.cli.formats.report import Report
+
+    function = getattr(
+        import_module(f"gpuplan.planner.studies.{declaration.name}"), declaration.name
+    )
+    with ExitStack() as during:
+        progress = during.enter_context(messages.progress(declaration.doing))
+        if declaration.compiles:
+            from gpuplan.simkit.jit import compiling
+
+            during.enter_context(compiling(lambda: messages.note(COMPILING)))
+        takes_progress = "progress" in inspect.signature(function).parameters
+        answer = function(request, progress) if takes_progress else function(request)
+    shown = show(answer)
+    return Report(
+        command=declaration.name,
+        results=plain(answer.results),
+        inputs=answer.inputs,
+        parameters=plain(request.parameters()),
+        warnings=answer.warnings,
+        caveats=getattr(answer, "caveats", ()),
+        **{field.name: getattr(shown, field.name) for field in fields(shown)},
+    )

@@ -132,6 +132,6 @@ class SiteChoice:
     def _warmup_s(self) -> int | None:
         if self.warmup is None:
             return None
-        from gpuplan.cli.formats.units import parse_duration
+        from gpuplan.analysis.base.amounts import parse_duration
 
         return round(parse_duration(self.warmup, "--warmup"))
