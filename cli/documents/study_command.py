@@ -7,20 +7,21 @@ and call the same function with it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.options.arguments import declare, option_reader, types_of
 from gpuplan.cli.options.declared import parameters_of, read_request
-from gpuplan.cli.options.outputs import check_output, check_suffix
+from gpuplan.cli.options.outputs import check_output, check_suffix, text_file
 from gpuplan.cli.options.replays import COMPILING
 from gpuplan.cli.options.shared_options import Output, OutputWithoutRows, command
 from gpuplan.planner.requests.declaration import StudyDeclaration, StudyRequest, declaration_of
@@ -80,6 +81,7 @@ class StudyView:
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None
     notes: tuple[str, ...] = ()
+    texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ class StudyCommand:
         has_rows: whether the report has rows for a Parquet file.
         draws_first: whether the pictures are drawn while the study writes its own files, so that
             either all files appear or none; its answer takes them as ``pictures``.
+        more_forms: suffixes of other files that ``--output`` takes.
         instead_of_trace: option that a study has in place of a trace; empty where it needs one.
     """
 
@@ -105,6 +108,7 @@ class StudyCommand:
     has_picture: bool = True
     has_rows: bool = True
     draws_first: bool = False
+    more_forms: tuple[str, ...] = ()
     instead_of_trace: str = ""
 
     def register(self, app: typer.Typer) -> None:
@@ -130,13 +134,19 @@ class StudyCommand:
         known = {field.name for field in fields(Output)}
         given = {one.name: getattr(group, one.name) for one in fields(group)}
         output = Output(**{name: value for name, value in given.items() if name in known})
+        texts = {path: path.suffix.lower() for path in output.out or ()}
+        texts = {path: suffix for path, suffix in texts.items() if suffix in self.more_forms}
+        output = replace(output, out=[path for path in output.out or () if path not in texts])
+        for suffix in self.more_forms:
+            if list(texts.values()).count(suffix) > 1:
+                raise UsageError(f"--output: give one {suffix} file")
         timeline: Path | None = given.get("timeline")
         check_output(
             output,
             picture=self.has_picture,
             rows=self.has_rows,
             inputs=study.request.reads,
-            others=[*study.request.writes, *([] if timeline is None else [timeline])],
+            others=[*study.request.writes, *texts, *([] if timeline is None else [timeline])],
         )
         check_suffix("--timeline", timeline, ".parquet")
         if timeline is not None and "timelines" in study.request.__dataclass_fields__:
@@ -148,7 +158,7 @@ class StudyCommand:
             written += pictures
         else:
             report = study.report()
-        files = []
+        files = [text_file(report.texts[suffix], path) for path, suffix in texts.items()]
         if timeline is not None:
             from gpuplan.cli.options.market_options import timeline_file
 
@@ -182,6 +192,7 @@ def declared_command(name: str, show: Callable[[Any], StudyView]) -> StudyComman
         output=_output_of(declaration),
         has_picture=declaration.has_picture,
         has_rows=declaration.has_rows,
+        more_forms=declaration.more_forms,
         instead_of_trace=declaration.instead_of_trace,
     )
 
