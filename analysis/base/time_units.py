@@ -25,3 +25,10 @@ def as_utc(time: datetime) -> datetime:
 def scaled_to_month(usd: float, window_s: float) -> float | None:
     """Return the bill of a window as dollars per month; None where no time passes."""
     return usd * (MONTH_H / (window_s / HOUR_S)) if window_s > 0 else None
+
+
+def written_utc(time: datetime | None) -> str | None:
+    """Return an instant as it is given on a command line, in UTC and without a zone."""
+    if time is None:
+        return None
+    return (time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)).isoformat()
