@@ -30,10 +30,10 @@ def gpu_of(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -
     every = sorted({gpu for _, gpu, _ in sources_of(book)})
     if named := settings.get("gpu"):
         if not any(same_gpu(named, gpu) for gpu in every):
-            found = f"{the_prices(book)} have no {named}, only {listed(every)}"
-            one = f"={every[0]}" if len(every) == 1 else " to one of these"
-            hint = f"set gpu{one}, or use a price table that has {named}"
-            raise SettingError(["gpu"], found, hint)
+            problem = f"{the_prices(book)} have no {named}, only {listed(every)}"
+            choice = f"={every[0]}" if len(every) == 1 else " to one of these"
+            hint = f"set gpu{choice}, or use a price table that has {named}"
+            raise SettingError(["gpu"], problem, hint)
         return gpu_name(named)
     offered = gpus_offered(book, kinds) or every
     if len(offered) == 1:
@@ -64,15 +64,15 @@ def provider_of(named: str | None, prices: Mapping[str, float], setting: str) ->
     Without a name it is one with known start-up times, or else the cheapest.
     """
     if not named:
-        known = [name for name in prices if name in STARTUP]
-        return min(known or prices, key=lambda name: (prices[name], name))
+        tested = [name for name in prices if name in STARTUP]
+        return min(tested or prices, key=lambda name: (prices[name], name))
     word = named.lower()
     exact = [name for name in prices if name.lower() == word]
-    found = exact or [name for name in prices if name.lower().startswith(word)]
-    if len(found) != 1:
+    matching = exact or [name for name in prices if name.lower().startswith(word)]
+    if len(matching) != 1:
         has = ", ".join(sorted(prices))
         raise SettingError([setting], f"found {named}, expected one of {has}")
-    return found[0]
+    return matching[0]
 
 
 def check_region(region: str | None, book: PriceBook, gpu: str, provider: str, kind: str) -> None:
@@ -110,15 +110,15 @@ def conventional_prices(
         usd_per_gpu_h: what a GPU of that type costs.
         book: the prices of other types; None for the built-in list.
     """
-    found = {"": usd_per_gpu_h}
+    usd = {"": usd_per_gpu_h}
     if planned is None:
-        return Prices(found)
+        return Prices(usd)
     for name in gpu_types:
         if name is None or same_gpu(planned, name):
             continue
         if offered := _on_demand(name, book):
-            found[name] = offered[provider_of(None, offered, "conventional_provider")]
-    return Prices(found)
+            usd[name] = offered[provider_of(None, offered, "conventional_provider")]
+    return Prices(usd)
 
 
 def _on_demand(gpu_type: str, book: PriceBook | None) -> Mapping[str, float]:
@@ -126,9 +126,9 @@ def _on_demand(gpu_type: str, book: PriceBook | None) -> Mapping[str, float]:
     gpu = gpu_name(gpu_type)
     if book is not None:
         hourly = hourly_prices(book, gpu)
-        return {one.provider: one.mean for one in hourly if one.kind == "on_demand"}
+        return {offer.provider: offer.mean for offer in hourly if offer.kind == "on_demand"}
     return {
-        one.provider: one.typical
-        for one in CATALOGUE
-        if one.kind == "on_demand" and same_gpu(gpu, one.gpu_type) and one.typical is not None
+        offer.provider: offer.typical
+        for offer in CATALOGUE
+        if offer.kind == "on_demand" and same_gpu(gpu, offer.gpu_type) and offer.typical is not None
     }

@@ -48,8 +48,8 @@ def check_price(policies: Sequence[PolicySpec], prices: Prices | None) -> None:
     if prices is None or any(map(has_own_price, policies)):
         return
     raise UsageError(
-        f"--price does not apply to {', '.join(one.label for one in policies)}\n  next: --set "
-        "conventional_usd_per_gpu_h=USD or --prices FILE for policies that rent"
+        f"--price does not apply to {', '.join(policy.label for policy in policies)}\n"
+        "  next: --set conventional_usd_per_gpu_h=USD or --prices FILE for policies that rent"
     )
 
 
@@ -71,40 +71,40 @@ def price_policies(
         UsageError: prices that do not fit the policies, the GPU types or each other.
     """
     today = read.today
-    types = {one.gpu_type for one in policies if one.gpu_type is not None}
+    types = {policy.gpu_type for policy in policies if policy.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
     unmatched = () if prices is None else _unmatched(prices, policies, today)
-    is_mixed = any(_has_several_types(one) for one in policies)
-    found, notes = list(policies), tuple[str, ...]()
+    is_mixed = any(_has_several_types(policy) for policy in policies)
+    priced, notes = list(policies), tuple[str, ...]()
     if prices is not None:
-        found = own_price(found, prices, {} if today is None else today.gpu_h_by_type())
+        priced = own_price(priced, prices, {} if today is None else today.gpu_h_by_type())
     if replay.prices is not None:
-        found, notes = price(found, read.files.book, read.jobs.first_submit_us)
+        priced, notes = price(priced, read.files.book, read.jobs.first_submit_us)
     rents = not any(map(has_own_price, policies))
     if rents and planned is None:
         planned = next(iter(map(usual_gpu, policies)), None)
     mixed = () if is_mixed else mixed_types_note(today, planned, prices)
     if prices is None:
-        usd = next((usd for usd in map(_cloud_usd, found) if usd is not None), None)
-        own = today.gpu_h_by_type() if today is not None and rents else {}
+        usd = next((usd for usd in map(_cloud_usd, priced) if usd is not None), None)
+        log_hours = today.gpu_h_by_type() if today is not None and rents else {}
         if usd is not None:
-            prices = conventional_prices(own, planned, usd, read.files.book)
+            prices = conventional_prices(log_hours, planned, usd, read.files.book)
     if today is not None and prices is not None:
         today = today.at_prices(prices.usd)
     if rents:
         mixed = tuple(f"{note}{todays_prices(today, planned)}" for note in mixed)
-    return PricedPolicies(tuple(found), (*unmatched, *mixed), notes, today)
+    return PricedPolicies(tuple(priced), (*unmatched, *mixed), notes, today)
 
 
 def _unmatched(
     prices: Prices, policies: Sequence[PolicySpec], today: Today | None
 ) -> tuple[str, ...]:
     """Return what to say of prices for GPU types that neither the log nor a cluster has."""
-    known = [] if today is None else [one.gpu_type for one in today.types]
-    for one in policies:
-        shape = one.settings.get("cluster")
-        known += [one.gpu_type, *(() if shape is None else (p.gpu_type for p in shape.pools))]
-    return prices.unmatched_note(known)
+    types = [] if today is None else [usage.gpu_type for usage in today.types]
+    for policy in policies:
+        shape = policy.settings.get("cluster")
+        types += [policy.gpu_type, *(() if shape is None else (p.gpu_type for p in shape.pools))]
+    return prices.unmatched_note(types)
 
 
 def usual_gpu(policy: PolicySpec) -> str | None:
@@ -155,20 +155,20 @@ def todays_prices(today: Today | None, planned: str | None = None) -> str:
     priced = [usage for usage in today.types if usage.usd_per_gpu_h is not None]
     if len({usage.usd_per_gpu_h for usage in priced}) < 2 and planned is None:
         return ""
-    own = [
+    prices = [
         f"${usage.usd_per_gpu_h:.3g} per {usage.gpu_type}-hour"
         for usage in priced
         if usage.gpu_type in mix.others
     ]
-    return f"; today's bill pays {listed(own, MOST_NAMED)}" if own else ""
+    return f"; today's bill pays {listed(prices, MOST_NAMED)}" if prices else ""
 
 
 def backlog_note(results: Sequence[tuple[str, CommonResults]]) -> tuple[str, ...]:
     """Return what is not done at the end of the window, where it matters beside all work."""
     left = [
-        f"{label} {_about(found.backlog_gpu_h)} ({counted(found.backlog_jobs, 'job')})"
-        for label, found in results
-        if found.backlog_gpu_h > WORTH_SAYING * found.gpu_h
+        f"{label} {_about(result.backlog_gpu_h)} ({counted(result.backlog_jobs, 'job')})"
+        for label, result in results
+        if result.backlog_gpu_h > WORTH_SAYING * result.gpu_h
     ]
     if not left:
         return ()
