@@ -25,7 +25,7 @@ from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.trace import TRACE
 
 
-@study("headcount", title="Who submits", example="gpuplan headcount trace.parquet", doing="counting")
+@study("headcount", title="Who submits", example="gpuplan headcount t.parquet", doing="counting")
 @dataclass(frozen=True, slots=True)
 class HeadcountRequest(StudyRequest):
     """Count the users or groups of a log.

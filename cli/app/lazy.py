@@ -18,14 +18,20 @@ GROUPS = {
         "synth": "Make a synthetic trace that is like a real one.",
     },
     "Understand a workload": {
-        "characterize": "Describe a workload: durations, GPU time, arrivals, load, groups, and cost.",
+        "characterize": (
+            "Describe a workload: durations, GPU time, arrivals, load, groups, and cost. "
+        ),
         "bill": "Show what a log costs a month, and who pays: by group, user, class, or GPU type.",
         "forecast": "Forecast the GPUs of each group, and how many to lend.",
     },
     "Plan: how many GPUs, and which": {
         "size": "Find how many GPUs the jobs need at waits you accept, and how many to commit to.",
-        "pareto": "Show how fast jobs finish at each GPU budget, and how many GPUs each class needs.",
-        "sweep": "Find when jobs should leave serverless GPUs: cost and completion time by threshold.",
+        "pareto": (
+            "Show how fast jobs finish at each GPU budget, and how many GPUs each class needs."
+        ),
+        "sweep": (
+            "Find when jobs should leave serverless GPUs: cost and completion time by threshold."
+        ),
         "profile": "Choose batch size and GPU share of a measured service.",
         "share": "Show how many GPUs you need if jobs share cards.",
     },
@@ -36,7 +42,9 @@ GROUPS = {
         "whatif": "Show what a change of a Slurm site does to waits.",
     },
     "Report, automate, track changes": {
-        "report": "Run several studies of a trace, and write a page, a comment, JSON, and test cases.",
+        "report": (
+            "Run several studies of a trace, and write a page, a comment, JSON, and test cases."
+        ),
         "init": "Write a commented scenario for gpuplan run; it runs unchanged.",
         "run": "Run the studies of a scenario file, write its documents, and check its gates.",
         "diff": "Show what changed between two results: workload, cost, and completion times.",
