@@ -112,7 +112,7 @@ FILES = {
     "cli/commands/headcount.py": SHOW,
 }
 LINE = '        "headcount": "Count the users or groups of a log.",\n'
-BEFORE = '        "characterize": "Describe'
+BEFORE = '        "bill": "Show'
 
 
 @pytest.fixture(scope="module")
