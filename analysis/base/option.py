@@ -123,7 +123,8 @@ class Declared:
     @property
     def flag(self) -> str:
         """The flag in messages: the first long one."""
-        return (self.opt.flag or f"--{self.name.replace('_', '-')}").partition("/")[0]
+        flag = self.opt.flag or f"--{self.name.replace('_', '-')}"
+        return re.split("[/ ]", flag)[0]
 
     @property
     def key(self) -> str | None:
@@ -139,8 +140,15 @@ class Declared:
 
 @cache
 def declared_options(kind: Any) -> tuple[Declared, ...]:
-    """Return the options of a request or group: arguments, its own options, those of its groups."""
-    options = _declared(kind, (), Group())
+    """Return the options of a request or group: arguments, its own options, those of its groups.
+
+    ``kind`` may be annotated with a `Group`, as a field is.
+    """
+    group = Group()
+    if get_origin(kind) is Annotated:
+        kind, *marks = get_args(kind)
+        group = next((mark for mark in marks if isinstance(mark, Group)), group)
+    options = _declared(kind, (), group)
     return tuple(
         sorted(options, key=lambda option: (not option.opt.argument, len(option.path) > 1))
     )
@@ -229,6 +237,16 @@ def _written(option: Declared, value: Any) -> Any:
     if option.opt.write is not None and value is not None:
         value = option.opt.write(value)
     return written_utc(value) if isinstance(value, datetime) else plain(value)
+
+
+def given_options(request: Any) -> dict[str, Any]:
+    """Return the options that are not as by default, by their names in a scenario."""
+    given = {}
+    for option in declared_options(request.__class__):
+        value = option.of(request)
+        if value != option.default:
+            given[option.flag.removeprefix("--").replace("-", "_")] = _written(option, value)
+    return given
 
 
 def parameters_type(kind: type) -> type:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
@@ -22,7 +22,7 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options import completion
 
 
-def parameters_of(kind: type) -> dict[str, tuple[inspect.Parameter, Declared]]:
+def parameters_of(kind: Any) -> dict[str, tuple[inspect.Parameter, Declared]]:
     """Return the parameters of a command by name, with the options of a request behind them."""
     parameters: dict[str, tuple[inspect.Parameter, Declared]] = {}
     for option in declared_options(kind):
@@ -31,7 +31,7 @@ def parameters_of(kind: type) -> dict[str, tuple[inspect.Parameter, Declared]]:
     return parameters
 
 
-def read_request(kind: type, values: Mapping[str, Any]) -> Any:
+def read_request(kind: Any, values: Mapping[str, Any]) -> Any:
     """Return the request that the values of a command's parameters make.
 
     Raises `UsageError` where a text cannot be read.
@@ -41,6 +41,7 @@ def read_request(kind: type, values: Mapping[str, Any]) -> Any:
         for name, (_, option) in parameters_of(kind).items()
         if name in values
     }
+    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     return request_of(kind, {path: value for path, value in given.items() if value is not MISSING})
 
 
