@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.base.option import Group
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.log_choice import TRACE_HELP
-from gpuplan.cli.options.price_options import MarketPriceChoice
 from gpuplan.cli.options.shared_options import (
     OutputWithoutRows,
     PeriodChoice,
+    Reference,
 )
+from gpuplan.planner.money.price_request import PriceRequest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +39,7 @@ def characterize(
         ),
     ],
     choice: PeriodChoice,
-    priced: MarketPriceChoice,
+    prices: Annotated[PriceRequest, Group(without=("provider",), common=("prices", "gpu"))],
     top: Annotated[
         int,
         COMMON,
@@ -70,13 +72,13 @@ def characterize(
             show_default=False,
         ),
     ] = None,
+    reference: Reference = None,
 ) -> Study[CharacterizeRequest]:
     """Describe a workload: durations, GPU time, arrivals, load, groups, and cost."""
     from gpuplan.analysis.base.errors import UsageError
     from gpuplan.analysis.characterize.options import PortraitOptions
     from gpuplan.planner.studies.characterize import CharacterizeRequest
 
-    prices = priced.request()
     if resamples is not None and ci is None:
         raise UsageError("--resamples: needs --ci LEVEL")
     request = CharacterizeRequest(
@@ -84,7 +86,7 @@ def characterize(
         jobs=choice.selection(),
         options=PortraitOptions(top, fits, ci, resamples or RESAMPLES, choice.seed),
         prices=prices,
-        reference=priced.reference,
+        reference=reference,
     )
     return Study(request, _answer)
 

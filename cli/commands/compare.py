@@ -30,12 +30,13 @@ from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
 )
-from gpuplan.cli.options.price_options import OwnedPriceChoice, WindowChoice
 from gpuplan.cli.options.replays import (
     COMPILING,
     LimitFactor,
+    OwnedPrices,
     ReplayChoice,
     WaitsBy,
+    WindowChoice,
     columns_of,
     with_limit_factor,
 )
@@ -58,7 +59,7 @@ def compare(
     lending: LendingChoice,
     cluster: ClusterListChoice,
     gpu_types: GpuTypeChoice,
-    priced: OwnedPriceChoice,
+    price: OwnedPrices,
     window: WindowChoice,
     policy: Annotated[
         list[str] | None,
@@ -109,7 +110,7 @@ def compare(
             )
         ),
         engine.build(),
-        price=priced.prices_given(),
+        price=price,
         window=window.window.value,
         **cluster.parameters(),
     )
@@ -170,7 +171,7 @@ def _answer(request: CompareRequest) -> Report:
         headline=answer_text(today, rows, speedups),
         warnings=study.warnings,
         caveats=study.caveats,
-        notes=price_notes(request.policies, has_price=request.price is not None)
+        notes=price_notes(request.policies, has_price=request.price.is_given)
         if request.replay.prices is None
         else (),
         answer=(answer_table(today, rows, has_deadlines=has_deadlines),),

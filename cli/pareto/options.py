@@ -12,7 +12,7 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.cluster_options import METAVAR
 from gpuplan.cli.options.completion import baselines, one_of, speedups
 from gpuplan.cli.options.market_options import MOST_GPUS
-from gpuplan.cli.options.price_options import PriceChoice, price_option
+from gpuplan.cli.options.shared_options import PRICES_PANEL
 
 JOBS_PANEL = "How the jobs scale"
 WIDTHS_PANEL = "Which GPUs a job may get"
@@ -151,22 +151,26 @@ class WidthChoice:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MoneyChoice(PriceChoice):
-    """What a GPU costs, and which types there are."""
+class PlannedGpuChoice:
+    """Which GPU types to plan for."""
 
     gpu: Annotated[
         list[str] | None,
-        price_option(
-            "GPU type to plan for; repeat it to find the cheapest mix. SPEED is its "
+        typer.Option(
+            metavar="TYPE[=SPEED]",
+            help="GPU type to plan for; repeat it to find the cheapest mix. SPEED is its "
             "speed relative to the first, needed with a law: --gpu T4 --gpu A100=2.5.",
-            "TYPE[=SPEED]",
+            rich_help_panel=PRICES_PANEL,
+            show_default=False,
         ),
     ] = None
     recorded_on: Annotated[
         str | None,
-        price_option(
-            "GPU type the trace was recorded on, with several --gpu. Default: the first.",
-            "TYPE",
+        typer.Option(
+            metavar="TYPE",
+            help="GPU type the trace was recorded on, with several --gpu. Default: the first.",
+            rich_help_panel=PRICES_PANEL,
+            show_default=False,
         ),
     ] = None
 

@@ -93,6 +93,9 @@ class CharacterizeRequest:
             )
         if self.prices.prices is not None and len(self.traces) > 1:
             raise UsageError("--prices: give one trace, to say what it would have cost")
+        for option, value in (("--gpu", self.prices.gpu), ("--reference", self.reference)):
+            if value is not None and self.prices.prices is None:
+                raise UsageError(f"{option}: needs --prices FILE or builtin")
         if self.options.ci is not None and self.jobs.has_period:
             raise UsageError(
                 "--ci: resamples jobs, not a period of time; choose jobs with --since and --until "

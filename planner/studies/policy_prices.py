@@ -11,6 +11,7 @@ from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import PolicySpec, has_own_price, own_price, price
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.price_selection import conventional_prices
 from gpuplan.planner.money.price_settings import RENTED_PRICES, USUAL_GPU
 from gpuplan.planner.runs.policy_results import CommonResults
@@ -43,9 +44,9 @@ class PricedPolicies:
     today: Today | None
 
 
-def check_price(policies: Sequence[PolicySpec], prices: Prices | None) -> None:
+def check_price(policies: Sequence[PolicySpec], request: PriceRequest) -> None:
     """Refuse a price that no policy pays. Raises `UsageError`."""
-    if prices is None or any(map(has_own_price, policies)):
+    if not request.is_given or any(map(has_own_price, policies)):
         return
     raise UsageError(
         f"--price does not apply to {', '.join(policy.label for policy in policies)}\n"
@@ -55,7 +56,7 @@ def check_price(policies: Sequence[PolicySpec], prices: Prices | None) -> None:
 
 def price_policies(
     policies: Sequence[PolicySpec],
-    prices: Prices | None,
+    price_request: PriceRequest,
     replay: ReplayRequest,
     read: ReplayInputs,
 ) -> PricedPolicies:
@@ -63,7 +64,7 @@ def price_policies(
 
     Args:
         policies: with their settings.
-        prices: of ``--price``; None for the settings of the policies.
+        price_request: of owned GPUs; empty for the settings of the policies.
         replay: says whether a market's prices are looked up.
         read: the jobs and the files.
 
@@ -71,6 +72,7 @@ def price_policies(
         UsageError: prices that do not fit the policies, the GPU types or each other.
     """
     today = read.today
+    prices = Prices.read(price_request) if price_request.is_given else None
     types = {policy.gpu_type for policy in policies if policy.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
     unmatched = () if prices is None else _unmatched(prices, policies, today)
