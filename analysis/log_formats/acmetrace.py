@@ -13,8 +13,13 @@ from functools import partial
 import polars as pl
 
 from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
-from gpuplan.analysis.log_formats.states import SLURM
+from gpuplan.analysis.log_formats.format import (
+    LogFormat,
+    SourceContext,
+    has_columns,
+    need,
+    state_words,
+)
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, states, text
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.tally import EARLY, Tally
@@ -68,7 +73,7 @@ def cluster_log(
             number("num_gpus", "gpu_num", required=True),
             count("nodes", "node_num", least=0),
             text("source_state", "state"),
-            states("state", SLURM, "state_word"),
+            states("state", state_words("slurm"), "state_word"),
             number("source_duration_s", "duration"),
         ),
         jobs={

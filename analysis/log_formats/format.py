@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -131,6 +133,16 @@ class LogFormat:
     side_table: Callable[[Head], SideTable | None] = no_side_table
     columns: tuple[str, ...] = ()
     kept: Callable[[Head, Sequence[str]], Mapping[str, pl.DataType]] | None = None
+
+
+@cache
+def _state_tables() -> Mapping[str, Mapping[str, str]]:
+    return tomllib.loads(Path(__file__).with_name("states.toml").read_text(encoding="utf-8"))
+
+
+def state_words(*tables: str) -> dict[str, str]:
+    """Return word -> state of the tables of ``states.toml`` with these names; later ones win."""
+    return {word: state for name in tables for word, state in _state_tables()[name].items()}
 
 
 def has_columns(head: Head, names: Sequence[str]) -> str | None:

@@ -9,9 +9,8 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.job_table.gpu_names import gpu_names
-from gpuplan.analysis.job_table.schema import CANONICAL, PRIORITIES
-from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
-from gpuplan.analysis.log_formats.states import ANY, SLURM_SUFFIX
+from gpuplan.analysis.job_table.schema import CANONICAL, PRIORITIES, STATES
+from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, state_words
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.json_tables import open_json_table
@@ -30,6 +29,8 @@ from gpuplan.analysis.reading.times import (
 )
 
 TIMES = ("submit_time", "start_time", "end_time")
+SLURM_SUFFIX = r"( by \S+|\+)$"
+"""Suffixes that Slurm adds to a word: ``CANCELLED by 1001``, or ``CANCELLED+`` if truncated."""
 COUNTS = ("num_workers", "attempts")
 """Columns in which an empty cell is 1."""
 TARGETS = (*CANONICAL, "start_time", "end_time")
@@ -118,7 +119,8 @@ def _field(name: str, source: str) -> Field:
     required = name in ("job_id", "num_gpus")
     kind = CANONICAL[name]
     if name == "state":
-        return states(source, ANY, suffix=SLURM_SUFFIX)
+        words = state_words("philly", "wandb", "slurm", "other")
+        return states(source, words | {state: state for state in STATES}, suffix=SLURM_SUFFIX)
     if name == "priority":
         meaning = {word: word for word in PRIORITIES}
         value = pl.col(source).replace_strict(meaning, default=None, return_dtype=kind)

@@ -15,8 +15,7 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_name, gpu_names
-from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
-from gpuplan.analysis.log_formats.states import WANDB
+from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, state_words
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, made_id, number, states, text
@@ -69,7 +68,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
             fields.append(text(name, by_name[column]))
     if "state" in by_name:
         fields.append(text("source_state", by_name["state"]))
-        fields.append(states(by_name["state"], WANDB))
+        fields.append(states(by_name["state"], state_words("wandb")))
     if kinds := _named(context.columns, GPU_TYPE_NAMES):
         fields.append(Field("gpu_type", kinds[0], gpu_names(kinds[0])))
     counts = _named(context.columns, GPU_COUNT_NAMES)
@@ -169,7 +168,7 @@ def _plan_records() -> ReadingPlan:
         text("group", "group"),
         text("job_class", "job_type"),
         text("source_state", "state"),
-        states("state", WANDB),
+        states("state", state_words("wandb")),
         Field("gpu_type", "gpu_type", gpu_names("gpu_type")),
     ]
     plan = _with_gpus(fields, {"duration_s": ran}, _gpu_count("gpu_count"), [], made=False)
