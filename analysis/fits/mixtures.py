@@ -17,8 +17,7 @@ import numpy as np
 
 from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.fits.families import Body, Gamma, Lognormal, Weibull
-from gpuplan.analysis.fits.likelihood import maximize
-from gpuplan.analysis.fits.pareto import pareto_log_density
+from gpuplan.analysis.fits.pareto import maximize, pareto_log_density
 from gpuplan.analysis.fits.results import ParetoTail
 from gpuplan.analysis.fits.sample import Sample
 

@@ -32,15 +32,14 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import Batch, Refused
+from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, Batch, Refused
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
-from gpuplan.analysis.reading.offsets import Offsets, mixed_note, zone_of
 from gpuplan.analysis.reading.outcome import BatchOutcome
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.rejects import RejectLog
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
-from gpuplan.analysis.reading.tally import EARLY, FEW_GPUS
+from gpuplan.analysis.reading.times import Offsets, mixed_note, zone_of
 
 ROW_GROUP_ROWS = 1 << 18
 MAX_WORDS_LISTED = 5

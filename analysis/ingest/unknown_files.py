@@ -5,10 +5,12 @@ Tables that come with job logs but hold no jobs are named for what they are.
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.ingest.column_guess import guessed_map
 from gpuplan.analysis.log_formats.format import NAME_COLUMNS
 from gpuplan.analysis.log_formats.registry import formats
 from gpuplan.analysis.price_formats.registry import price_formats
@@ -16,6 +18,30 @@ from gpuplan.analysis.reading.headers import MIN_CELLS, header_error
 from gpuplan.analysis.reading.json_tables import json_columns
 from gpuplan.analysis.reading.source import SEPARATORS, Head, likely_separator
 from gpuplan.analysis.reading.unreadable import odd_text
+
+OPENB_JOBS = "openb_pod_list_default.csv of the same folder"
+HELIOS_JOBS = "cluster_log.csv of HeliosData"
+PAI_JOBS = "pai_job_table.csv together with pai_task_table.csv"
+ACME_JOBS = "trace_seren.csv or trace_kalos.csv of AcmeTrace"
+WORDS: dict[str, tuple[str, ...]] = {
+    "submit_time": ("submit", "submitted", "submission", "queued", "arrival", "created"),
+    "start_time": ("start", "started", "begin", "began"),
+    "end_time": ("end", "ended", "finish", "finished", "stop", "stopped", "completed"),
+    "duration_s": ("duration", "runtime", "elapsed"),
+    "num_gpus": ("gpus", "ngpus", "numgpus", "gpu"),
+    "user": ("user", "username", "owner"),
+}
+"""Canonical column -> words of a name that mean it, the most specific first."""
+OF_OTHERS = frozenset(
+    {"by", "host", "hostname", "node", "nodes", "limit", "id", "state", "reason", "code", "line"}
+)
+"""Words in the names of columns that hold something else, such as ``submit_host``."""
+OF_PEOPLE = frozenset({"user", "username", "owner"})
+OF_COUNTS = frozenset(
+    {"num", "n", "nr", "count", "number", "of", "total", "requested", "alloc", "s"}
+)
+"""Words beside ``gpu`` in the name of a count (``s`` of ``GPUs``); others name its type or use."""
+PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +61,6 @@ class Other:
     name: str | None = None
 
 
-OPENB_JOBS = "openb_pod_list_default.csv of the same folder"
-HELIOS_JOBS = "cluster_log.csv of HeliosData"
-PAI_JOBS = "pai_job_table.csv together with pai_task_table.csv"
-ACME_JOBS = "trace_seren.csv or trace_kalos.csv of AcmeTrace"
 OTHERS = (
     Other("what the processes on Alibaba PAI used", (), PAI_JOBS, "pai_sensor_table"),
     Other("the machines of Alibaba PAI", (), PAI_JOBS, "pai_machine_spec"),
@@ -133,3 +155,34 @@ def _nearest(names: tuple[str, ...]) -> str | None:
 
 def _names() -> str:
     return ", ".join(known.name for known in formats())
+
+
+def guessed_map(columns: Sequence[str]) -> str:
+    """Return the ``--map`` options for a table; empty where the names do not say enough.
+
+    A log without submissions takes the starts for them, and has no waits.
+    """
+    found: dict[str, str] = {}
+    for target in WORDS:
+        free = [column for column in columns if column not in found.values()]
+        ranked = [(rank, column) for column in free if (rank := _rank(target, column)) is not None]
+        if ranked:
+            found[target] = min(ranked, key=lambda one: one[0])[1]
+    if "submit_time" not in found and "start_time" in found:
+        found = {"submit_time": found["start_time"], **found}
+    has_times = "duration_s" in found or {"start_time", "end_time"} <= found.keys()
+    if not (has_times and {"submit_time", "num_gpus"} <= found.keys()):
+        return ""
+    return " ".join(f"--map {name}={shlex.quote(column)}" for name, column in found.items())
+
+
+def _rank(target: str, column: str) -> int | None:
+    """Return how well a column fits, 0 for best; None where it cannot be the target."""
+    words = {word.lower() for word in PARTS.findall(column)}
+    ranks = [rank for rank, word in enumerate(WORDS[target]) if word in words]
+    if target == "num_gpus":
+        is_other = not words <= {*WORDS[target]} | OF_COUNTS
+    else:
+        others = OF_OTHERS - {"id"} if target == "user" else OF_OTHERS | OF_PEOPLE
+        is_other = bool(words & others)
+    return None if is_other or not ranks else ranks[0]

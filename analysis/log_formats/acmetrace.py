@@ -20,9 +20,9 @@ from gpuplan.analysis.log_formats.format import (
     need,
     state_words,
 )
+from gpuplan.analysis.reading.batch import EARLY, Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, states, text
 from gpuplan.analysis.reading.source import Head
-from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import moment, seconds_between
 
 COMMON = (

@@ -19,9 +19,9 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
 from gpuplan.analysis.log_formats.mapped import TARGETS, mapped_plan, table_plan
+from gpuplan.analysis.reading.delimited import open_rows
 from gpuplan.analysis.reading.plan import NUMBER, Field, ReadingPlan, Rule, text
 from gpuplan.analysis.reading.source import Head
-from gpuplan.analysis.reading.tabular import open_rows
 from gpuplan.analysis.reading.times import moment
 
 KINDS = (pl.String(), pl.Float64(), pl.Int64(), pl.Int32(), SUBMIT_TYPE)

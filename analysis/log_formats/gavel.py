@@ -23,11 +23,10 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.job_table.schema import CANONICAL, OWN_COLUMNS, STEPS
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.batch import Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, made_id, number, text
 from gpuplan.analysis.reading.source import Head, SourceStream, read_unpacked
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import is_number, seconds
 
 COLUMNS = ("worker_type", "job_type", "scale_factor", "steps_per_second")

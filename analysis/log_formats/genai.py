@@ -9,9 +9,9 @@ from __future__ import annotations
 import polars as pl
 
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
+from gpuplan.analysis.reading.batch import Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, made_id, number, states, text
 from gpuplan.analysis.reading.source import Head
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import moment
 
 COLUMNS = ("gmt_create", "predict_type", "predict_status", "exec_time_seconds", "groupId")

@@ -11,13 +11,12 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.job_table.gpu_names import gpu_names
 from gpuplan.analysis.job_table.schema import CANONICAL, PRIORITIES, STATES
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, state_words
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.json_tables import open_json_table
 from gpuplan.analysis.reading.parquets import open_parquet
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, made_id, states
 from gpuplan.analysis.reading.source import Head, SourceStream, likely_separator
-from gpuplan.analysis.reading.tally import EARLY, FEW_GPUS, Tally
 from gpuplan.analysis.reading.times import (
     MILLIS_ABOVE,
     RELATIVE_BELOW_S,

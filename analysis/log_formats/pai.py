@@ -19,11 +19,10 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_names
 from gpuplan.analysis.log_formats.format import LOST, LogFormat, SideTable, SourceContext, need
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.batch import Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, states, text
 from gpuplan.analysis.reading.source import Head, SourceStream, split_line
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds
 
 SAMPLE_COLUMNS = ("job_id", "submit_time", "num_cpu", "num_gpu", "gpu_type", "duration", "user")

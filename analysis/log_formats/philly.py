@@ -20,13 +20,12 @@ from gpuplan.analysis.log_formats.format import (
     need,
     state_words,
 )
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.batch import EARLY, Rows, Tally
 from gpuplan.analysis.reading.delimited import open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, made_id, number, states, text
 from gpuplan.analysis.reading.records import Cell, open_records
 from gpuplan.analysis.reading.records import text as text_cell
 from gpuplan.analysis.reading.source import Head, SourceStream
-from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import moment
 
 ZONE = "America/Los_Angeles"

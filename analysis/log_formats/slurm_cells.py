@@ -9,8 +9,8 @@ import polars as pl
 from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
 from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.log_formats.format import state_words
+from gpuplan.analysis.reading.batch import Tally
 from gpuplan.analysis.reading.joins import FIRST, KEY, Join
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import moment, moment_after, seconds
 
 JOB_ID = r"^(\d+(?:_(?:\d+|\[.*))?)(?:\+\d+)?$"

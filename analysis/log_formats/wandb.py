@@ -16,13 +16,12 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_name, gpu_names
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, state_words
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.batch import Rows, Tally
 from gpuplan.analysis.reading.delimited import open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, made_id, number, states, text
 from gpuplan.analysis.reading.records import Cell, open_records, parsed
 from gpuplan.analysis.reading.records import text as text_cell
 from gpuplan.analysis.reading.source import Head, SourceStream
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import moment, seconds_between
 
 GPU_COUNT_NAMES = (

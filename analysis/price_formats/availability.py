@@ -19,8 +19,15 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import CENTURY_S, MICROS
 from gpuplan.analysis.job_table.gpu_names import gpu_name, is_known_gpu
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, Skip
-from gpuplan.analysis.price_formats.plan import fixed, price_or_availability, rules
+from gpuplan.analysis.price_formats.format import (
+    PriceFormat,
+    PricePlan,
+    PriceSourceContext,
+    Skip,
+    fixed,
+    price_or_availability,
+    rules,
+)
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES, TIME_TYPE
 from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number

@@ -14,8 +14,14 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, Skip
-from gpuplan.analysis.price_formats.plan import fixed, rules
+from gpuplan.analysis.price_formats.format import (
+    PriceFormat,
+    PricePlan,
+    PriceSourceContext,
+    Skip,
+    fixed,
+    rules,
+)
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table

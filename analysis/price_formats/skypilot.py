@@ -19,9 +19,11 @@ from gpuplan.analysis.price_formats.format import (
     PricePlan,
     PriceSourceContext,
     Skip,
+    fixed,
     need,
+    rules,
+    same_time,
 )
-from gpuplan.analysis.price_formats.plan import fixed, rules, same_time
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.batch import Batch, Rows
 from gpuplan.analysis.reading.delimited import open_table

@@ -11,8 +11,14 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_name
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, need
-from gpuplan.analysis.price_formats.plan import fixed, rules
+from gpuplan.analysis.price_formats.format import (
+    PriceFormat,
+    PricePlan,
+    PriceSourceContext,
+    fixed,
+    need,
+    rules,
+)
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number
 from gpuplan.analysis.reading.source import Head

@@ -17,10 +17,9 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError, UsageError, shortened
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.job_table.predicate import PredicateTooLarge, read_predicate
-from gpuplan.analysis.reading.batch import Batch, Rows
+from gpuplan.analysis.reading.batch import Batch, Rows, Tally
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.plan import text as text_field
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import is_number
 
 OF_TEXT = re.compile(r"\|\||\bCONCAT", re.IGNORECASE)

@@ -11,8 +11,7 @@ import polars as pl
 
 from gpuplan.analysis.job_table.column_rules import COLUMN_RULES
 from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.reading.batch import Refused
-from gpuplan.analysis.reading.tally import Tally
+from gpuplan.analysis.reading.batch import Refused, Tally
 
 KEY = ("job_id", "owner")
 FIRST = "order"

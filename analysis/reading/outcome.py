@@ -15,10 +15,9 @@ import polars as pl
 
 from gpuplan.analysis.job_table.column_rules import COLUMN_RULES
 from gpuplan.analysis.job_table.schema import DEFAULTS
-from gpuplan.analysis.reading.batch import ROW, Batch, Refused
+from gpuplan.analysis.reading.batch import ROW, Batch, Refused, Tally
 from gpuplan.analysis.reading.joins import KEY
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import are_skipped
 
 

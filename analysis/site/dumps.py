@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.site.notation import UNLIMITED, WHOLE, gpu_limit, gpus_of
 from gpuplan.analysis.site.schema import read_settings
 from gpuplan.analysis.site.slurm_conf import PARTITION_KEYS
-from gpuplan.analysis.site.units import UNLIMITED, WHOLE, gpu_limit, gpus_of
 
 ONE_LINE = re.compile(r"([A-Za-z][\w:/]*)=(.*?)(?=\s+[A-Za-z][\w:/]*=|\s*$)")
 EXPECTED = (

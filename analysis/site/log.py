@@ -31,10 +31,34 @@ from gpuplan.analysis.log_formats.slurm_cells import (
 from gpuplan.analysis.log_formats.swf import STATUS, SWF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
-from gpuplan.analysis.site.columns import SITE_COLUMNS, SWITCHED_OFF
 from gpuplan.analysis.storage.files import existing_file, sha256_of
 from gpuplan.analysis.storage.standard_error import silent_on
 
+TEXT, WHOLE = pl.String(), pl.Int64()
+SITE_COLUMNS: dict[str, pl.DataType] = {
+    "job_id": TEXT, "user": TEXT, "account": TEXT, "partition": TEXT, "qos": TEXT,
+    "submit": WHOLE, "eligible": WHOLE, "start": WHOLE, "end": WHOLE, "run_s": WHOLE,
+    "limit_s": WHOLE, "nodes": WHOLE, "gpus": WHOLE, "gpu_type": TEXT, "state": TEXT,
+    "priority": WHOLE, "reason": TEXT, "flags": TEXT, "reservation": TEXT, "node_list": TEXT,
+    "submit_line": TEXT, "billing": pl.Float64(),
+}  # fmt: skip
+"""Times are seconds after 1970; ``start`` is null for a job that never started."""
+
+SWITCHED_OFF = {
+    "eligible": ("Eligible", "waits count from the submission, holds and dependencies included"),
+    "limit_s": ("Timelimit", "backfill plans with twice the run time of every job"),
+    "user": ("User", "limits per user and fair share are off"),
+    "account": ("Account", "limits and shares of accounts are off"),
+    "partition": ("Partition", "all jobs run in one partition"),
+    "qos": ("QOS", "limits and priorities of QOS are off"),
+    "nodes": ("NNodes", "a job takes as few nodes as can hold it"),
+    "reason": ("Reason", "jobs that a dependency, a hold or a license kept waiting are scored"),
+    "node_list": ("NodeList", "nodes that partitions share are not known"),
+    "submit_line": ("SubmitLine", "jobs that requested named nodes are not pinned"),
+    "reservation": ("Reservation", "jobs in reservations are not pinned"),
+    "billing": ("billing", "usage counts GPUs"),
+}
+"""Field -> its name in sacct, and the rule that is off without it."""
 NOTHING = ("Unknown", "None", "NONE", "N/A", "(null)", "INVALID")
 FOREVER_S = 366 * 86400
 """The time limit of a job without one."""

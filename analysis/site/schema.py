@@ -14,8 +14,7 @@ from msgspec import Meta, Struct
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
-from gpuplan.analysis.site.hostlist import MOST_HOSTS
-from gpuplan.analysis.site.units import A_TIME, UNLIMITED, gpu_limit, minutes_limit
+from gpuplan.analysis.site.notation import A_TIME, MOST_HOSTS, UNLIMITED, gpu_limit, minutes_limit
 
 MOST = (1 << 32) - 1  # Slurm's own numbers have 32 bits
 LAST_SECOND = 1 << 44

@@ -14,9 +14,8 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.hostlist import MOST_HOSTS, expand_hosts, split_hosts
+from gpuplan.analysis.site.notation import MOST_HOSTS, expand_hosts, gpus_of, split_hosts
 from gpuplan.analysis.site.schema import Backfill, Partition, Priority
-from gpuplan.analysis.site.units import gpus_of
 
 MOST_INCLUDES = 100
 PAIR = re.compile(r"""([\w/]+)\s*\+?=\s*("[^"]*"|'[^']*'|\S+)""")

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.reading.times import check_zone
-from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.site.document import SiteDocument, twin_text
 from gpuplan.analysis.site.dumps import read_dump
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.site.slurm_conf import included_files, read_slurm_conf
-from gpuplan.analysis.site.twin_file import twin_text
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.twin.calibrate import Calibration
 from gpuplan.planner.twin.calibrate import calibrate as calibrate_log

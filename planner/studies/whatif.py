@@ -13,11 +13,10 @@ from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import as_utc
-from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.site.document import SiteDocument, read_twin
 from gpuplan.analysis.site.log import SiteLog, read_site_log
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.analysis.site.slurm_conf import included_files, read_slurm_conf
-from gpuplan.analysis.site.twin_file import read_twin
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.studies.whatif_results import (
     CalibratedError,
