@@ -165,7 +165,7 @@ class Registry(Mapping[str, Value]):
             prepare: what is done to one that a package adds.
         """
         self.group, self.what, self.kind = group, what, kind
-        self.built_in: dict[str, Value] = {_name_of(one): one for one in built_in}
+        self.built_in: dict[str, Value] = {_name_of(item): item for item in built_in}
         self._calls, self._optional_calls = calls, optional_calls or {}
         self._reserved = frozenset(reserved)
         self._prepare = prepare
@@ -187,13 +187,13 @@ class Registry(Mapping[str, Value]):
             return self.built_in[name]
         if name in self._loaded:
             return self._loaded[name]
-        found = [] if self._is_taken(name) else self._added().get(name, [])
-        if not found:
+        entries = [] if self._is_taken(name) else self._added().get(name, [])
+        if not entries:
             raise KeyError(name)
-        if len(found) > 1:
-            first, second = found[0], found[1]
+        if len(entries) > 1:
+            first, second = entries[0], entries[1]
             raise second.error(f"has the name of one of {first.package}; neither is used")
-        self._loaded[name] = self._load(found[0])
+        self._loaded[name] = self._load(entries[0])
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
@@ -250,7 +250,7 @@ class Registry(Mapping[str, Value]):
                 f"cannot be used: it is of type {type(value).__name__}, expected "
                 f"{self.kind.__module__}.{self.kind.__name__}"
             )
-        texts = [one.name for one in fields(value) if one.type == "str"]  # type: ignore[arg-type]
+        texts = [field.name for field in fields(value) if field.type == "str"]  # type: ignore[arg-type]
         for name in texts:
             if not isinstance(getattr(value, name), str):
                 raise plugin.error(f"cannot be used: its {name} is not a text")
@@ -262,7 +262,7 @@ class Registry(Mapping[str, Value]):
         return self._guarded(value, plugin)
 
     def _guarded(self, value: Value, plugin: Plugin) -> Value:
-        defaults = {one.name: one.default for one in fields(value)}  # type: ignore[arg-type]
+        defaults = {field.name: field.default for field in fields(value)}  # type: ignore[arg-type]
         try:
             value = self._prepare(value)
         except Exception as error:
@@ -293,8 +293,8 @@ def failure_of_package(error: BaseException | None) -> PluginError | None:
 
 def installed_packages() -> list[str]:
     """Return name and version of each package that adds something, sorted."""
-    points = (one for group in GROUPS for ones in _entry_points(group).values() for one in ones)
-    return sorted({_package_of(point) for point in points})
+    by_name = (points for group in GROUPS for points in _entry_points(group).values())
+    return sorted({_package_of(point) for points in by_name for point in points})
 
 
 _loaded_modules: dict[str, Plugin] = {}
@@ -306,10 +306,12 @@ def _entry_points(group: str) -> Mapping[str, list[EntryPoint]]:
     """Return the entry points of a group by name, in the order of their names."""
     from importlib.metadata import entry_points  # takes longer to import than this file
 
-    found: dict[str, list[EntryPoint]] = {}
-    for point in sorted(entry_points(group=group), key=lambda one: (one.name, _package_of(one))):
-        found.setdefault(point.name, []).append(point)
-    return found
+    by_name: dict[str, list[EntryPoint]] = {}
+    for point in sorted(
+        entry_points(group=group), key=lambda candidate: (candidate.name, _package_of(candidate))
+    ):
+        by_name.setdefault(point.name, []).append(point)
+    return by_name
 
 
 def _package_of(point: EntryPoint) -> str:

@@ -116,8 +116,8 @@ class Characterization:
 
     def summary(self) -> dict[str, Any]:
         """Return the statistics as plain values."""
-        found: dict[str, Any] = plain(self.results())
-        return found
+        statistics: dict[str, Any] = plain(self.results())
+        return statistics
 
 
 def characterize(trace: Trace, *, top: int = 10) -> Characterization:
@@ -137,8 +137,8 @@ def characterize(trace: Trace, *, top: int = 10) -> Characterization:
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     jobs = trace.arrays()
-    own = jobs.submitted()
-    if not own.jobs:
+    submitted = jobs.submitted()
+    if not submitted.jobs:
         raise InputError(
             trace.path,
             "no job is submitted in the period, so there is nothing to describe",
@@ -149,29 +149,31 @@ def characterize(trace: Trace, *, top: int = 10) -> Characterization:
     with ThreadPoolExecutor(max_workers=2) as pool:
         load_part = pool.submit(load, jobs)
         tables = {name: pool.submit(by_name, trace.jobs[name], jobs, top=top) for name in GROUPED}
-        cdf_part = pool.submit(duration_cdf, own, ascending)
+        cdf_part = pool.submit(duration_cdf, submitted, ascending)
         gpu_time_part = pool.submit(gpu_time, jobs)
     groups = {name: table for name in GROUPED if (table := tables[name].result()) is not None}
     submit = trace.jobs["submit_time"][jobs.earlier :]
     calendar = not trace.provenance.relative_time
     return Characterization(
-        jobs=own.jobs,
-        cpu_only_jobs=int(np.count_nonzero((own.num_gpus == 0) & (own.state != NOT_STARTED))),
-        censored_jobs=int(np.count_nonzero(own.censored)),
+        jobs=submitted.jobs,
+        cpu_only_jobs=int(
+            np.count_nonzero((submitted.num_gpus == 0) & (submitted.state != NOT_STARTED))
+        ),
+        censored_jobs=int(np.count_nonzero(submitted.censored)),
         users=groups["user"].distinct if "user" in groups else None,
-        span_s=own.span_s,
+        span_s=submitted.span_s,
         first_submit=submit[0].isoformat() if calendar else None,
         last_submit=submit[-1].isoformat() if calendar else None,
         duration=spread(ascending),
         short=tuple(share_at_most(ascending, limit) for limit in SHORT_S),
         cdf=cdf_part.result(),
         gpu_time=gpu_time_part.result(),
-        interarrival=interarrival(own.submit_us),
-        arrivals=arrivals(own, trace.provenance, top=top),
+        interarrival=interarrival(submitted.submit_us),
+        arrivals=arrivals(submitted, trace.provenance, top=top),
         load=load_part.result(),
         gpu_counts=by_gpu_count(jobs),
         states=by_state(jobs),
-        queue=spread(known_ascending(own.queue_s)),
+        queue=spread(known_ascending(submitted.queue_s)),
         groups=groups,
         notes=_notes(trace, jobs),
     )
@@ -261,13 +263,13 @@ def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Cha
         )
 
         fits = fit_trace(trace)
-    found = None
+    ci = None
     if options.ci is not None:
         stream = np.random.SeedSequence(options.seed, spawn_key=(position,))
-        found = intervals(
+        ci = intervals(
             trace,
             level=options.ci,
             resamples=options.resamples,
             rng=np.random.default_rng(stream),
         )
-    return CharacterizedTrace(workload, fits, found)
+    return CharacterizedTrace(workload, fits, ci)

@@ -97,7 +97,10 @@ class Today:
 
     def gpu_h_by_type(self) -> dict[str | None, float]:
         """Return the GPU-hours of each type, most first; None where the log names none."""
-        return {None if one.gpu_type == UNNAMED else one.gpu_type: one.gpu_h for one in self.types}
+        return {
+            None if usage.gpu_type == UNNAMED else usage.gpu_type: usage.gpu_h
+            for usage in self.types
+        }
 
     def at_arrival_rate(self) -> Today:
         """Return the same jobs with means over the time in which they arrive.
@@ -146,8 +149,8 @@ class Today:
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers by name; keys are stable and carry their unit."""
-        found: dict[str, Any] = plain(self.results())
-        return found
+        numbers: dict[str, Any] = plain(self.results())
+        return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,16 +232,16 @@ def today(
     whole = replace(types[0], gpu_type=None) if one_type else _usage(jobs, counted, None, window_s)
     ended = counted & ~np.isnan(jobs.duration_s)
     wait_s, run_s = jobs.queue_s[ended], jobs.duration_s[ended]
-    known = ~np.isnan(wait_s)
+    is_known = ~np.isnan(wait_s)
     running = jobs.running()
-    jct_s = (wait_s + run_s)[known]
-    found = Today(
+    jct_s = (wait_s + run_s)[is_known]
+    result = Today(
         usage=whole,
         span_s=span_s,
         window_s=window_s,
-        mean_wait_s=_mean(wait_s[known]),
-        p95_wait_s=_p95(wait_s[known]),
-        waits=int(known.sum()),
+        mean_wait_s=_mean(wait_s[is_known]),
+        p95_wait_s=_p95(wait_s[is_known]),
+        waits=int(is_known.sum()),
         mean_run_s=_mean(run_s),
         mean_jct_s=_mean(jct_s),
         p95_jct_s=_p95(jct_s),
@@ -247,12 +250,12 @@ def today(
         running_gpu_h=running[1],
     )
     if usd_per_gpu_h is None:
-        return found
+        return result
     if isinstance(usd_per_gpu_h, float | int):
         usd_per_gpu_h = {"": float(usd_per_gpu_h)}
     if not isinstance(usd_per_gpu_h, GpuPrices):
         usd_per_gpu_h = GpuPrices(usd_per_gpu_h)
-    return found.at_prices(usd_per_gpu_h)
+    return result.at_prices(usd_per_gpu_h)
 
 
 def _usage(jobs: JobArrays, chosen: Any, name: str | None, window_s: float) -> GpuUsage:
@@ -311,21 +314,21 @@ def _bills(
     """Return the dollars a month of each name in a column; None where a type has no price."""
     hours = gpu_hours_by(jobs, [column, "gpu_type"], "held_s")
     parts = hours.with_columns(pl.col(column, "gpu_type").cast(pl.String))
-    found: dict[str | None, float | None] = {}
+    bills: dict[str | None, float | None] = {}
     for name, gpu_type, gpu_h in parts.select(column, "gpu_type", "gpu_h").rows():
         usd = prices.of(UNNAMED if gpu_type is None else gpu_type)
-        so_far = found.get(name, 0.0)
+        so_far = bills.get(name, 0.0)
         month = None if usd is None else scaled_to_month(gpu_h * usd, window_s)
-        found[name] = None if so_far is None or month is None else so_far + month
-    return found
+        bills[name] = None if so_far is None or month is None else so_far + month
+    return bills
 
 
 def _priced(table: Groups, bills: Mapping[str | None, float | None]) -> Groups:
     shown = {row.name for row in table.rows}
     others = [usd for name, usd in bills.items() if name not in shown]
-    known = [usd for usd in others if usd is not None]
+    priced = [usd for usd in others if usd is not None]
     return replace(
         table,
         rows=tuple(replace(row, usd_per_month=bills.get(row.name, 0.0)) for row in table.rows),
-        rest_usd_per_month=sum(known) if len(known) == len(others) else None,
+        rest_usd_per_month=sum(priced) if len(priced) == len(others) else None,
     )

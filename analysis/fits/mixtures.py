@@ -185,7 +185,7 @@ def fit_hyperexponential(sample: Sample, phases: int) -> HyperExponential:
     unit = Sample(grouped.value / sample.mean, grouped.count)  # makes the stop free of units
     best = max(
         (_climb(unit, *start, steps=GROUPED_STEPS) for start in _starts(unit, phases)),
-        key=lambda found: found[0],
+        key=lambda fit: fit[0],
     )[1]
     if grouped is not sample:
         whole = Sample(sample.value / sample.mean, sample.count)

@@ -1,4 +1,4 @@
-"""Hourly demand: the most GPUs that each group asks for at once in every hour, of a log or a CSV."""
+"""Hourly demand of a log or a CSV: the most GPUs that each group asks for at once in every hour."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class DemandSeries:
         """Return whether each hour, and each of some steps beyond, is of a day; of a calendar."""
         numbers = [(day - EPOCH.date()).days for day in days]
         hours = self.first_hour + np.arange(self.hours + steps)
-        found: BoolArray = np.isin(hours // DAY_H, numbers)
-        return found
+        is_holiday: BoolArray = np.isin(hours // DAY_H, numbers)
+        return is_holiday
 
     def before(self, hour: int) -> DemandSeries:
         """Return the hours before an hour."""
@@ -111,22 +111,22 @@ def demand_of_jobs(
         .agg(pl.col("work").sum())
         .sort(["work", "name"], descending=[True, False])
     )
-    known = order["name"].to_list()
-    kept = known if len(known) <= most else known[: most - 1]
+    groups = order["name"].to_list()
+    kept = groups if len(groups) <= most else groups[: most - 1]
     codes = (
         work["name"]
         .replace_strict(kept, list(range(len(kept))), default=len(kept), return_dtype=pl.Int64)
         .to_numpy()
     )
     parts = np.rint(gpus * PARTS_PER_GPU).astype(np.int64)
-    labels = [*kept, *([OTHERS] if len(kept) < len(known) else [])]
-    found = np.stack(
+    labels = [*kept, *([OTHERS] if len(kept) < len(groups) else [])]
+    demand = np.stack(
         [
-            peaks(submit_us[own], asked_us[own], parts[own], first, hours)
-            for own in (codes == code for code in range(len(labels)))
+            peaks(submit_us[in_group], asked_us[in_group], parts[in_group], first, hours)
+            for in_group in (codes == code for code in range(len(labels)))
         ]
     )
-    return DemandSeries(tuple(labels), found / PARTS_PER_GPU, first, has_calendar)
+    return DemandSeries(tuple(labels), demand / PARTS_PER_GPU, first, has_calendar)
 
 
 def peaks(
@@ -141,24 +141,24 @@ def peaks(
     order = np.lexsort((step, time))
     time, level = time[order], np.cumsum(step[order])
     hour = time // HOUR_US - first_hour
-    found = np.zeros(hours, np.int64)
+    highest = np.zeros(hours, np.int64)
     edges = (first_hour + np.arange(hours)) * HOUR_US
     before = np.searchsorted(time, edges, side="left")
-    found = np.where(before > 0, level[np.maximum(before - 1, 0)], 0)
+    highest = np.where(before > 0, level[np.maximum(before - 1, 0)], 0)
     # What ends at the very beginning of an hour is no demand of that hour.
     at_edge = np.searchsorted(time, edges, side="right")
     ended = (at_edge > before) & (at_edge > 0)
-    found[ended] = np.minimum(found, level[np.maximum(at_edge - 1, 0)])[ended]
+    highest[ended] = np.minimum(highest, level[np.maximum(at_edge - 1, 0)])[ended]
     inside = (hour >= 0) & (hour < hours)
-    np.maximum.at(found, hour[inside], _settled(time, level)[inside])
-    return found
+    np.maximum.at(highest, hour[inside], _settled(time, level)[inside])
+    return highest
 
 
 def _settled(time: IntArray, level: IntArray) -> IntArray:
     """Return at every event the level after all events of its instant."""
     last = np.searchsorted(time, time, side="right") - 1
-    found: IntArray = level[last]
-    return found
+    levels: IntArray = level[last]
+    return levels
 
 
 def is_series(path: Path) -> bool:
@@ -214,17 +214,17 @@ def _hours(
     cells = raw[name].str.strip_chars()
     is_number = name.casefold() == HOUR
     if is_number:
-        found = cells.cast(pl.Float64, strict=False)
-        found = found.set(found.is_nan() | (found.abs() > 1e12), None).floor().cast(pl.Int64)
+        parsed = cells.cast(pl.Float64, strict=False)
+        parsed = parsed.set(parsed.is_nan() | (parsed.abs() > 1e12), None).floor().cast(pl.Int64)
     else:
-        found = read_moments(cells, "UTC").dt.epoch("us") // HOUR_US
+        parsed = read_moments(cells, "UTC").dt.epoch("us") // HOUR_US
     expected = "a whole number" if is_number else "a time such as 2026-01-31T12:00:00"
-    bad = found.is_null().arg_true()
+    bad = parsed.is_null().arg_true()
     if bad.len():
         row = int(bad[0])
         cell = shortened(str(raw[name][row]), 40)
         raise InputError(path, f"found {cell!r}", row=row + 2, column=name, expected=expected)
-    hours = found.to_numpy()
+    hours = parsed.to_numpy()
     steps = np.diff(hours)
     wrong = np.flatnonzero((steps < 0) | (steps > 1))
     if wrong.size:
@@ -251,9 +251,9 @@ def _gpus(path: Path, raw: pl.DataFrame, name: str) -> np.ndarray[tuple[int], np
     if bad.len():
         row = int(bad[0])
         cell = raw[name][row]
-        found = "an empty cell" if cell is None else f"found {shortened(cell, 40)!r}"
+        problem = "an empty cell" if cell is None else f"found {shortened(cell, 40)!r}"
         raise InputError(
-            path, found, row=row + 2, column=name, expected="a number of GPUs, at least 0"
+            path, problem, row=row + 2, column=name, expected="a number of GPUs, at least 0"
         )
     gpus: np.ndarray[tuple[int], np.dtype[np.float64]] = np.maximum(values.to_numpy(), 0.0)
     return gpus

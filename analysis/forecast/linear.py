@@ -64,8 +64,8 @@ class Windows:
 
     def transformed(self, weights: FloatArray) -> FloatArray:
         """Return the transforms of maps, for `apply`."""
-        found: FloatArray = np.conj(fft.rfft(weights, self.size, axis=1))
-        return found
+        transforms: FloatArray = np.conj(fft.rfft(weights, self.size, axis=1))
+        return transforms
 
     def apply(self, weights: FloatArray, kernels: FloatArray | None = None) -> FloatArray:
         """Return the map of every window; shape (maps, series, count) for weights (maps, L).
@@ -73,20 +73,20 @@ class Windows:
         ``kernels`` are `transformed` weights, where several parts of the series share them.
         """
         kernels = self.transformed(weights) if kernels is None else kernels
-        found: FloatArray = fft.irfft(self.spectrum * kernels[:, None, :], self.size, axis=2)
-        found = found[:, :, : self.count]
+        values: FloatArray = fft.irfft(self.spectrum * kernels[:, None, :], self.size, axis=2)
+        values = values[:, :, : self.count]
         if self.anchored:
-            found -= weights.sum(axis=1)[:, None, None] * self.last
-        return found
+            values -= weights.sum(axis=1)[:, None, None] * self.last
+        return values
 
     def adjoint(self, residuals: FloatArray) -> FloatArray:
         """Return the windows summed with weights (maps, series, count); shape (maps, L)."""
         spectra = np.conj(fft.rfft(residuals, self.size, axis=2))
         summed = np.einsum("st,mst->mt", self.spectrum, spectra)
-        found: FloatArray = fft.irfft(summed, self.size, axis=1)[:, : self.length]
+        sums: FloatArray = fft.irfft(summed, self.size, axis=1)[:, : self.length]
         if self.anchored:
-            found = found - np.einsum("st,mst->m", self.last, residuals)[:, None]
-        return found
+            sums = sums - np.einsum("st,mst->m", self.last, residuals)[:, None]
+        return sums
 
 
 def lagged_products(series: FloatArray, length: int, count: int) -> FloatArray:
@@ -215,8 +215,8 @@ def fit_linear(
     best: tuple[float, float, FloatArray] | None = None
     for penalty in PENALTIES:
         weights = cho_solve(cho_factor(gram + penalty * penalties), moments).T
-        found = _predicted(weights, windows, marks, later)
-        error = float(np.mean((found - targets[:, :, later]) ** 2))
+        predicted = _predicted(weights, windows, marks, later)
+        error = float(np.mean((predicted - targets[:, :, later]) ** 2))
         if best is None or error < best[0]:
             best = error, penalty, weights
     assert best is not None
@@ -252,8 +252,8 @@ def calendar_marks(
     if not calendar:
         return np.zeros((0, windows.count))
     hour = (first_hour + windows.length + np.arange(windows.count)) % WEEK_H
-    marks = [hour % DAY_H == one for one in range(DAY_H)]
-    marks += [hour // DAY_H == one for one in range(WEEK_H // DAY_H)]
+    marks = [hour % DAY_H == place for place in range(DAY_H)]
+    marks += [hour // DAY_H == place for place in range(WEEK_H // DAY_H)]
     if is_holiday is not None:
         last = windows.length - 1
         marks += [is_holiday[last + at : last + at + windows.count] for at in range(steps + 1)]
@@ -264,26 +264,26 @@ def _constants(constants: FloatArray, marks: FloatArray) -> FloatArray:
     """Return the sum of the constants of each series and window, shape (steps, series, count)."""
     size = marks.shape[0]
     shared = np.einsum("sc,cw->sw", constants[:, :size], marks)
-    found: FloatArray = constants[:, size:, None] + shared[:, None, :]
-    return found
+    sums: FloatArray = constants[:, size:, None] + shared[:, None, :]
+    return sums
 
 
 def _targets(windows: Windows, steps: int) -> FloatArray:
     """Return what follows each window, less its last value if anchored; NaN past the end."""
-    found = np.full((steps, windows.series.shape[0], windows.count), np.nan)
+    targets = np.full((steps, windows.series.shape[0], windows.count), np.nan)
     for step in range(steps):
         after = windows.series[:, windows.length + step :]
-        found[step, :, : after.shape[1]] = after
+        targets[step, :, : after.shape[1]] = after
         if windows.anchored:
-            found[step, :, : after.shape[1]] -= windows.last[:, : after.shape[1]]
-    return found
+            targets[step, :, : after.shape[1]] -= windows.last[:, : after.shape[1]]
+    return targets
 
 
 def _predicted(weights: FloatArray, windows: Windows, marks: FloatArray, part: slice) -> FloatArray:
     length = windows.length
-    found = windows.apply(weights[:, :length])
-    found += _constants(weights[:, length:], marks)
-    return found[:, :, part]
+    values = windows.apply(weights[:, :length])
+    values += _constants(weights[:, length:], marks)
+    return values[:, :, part]
 
 
 def _normal_equations(
@@ -327,7 +327,7 @@ def _most_likely(
     best_loss, best = [np.inf], [weights, h]
     # A few series at a time, so that what each step works on stays in the cache of the processor.
     parts = [slice(at, at + SERIES_AT_ONCE) for at in range(0, groups, SERIES_AT_ONCE)]
-    own_windows = [windows.of_series(part) for part in parts]
+    group_windows = [windows.of_series(part) for part in parts]
     number = steps * groups * count
     number_later = steps * groups * (later.stop - later.start)
 
@@ -338,26 +338,26 @@ def _most_likely(
         kernels = windows.transformed(maps[:, :length])
         total = likely = 0.0
         gradient = np.zeros_like(maps)
-        for part, own in zip(parts, own_windows, strict=True):
-            found = own.apply(maps[:, :length], kernels)
-            found += shared[:, None, :]
-            found += maps[:, begin:][:, part][:, :, None]
-            sigma, slope = _softplus(found[steps:])
-            error = targets[:, part] - found[:steps]
+        for part, group in zip(parts, group_windows, strict=True):
+            values = group.apply(maps[:, :length], kernels)
+            values += shared[:, None, :]
+            values += maps[:, begin:][:, part][:, :, None]
+            sigma, slope = _softplus(values[steps:])
+            error = targets[:, part] - values[:steps]
             likely += float(_nll(error[:, :, later], sigma[:, :, later]).sum())
             error, sigma, slope = error[:, :, now], sigma[:, :, now], slope[:, :, now]
             scaled = error / sigma
             square = scaled**2
             total += float(np.log(sigma).sum() + 0.5 * square.sum())
-            residual = np.zeros_like(found)
+            residual = np.zeros_like(values)
             residual[:steps, :, :count] = -scaled / sigma
             residual[steps:, :, :count] = (1 - square) / sigma * slope
-            gradient[:, :length] += own.adjoint(residual)
+            gradient[:, :length] += group.adjoint(residual)
             gradient[:, length:begin] += np.einsum("sw,cw->sc", residual.sum(axis=1), marks)
             gradient[:, begin:][:, part] = residual.sum(axis=2)
         if likely / number_later < best_loss[0]:
             best_loss[0] = likely / number_later
-            best[:] = [own_maps.copy() for own_maps in both]
+            best[:] = [part_maps.copy() for part_maps in both]
         pull = np.einsum("sf,fg->sg", maps, penalties)  # `@` would start threads for it
         total += 0.5 * float((maps * pull).sum())
         return total / number, (gradient + pull).ravel() / number
@@ -370,8 +370,8 @@ def _most_likely(
 
 
 def _nll(error: FloatArray, sigma: FloatArray) -> FloatArray:
-    found: FloatArray = np.log(sigma) + 0.5 * (error / sigma) ** 2
-    return found
+    loss: FloatArray = np.log(sigma) + 0.5 * (error / sigma) ** 2
+    return loss
 
 
 def _softplus(h: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -382,5 +382,5 @@ def _softplus(h: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _inverse_softplus(sigma: FloatArray) -> FloatArray:
-    found: FloatArray = np.log(np.expm1(sigma - LEAST_SIGMA))
-    return found
+    h: FloatArray = np.log(np.expm1(sigma - LEAST_SIGMA))
+    return h

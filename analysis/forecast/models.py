@@ -61,7 +61,9 @@ class Split:
     @property
     def window_h(self) -> int | None:
         """Hours that a linear model looks back; None where the training part is too short."""
-        fits = (one for one in LENGTHS_H if self.train - one - self.steps + 1 >= one)
+        fits = (
+            length_h for length_h in LENGTHS_H if self.train - length_h - self.steps + 1 >= length_h
+        )
         return next(fits, None)
 
 

@@ -162,12 +162,12 @@ def _contents(inputs: Inputs) -> list[tuple[str, str]]:
 
     Formats may look at the name of a file and its folder.
     """
-    found: dict[Path, tuple[str, str]] = {}
+    contents: dict[Path, tuple[str, str]] = {}
     for source in inputs.sources:
-        if source.file not in found:
+        if source.file not in contents:
             shown = Path(str(source.path).partition("!")[0]) if source.member else source.path
-            found[source.file] = ("/".join(shown.parts[-2:]), sha256_of(source.file))
-    return list(found.values())
+            contents[source.file] = ("/".join(shown.parts[-2:]), sha256_of(source.file))
+    return list(contents.values())
 
 
 def _usual_cache() -> Cache | None:
@@ -235,26 +235,26 @@ def _written(
     reader: LogReader, inputs: Inputs, output: Path
 ) -> tuple[Path, LogAccount, tuple[str, ...]]:
     done = reader.write(inputs, output)
-    found = done.provenance
+    provenance = done.provenance
     account = LogAccount(
-        source_format=found.source_format,
-        rows_read=found.rows_read,
-        rows_kept=found.rows_kept,
-        rejected_by_reason=dict(found.rows_rejected or {}),
+        source_format=provenance.source_format,
+        rows_read=provenance.rows_read,
+        rows_kept=provenance.rows_kept,
+        rejected_by_reason=dict(provenance.rows_rejected or {}),
     )
     return done.output, account, done.warnings
 
 
 def _remove_oldest(cache: Cache, keep: Path) -> None:
     """Remove what was not used for the longest time where the traces of logs take much room."""
-    found = []
+    traces = []
     with suppress(OSError):
         for trace in cache.path(KIND, "").glob("*.parquet"):
             with suppress(OSError):  # another run has just removed it
                 state = trace.stat()
-                found.append((state.st_mtime, state.st_size, trace))
-    total, now = sum(size for _, size, _ in found), time.time()
-    for used, size, trace in sorted(found):
+                traces.append((state.st_mtime, state.st_size, trace))
+    total, now = sum(size for _, size, _ in traces), time.time()
+    for used, size, trace in sorted(traces):
         if total <= MOST_BYTES or now - used < IN_USE_S:
             return
         if trace != keep:

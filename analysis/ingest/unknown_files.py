@@ -118,7 +118,7 @@ def unknown_log(head: Head) -> InputError:
                 expected="a job log",
                 hint=f"gpuplan prices {head.path} -o prices.parquet",
             )
-    columns = {known.name: known.columns for known in formats()}
+    columns = {log_format.name: log_format.columns for log_format in formats()}
     return odd_text(head) or other_table(head) or header_error(head, columns) or _unknown_log(head)
 
 
@@ -140,12 +140,12 @@ def _unknown_log(head: Head) -> InputError:
 
 def _nearest(names: tuple[str, ...]) -> str | None:
     """Return the format with the fewest missing columns; None if more than half are missing."""
-    found = set(names)
+    columns = set(names)
     near = [
-        (len(missing), known.name, missing)
-        for known in formats()
-        if (missing := [name for name in known.columns if name not in found])
-        and 2 * len(missing) <= len(known.columns)
+        (len(missing), log_format.name, missing)
+        for log_format in formats()
+        if (missing := [name for name in log_format.columns if name not in columns])
+        and 2 * len(missing) <= len(log_format.columns)
     ]
     if not near:
         return None
@@ -154,7 +154,7 @@ def _nearest(names: tuple[str, ...]) -> str | None:
 
 
 def _names() -> str:
-    return ", ".join(known.name for known in formats())
+    return ", ".join(log_format.name for log_format in formats())
 
 
 def guessed_map(columns: Sequence[str]) -> str:
@@ -162,18 +162,18 @@ def guessed_map(columns: Sequence[str]) -> str:
 
     A log without submissions takes the starts for them, and has no waits.
     """
-    found: dict[str, str] = {}
+    column_of: dict[str, str] = {}
     for target in WORDS:
-        free = [column for column in columns if column not in found.values()]
+        free = [column for column in columns if column not in column_of.values()]
         ranked = [(rank, column) for column in free if (rank := _rank(target, column)) is not None]
         if ranked:
-            found[target] = min(ranked, key=lambda one: one[0])[1]
-    if "submit_time" not in found and "start_time" in found:
-        found = {"submit_time": found["start_time"], **found}
-    has_times = "duration_s" in found or {"start_time", "end_time"} <= found.keys()
-    if not (has_times and {"submit_time", "num_gpus"} <= found.keys()):
+            column_of[target] = min(ranked, key=lambda pair: pair[0])[1]
+    if "submit_time" not in column_of and "start_time" in column_of:
+        column_of = {"submit_time": column_of["start_time"], **column_of}
+    has_times = "duration_s" in column_of or {"start_time", "end_time"} <= column_of.keys()
+    if not (has_times and {"submit_time", "num_gpus"} <= column_of.keys()):
         return ""
-    return " ".join(f"--map {name}={shlex.quote(column)}" for name, column in found.items())
+    return " ".join(f"--map {name}={shlex.quote(column)}" for name, column in column_of.items())
 
 
 def _rank(target: str, column: str) -> int | None:

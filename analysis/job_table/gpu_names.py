@@ -53,10 +53,10 @@ def gpu_name(written: str, memory_gb: float | None = None) -> str:
         memory_gb: memory per GPU from another column, used if the name has none; impossible sizes
             are ignored.
     """
-    found = _model_and_memory(written)
-    if found is None:
+    match = _model_and_memory(written)
+    if match is None:
         return written.strip()
-    model, recorded = found
+    model, recorded = match
     memory = recorded if recorded is not None else memory_gb
     if memory is None or not 1 <= memory <= MOST_MEMORY_GB:
         return model
@@ -77,10 +77,12 @@ def same_gpu(wanted: str, offered: str) -> bool:
     wanted, offered = gpu_name(wanted), gpu_name(offered)
     if wanted == offered:
         return True
-    one, other = _model_and_memory(wanted), _model_and_memory(offered)
-    if one is None or other is None:
+    wanted_model, offered_model = _model_and_memory(wanted), _model_and_memory(offered)
+    if wanted_model is None or offered_model is None:
         return False
-    return one[0] == other[0] and (one[1] is None or other[1] is None)
+    return wanted_model[0] == offered_model[0] and (
+        wanted_model[1] is None or offered_model[1] is None
+    )
 
 
 def match_types(
@@ -102,26 +104,26 @@ def match_types(
     Raises:
         UsageError: several names may mean a type; or, with ``apart``, a name means several types.
     """
-    known = [name for name in dict.fromkeys(names) if name]
-    found: dict[str | None, str | None] = {}
+    distinct = [name for name in dict.fromkeys(names) if name]
+    name_of: dict[str | None, str | None] = {}
     for log_type in dict.fromkeys(log_types):
-        own = [name for name in known if name == log_type]
-        if log_type is not None and not own:
-            alike = [name for name in known if same_gpu(name, log_type)]
-            own = [name for name in alike if gpu_name(name) == gpu_name(log_type)] or alike
-        if len(own) > 1:
+        meant = [name for name in distinct if name == log_type]
+        if log_type is not None and not meant:
+            alike = [name for name in distinct if same_gpu(name, log_type)]
+            meant = [name for name in alike if gpu_name(name) == gpu_name(log_type)] or alike
+        if len(meant) > 1:
             raise UsageError(
-                f"{option}: {log_type} of the log may be {' or '.join(own)}\n"
+                f"{option}: {log_type} of the log may be {' or '.join(meant)}\n"
                 f"  next: name {log_type} itself"
             )
-        found[log_type] = own[0] if own else None
-    for name in known if apart else ():
-        means = [str(log_type) for log_type, own in found.items() if own == name]
+        name_of[log_type] = meant[0] if meant else None
+    for name in distinct if apart else ():
+        means = [str(log_type) for log_type, meant in name_of.items() if meant == name]
         if len(means) > 1:
             raise UsageError(
                 f"{option}: {name} is {' and '.join(means)} in the log\n  next: name each of them"
             )
-    return found
+    return name_of
 
 
 def gpu_names(source: str | pl.Expr) -> pl.Expr:

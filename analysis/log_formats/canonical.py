@@ -53,12 +53,14 @@ def _plan(context: SourceContext) -> ReadingPlan:
 
 def _kept(head: Head, columns: Sequence[str]) -> dict[str, pl.DataType]:
     """Return the columns besides the canonical ones: all that ingest itself wrote."""
-    known = {SOURCE: pl.String(), **OWN_COLUMNS}
+    written_by_ingest = {SOURCE: pl.String(), **OWN_COLUMNS}
     if _provenance(head) is None:
-        return {name: kind for name, kind in known.items() if name in columns}
+        return {name: kind for name, kind in written_by_ingest.items() if name in columns}
     written = pl.read_parquet_schema(head.file or head.path)
-    own = {name: kind for name, kind in written.items() if name not in CANONICAL}
-    return {name: known.get(name, kind) for name, kind in own.items() if kind in KINDS}
+    extra = {name: kind for name, kind in written.items() if name not in CANONICAL}
+    return {
+        name: written_by_ingest.get(name, kind) for name, kind in extra.items() if kind in KINDS
+    }
 
 
 def _own(name: str, kind: pl.DataType) -> Field:

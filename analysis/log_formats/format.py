@@ -156,10 +156,10 @@ def need(context: SourceContext, names: Sequence[str], format_name: str) -> None
     """Refuse a source that lacks a column. Raises `InputError` with the missing ones."""
     missing = [name for name in names if name not in context.columns]
     if missing:
-        found = ", ".join(context.columns[:12]) or "none"
+        present = ", ".join(context.columns[:12]) or "none"
         raise header_error(context.head, {format_name: names}) or InputError(
             context.head.path,
-            f"no column {', '.join(missing)}; found {found}",
+            f"no column {', '.join(missing)}; found {present}",
             expected=f"the columns of the format {format_name}: {', '.join(names)}",
             hint=f"leave out --source-format to detect it, or {NAME_COLUMNS}"
             if context.choices.is_forced

@@ -178,13 +178,13 @@ def _plan(context: SourceContext) -> ReadingPlan:
 def _duration_s(rates: pl.DataFrame) -> pl.Expr:
     """Return steps over the throughput of a type and scale factor; null if that is unknown."""
     rate = pl.col("steps_per_s")
-    known = rates.filter(rate.is_finite() & (rate > 0))
+    measured = rates.filter(rate.is_finite() & (rate > 0))
 
     def look_up(jobs: pl.Series) -> pl.Series:
-        found = jobs.struct.unnest().join(
-            known, on=["job_class", "num_gpus"], how="left", maintain_order="left"
+        joined = jobs.struct.unnest().join(
+            measured, on=["job_class", "num_gpus"], how="left", maintain_order="left"
         )
-        return found["steps"] / found["steps_per_s"]
+        return joined["steps"] / joined["steps_per_s"]
 
     jobs = pl.struct("job_class", "num_gpus", "steps")
     return jobs.map_batches(look_up, return_dtype=pl.Float64)

@@ -22,8 +22,8 @@ ZONE = "Asia/Shanghai"
 def _plan(context: SourceContext) -> ReadingPlan:
     need(context, COLUMNS, "helios")
     job_id = pl.concat_str(pl.lit(_prefix(context)), "job_id")
-    own = (Field("job_id", "job_id", job_id, required=True), text("group", "vc"))
-    return cluster_log(own, ZONE, ZONE, own_durations=context.choices.own_durations)
+    fields = (Field("job_id", "job_id", job_id, required=True), text("group", "vc"))
+    return cluster_log(fields, ZONE, ZONE, own_durations=context.choices.own_durations)
 
 
 def _prefix(context: SourceContext) -> str:

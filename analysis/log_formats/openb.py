@@ -93,7 +93,7 @@ def _gpu_names(source: str) -> pl.Expr:
 
     def name_each(cells: pl.Series) -> pl.Series:
         table = {
-            written: "|".join(dict.fromkeys(gpu_name(one) for one in written.split("|")))
+            written: "|".join(dict.fromkeys(gpu_name(model) for model in written.split("|")))
             for written in cells.drop_nulls().unique(maintain_order=True)
         }
         return cells.replace_strict(table, default=None, return_dtype=pl.String)

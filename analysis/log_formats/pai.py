@@ -180,8 +180,8 @@ def _of(context: SourceContext, table: str, key: str, name: str, schema: Schema)
     rows = context.side_rows.get(table, pl.DataFrame(schema={**schema, LOST: pl.Boolean()}))
 
     def look_up(keys: pl.Series) -> pl.Series:
-        found = keys.to_frame(key).join(rows, on=key, how="left", maintain_order="left")
-        return found.drop(key).to_struct(name)
+        joined = keys.to_frame(key).join(rows, on=key, how="left", maintain_order="left")
+        return joined.drop(key).to_struct(name)
 
     kind = pl.Struct({column: kind for column, kind in rows.schema.items() if column != key})
     return Field(name, key, pl.col(key).map_batches(look_up, return_dtype=kind))
@@ -264,8 +264,8 @@ SIDE_TABLES = {
 
 def _table_of(head: Head) -> str | None:
     """Return which table a file is."""
-    found = _seen(head)
-    return None if found is None else found[0]
+    sign = _seen(head)
+    return None if sign is None else sign[0]
 
 
 def _seen(head: Head) -> tuple[str, str] | None:
@@ -296,8 +296,8 @@ def _open(stream: SourceStream) -> Rows:
 def _recognizes(head: Head) -> str | None:
     if is_sample(head.columns):
         return f"the columns {', '.join(SAMPLE_COLUMNS)}"
-    found = _seen(head)
-    return None if found is None else found[1]
+    sign = _seen(head)
+    return None if sign is None else sign[1]
 
 
 def _side_field(head: Head) -> SideTable | None:

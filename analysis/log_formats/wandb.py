@@ -73,15 +73,15 @@ def _plan(context: SourceContext) -> ReadingPlan:
     counts = _named(context.columns, GPU_COUNT_NAMES)
     recorded = [_gpu_count(column) for column in counts]
     notes = [f"GPU counts come from the columns {', '.join(counts)}"] if counts else []
-    found = pl.coalesce(recorded) if recorded else pl.lit(None, pl.Float64)
-    plan = _with_gpus(fields, jobs, found, notes, "job_id" in jobs)
+    gpus = pl.coalesce(recorded) if recorded else pl.lit(None, pl.Float64)
+    plan = _with_gpus(fields, jobs, gpus, notes, "job_id" in jobs)
     return _with_checked_counts(plan, [name for name in counts if _last_part(name) == OWN_COUNT])
 
 
 def _with_gpus(
-    fields: list[Field], jobs: dict[str, pl.Expr], found: pl.Expr, notes: list[str], made: bool
+    fields: list[Field], jobs: dict[str, pl.Expr], gpus: pl.Expr, notes: list[str], made: bool
 ) -> ReadingPlan:
-    fields.append(Field("gpus_told", fields[0].source, found.fill_null(-1.0)))
+    fields.append(Field("gpus_told", fields[0].source, gpus.fill_null(-1.0)))
     recorded = pl.col("gpus_told")
     return ReadingPlan(
         fields=tuple(fields),

@@ -60,10 +60,10 @@ def _batches(path: Path, document: Any, wanted: Sequence[str]) -> Iterator[Calla
     if prices is None:
         prices = [None] * len(counts)
     if not isinstance(prices, list) or len(prices) != len(counts):
-        found = f"{len(prices)} prices" if isinstance(prices, list) else "not a list of prices"
+        content = f"{len(prices)} prices" if isinstance(prices, list) else "not a list of prices"
         raise InputError(
             path,
-            f"has {len(counts)} ticks and {found}",
+            f"has {len(counts)} ticks and {content}",
             expected=f"a price per tick, or no {PRICES_KEY} at all",
             hint="fetch it again",
         )

@@ -88,9 +88,9 @@ def _provenance(head: Head) -> PriceProvenance | None:
 def _recognizes(head: Head) -> str | None:
     if head.is_parquet:
         return "a Parquet file"
-    found = set(head.columns)
-    level = next((name for name in LEVELS if name in found), None)
-    if set(COLUMNS) <= found and level is not None:
+    columns = set(head.columns)
+    level = next((name for name in LEVELS if name in columns), None)
+    if set(COLUMNS) <= columns and level is not None:
         return f"the columns {', '.join((*COLUMNS, level))}"
     return None
 

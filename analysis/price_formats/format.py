@@ -160,8 +160,8 @@ def same_time(context: PriceSourceContext) -> tuple[pl.Expr, str]:
     """
     moment, origin = context.choices.as_of, "--as-of"
     if moment is None:
-        found = [_date(part) for part in context.head.path.parts[:-3:-1]]
-        moment, origin = next((date for date in found if date), None), "the name of the file"
+        dates = [_date(part) for part in context.head.path.parts[:-3:-1]]
+        moment, origin = next((date for date in dates if date), None), "the name of the file"
     if moment is None:
         raise InputError(
             context.head.path,

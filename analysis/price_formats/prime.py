@@ -38,7 +38,9 @@ def _open(stream: SourceStream) -> Rows:
 
 def _cells(record: dict[str, Any]) -> list[Cells]:
     offers = record.get("by_provider")
-    if not isinstance(offers, dict) or not all(isinstance(one, dict) for one in offers.values()):
+    if not isinstance(offers, dict) or not all(
+        isinstance(entry, dict) for entry in offers.values()
+    ):
         raise ValueError("no object by_provider with an object per provider")
     names = [record.get("gpu_type"), record.get("socket_type")]
     gpu = " ".join(name for name in names if isinstance(name, str))

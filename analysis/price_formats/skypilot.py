@@ -46,8 +46,8 @@ def _open(stream: SourceStream) -> Rows:
 
 
 def _batches(rows: Rows, wanted: Sequence[str]) -> Iterator[Callable[[], Batch]]:
-    own = [name for name in wanted if name not in (KIND, USD)]
-    for task in rows.batches(list(dict.fromkeys((*own, *COLUMNS[1:])))):
+    source_columns = [name for name in wanted if name not in (KIND, USD)]
+    for task in rows.batches(list(dict.fromkeys((*source_columns, *COLUMNS[1:])))):
         yield partial(_twofold, task)
 
 

@@ -86,11 +86,11 @@ def _gpu(context: PriceSourceContext) -> tuple[str, pl.Expr]:
 
 def _name_each(cells: pl.Series) -> pl.Series:
     """Return the names of structs of a written name and memory; each distinct one once."""
-    known = {
+    name_of = {
         (name, memory): None if name is None else gpu_name(name, memory)
         for name, memory in cells.struct.unnest().unique().rows()
     }
-    names = [known[pair] for pair in cells.struct.unnest().rows()]
+    names = [name_of[pair] for pair in cells.struct.unnest().rows()]
     return pl.Series(cells.name, names, pl.String)
 
 

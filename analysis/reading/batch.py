@@ -85,9 +85,9 @@ class TableShape:
         return len(self.names)
 
 
-def wrong_width(row: int, found: int, shape: TableShape, line: str) -> Refused:
+def wrong_width(row: int, cells: int, shape: TableShape, line: str) -> Refused:
     """Return a line with too few or too many cells as a refused row."""
-    what, expected = f"{found} fields", f"{shape.width} fields"
+    what, expected = f"{cells} fields", f"{shape.width} fields"
     return Refused(row, "wrong_number_of_fields", None, what, expected, line)
 
 

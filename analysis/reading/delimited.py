@@ -361,9 +361,9 @@ def _is_regular(block: bytes, cells: pl.DataFrame, lines: int, shape: TableShape
 
 
 def _line_problem(row: int, line: bytes, shape: TableShape) -> Refused | None:
-    found = line.count(shape.separator.encode()) + 1
-    if found != shape.width:
-        return wrong_width(row, found, shape, line.decode("utf-8", "backslashreplace"))
+    cells = line.count(shape.separator.encode()) + 1
+    if cells != shape.width:
+        return wrong_width(row, cells, shape, line.decode("utf-8", "backslashreplace"))
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:

@@ -25,10 +25,10 @@ def header_error(head: Head, formats: Mapping[str, Sequence[str]]) -> InputError
     if head.line is None or len(names) < MIN_CELLS:
         return None
     separator = likely_separator(head.line)
-    found = [(len(columns), name) for name, columns in formats.items()
+    complete = [(len(columns), name) for name, columns in formats.items()
              if columns and set(columns) <= set(names)]  # fmt: skip
-    if separator != "," and found:
-        return _separated(head, separator, max(found)[1])
+    if separator != "," and complete:
+        return _separated(head, separator, max(complete)[1])
     if not _is_data(names):
         return None
     needed = next(iter(formats.values())) if len(formats) == 1 else ()

@@ -79,9 +79,9 @@ class Parts:
                     path, row = self._place(job[FIRST])
                     recorded = {name: job[name] for name in CANONICAL}
                     raw = json.dumps(recorded, default=str)
-                    found = str(job[column])
+                    cell = str(job[column])
                     refused.append(
-                        (path, Refused(row, fault.reason, column, found, fault.expected, raw))
+                        (path, Refused(row, fault.reason, column, cell, fault.expected, raw))
                     )
                 jobs = jobs.filter(~fault.broken.fill_null(False))
         return jobs, refused

@@ -194,8 +194,8 @@ def _array(stream: SourceStream, key: str | None = None) -> Iterator[Record]:
         if letter == "]":
             break
         if letter != ",":
-            found = repr(letter) if letter else "the end of the file"
-            raise _broken(stream, number, f"found {found} after this element", "',' or ']'")
+            shown = repr(letter) if letter else "the end of the file"
+            raise _broken(stream, number, f"found {shown} after this element", "',' or ']'")
         source.skip(",")
     source.skip("]")
     if key is None and source.next_letter():

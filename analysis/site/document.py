@@ -76,8 +76,8 @@ class SiteDocument:
         """Take over everything of another document; where both set a value its counts."""
         _merge(self.tables, other.tables)
         self.sources.update(other.sources)
-        for mine, theirs in ((self.unknown, other.unknown), (self.notes, other.notes)):
-            mine += [text for text in theirs if text not in mine]
+        for texts, others in ((self.unknown, other.unknown), (self.notes, other.notes)):
+            texts += [text for text in others if text not in texts]
 
     def unknown_key(self, key: str) -> None:
         """Note a setting that the model does not use."""

@@ -133,8 +133,8 @@ def _read(path: Path, zone: str) -> SiteLog:
         head = Head(path, stream.head)
         if head.is_parquet:
             return _checked(_from_trace(path))
-        kind, known = _format_of(head)
-        rows = known.open(stream)
+        kind, log_format = _format_of(head)
+        rows = log_format.open(stream)
         has = frozenset(rows.columns)
         missing = [name for name in NEEDED[kind] if name not in has]
         if missing:
@@ -176,9 +176,9 @@ def _checked(log: SiteLog) -> SiteLog:
 
 
 def _format_of(head: Head) -> tuple[str, LogFormat]:
-    for known in (SLURM_FORMAT, SWF):
-        if known.recognizes(head) is not None:
-            return known.name, known
+    for log_format in (SLURM_FORMAT, SWF):
+        if log_format.recognizes(head) is not None:
+            return log_format.name, log_format
     raise InputError(
         head.path,
         f"is neither sacct output nor an SWF log nor a trace: {head.shown()}",
@@ -208,8 +208,8 @@ def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.Data
     for name in ("alloctres", "reqtres", "allocgres", "reqgres"):
         if name in has:
             each = gres_gpus(name) * nodes.fill_null(1) if name.endswith("gres") else None
-            found = tres_gpus(name) if each is None else each
-            told_gpus.append(pl.when(found > 0).then(found))
+            gpus = tres_gpus(name) if each is None else each
+            told_gpus.append(pl.when(gpus > 0).then(gpus))
             if each is None:
                 kinds.append(tres_type(name))
     kinds = [pl.when((kind != "") & (kind != ",")).then(kind) for kind in kinds]
@@ -250,14 +250,14 @@ def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.Data
 def _limit(cell: pl.Expr) -> pl.Expr:
     """Return seconds of ``[DD-]HH:MM:SS``, ``MM:SS`` or minutes; null for Partition_Limit."""
     parts = cell.str.extract_groups(r"^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$").struct
-    days, one, two, three = (parts.field(str(i)).cast(pl.Int64) for i in range(1, 5))
-    with_days = days * 86400 + one * 3600 + two.fill_null(0) * 60 + three.fill_null(0)
+    days, first, second, third = (parts.field(str(i)).cast(pl.Int64) for i in range(1, 5))
+    with_days = days * 86400 + first * 3600 + second.fill_null(0) * 60 + third.fill_null(0)
     plain = (
-        pl.when(three.is_not_null())
-        .then(one * 3600 + two * 60 + three)
-        .when(two.is_not_null())
-        .then(one * 60 + two)
-        .otherwise(one * 60)
+        pl.when(third.is_not_null())
+        .then(first * 3600 + second * 60 + third)
+        .when(second.is_not_null())
+        .then(first * 60 + second)
+        .otherwise(first * 60)
     )
     parsed = pl.when(days.is_not_null()).then(with_days).otherwise(plain)
     return pl.when(cell.str.to_lowercase() == "unlimited").then(FOREVER_S).otherwise(parsed)
@@ -270,7 +270,7 @@ def _swf(cells: pl.DataFrame, begins: int) -> tuple[pl.DataFrame, set[str]]:
         value = pl.col(name).cast(pl.Float64, strict=False)
         return pl.when(value >= 0).then(value.round()).cast(pl.Int64)
 
-    def known(name: str) -> pl.Expr:
+    def recorded_text(name: str) -> pl.Expr:
         return pl.when(~pl.col(name).is_in(["-1", "-1.0"])).then(pl.col(name))
 
     submit, wait, run = number("submit_time") + begins, number("wait_time"), number("run_time")
@@ -283,8 +283,8 @@ def _swf(cells: pl.DataFrame, begins: int) -> tuple[pl.DataFrame, set[str]]:
     never = run.is_null() | ((run == 0) & (word == "cancelled"))
     none = pl.lit(None, pl.String)
     read = cells.select(
-        job_id=pl.col("job_number"), user=known("user_id"), account=known("group_id"),
-        partition=known("partition"), qos=none, submit=submit, eligible=pl.lit(None, pl.Int64),
+        job_id=pl.col("job_number"), user=recorded_text("user_id"), account=recorded_text("group_id"),
+        partition=recorded_text("partition"), qos=none, submit=submit, eligible=pl.lit(None, pl.Int64),
         start=pl.when(~never).then(submit + wait),
         end=submit + wait + run.fill_null(0), run_s=pl.when(~never).then(run),
         limit_s=pl.when(limit > 0).then(limit),
@@ -335,10 +335,10 @@ def _made_of(trace: Path) -> tuple[str, ...]:
     """Return the hashes of the logs that a trace was made of, where it says so."""
     stored = pl.read_parquet_metadata(trace).get(METADATA_KEY)
     try:
-        known = Provenance.from_json(stored).sources if stored else ()
+        sources = Provenance.from_json(stored).sources if stored else ()
     except (ValueError, TypeError):
         return ()
-    return tuple(one.sha256 for one in known)
+    return tuple(source.sha256 for source in sources)
 
 
 def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:

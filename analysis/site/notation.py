@@ -49,12 +49,12 @@ def gpus_of(text: str) -> tuple[int, str] | None:
     The total counts where it is given beside the types; several types have the type "".
     """
     total, typed, kinds = None, 0, []
-    for found in GPU.finditer(re.sub(r"\([^)]*\)", "", text)):
-        if found["kind"] is None:
-            total = int(found["count"])
+    for match in GPU.finditer(re.sub(r"\([^)]*\)", "", text)):
+        if match["kind"] is None:
+            total = int(match["count"])
         else:
-            typed += int(found["count"])
-            kinds.append(found["kind"].lower())
+            typed += int(match["count"])
+            kinds.append(match["kind"].lower())
     if total is None and not kinds:
         return None
     kind = kinds[0] if len(set(kinds)) == 1 else ""
@@ -63,8 +63,8 @@ def gpus_of(text: str) -> tuple[int, str] | None:
 
 def gpu_limit(text: str) -> int | None:
     """Return the GPUs of a limit such as ``cpu=64,gres/gpu=8``; None where it limits none."""
-    found = gpus_of(text)
-    return None if found is None else found[0]
+    gpus = gpus_of(text)
+    return None if gpus is None else gpus[0]
 
 
 def split_hosts(text: str) -> list[str]:
@@ -98,13 +98,13 @@ def expand_hosts(text: str) -> list[str]:
 
 
 def _expand(part: str) -> list[str]:
-    found = BRACKETS.search(part)
-    if found is None:
+    brackets = BRACKETS.search(part)
+    if brackets is None:
         if "[" in part or "]" in part:
             raise ValueError(f"the brackets of {part!r} do not match")
         return [part]
     middle = []
-    for piece in found[1].split(","):
+    for piece in brackets[1].split(","):
         span = RANGE.fullmatch(piece.strip())
         if span is None:
             raise ValueError(f"{piece!r} in {part!r} is not a number or a range like 01-04")
@@ -113,7 +113,7 @@ def _expand(part: str) -> list[str]:
             raise ValueError(f"{piece!r} in {part!r} is not a range that ascends")
         width = len(first)
         middle += [str(i).zfill(width) for i in range(int(first), int(last) + 1)]
-    tails = _expand(part[found.end() :]) if part[found.end() :] else [""]
+    tails = _expand(part[brackets.end() :]) if part[brackets.end() :] else [""]
     if len(middle) * len(tails) > MOST_HOSTS:
         raise ValueError(f"{part!r} names more than {MOST_HOSTS:,} hosts")
-    return [part[: found.start()] + number + tail for number in middle for tail in tails]
+    return [part[: brackets.start()] + number + tail for number in middle for tail in tails]

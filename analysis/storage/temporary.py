@@ -87,10 +87,10 @@ def remove_stale(folder: Path) -> None:
     ours = f"{PREFIX}.{_machine()}."
     try:
         with os.scandir(folder) as entries:
-            found = [Path(folder, entry.name) for entry in entries if entry.name.startswith(ours)]
+            stale = [Path(folder, entry.name) for entry in entries if entry.name.startswith(ours)]
     except OSError:
         return
-    for path in found:
+    for path in stale:
         with contextlib.suppress(OSError):
             _remove_if_stale(path)
 

@@ -176,8 +176,8 @@ class ComparedStatistic:
 
     def summary(self) -> dict[str, Any]:
         """Return one flat row of plain values."""
-        found: dict[str, Any] = plain(self.results())
-        return found
+        numbers: dict[str, Any] = plain(self.results())
+        return numbers
 
 
 def measure(
@@ -196,7 +196,7 @@ def measure(
     wide = jobs.num_gpus > 0
     timed = jobs.holding()
     held = load(jobs) if with_load else Load()
-    found: dict[str, float | None] = {
+    statistics: dict[str, float | None] = {
         **{f"duration_s.{k}": v for k, v in plain(spread(ascending)).items() if k != "jobs"},
         "short_jobs.under_60s": share_at_most(ascending, 60.0),
         "short_jobs.under_600s": share_at_most(ascending, 600.0),
@@ -211,14 +211,14 @@ def measure(
     }
     gpu_s = float(jobs.gpu_s[timed].sum())
     if gpu_s > 0:
-        found["gpu_time.gpu_hours_per_job"] = gpu_s / HOUR_S / np.count_nonzero(timed)
-        found["gpu_time.top10pct_longest_share"] = longest_share(
+        statistics["gpu_time.gpu_hours_per_job"] = gpu_s / HOUR_S / np.count_nonzero(timed)
+        statistics["gpu_time.top10pct_longest_share"] = longest_share(
             jobs.duration_s[timed], jobs.gpu_s[timed], 10
         )
     counts = np.bincount(jobs.state, minlength=len(STATES)) / jobs.jobs
     by_hour, by_weekday = _pattern(jobs, zone)
     return Reference(
-        statistics={key: float(value) for key, value in found.items() if value is not None},
+        statistics={key: float(value) for key, value in statistics.items() if value is not None},
         duration_cdf=_duration_cdf(ascending),
         gpu_cdf=_cdf(jobs.num_gpus[wide], np.ones(np.count_nonzero(wide)), gpu_points),
         gpu_time_cdf=_cdf(jobs.num_gpus[timed], jobs.gpu_s[timed], gpu_points),
@@ -291,7 +291,7 @@ def _chance(jobs: JobArrays, here: Reference) -> dict[str, float]:
     """
     gpu_s = jobs.gpu_s[jobs.holding()]
     error = float(gpu_s.std() / gpu_s.mean()) / gpu_s.size**0.5 if gpu_s.any() else 0.0
-    found = {"gpu_time.gpu_hours_per_job": error, "gpu_time_cdf.distance": error}
+    differences = {"gpu_time.gpu_hours_per_job": error, "gpu_time_cdf.distance": error}
     at_s = (jobs.submit_us - jobs.submit_us[0]) // MICROS
     for name, shares, bin_s in (
         ("by_hour", here.by_hour, HOUR_S),
@@ -300,8 +300,8 @@ def _chance(jobs: JobArrays, here: Reference) -> dict[str, float]:
         counts = np.bincount(at_s // bin_s)
         dispersion = max(1.0, float(counts.var() / counts.mean()))
         errors = np.sqrt(np.asarray(shares) * dispersion / jobs.jobs)
-        found[f"{name}.distance"] = float(errors.sum() * (2 / np.pi) ** 0.5 / 2)
-    return found
+        differences[f"{name}.distance"] = float(errors.sum() * (2 / np.pi) ** 0.5 / 2)
+    return differences
 
 
 def _bursts(jobs: JobArrays, zone: str | None) -> dict[str, float | None]:

@@ -232,7 +232,7 @@ def _waits(facts: Published) -> tuple[Waits, ...]:
 
 
 def _reference(facts: Published) -> Reference:
-    known = {
+    figures = {
         "duration_s.mean": facts.mean_s,
         "duration_s.p50": facts.median_s,
         "duration_s.p90": facts.p90_s,
@@ -243,10 +243,10 @@ def _reference(facts: Published) -> Reference:
         "users": facts.users,
     }
     if facts.gpu_time_s is not None:
-        known["gpu_time.gpu_hours_per_job"] = facts.gpu_time_s / HOUR_S / facts.jobs
+        figures["gpu_time.gpu_hours_per_job"] = facts.gpu_time_s / HOUR_S / facts.jobs
     several = len(facts.gpus) > 1
     return Reference(
-        statistics={key: float(value) for key, value in known.items() if value is not None},
+        statistics={key: float(value) for key, value in figures.items() if value is not None},
         duration_cdf=tuple((seconds, share / 100) for seconds, share in facts.duration_cdf),
         gpu_cdf=tuple((gpus, jobs / 100) for gpus, jobs, _ in facts.gpus) if several else (),
         gpu_time_cdf=tuple((gpus, time / 100) for gpus, _, time in facts.gpus) if several else (),

@@ -63,8 +63,8 @@ class JobKind:
     @property
     def shares(self) -> FloatArray:
         """Share of jobs by GPUs of a pod."""
-        found: FloatArray = np.array(self.cards) / sum(self.cards)
-        return found
+        shares: FloatArray = np.array(self.cards) / sum(self.cards)
+        return shares
 
     @property
     def mean_gpus(self) -> float:
@@ -221,7 +221,7 @@ def _drawn(
     submit_us: IntArray = np.rint((first_s + np.floor(at_s)) * MICROS).astype(np.int64)
     return pl.DataFrame(
         {
-            "group": [f"org-{one + 1}" for one in owner],
+            "group": [f"org-{number + 1}" for number in owner],
             "submit_time": pl.Series(submit_us).cast(CANONICAL["submit_time"]),
             "duration_s": duration_s,
             "num_gpus": cards * pods,
@@ -241,23 +241,23 @@ def _mean_rate() -> float:
 
 def _compared(mix: SpotMix, jobs: pl.DataFrame) -> list[ComparedStatistic]:
     """Return the published shares beside those drawn."""
-    found = []
+    statistics = []
     hp, spot = KINDS
     total = hp.jobs + mix.spot_load * spot.jobs
     is_hp = (jobs["priority"] == "hp").to_numpy()
-    found.append(_share("hp.share", "high-priority jobs", hp.jobs / total, is_hp))
+    statistics.append(_share("hp.share", "high-priority jobs", hp.jobs / total, is_hp))
     per_pod = (jobs["num_gpus"] / jobs["num_workers"]).to_numpy()
     pods = jobs["num_workers"].to_numpy()
     for kind in KINDS:
-        own = (jobs["priority"] == kind.name).to_numpy()
+        is_kind = (jobs["priority"] == kind.name).to_numpy()
         name = "high priority" if kind is hp else "spot"
         for cards, share in zip(CARDS.tolist(), kind.shares.tolist(), strict=True):
             label = "less than 1 GPU" if cards < 1 else f"{cards:g} GPU{'s' * (cards > 1)}"
             key = f"{kind.name}.gpus_{cards:g}".replace("gpus_0.5", "gpus_below_1")
-            found.append(_share(key, f"{name}, {label}", share, per_pod[own] == cards))
+            statistics.append(_share(key, f"{name}, {label}", share, per_pod[is_kind] == cards))
         gang = kind.gang / 100 * float(kind.shares[CARDS >= 1].sum())
-        found.append(_share(f"{kind.name}.gang", f"{name}, gangs", gang, pods[own] > 1))
-    return found
+        statistics.append(_share(f"{kind.name}.gang", f"{name}, gangs", gang, pods[is_kind] > 1))
+    return statistics
 
 
 def _share(key: str, label: str, wanted: float, is_so: BoolArray) -> ComparedStatistic:

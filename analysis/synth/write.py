@@ -170,8 +170,8 @@ class Synthesis:
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers as plain values."""
-        found: dict[str, Any] = plain(self.results())
-        return found
+        numbers: dict[str, Any] = plain(self.results())
+        return numbers
 
 
 def synthesize(
@@ -312,13 +312,15 @@ def _apart(
             ),
         }
     ).with_row_index("at")
-    known = recorded.with_columns(pl.col("submit_time").dt.epoch("us"))
+    originals = recorded.with_columns(pl.col("submit_time").dt.epoch("us"))
     timed = pl.col("duration_s").is_not_null()
     later_us = max(1, round(model.arrivals.step_s * MICROS / 2))
     longer = _moved(
-        rows.filter(timed), known.filter(timed), TIMED_KEY, "duration_s", model.duration_step_s
+        rows.filter(timed), originals.filter(timed), TIMED_KEY, "duration_s", model.duration_step_s
     )
-    later = _moved(rows.filter(~timed), known.filter(~timed), UNTIMED_KEY, "submit_time", later_us)
+    later = _moved(
+        rows.filter(~timed), originals.filter(~timed), UNTIMED_KEY, "submit_time", later_us
+    )
     duration_s, submit_us = sampled.duration_s.copy(), sampled.submit_us.copy()
     duration_s[longer["at"]] = longer["duration_s"]
     submit_us[later["at"]] = later["submit_time"]
@@ -327,23 +329,23 @@ def _apart(
 
 
 def _moved(
-    rows: pl.DataFrame, known: pl.DataFrame, key: tuple[str, ...], column: str, step: float
+    rows: pl.DataFrame, originals: pl.DataFrame, key: tuple[str, ...], column: str, step: float
 ) -> pl.DataFrame:
     """Return the rows (``at`` and ``column``) whose ``column`` had to grow by steps.
 
     It grows until the key of the row is new.
     """
-    moved = hit = _among(rows, known, key)
+    moved = hit = _among(rows, originals, key)
     while hit.height:
         hit = hit.with_columns((pl.col(column) + step).cast(rows.schema[column]))
         moved = moved.select("at", column).update(hit.select("at", column), on="at")
-        hit = _among(hit, known, key)
+        hit = _among(hit, originals, key)
     return moved.select("at", column)
 
 
-def _among(rows: pl.DataFrame, known: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
+def _among(rows: pl.DataFrame, originals: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
     """Return the rows with a known key; no class equals no class."""
-    return rows.join(known, on=list(key), how="semi", nulls_equal=True, maintain_order="left")
+    return rows.join(originals, on=list(key), how="semi", nulls_equal=True, maintain_order="left")
 
 
 def _write(model: WorkloadModel, sampled: SampledJobs, path: Path, provenance: Provenance) -> None:

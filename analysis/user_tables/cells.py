@@ -56,8 +56,8 @@ class CsvCells:
         if bad.height:
             row = int(bad["row"].item())
             cell = self.raw[column][row - 2]
-            found = "an empty cell" if cell is None else f"found {shortened(cell, 40)!r}"
-            raise InputError(self.path, found, row=row, column=column, expected=expected)
+            problem = "an empty cell" if cell is None else f"found {shortened(cell, 40)!r}"
+            raise InputError(self.path, problem, row=row, column=column, expected=expected)
 
 
 def read_cells(path: Path, required: Sequence[str], *, rows: str, hint: str) -> CsvCells:

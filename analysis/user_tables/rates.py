@@ -141,8 +141,8 @@ def read_goodputs(path: Path) -> pl.DataFrame:
     per = f"{'GPU type, ' if typed else ''}class and epoch"
     cells.refuse(table, "job_class", f"one row per {per}", first)
     batch = pl.col("init_batch_size")
-    one = (batch == batch.first()).over("job_class", "epoch")
-    cells.refuse(table, "init_batch_size", "the same on every GPU type", one)
+    is_same = (batch == batch.first()).over("job_class", "epoch")
+    cells.refuse(table, "init_batch_size", "the same on every GPU type", is_same)
     low, high = pl.col("init_batch_size"), pl.col("max_batch_size")
     cells.refuse(table, "max_batch_size", "at least init_batch_size", low <= high)
     local = pl.col("min_local_bsz") <= pl.col("max_local_bsz")
@@ -150,8 +150,8 @@ def read_goodputs(path: Path) -> pl.DataFrame:
     steps = high <= MOST_STEPS * pl.col("max_local_bsz")
     cells.refuse(table, "max_batch_size", f"at most {MOST_STEPS:,} x max_local_bsz", steps)
     for name in ("work_h", "rescale_s"):
-        given = pl.col(name)
-        same = given.eq_missing(given.first()).over("gpu_type", "job_class")
+        cell = pl.col(name)
+        same = cell.eq_missing(cell.first()).over("gpu_type", "job_class")
         cells.refuse(table, name, "the same in every row of a class", same)
     same = (pl.col("work_share") == pl.col("work_share").first()).over("job_class", "epoch")
     cells.refuse(table, "work_share", "the same share in every row of an epoch", same)
@@ -164,8 +164,8 @@ def read_goodputs(path: Path) -> pl.DataFrame:
 
 def _gpu_type(table: pl.DataFrame) -> pl.Expr:
     """Return the names of GPU types; empty where a table has none."""
-    known = pl.col("gpu_type").str.strip_chars() if "gpu_type" in table.columns else pl.lit("")
-    return known.alias("gpu_type")
+    gpu_type = pl.col("gpu_type").str.strip_chars() if "gpu_type" in table.columns else pl.lit("")
+    return gpu_type.alias("gpu_type")
 
 
 def read_rates(path: Path) -> NDArray[np.float64]:
@@ -185,9 +185,9 @@ def read_rates(path: Path) -> NDArray[np.float64]:
         except ValueError:
             value = math.nan
         if not 0 <= value < 1e9:
-            found = f"found {shortened(text, 40)!r}"
+            problem = f"found {shortened(text, 40)!r}"
             expected = "requests of that second, a number, at least 0"
-            raise InputError(path, found, row=row, expected=expected)
+            raise InputError(path, problem, row=row, expected=expected)
         rates.append(value)
     if not rates:
         raise InputError(path, "has no rows", expected="requests per second, one number per line")
