@@ -173,21 +173,21 @@ class Registry(Mapping[str, Value]):
 
     def names(self) -> list[str]:
         """Return all names without loading anything."""
-        added = self._added()
-        return [*self.built_in, *(name for name in added if not self._is_taken(name))]
+        added = self._plugins()
+        return [*self.built_in, *(name for name in added if not self._is_reserved(name))]
 
     def package_of(self, name: str) -> str | None:
         """Return the name and version of the package that adds a name; None if it is built in."""
-        return None if name in self.built_in else self._added()[name][0].package
+        return None if name in self.built_in else self._plugins()[name][0].package
 
     def __getitem__(self, name: str) -> Value:
         """Return the thing of that name. Raises `PluginError` where a package has it in vain."""
         if name in self.built_in:
-            self._tell_taken(name)
+            self._report_reserved(name)
             return self.built_in[name]
         if name in self._loaded:
             return self._loaded[name]
-        entries = [] if self._is_taken(name) else self._added().get(name, [])
+        entries = [] if self._is_reserved(name) else self._plugins().get(name, [])
         if not entries:
             raise KeyError(name)
         if len(entries) > 1:
@@ -198,14 +198,16 @@ class Registry(Mapping[str, Value]):
 
     def __contains__(self, name: object) -> bool:
         """Return whether there is such a name, without loading it."""
-        return name in self.built_in or (name in self._added() and not self._is_taken(str(name)))
+        return name in self.built_in or (
+            name in self._plugins() and not self._is_reserved(str(name))
+        )
 
     def __iter__(self) -> Iterator[str]:
         """Go through the names of what can be used; report what cannot be."""
         yield from self.built_in
-        for name in self._added():
-            self._tell_taken(name)
-            if self._is_taken(name):
+        for name in self._plugins():
+            self._report_reserved(name)
+            if self._is_reserved(name):
                 continue
             try:
                 self[name]
@@ -218,7 +220,7 @@ class Registry(Mapping[str, Value]):
         """Return how many there are that can be used."""
         return sum(1 for _ in self)
 
-    def _added(self) -> dict[str, list[Plugin]]:
+    def _plugins(self) -> dict[str, list[Plugin]]:
         return {
             name: [
                 Plugin(self.what, self.group, name, point.value, _package_of(point))
@@ -227,12 +229,12 @@ class Registry(Mapping[str, Value]):
             for name, points in _entry_points(self.group).items()
         }
 
-    def _is_taken(self, name: str) -> bool:
+    def _is_reserved(self, name: str) -> bool:
         return name in self.built_in or name in self._reserved
 
-    def _tell_taken(self, name: str) -> None:
+    def _report_reserved(self, name: str) -> None:
         """Report packages that have the name of something built in."""
-        for plugin in self._added().get(name, ()) if self._is_taken(name) else ():
+        for plugin in self._plugins().get(name, ()) if self._is_reserved(name) else ():
             problem = plugin.error("is left out: a built-in one has that name")
             _listener.hear(f"{problem}".partition("\n")[0])
 

@@ -69,7 +69,7 @@ def resampled_load(jobs: JobArrays, resamples: int, rng: np.random.Generator) ->
         held = quantiles_of_sorted(level, lasting * occurs[cell], HELD_SHARES)
         return [*(held / PARTS_PER_GPU), most[occurs > 0].max() / PARTS_PER_GPU]
 
-    return _each(LOAD, held_gpus, resamples), blocks.count
+    return _of_resamples(LOAD, held_gpus, resamples), blocks.count
 
 
 def memory_s(jobs: JobArrays) -> float:
@@ -109,7 +109,7 @@ def resampled_bursts(submit_us: IntArray, resamples: int, rng: np.random.Generat
         windows = np.count_nonzero(over[1:] & ~over[:-1]) + over[0]
         return [hours_over, hours_over / hours, sampled[over].sum() / jobs, windows]
 
-    return _each(BURSTS, burst_statistics, resamples), blocks.count
+    return _of_resamples(BURSTS, burst_statistics, resamples), blocks.count
 
 
 def resampled_rhythm(
@@ -144,7 +144,7 @@ def resampled_rhythm(
     return result
 
 
-def _each(
+def _of_resamples(
     names: Sequence[str], statistics: Callable[[int], list[float]], resamples: int
 ) -> dict[str, FloatArray]:
     with ThreadPoolExecutor(max_workers=2) as pool:  # NumPy releases the interpreter's lock

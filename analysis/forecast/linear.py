@@ -138,17 +138,17 @@ class LinearModel:
 
     Attributes:
         length: hours of its window.
-        anchored: whether it forecasts the change from the last value.
+        is_full: whether it forecasts the change from the last value, and has columns for hours and
+            weekdays.
         scale: standard deviation of each series in training, shape (series,).
         mean, h: weights of the window, shape (steps, L).
         mean_constants, h_constants: of calendar columns, then series, shape (steps, c + series).
-        calendar: whether it has columns for hours and weekdays.
         penalty: of the ridge, chosen on validation.
         widening: factor of each series' standard deviation, chosen on validation, shape (series,).
     """
 
     length: int
-    anchored: bool
+    is_full: bool
     scale: FloatArray
     mean: FloatArray
     h: FloatArray
@@ -156,7 +156,6 @@ class LinearModel:
     h_constants: FloatArray
     penalty: float
     widening: FloatArray
-    calendar: bool
 
     def forecast(
         self, series: FloatArray, first_hour: int, is_holiday: BoolArray | None = None
@@ -171,13 +170,12 @@ class LinearModel:
             Two arrays of shape (steps, series, T - L + 1); entry i is issued after hour i + L - 1.
         """
         scaled = series / self.scale[:, None]
-        windows = Windows.of(scaled, self.length, anchored=self.anchored)
-        marks = calendar_marks(
-            windows, first_hour, self.mean.shape[0], is_holiday, calendar=self.calendar
-        )
+        windows = Windows.of(scaled, self.length, anchored=self.is_full)
+        steps = self.mean.shape[0]
+        marks = calendar_marks(windows, first_hour, steps, is_holiday, calendar=self.is_full)
         mean = windows.apply(self.mean) + _constants(self.mean_constants, marks)
         h = windows.apply(self.h) + _constants(self.h_constants, marks)
-        if self.anchored:
+        if self.is_full:
             mean += windows.last
         scale = self.scale[:, None]
         return mean * scale, self.widening[:, None] * _softplus(h)[0] * scale
@@ -185,8 +183,7 @@ class LinearModel:
 
 def fit_linear(
     series: FloatArray, first_hour: int, length: int, steps: int, train: int, valid: int, *,
-    anchored: bool = True, calendar: bool = True, likelihood: bool = True,
-    is_holiday: BoolArray | None = None,
+    is_full: bool = True, is_holiday: BoolArray | None = None,
 ) -> LinearModel:  # fmt: skip
     """Fit the model on the hours before ``train`` and choose its penalty on those before ``valid``.
 
@@ -195,19 +192,19 @@ def fit_linear(
         first_hour: hour of the week of the first value.
         length: L, hours of a window; length + steps <= train.
         steps: hours ahead.
-        anchored: subtract the last value of a window, so that the penalty leads to persistence.
-        calendar: constants for hours, weekdays and holidays too, not for groups alone.
-        likelihood: go on from the ridge to the greatest Gaussian likelihood.
+        is_full: subtract the last value of a window, so that the penalty leads to persistence, have
+            constants for hours, weekdays and holidays too, not for groups alone, and go on from the
+            ridge to the greatest Gaussian likelihood.
         is_holiday: whether each hour is of a holiday, shape (T + steps,); None for no such column.
     """
     scale = series[:, :train].std(axis=1)
     scale = np.where(scale > 0, scale, 1.0)
     scaled = series / scale[:, None]
-    windows = Windows.of(scaled[:, :valid], length, anchored=anchored)
-    marks = calendar_marks(windows, first_hour, steps, is_holiday, calendar=calendar)
+    windows = Windows.of(scaled[:, :valid], length, anchored=is_full)
+    marks = calendar_marks(windows, first_hour, steps, is_holiday, calendar=is_full)
     count = train - length - steps + 1  # windows whose targets all lie in training
     targets = _targets(windows, steps)
-    gram, moments = _normal_equations(scaled, marks[:, :count], length, steps, anchored)
+    gram, moments = _normal_equations(scaled, marks[:, :count], length, steps, is_full)
     penalties = np.zeros_like(gram)
     penalties[:length, :length] = penalty_of_parts(length, KERNEL_H)
     penalties[np.arange(length, gram.shape[0]), np.arange(length, gram.shape[0])] = 1e-3
@@ -226,16 +223,16 @@ def fit_linear(
     sigma = np.maximum(np.sqrt(np.mean(residual**2, axis=(2,))), 2 * LEAST_SIGMA)  # by series too
     h = np.zeros_like(weights)
     h[:, length + marks.shape[0] :] = _inverse_softplus(sigma)
-    if likelihood:
+    if is_full:
         weights, h = _most_likely(
-            weights, h, windows, marks, targets, now, later, penalty * penalties, length
+            weights, h, windows, marks, targets, now, later, penalty * penalties
         )
     spread = _softplus(_predicted(h, windows, marks, later))[0]
     missed = targets[:, :, later] - _predicted(weights, windows, marks, later)
     widening = np.sqrt(np.mean((missed / spread) ** 2, axis=(0, 2)))
     return LinearModel(
-        length, anchored, scale, weights[:, :length], h[:, :length], weights[:, length:],
-        h[:, length:], penalty, np.maximum(widening, 1e-3), calendar,
+        length, is_full, scale, weights[:, :length], h[:, :length], weights[:, length:],
+        h[:, length:], penalty, np.maximum(widening, 1e-3),
     )  # fmt: skip
 
 
@@ -318,10 +315,10 @@ def _normal_equations(
 
 def _most_likely(
     weights: FloatArray, h: FloatArray, windows: Windows, marks: FloatArray,
-    targets: FloatArray, now: slice, later: slice, penalties: FloatArray, length: int,
+    targets: FloatArray, now: slice, later: slice, penalties: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
     """Go on to a greater Gaussian likelihood; of all steps the one that validates best is kept."""
-    steps, size = weights.shape
+    (steps, size), length = weights.shape, windows.length
     groups, count = windows.series.shape[0], now.stop
     begin = length + marks.shape[0]  # of the constants of series
     best_loss, best = [np.inf], [weights, h]

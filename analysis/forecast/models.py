@@ -171,8 +171,7 @@ def _linear(
     is_full = name == ORGLINEAR
     model = fit_linear(
         series, hour_of_week, length, split.steps, split.train, split.valid,
-        anchored=is_full, calendar=is_full, likelihood=is_full,
-        is_holiday=is_holiday,
+        is_full=is_full, is_holiday=is_holiday,
     )  # fmt: skip
     mean, sigma = model.forecast(series, hour_of_week, is_holiday)
     first = split.train - length

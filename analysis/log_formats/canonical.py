@@ -39,8 +39,8 @@ def _plan(context: SourceContext) -> ReadingPlan:
             need(context, REQUIRED, "canonical")
         columns = {name: name for name in TARGETS if name in context.columns}
         plan = table_plan(context, columns, "job")
-    kept = _kept(context.head, context.columns)
-    plan = replace(plan, fields=(*plan.fields, *(_own(*column) for column in kept.items())))
+    kept = _extra_columns(context.head, context.columns)
+    plan = replace(plan, fields=(*plan.fields, *(_extra_field(*column) for column in kept.items())))
     if STEPS in kept:
         negative = Rule("negative_duration", STEPS, "at least 0", pl.col(STEPS) < 0)
         plan = replace(plan, rules=(*plan.rules, negative))
@@ -51,7 +51,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
                    notes=before.notes)  # fmt: skip
 
 
-def _kept(head: Head, columns: Sequence[str]) -> dict[str, pl.DataType]:
+def _extra_columns(head: Head, columns: Sequence[str]) -> dict[str, pl.DataType]:
     """Return the columns besides the canonical ones: all that ingest itself wrote."""
     written_by_ingest = {SOURCE: pl.String(), **OWN_COLUMNS}
     if _provenance(head) is None:
@@ -63,7 +63,7 @@ def _kept(head: Head, columns: Sequence[str]) -> dict[str, pl.DataType]:
     }
 
 
-def _own(name: str, kind: pl.DataType) -> Field:
+def _extra_field(name: str, kind: pl.DataType) -> Field:
     if kind == pl.String():
         return text(name, name)
     if kind == SUBMIT_TYPE:
@@ -102,5 +102,5 @@ CANONICAL_FORMAT = LogFormat(
     takes_zone=True,
     takes_columns=True,
     columns=REQUIRED,
-    kept=_kept,
+    kept=_extra_columns,
 )

@@ -79,7 +79,9 @@ def read_throughputs(
     chosen = worker_type or next(iter(workers), "")
     rates = rows.filter(pl.col("worker_type") == chosen).drop("worker_type")
     if rates.is_empty():
-        raise InputError(path, f"has no worker type {chosen!r}", expected=f"one of {_few(workers)}")
+        raise InputError(
+            path, f"has no worker type {chosen!r}", expected=f"one of {_names(workers)}"
+        )
     if rates.select("job_class", "num_gpus").is_duplicated().any():
         raise InputError(path, f"has two throughputs for one job type and scale factor on {chosen}")
     return chosen, rates
@@ -91,10 +93,10 @@ def _csv(data: bytes) -> pl.DataFrame:
 
 
 def _json(data: bytes) -> pl.DataFrame:
-    return pl.DataFrame(list(_alone(json.loads(data))), schema=SCHEMA, orient="row")
+    return pl.DataFrame(list(_rows_of_lone_jobs(json.loads(data))), schema=SCHEMA, orient="row")
 
 
-def _alone(table: Any) -> Iterator[tuple[str, str, float, float]]:
+def _rows_of_lone_jobs(table: Any) -> Iterator[tuple[str, str, float, float]]:
     """Yield worker type, job type, scale factor and steps per second. Raises `ValueError`."""
     for worker, kinds in table.items():
         if not isinstance(kinds, dict):
@@ -107,7 +109,7 @@ def _alone(table: Any) -> Iterator[tuple[str, str, float, float]]:
                 yield worker, str(name), float(scale), float(others[ALONE])
 
 
-def _few(workers: list[str]) -> str:
+def _names(workers: list[str]) -> str:
     return ", ".join(workers[:12]) or "none"
 
 

@@ -141,9 +141,9 @@ def _plan(context: SourceContext) -> ReadingPlan:
             number("ended_s", "end_time"),
             text("source_state", "status"),
             states("status", STATUSES),
-            _of(context, TASKS, "job_name", "task", TASK_SCHEMA),
-            _of(context, INSTANCES, "job_name", "instance", INSTANCE_SCHEMA),
-            _of(context, TAGS, "inst_id", "tag", TAG_SCHEMA),
+            _side_row(context, TASKS, "job_name", "task", TASK_SCHEMA),
+            _side_row(context, INSTANCES, "job_name", "instance", INSTANCE_SCHEMA),
+            _side_row(context, TAGS, "inst_id", "tag", TAG_SCHEMA),
         ),
         jobs={
             "job_class": tag("workload"),
@@ -175,7 +175,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
     )  # fmt: skip
 
 
-def _of(context: SourceContext, table: str, key: str, name: str, schema: Schema) -> Field:
+def _side_row(context: SourceContext, table: str, key: str, name: str, schema: Schema) -> Field:
     """Return the field with the row of a side table for a key: a struct, of nulls if missing."""
     rows = context.side_rows.get(table, pl.DataFrame(schema={**schema, LOST: pl.Boolean()}))
 
@@ -264,11 +264,11 @@ SIDE_TABLES = {
 
 def _table_of(head: Head) -> str | None:
     """Return which table a file is."""
-    sign = _seen(head)
+    sign = _table_and_sign(head)
     return None if sign is None else sign[0]
 
 
-def _seen(head: Head) -> tuple[str, str] | None:
+def _table_and_sign(head: Head) -> tuple[str, str] | None:
     """Return which table a file is, and by what: its name, its header, or fields with a status."""
     if is_sample(head.columns) or not head.columns:
         return None
@@ -296,7 +296,7 @@ def _open(stream: SourceStream) -> Rows:
 def _recognizes(head: Head) -> str | None:
     if is_sample(head.columns):
         return f"the columns {', '.join(SAMPLE_COLUMNS)}"
-    sign = _seen(head)
+    sign = _table_and_sign(head)
     return None if sign is None else sign[1]
 
 

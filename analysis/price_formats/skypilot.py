@@ -48,10 +48,10 @@ def _open(stream: SourceStream) -> Rows:
 def _batches(rows: Rows, wanted: Sequence[str]) -> Iterator[Callable[[], Batch]]:
     source_columns = [name for name in wanted if name not in (KIND, USD)]
     for task in rows.batches(list(dict.fromkeys((*source_columns, *COLUMNS[1:])))):
-        yield partial(_twofold, task)
+        yield partial(_both_kinds, task)
 
 
-def _twofold(task: Callable[[], Batch]) -> Batch:
+def _both_kinds(task: Callable[[], Batch]) -> Batch:
     batch = task()
     is_bad = pl.col("AcceleratorName").is_not_null() & _gpus().is_null()
     cells = batch.cells.with_row_index(AT)

@@ -170,7 +170,7 @@ class _Layout:
         if cells.gather_every(step).str.ends_with(self.tail).all():  # most often it is every cell's
             moments = _naive(cells, self.form + self.tail)
             if moments.null_count() == cells.null_count():
-                return _moved(moments, offset_s(self.tail.strip()) * MICROS)
+                return _less_offset(moments, offset_s(self.tail.strip()) * MICROS)
         letters = len(self.tail)
         naive = _naive(cells.str.head(-letters), self.form)
         tails = cells.str.tail(letters)
@@ -179,14 +179,16 @@ class _Layout:
             for tail in tails.unique().drop_nulls()
             if OFFSET.fullmatch(tail)
         }
-        return _moved(naive, tails.replace_strict(offset_us, default=None, return_dtype=pl.Int64))
+        return _less_offset(
+            naive, tails.replace_strict(offset_us, default=None, return_dtype=pl.Int64)
+        )
 
 
 def _naive(cells: pl.Series, form: str) -> pl.Series:
     return cells.str.to_datetime(form, time_unit="us", strict=False, cache=False)
 
 
-def _moved(naive: pl.Series, offset_us: pl.Series | int) -> pl.Series:
+def _less_offset(naive: pl.Series, offset_us: pl.Series | int) -> pl.Series:
     return (naive.to_physical() - offset_us).cast(pl.Datetime("us"))
 
 

@@ -270,7 +270,7 @@ def _swf(cells: pl.DataFrame, begins: int) -> tuple[pl.DataFrame, set[str]]:
         value = pl.col(name).cast(pl.Float64, strict=False)
         return pl.when(value >= 0).then(value.round()).cast(pl.Int64)
 
-    def recorded_text(name: str) -> pl.Expr:
+    def present(name: str) -> pl.Expr:
         return pl.when(~pl.col(name).is_in(["-1", "-1.0"])).then(pl.col(name))
 
     submit, wait, run = number("submit_time") + begins, number("wait_time"), number("run_time")
@@ -283,8 +283,8 @@ def _swf(cells: pl.DataFrame, begins: int) -> tuple[pl.DataFrame, set[str]]:
     never = run.is_null() | ((run == 0) & (word == "cancelled"))
     none = pl.lit(None, pl.String)
     read = cells.select(
-        job_id=pl.col("job_number"), user=recorded_text("user_id"), account=recorded_text("group_id"),
-        partition=recorded_text("partition"), qos=none, submit=submit, eligible=pl.lit(None, pl.Int64),
+        job_id=pl.col("job_number"), user=present("user_id"), account=present("group_id"),
+        partition=present("partition"), qos=none, submit=submit, eligible=pl.lit(None, pl.Int64),
         start=pl.when(~never).then(submit + wait),
         end=submit + wait + run.fill_null(0), run_s=pl.when(~never).then(run),
         limit_s=pl.when(limit > 0).then(limit),

@@ -150,7 +150,7 @@ def regroup(
         near = np.concatenate([near, none])
     # Hours of equal counts are ranked by their neighbors, and then at random.
     weight = np.log(seen + near / (near + 1 + near.max()) + 1e-3 * rng.random(at.size) + 0.1)
-    wanted = _ranked(
+    wanted = _in_order_of(
         weight,
         at,
         np.concatenate([np.zeros(at.size - counts.size, dtype=np.int64), counts]),
@@ -170,7 +170,7 @@ def regroup(
     return result
 
 
-def _ranked(
+def _in_order_of(
     weight: FloatArray, at: IntArray, counts: IntArray, pattern: Pattern | None
 ) -> IntArray:
     """Return ascending counts in the order of weights, turned until the pattern is met.

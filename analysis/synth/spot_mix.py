@@ -160,7 +160,7 @@ def synthesize_mix(mix: SpotMix, request: Request, output: Path) -> Synthesis:
     if not 0 < first_s * MICROS <= LAST_INSTANT_US - (days + 1) * DAY_S * MICROS:
         raise UsageError("the trace would leave the years 1970 to 9999; choose --start, --days")
     rng = np.random.default_rng(request.seed)
-    jobs = pl.concat([_drawn(mix, kind, days, first_s, rng) for kind in KINDS])
+    jobs = pl.concat([_draw_jobs(mix, kind, days, first_s, rng) for kind in KINDS])
     jobs = jobs.sort("submit_time", maintain_order=True)
     if jobs.is_empty():
         raise UsageError(f"--days {days:g}: no job is submitted in so short a time")
@@ -188,12 +188,12 @@ def synthesize_mix(mix: SpotMix, request: Request, output: Path) -> Synthesis:
         request=replace(request, jobs=jobs.height, days=days),
         provenance=provenance,
         span_s=float(submit[-1] - submit[0]) / MICROS,
-        compared=tuple(_compared(mix, jobs)),
+        compared=tuple(_statistics(mix, jobs)),
         moved=0,
     )
 
 
-def _drawn(
+def _draw_jobs(
     mix: SpotMix, kind: JobKind, days: float, first_s: float, rng: np.random.Generator
 ) -> pl.DataFrame:
     """Return the jobs of one kind."""
@@ -239,7 +239,7 @@ def _mean_rate() -> float:
     return (5 + 2 * WEEKEND) / 7
 
 
-def _compared(mix: SpotMix, jobs: pl.DataFrame) -> list[ComparedStatistic]:
+def _statistics(mix: SpotMix, jobs: pl.DataFrame) -> list[ComparedStatistic]:
     """Return the published shares beside those drawn."""
     statistics = []
     hp, spot = KINDS
