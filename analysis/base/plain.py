@@ -17,8 +17,8 @@ SCALARS = frozenset({bool, float, int, str, type(None)})
 def fields_of(result: Any) -> dict[str, Any]:
     """Return the fields of a dataclass by name, without those that are `msgspec.UNSET`."""
     kind: Any = type(result)
-    values = {name: getattr(result, name) for name in _names(kind)}
-    return {name: value for name, value in values.items() if value is not UNSET}
+    found = {name: getattr(result, name) for name in _names(kind)}
+    return {name: value for name, value in found.items() if value is not UNSET}
 
 
 def plain(value: Any) -> Any:
@@ -30,11 +30,11 @@ def plain(value: Any) -> Any:
     if type(value) in SCALARS:
         return value
     if is_dataclass(value):
-        return {name: plain(field_value) for name, field_value in fields_of(value).items()}
+        return {name: plain(found) for name, found in fields_of(value).items()}
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain(one) for one in value]
     if isinstance(value, Path):
         return fspath(value)
     return value.isoformat() if isinstance(value, date) else value
@@ -42,4 +42,4 @@ def plain(value: Any) -> Any:
 
 @cache
 def _names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+    return tuple(one.name for one in fields(kind))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
-from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.plain import plain
@@ -28,17 +27,12 @@ from gpuplan.analysis.characterize.durations import (
     spread,
 )
 from gpuplan.analysis.characterize.gpu_time import GpuTime, gpu_time
-from gpuplan.analysis.characterize.intervals import Intervals, check_level, intervals
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.results import GpuCountRow, StateRow, WorkloadResults
 from gpuplan.analysis.characterize.shares import Groups, Share, by_gpu_count, by_name, by_state
 from gpuplan.analysis.history.jobs import JobArrays, known_ascending
 from gpuplan.analysis.job_table.schema import STATES
 from gpuplan.analysis.trace.trace import Trace
-
-if TYPE_CHECKING:
-    from gpuplan.analysis.fits.models import TraceFits
-
 
 NOT_STARTED = STATES.index("not_started")
 GROUPED = ("job_class", "user", "group")
@@ -116,8 +110,8 @@ class Characterization:
 
     def summary(self) -> dict[str, Any]:
         """Return the statistics as plain values."""
-        statistics: dict[str, Any] = plain(self.results())
-        return statistics
+        found: dict[str, Any] = plain(self.results())
+        return found
 
 
 def characterize(trace: Trace, *, top: int = 10) -> Characterization:
@@ -137,8 +131,8 @@ def characterize(trace: Trace, *, top: int = 10) -> Characterization:
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     jobs = trace.arrays()
-    submitted = jobs.submitted()
-    if not submitted.jobs:
+    own = jobs.submitted()
+    if not own.jobs:
         raise InputError(
             trace.path,
             "no job is submitted in the period, so there is nothing to describe",
@@ -149,31 +143,29 @@ def characterize(trace: Trace, *, top: int = 10) -> Characterization:
     with ThreadPoolExecutor(max_workers=2) as pool:
         load_part = pool.submit(load, jobs)
         tables = {name: pool.submit(by_name, trace.jobs[name], jobs, top=top) for name in GROUPED}
-        cdf_part = pool.submit(duration_cdf, submitted, ascending)
+        cdf_part = pool.submit(duration_cdf, own, ascending)
         gpu_time_part = pool.submit(gpu_time, jobs)
     groups = {name: table for name in GROUPED if (table := tables[name].result()) is not None}
     submit = trace.jobs["submit_time"][jobs.earlier :]
     calendar = not trace.provenance.relative_time
     return Characterization(
-        jobs=submitted.jobs,
-        cpu_only_jobs=int(
-            np.count_nonzero((submitted.num_gpus == 0) & (submitted.state != NOT_STARTED))
-        ),
-        censored_jobs=int(np.count_nonzero(submitted.censored)),
+        jobs=own.jobs,
+        cpu_only_jobs=int(np.count_nonzero((own.num_gpus == 0) & (own.state != NOT_STARTED))),
+        censored_jobs=int(np.count_nonzero(own.censored)),
         users=groups["user"].distinct if "user" in groups else None,
-        span_s=submitted.span_s,
+        span_s=own.span_s,
         first_submit=submit[0].isoformat() if calendar else None,
         last_submit=submit[-1].isoformat() if calendar else None,
         duration=spread(ascending),
         short=tuple(share_at_most(ascending, limit) for limit in SHORT_S),
         cdf=cdf_part.result(),
         gpu_time=gpu_time_part.result(),
-        interarrival=interarrival(submitted.submit_us),
-        arrivals=arrivals(submitted, trace.provenance, top=top),
+        interarrival=interarrival(own.submit_us),
+        arrivals=arrivals(own, trace.provenance, top=top),
         load=load_part.result(),
         gpu_counts=by_gpu_count(jobs),
         states=by_state(jobs),
-        queue=spread(known_ascending(submitted.queue_s)),
+        queue=spread(known_ascending(own.queue_s)),
         groups=groups,
         notes=_notes(trace, jobs),
     )
@@ -199,77 +191,3 @@ def _notes(trace: Trace, jobs: JobArrays) -> tuple[str, ...]:
     elif zone is not None and not is_zone(zone):
         notes.append(f"the source's time zone {zone!r} is unknown here: hours and days are in UTC")
     return tuple(notes)
-
-
-@dataclass(frozen=True, slots=True)
-class PortraitOptions:
-    """What to compute; raises `UsageError` for too few resamples for the level.
-
-    Attributes:
-        top: rows of each group table and of the list of bursts.
-        fits: fit heavy-tailed models.
-        ci: level of the confidence intervals, percent; None for none.
-        resamples: of the bootstrap behind them.
-        seed: of the bootstrap.
-    """
-
-    top: int = 10
-    fits: bool = False
-    ci: float | None = None
-    resamples: int = 200
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.ci is not None:
-            check_level(self.ci, self.resamples)
-
-
-@dataclass(frozen=True, slots=True)
-class CharacterizedTrace:
-    """One trace.
-
-    Attributes:
-        workload: its statistics.
-        fits: its models; None if not requested.
-        intervals: confidence intervals of its statistics; None if not requested.
-    """
-
-    workload: Characterization
-    fits: TraceFits | None
-    intervals: Intervals | None
-
-    def results(self) -> WorkloadResults:
-        """Return the numbers as JSON has them; what was not asked for is left out."""
-        return replace(
-            self.workload.results(),
-            fits=UNSET if self.fits is None else self.fits.results(),
-            ci=UNSET if self.intervals is None else self.intervals.results(),
-        )
-
-
-def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> CharacterizedTrace:
-    """Return the statistics of a trace and the requested parts.
-
-    Args:
-        trace: read with at least the columns of a characterization.
-        options: what to compute.
-        position: among the traces of a comparison; each has a random stream of its own.
-    """
-    workload = characterize(trace, top=options.top)
-    fits = None
-    if options.fits:
-        from gpuplan.analysis.fits.models import (
-            fit_trace,  # imports SciPy, which the rest does without
-        )
-
-        fits = fit_trace(trace)
-    ci = None
-    if options.ci is not None:
-        stream = np.random.SeedSequence(options.seed, spawn_key=(position,))
-        ci = intervals(
-            trace,
-            level=options.ci,
-            resamples=options.resamples,
-            rng=np.random.default_rng(stream),
-        )
-    return CharacterizedTrace(workload, fits, ci)

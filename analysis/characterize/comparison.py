@@ -16,7 +16,7 @@ from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.intervals import Intervals
-from gpuplan.analysis.characterize.results import TwoSample
+from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.history.jobs import known_ascending
 from gpuplan.analysis.statistics.bootstrap import interval
 from gpuplan.analysis.trace.trace import Trace

@@ -55,8 +55,8 @@ def distinct_interval(names: pl.Series, block: int, level: float) -> tuple[float
     """
     blocks = -(-len(names) // block)
     where = pl.Series("block", np.arange(len(names)) // block)
-    pairs_seen = pl.DataFrame([names.alias("name"), where]).drop_nulls("name").unique()
-    seen_in = pairs_seen.group_by("name").len()["len"]
+    known = pl.DataFrame([names.alias("name"), where]).drop_nulls("name").unique()
+    seen_in = known.group_by("name").len()["len"]
     seen = len(seen_in)
     if not seen or blocks < 2:
         return None
@@ -206,23 +206,23 @@ def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
 
     Names of equal GPU time are sorted by jobs, then by name.
     """
-    codes, labels = name_codes(names)
-    if labels.is_empty():
+    codes, known = name_codes(names)
+    if known.is_empty():
         return None
-    nameless = len(labels)
+    nameless = len(known)
     tally = _tally(lambda part: codes[part], nameless + 1, jobs)
     present = tally.present()
     ranked = present[np.lexsort((-tally.jobs[present], -tally.gpu_s[present]))]
     shown = ranked[:top]
     codes = codes[jobs.earlier :]
     together = _positions(codes, shown, tally.jobs)
-    submitted = jobs.submitted()
+    own = jobs.submitted()
     rows = tuple(
         _row(
-            None if code == nameless else labels[int(code)],
+            None if code == nameless else known[int(code)],
             tally.share(code),
             chosen,
-            submitted,
+            own,
         )
         for code, chosen in zip(shown, together, strict=True)
     )
@@ -255,9 +255,9 @@ def name_codes(names: pl.Series) -> tuple[NDArray[Any], pl.Series]:
     names = names_of(names)
     names = names if names.dtype == pl.Categorical else names.cast(pl.Categorical)
     physical = names.to_physical()
-    codes_present = physical.drop_nulls().to_numpy()
-    unknown = int(codes_present.max()) + 1 if codes_present.size else 0
-    del codes_present
+    known = physical.drop_nulls().to_numpy()
+    unknown = int(known.max()) + 1 if known.size else 0
+    del known
 
     def stored(part: slice) -> NDArray[Any]:
         return physical[part].fill_null(unknown).to_numpy()
@@ -288,16 +288,16 @@ def _positions(
     rank[shown] = np.arange(shown.size)
     end = np.cumsum(jobs[shown])
     filled = end - jobs[shown]
-    positions = np.empty(int(end[-1]), dtype=np.min_scalar_type(codes.size))
+    together = np.empty(int(end[-1]), dtype=np.min_scalar_type(codes.size))
     for part in chunks(codes.size):
         ranks = rank[codes[part]]
         order = np.argsort(ranks, kind="stable")
-        counts = np.bincount(ranks, minlength=shown.size)[: shown.size]
-        order = order[: int(counts.sum())]  # codes that are not shown have the largest rank
-        first = np.repeat(filled - (np.cumsum(counts) - counts), counts)
-        positions[first + np.arange(order.size)] = order + part.start
-        filled += counts
-    return np.split(positions, end[:-1])
+        found = np.bincount(ranks, minlength=shown.size)[: shown.size]
+        order = order[: int(found.sum())]  # codes that are not shown have the largest rank
+        first = np.repeat(filled - (np.cumsum(found) - found), found)
+        together[first + np.arange(order.size)] = order + part.start
+        filled += found
+    return np.split(together, end[:-1])
 
 
 def _row(name: str | None, share: Share, chosen: NDArray[Any], jobs: JobArrays) -> GroupRow:

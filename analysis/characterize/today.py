@@ -16,9 +16,9 @@ import polars as pl
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS
-from gpuplan.analysis.bill import GpuPrices, gpu_hours_by, month_usd, scaled_to_month
+from gpuplan.analysis.bill import GpuPrices, month_usd
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
-from gpuplan.analysis.characterize.shares import Groups, name_codes
+from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.history.jobs import JobArrays, job_arrays
 from gpuplan.analysis.history.steps import time_weighted_quantiles
 from gpuplan.analysis.trace.trace import Trace
@@ -97,10 +97,7 @@ class Today:
 
     def gpu_h_by_type(self) -> dict[str | None, float]:
         """Return the GPU-hours of each type, most first; None where the log names none."""
-        return {
-            None if usage.gpu_type == UNNAMED else usage.gpu_type: usage.gpu_h
-            for usage in self.types
-        }
+        return {None if one.gpu_type == UNNAMED else one.gpu_type: one.gpu_h for one in self.types}
 
     def at_arrival_rate(self) -> Today:
         """Return the same jobs with means over the time in which they arrive.
@@ -149,8 +146,8 @@ class Today:
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers by name; keys are stable and carry their unit."""
-        numbers: dict[str, Any] = plain(self.results())
-        return numbers
+        found: dict[str, Any] = plain(self.results())
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,16 +229,16 @@ def today(
     whole = replace(types[0], gpu_type=None) if one_type else _usage(jobs, counted, None, window_s)
     ended = counted & ~np.isnan(jobs.duration_s)
     wait_s, run_s = jobs.queue_s[ended], jobs.duration_s[ended]
-    is_known = ~np.isnan(wait_s)
+    known = ~np.isnan(wait_s)
     running = jobs.running()
-    jct_s = (wait_s + run_s)[is_known]
-    result = Today(
+    jct_s = (wait_s + run_s)[known]
+    found = Today(
         usage=whole,
         span_s=span_s,
         window_s=window_s,
-        mean_wait_s=_mean(wait_s[is_known]),
-        p95_wait_s=_p95(wait_s[is_known]),
-        waits=int(is_known.sum()),
+        mean_wait_s=_mean(wait_s[known]),
+        p95_wait_s=_p95(wait_s[known]),
+        waits=int(known.sum()),
         mean_run_s=_mean(run_s),
         mean_jct_s=_mean(jct_s),
         p95_jct_s=_p95(jct_s),
@@ -250,12 +247,12 @@ def today(
         running_gpu_h=running[1],
     )
     if usd_per_gpu_h is None:
-        return result
+        return found
     if isinstance(usd_per_gpu_h, float | int):
         usd_per_gpu_h = {"": float(usd_per_gpu_h)}
     if not isinstance(usd_per_gpu_h, GpuPrices):
         usd_per_gpu_h = GpuPrices(usd_per_gpu_h)
-    return result.at_prices(usd_per_gpu_h)
+    return found.at_prices(usd_per_gpu_h)
 
 
 def _usage(jobs: JobArrays, chosen: Any, name: str | None, window_s: float) -> GpuUsage:
@@ -280,55 +277,3 @@ def _mean(values: Any) -> float | None:
 
 def _p95(values: Any) -> float | None:
     return float(np.percentile(values, 95)) if values.size else None
-
-
-def priced_groups(
-    trace: Trace, groups: Mapping[str, Groups], prices: GpuPrices | None
-) -> dict[str, Groups]:
-    """Return the tables with the monthly bill of each row.
-
-    The window is the period, or from the first submission to the last submission or end. A row with
-    GPU-hours on a type without a price has no bill.
-
-    Args:
-        trace: with the columns of the tables, ``gpu_type`` and those of `gpu_hours_by`.
-        groups: column -> its table.
-        prices: by GPU type; without any, or without a window, nothing changes.
-    """
-    if prices is None:
-        return dict(groups)
-    jobs = trace.arrays()
-    begin, end = jobs.window_us()
-    if end <= begin or not jobs.holding().any():
-        return dict(groups)
-    held = trace.jobs.with_columns(pl.Series("held_s", jobs.held_s, nan_to_null=True))
-    return {
-        column: _priced(table, _bills(held, column, prices, (end - begin) / MICROS))
-        for column, table in groups.items()
-    }
-
-
-def _bills(
-    jobs: pl.DataFrame, column: str, prices: GpuPrices, window_s: float
-) -> dict[str | None, float | None]:
-    """Return the dollars a month of each name in a column; None where a type has no price."""
-    hours = gpu_hours_by(jobs, [column, "gpu_type"], "held_s")
-    parts = hours.with_columns(pl.col(column, "gpu_type").cast(pl.String))
-    bills: dict[str | None, float | None] = {}
-    for name, gpu_type, gpu_h in parts.select(column, "gpu_type", "gpu_h").rows():
-        usd = prices.of(UNNAMED if gpu_type is None else gpu_type)
-        so_far = bills.get(name, 0.0)
-        month = None if usd is None else scaled_to_month(gpu_h * usd, window_s)
-        bills[name] = None if so_far is None or month is None else so_far + month
-    return bills
-
-
-def _priced(table: Groups, bills: Mapping[str | None, float | None]) -> Groups:
-    shown = {row.name for row in table.rows}
-    others = [usd for name, usd in bills.items() if name not in shown]
-    priced = [usd for usd in others if usd is not None]
-    return replace(
-        table,
-        rows=tuple(replace(row, usd_per_month=bills.get(row.name, 0.0)) for row in table.rows),
-        rest_usd_per_month=sum(priced) if len(priced) == len(others) else None,
-    )

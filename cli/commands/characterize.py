@@ -75,7 +75,7 @@ def characterize(
 ) -> Study[CharacterizeRequest]:
     """Describe a workload: durations, GPU time, arrivals, load, groups, and cost."""
     from gpuplan.analysis.base.errors import UsageError
-    from gpuplan.analysis.characterize.characterization import PortraitOptions
+    from gpuplan.analysis.characterize.options import PortraitOptions
     from gpuplan.planner.studies.characterize import CharacterizeRequest, TracePrices
 
     priced.check()

@@ -12,8 +12,8 @@ from gpuplan.cli.tables.characterize_tables import HIDDEN_WHEN_ZERO, STATISTICS,
 from gpuplan.cli.tables.fit_tables import chosen
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.characterize.characterization import CharacterizedTrace
-    from gpuplan.analysis.characterize.results import TwoSample
+    from gpuplan.analysis.characterize.options import CharacterizedTrace
+    from gpuplan.analysis.characterize.two_sample import TwoSample
 
 QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
     "duration_s": ("duration", show_duration),

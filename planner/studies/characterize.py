@@ -13,14 +13,12 @@ from msgspec import UNSET, UnsetType
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.bill import GpuPrices, gpu_hours_by
 from gpuplan.analysis.characterize import COLUMNS, NAMES
-from gpuplan.analysis.characterize.characterization import (
-    CharacterizedTrace,
-    PortraitOptions,
-    portray,
-)
-from gpuplan.analysis.characterize.results import TwoSample, WorkloadResults
+from gpuplan.analysis.characterize.group_bill import priced_groups
+from gpuplan.analysis.characterize.options import CharacterizedTrace, PortraitOptions, portray
+from gpuplan.analysis.characterize.results import WorkloadResults
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
-from gpuplan.analysis.characterize.today import UNNAMED, Today, TodayResults, priced_groups, today
+from gpuplan.analysis.characterize.today import UNNAMED, Today, TodayResults, today
+from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.prices.view import PriceView, read_market
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
