@@ -11,6 +11,7 @@ import typer
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.job_table.log_options import mapping, value_mapping
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
@@ -23,8 +24,6 @@ from gpuplan.cli.options.log_choice import (
     MapValue,
     MaxRejects,
     format_option,
-    mapping,
-    value_mapping,
 )
 from gpuplan.cli.options.outputs import table_file
 from gpuplan.cli.options.shared_options import (

@@ -36,9 +36,9 @@ EXAMPLE = "gpuplan report trace.parquet -o report --set pareto.budget=1.2x,2x"
 
 def _studies() -> Iterable[str]:
     """Return what ``--study`` takes."""
-    from gpuplan.cli.documents.view import TITLES
+    from gpuplan.cli.documents.view import titles
 
-    return TITLES
+    return titles()
 
 
 def _forms() -> Iterable[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import written_utc
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.price_formats.format import PriceChoices
 from gpuplan.analysis.price_formats.schema import SAMPLINGS, PriceProvenance
@@ -18,7 +19,6 @@ from gpuplan.analysis.prices.ingest import PricesResult, ingest_prices
 from gpuplan.analysis.prices.results import PricesResults, prices_results
 from gpuplan.analysis.prices.view import PriceView, market
 from gpuplan.analysis.reading.rejects import rejects_path
-from gpuplan.analysis.trace.selection import written_utc
 
 
 @dataclass(frozen=True, slots=True)
