@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.log_formats.format import NAME_COLUMNS
@@ -19,10 +20,6 @@ from gpuplan.analysis.reading.json_tables import json_columns
 from gpuplan.analysis.reading.source import SEPARATORS, Head, likely_separator
 from gpuplan.analysis.reading.unreadable import odd_text
 
-OPENB_JOBS = "openb_pod_list_default.csv of the same folder"
-HELIOS_JOBS = "cluster_log.csv of HeliosData"
-PAI_JOBS = "pai_job_table.csv together with pai_task_table.csv"
-ACME_JOBS = "trace_seren.csv or trace_kalos.csv of AcmeTrace"
 WORDS: dict[str, tuple[str, ...]] = {
     "submit_time": ("submit", "submitted", "submission", "queued", "arrival", "created"),
     "start_time": ("start", "started", "begin", "began"),
@@ -44,66 +41,19 @@ OF_COUNTS = frozenset(
 PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Other:
-    """A kind of table without jobs.
-
-    Attributes:
-        what: the name of the table.
-        columns: the columns that identify it; empty if it has no header.
-        jobs: where the jobs are.
-        name: the name of its file, if that identifies it.
-    """
-
-    what: str
-    columns: tuple[str, ...]
-    jobs: str
-    name: str | None = None
-
-
-OTHERS = (
-    Other("what the processes on Alibaba PAI used", (), PAI_JOBS, "pai_sensor_table"),
-    Other("the machines of Alibaba PAI", (), PAI_JOBS, "pai_machine_spec"),
-    Other("what the machines of Alibaba PAI used", (), PAI_JOBS, "pai_machine_metric"),
-    Other("the nodes of Alibaba openb", ("sn", "cpu_milli", "gpu", "model"), OPENB_JOBS),
-    Other(
-        "the nodes of Alibaba spot-gpu",
-        ("gpu_model", "gpu_capacity_num", "cpu_num", "node_name"),
-        "job_info_df.csv of the same folder",
-    ),
-    Other(
-        "GPU demand of Helios over time",
-        ("time", "total_gpu_num", "running_gpu_num", "pending_gpu_num"),
-        HELIOS_JOBS,
-    ),
-    Other(
-        "the throughputs of Gavel's job types",
-        ("worker_type", "job_type", "scale_factor", "steps_per_second"),
-        "a .trace file, and give this one with --throughputs",
-    ),
-    Other(
-        "the cluster of a Tiresias simulation",
-        ("num_switch", "num_node_p_switch", "num_gpu_p_node"),
-        "a job list such as 60_job.csv",
-    ),
-    Other("sums per cluster", ("id", "gpu_num", "job_num", "avg_run_time_gpu"), HELIOS_JOBS),
-    Other("sums per trace", ("id", "job_num", "gpu_job_num", "avg_run_time_gpu"), ACME_JOBS),
-    Other("shares of jobs by duration", ("duration_s", "Seren", "Kalos", "Philly"), ACME_JOBS),
-    Other("shares of jobs by GPUs", ("quantity", "trace", "gpus", "cdf_percent"), ACME_JOBS),
-)
-
-
 def other_table(head: Head) -> InputError | None:
     """Return what to raise for a known table without jobs; None for any other file."""
-    for other in OTHERS:
-        by_name = other.name is not None and other.name in head.path.name.lower()
-        if by_name or (other.columns and set(other.columns) <= set(head.columns)):
-            sign = other.name or f"columns {', '.join(other.columns)}"
+    text = Path(__file__).with_name("tables_without_jobs.toml").read_text(encoding="utf-8")
+    for table in tomllib.loads(text)["table"]:
+        name, columns = table.get("name"), table.get("columns", ())
+        by_name = name is not None and name in head.path.name.lower()
+        if by_name or (columns and set(columns) <= set(head.columns)):
+            sign = name or f"columns {', '.join(columns)}"
             return InputError(
                 head.path,
-                f"lists {other.what} ({sign}); it has no jobs",
+                f"lists {table['what']} ({sign}); it has no jobs",
                 expected="a job log",
-                hint=f"ingest {other.jobs}",
+                hint=f"ingest {table['jobs']}",
             )
     return None
 

@@ -7,12 +7,13 @@ id is unique in its cluster only.
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 
 from gpuplan.analysis.log_formats.acmetrace import COMMON, cluster_log
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, text
-from gpuplan.analysis.reading.source import Head
 
 COLUMNS = (*COMMON, "vc")
 CLUSTERS = ("Venus", "Earth", "Saturn", "Uranus")
@@ -38,15 +39,11 @@ def _prefix(context: SourceContext) -> str:
     return f"{context.number + 1}-" if context.number else ""
 
 
-def _recognizes(head: Head) -> str | None:
-    return has_columns(head, COLUMNS)
-
-
 HELIOS = LogFormat(
     name="helios",
     description="SenseTime Helios, 2020: 3.4 million jobs of four clusters",
     source="S-Lab-System-Group/HeliosData on GitHub, data.zip: <cluster>/cluster_log.csv",
-    recognizes=_recognizes,
+    recognizes=partial(has_columns, names=COLUMNS),
     plan=_plan,
     has_durations=True,
     columns=COLUMNS,

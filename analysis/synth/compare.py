@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from csv import DictReader
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,38 +49,9 @@ class Statistic:
     relative: bool = False
 
 
-STATISTICS = (
-    Statistic("duration_s.mean", "mean duration", "s", 0.05, True),
-    Statistic("duration_s.p50", "P50 duration", "s", 0.05, True),
-    Statistic("duration_s.p90", "P90 duration", "s", 0.05, True),
-    Statistic("duration_s.p95", "P95 duration", "s", 0.05, True),
-    Statistic("duration_s.p99", "P99 duration", "s", 0.10, True),
-    Statistic("duration_s.max", "longest", "s", None),
-    Statistic("short_jobs.under_60s", "up to 1 min", "share", 0.02),
-    Statistic("short_jobs.under_600s", "up to 10 min", "share", 0.02),
-    Statistic("duration_cdf.distance", "duration CDF, distance", "share", 0.02),
-    Statistic("gpu_time.gpu_hours_per_job", "GPU-hours per job", "gpu_h", 0.10, True),
-    Statistic("gpu_time.top10pct_longest_share", "GPU time in the longest 10%", "share", 0.03),
-    Statistic("gpus.mean", "GPUs per GPU job", "gpus", 0.03, True),
-    Statistic("gpus.cpu_only_share", "CPU-only jobs", "share", 0.005),
-    Statistic("gpu_cdf.distance", "GPU count CDF, distance", "share", 0.01),
-    Statistic("gpu_time_cdf.distance", "GPU time by GPU count, distance", "share", 0.05),
-    Statistic("interarrival.mean_s", "mean gap", "s", 0.02, True),
-    Statistic("interarrival.scv", "C^2 of gaps", "1", 0.10, True),
-    Statistic("interarrival.zero_share", "zero gaps", "share", 0.01),
-    Statistic("arrivals.hourly_dispersion", "dispersion of hourly counts", "1", 0.25, True),
-    Statistic("arrivals.burst_share_hours", "burst hours", "share", 0.25, True),
-    Statistic("arrivals.burst_share_jobs", "jobs in burst hours", "share", 0.05),
-    Statistic("arrivals.weekly_strength", "strength of the week", "share", 0.03),
-    Statistic("by_hour.distance", "hours of the day, distance", "share", 0.05),
-    Statistic("by_weekday.distance", "days of the week, distance", "share", 0.05),
-    Statistic("states.distance", "states, distance", "share", 0.03),
-    Statistic("load.p95_gpus", "P95 of GPUs held", "gpus", 0.25, True),
-    Statistic("load.peak_gpus", "most GPUs held", "gpus", 0.50, True),
-    Statistic("queue_s.mean", "mean wait", "s", 0.10, True),
-    Statistic("queue_s.p50", "P50 wait", "s", 0.10, True),
-    Statistic("queue_s.p90", "P90 wait", "s", 0.10, True),
-    Statistic("users", "users", "jobs", 0.10, True),
+TABLE = Path(__file__).with_name("compared_statistics.csv").read_text(encoding="utf-8")
+STATISTICS = msgspec.convert(
+    tuple(DictReader(TABLE.splitlines())), tuple[Statistic, ...], strict=False
 )
 SMALL = {"s": 1.0, "1": 0.05, "share": 0.0, "gpus": 0.0, "gpu_h": 0.0, "jobs": 1.0}
 """By unit: a difference up to this passes whatever the relative tolerance, as of rounding."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -49,7 +50,8 @@ class JobKind:
         cards: percent of jobs by GPUs of a pod, in the order of `CARDS`.
         gang: percent of jobs of several pods.
         pods: percent of them by number of pods, in the order of `PODS`.
-        mean_s, deviation_s: of the duration, before it is cut off at a minute.
+        mean_s, deviation: of the duration, before it is cut off at a minute; the deviation is a
+            share of the mean.
     """
 
     name: str
@@ -58,7 +60,7 @@ class JobKind:
     gang: float
     pods: tuple[float, ...]
     mean_s: float
-    deviation_s: float
+    deviation: float
 
     @property
     def shares(self) -> FloatArray:
@@ -75,26 +77,9 @@ class JobKind:
         return float((shares * CARDS)[whole].sum() * pods + (shares * CARDS)[~whole].sum())
 
 
-KINDS = (
-    JobKind(
-        "hp",
-        138_403,
-        (0.11, 55.11, 13.37, 7.53, 23.69),
-        8.66,
-        (35, 25, 20, 12, 8),
-        17_749.0,
-        0.28 * 17_749,
-    ),
-    JobKind(
-        "spot",
-        26_635,
-        (0.82, 67.35, 5.67, 12.00, 14.04),
-        27.26,
-        (60, 30, 10, 0, 0),
-        10_100.0,
-        0.28 * 10_100,
-    ),
-)
+KINDS = msgspec.toml.decode(
+    Path(__file__).with_name("spot_mix.toml").read_bytes(), type=dict[str, tuple[JobKind, ...]]
+)["kind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +202,9 @@ def _draw_jobs(
         rng.choice(PODS, n, p=np.array(kind.pods) / 100),
         1,
     )
-    duration_s = np.maximum(LEAST_S, np.rint(rng.normal(kind.mean_s, kind.deviation_s, n)))
+    duration_s = np.maximum(
+        LEAST_S, np.rint(rng.normal(kind.mean_s, kind.deviation * kind.mean_s, n))
+    )
     submit_us: IntArray = np.rint((first_s + np.floor(at_s)) * MICROS).astype(np.int64)
     return pl.DataFrame(
         {
