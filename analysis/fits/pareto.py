@@ -122,12 +122,12 @@ def _hill(sample: Sample, share: float) -> HillPoint:
 def _alternatives(tail: Sample, index: float) -> dict[str, Vuong]:
     """Compare the Pareto law with an exponential and a lognormal tail above the same threshold."""
     threshold = float(tail.value[0])
-    ours = pareto_log_density(tail.value, threshold, index)
+    pareto = pareto_log_density(tail.value, threshold, index)
     excess = tail.mean - threshold
     exponential = -np.log(excess) - (tail.value - threshold) / excess
     return {
-        "exponential": vuong(tail, ours, exponential),
-        "lognormal": vuong(tail, ours, _truncated_lognormal(tail)),
+        "exponential": vuong(tail, pareto, exponential),
+        "lognormal": vuong(tail, pareto, _truncated_lognormal(tail)),
     }
 
 

@@ -81,8 +81,8 @@ def _plan(context: SourceContext) -> ReadingPlan:
 def _with_gpus(
     fields: list[Field], jobs: dict[str, pl.Expr], gpus: pl.Expr, notes: list[str], made: bool
 ) -> ReadingPlan:
-    fields.append(Field("gpus_told", fields[0].source, gpus.fill_null(-1.0)))
-    recorded = pl.col("gpus_told")
+    fields.append(Field("recorded_gpus", fields[0].source, gpus.fill_null(-1.0)))
+    recorded = pl.col("recorded_gpus")
     return ReadingPlan(
         fields=tuple(fields),
         jobs={**jobs, "num_gpus": pl.when(recorded >= 0).then(recorded).otherwise(1.0)},

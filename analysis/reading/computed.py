@@ -105,14 +105,14 @@ def columns_read(text: str, columns: Collection[str]) -> tuple[str, ...]:
 
 
 def kept_columns(
-    keep: Sequence[str], sources: Iterable[Rows], taken: Collection[str]
+    keep: Sequence[str], sources: Iterable[Rows], trace_columns: Collection[str]
 ) -> dict[str, pl.DataType]:
     """Return the columns of ``--keep``: numbers where most of their first cells are, else text.
 
     Args:
         keep: columns of the sources.
         sources: the sources, of which only the columns and first rows are read.
-        taken: columns that the trace has anyway.
+        trace_columns: columns that the trace has anyway.
 
     Raises:
         UsageError: no source has one of them, or the trace has a column of that name.
@@ -125,7 +125,7 @@ def kept_columns(
             if (source := _spelled(name, rows.columns)) is not None:
                 cells_of.setdefault(name, []).extend(row.get(source) for row in rows.sample)
     for name in keep:
-        if name in taken:
+        if name in trace_columns:
             raise UsageError(
                 f"--keep {name}: a trace has a column of this name\n  next: --map {name}={name}"
             )

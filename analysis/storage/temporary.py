@@ -84,10 +84,10 @@ def release_all() -> None:
 
 def remove_stale(folder: Path) -> None:
     """Remove what dead processes of this user on this machine have left in a folder."""
-    ours = f"{PREFIX}.{_machine()}."
+    prefix = f"{PREFIX}.{_machine()}."
     try:
         with os.scandir(folder) as entries:
-            stale = [Path(folder, entry.name) for entry in entries if entry.name.startswith(ours)]
+            stale = [Path(folder, entry.name) for entry in entries if entry.name.startswith(prefix)]
     except OSError:
         return
     for path in stale:

@@ -177,9 +177,9 @@ def _from_rows(
             expected="instances",
             hint=f"columns are {CSV_HINT}",
         )
-    ours = {theirs: name for name, theirs in names.items()}
+    column_of = {theirs: name for name, theirs in names.items()}
     for row, cells in enumerate(rows, 2):
-        named_cells = {ours.get(key, key): cell for key, cell in cells.items() if cell}
+        named_cells = {column_of.get(key, key): cell for key, cell in cells.items() if cell}
         yield _instance(path, row, named_cells)
 
 
