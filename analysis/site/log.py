@@ -202,14 +202,14 @@ def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.Data
         return pl.col(name) if name in has else pl.lit(None, pl.String)
 
     start, end = instant("start", zone), instant("end", zone, "start")
-    recorded_gpus: list[pl.Expr] = []
+    gpu_counts: list[pl.Expr] = []
     kinds: list[pl.Expr] = []
     nodes = column("nnodes").cast(pl.Int64, strict=False)
     for name in ("alloctres", "reqtres", "allocgres", "reqgres"):
         if name in has:
             each = gres_gpus(name) * nodes.fill_null(1) if name.endswith("gres") else None
             gpus = tres_gpus(name) if each is None else each
-            recorded_gpus.append(pl.when(gpus > 0).then(gpus))
+            gpu_counts.append(pl.when(gpus > 0).then(gpus))
             if each is None:
                 kinds.append(tres_type(name))
     kinds = [pl.when((kind != "") & (kind != ",")).then(kind) for kind in kinds]
@@ -231,7 +231,7 @@ def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.Data
         start=_seconds(start), end=_seconds(end), run_s=elapsed.cast(pl.Int64),
         limit_s=limit,
         nodes=pl.coalesce(pl.when(nodes > 0).then(nodes), requested),
-        gpus=(pl.coalesce(recorded_gpus) if recorded_gpus else pl.lit(None, pl.Float64)).cast(pl.Int64),
+        gpus=(pl.coalesce(gpu_counts) if gpu_counts else pl.lit(None, pl.Float64)).cast(pl.Int64),
         gpu_type=(pl.coalesce(kinds) if kinds else pl.lit(None, pl.String)).str.to_lowercase(),
         state=state("state").cast(pl.String) if "state" in has else pl.lit("unknown"),
         priority=column("priority").cast(pl.Int64, strict=False),

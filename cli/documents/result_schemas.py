@@ -44,9 +44,6 @@ ATTRIBUTE = re.compile(r"    (?P<names>\w+(?:, \w+)*): (?P<text>.*)")
 
 def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     """Return command -> the type of its parameters, and those its results may have."""
-    from gpuplan.analysis.ingest.ingest import IngestAccount
-    from gpuplan.analysis.prices.results import PricesResults
-    from gpuplan.analysis.synth.write import SynthResults
     from gpuplan.cli.results.diff import DiffParameters, DiffResults
     from gpuplan.cli.results.listing import ListParameters, ListResults
     from gpuplan.cli.results.run import RunParameters, RunResults
@@ -59,22 +56,16 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     )
     from gpuplan.planner.studies.forecast_request import ForecastParameters
     from gpuplan.planner.studies.forecast_results import ForecastResults
-    from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
-    from gpuplan.planner.studies.prices import PricesParameters
     from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
     from gpuplan.planner.studies.share_results import ShareParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.sweep import SweepParameters
-    from gpuplan.planner.studies.synth import SynthParameters
     from gpuplan.planner.sweep.result_types import SweepResults
 
     older = {
-        "ingest": (IngestParameters, (IngestAccount,)),
-        "prices": (PricesParameters, (PricesResults,)),
-        "synth": (SynthParameters, (SynthResults,)),
         "size": (SizeParameters, (SizeResults,)),
         "sweep": (SweepParameters, (SweepResults,)),
         "run": (RunParameters, (RunResults,)),

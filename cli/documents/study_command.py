@@ -7,7 +7,7 @@ and call the same function with it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -71,7 +71,10 @@ class Study(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class StudyView:
-    """What people see of an answer; `Report` says what each field is."""
+    """What people see of an answer; `Report` says what each field is.
+
+    Its ``warnings`` come before those of the answer.
+    """
 
     headline: str
     tables: tuple[Table, ...]
@@ -82,6 +85,7 @@ class StudyView:
     timeline: Callable[[], pl.DataFrame] | None = None
     notes: tuple[str, ...] = ()
     texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +119,13 @@ class StudyCommand:
         """Add the command to the application."""
 
         def show(**values: Any) -> None:
-            self.show(values.pop("output"), self.study(**values))
+            self.show(values.pop("shown_as"), self.study(**values))
 
         own = list(inspect.signature(self.study).parameters.values())
-        output = inspect.Parameter("output", inspect.Parameter.KEYWORD_ONLY)
+        output = inspect.Parameter("shown_as", inspect.Parameter.KEYWORD_ONLY)
         own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
         show.__doc__, show.__name__ = self.study.__doc__, self.name
-        show.__annotations__ = {**types_of(self.study), "output": self.output}
+        show.__annotations__ = {**types_of(self.study), "shown_as": self.output}
         show.__signature__ = inspect.Signature([*own, output])  # type: ignore[attr-defined]
         command(app, self.name, example=self.example)(show)
 
@@ -167,12 +171,21 @@ class StudyCommand:
         emit(report, output, files=files, written=written)
 
 
-def declared_command(name: str, show: Callable[[Any], StudyView]) -> StudyCommand:
+def declared_command(
+    name: str,
+    show: Callable[[Any], StudyView],
+    *,
+    output: type | None = None,
+    run: Callable[..., Any] | None = None,
+) -> StudyCommand:
     """Return the command of a study that is declared by its request.
 
     Args:
         name: of the study and its modules.
         show: makes what people see of its answer.
+        output: the group of options that say where the report goes; None for the usual one.
+        run: answers a request in place of the study's function, and draws the ``pictures`` that
+            it is given before the study writes its own files.
     """
     declaration = declaration_of(name)
     if declaration is None:
@@ -181,7 +194,7 @@ def declared_command(name: str, show: Callable[[Any], StudyView]) -> StudyComman
 
     def make(**values: Any) -> Study[Any]:
         request = read_request(declaration.request, values)
-        return Study(request, partial(_answer, declaration, show))
+        return Study(request, partial(_answer, declaration, show, run))
 
     make.__doc__, make.__name__ = declaration.help, name
     declare(make, make, parameters)
@@ -189,7 +202,8 @@ def declared_command(name: str, show: Callable[[Any], StudyView]) -> StudyComman
         name,
         make,
         declaration.example,
-        output=_output_of(declaration),
+        output=output or _output_of(declaration),
+        draws_first=run is not None,
         has_picture=declaration.has_picture,
         has_rows=declaration.has_rows,
         more_forms=declaration.more_forms,
@@ -206,29 +220,35 @@ def _output_of(declaration: StudyDeclaration) -> type:
 
 
 def _answer(
-    declaration: StudyDeclaration, show: Callable[[Any], StudyView], request: StudyRequest
+    declaration: StudyDeclaration,
+    show: Callable[[Any], StudyView],
+    run: Callable[..., Any] | None,
+    request: StudyRequest,
+    **pictures: Sequence[Path],
 ) -> Report:
     """Return the report of a request: the study's function, and what people see of its answer."""
     from gpuplan.cli.formats.report import Report
 
-    function = getattr(
-        import_module(f"gpuplan.planner.studies.{declaration.name}"), declaration.name
-    )
+    if run is None:
+        studies = import_module(f"gpuplan.planner.studies.{declaration.name}")
+        run = getattr(studies, declaration.name)
     with ExitStack() as during:
         progress = during.enter_context(messages.progress(declaration.doing))
         if declaration.compiles:
             from gpuplan.simkit.jit import compiling
 
             during.enter_context(compiling(lambda: messages.note(COMPILING)))
-        takes_progress = "progress" in inspect.signature(function).parameters
-        answer = function(request, progress) if takes_progress else function(request)
+        takes_progress = "progress" in inspect.signature(run).parameters
+        answer = run(request, *([progress] if takes_progress else []), **pictures)
     shown = show(answer)
     return Report(
         command=declaration.name,
         results=plain(answer.results),
         inputs=answer.inputs,
         parameters=plain(request.parameters()),
-        warnings=answer.warnings,
         caveats=getattr(answer, "caveats", ()),
-        **{field.name: getattr(shown, field.name) for field in fields(shown)},
+        **{
+            **{field.name: getattr(shown, field.name) for field in fields(shown)},
+            "warnings": (*shown.warnings, *answer.warnings),
+        },
     )

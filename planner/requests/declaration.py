@@ -48,8 +48,8 @@ class StudyDeclaration:
     Attributes:
         name: of its command, and of its modules.
         request: the class of its requests.
-        title: heading of its section in a report.
         example: a command line, at the end of the help.
+        title: heading of its section in a report; empty where it cannot be in one.
         doing: what the progress bar calls the work; empty for no bar.
         compiles: whether it replays, so that kernels may have to be compiled.
         has_picture: whether its answer has a picture.
@@ -61,8 +61,8 @@ class StudyDeclaration:
 
     name: str
     request: type[StudyRequest]
-    title: str
     example: str
+    title: str = ""
     doing: str = ""
     compiles: bool = False
     has_picture: bool = True
