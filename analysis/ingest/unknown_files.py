@@ -15,10 +15,9 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.log_formats.format import NAME_COLUMNS
 from gpuplan.analysis.log_formats.registry import formats
 from gpuplan.analysis.price_formats.registry import price_formats
-from gpuplan.analysis.reading.headers import MIN_CELLS, header_error
 from gpuplan.analysis.reading.json_tables import json_columns
 from gpuplan.analysis.reading.source import SEPARATORS, Head, likely_separator
-from gpuplan.analysis.reading.unreadable import odd_text
+from gpuplan.analysis.reading.unreadable import MIN_CELLS, header_error, odd_text
 
 WORDS: dict[str, tuple[str, ...]] = {
     "submit_time": ("submit", "submitted", "submission", "queued", "arrival", "created"),

@@ -13,9 +13,9 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import open_table
-from gpuplan.analysis.reading.headers import header_error
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Head, SourceStream
+from gpuplan.analysis.reading.unreadable import header_error
 
 NAME_COLUMNS = (
     "name its columns: --source-format csv --map submit_time=COLUMN --map num_gpus=COLUMN ..."
