@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -18,6 +17,7 @@ from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.reading.times import read_moments
 from gpuplan.analysis.storage.files import is_parquet, is_pipe
+from gpuplan.analysis.user_tables.cells import text_cells
 
 PARTS_PER_GPU = 1_000_000
 DAY_H, WEEK_H = 24, 168
@@ -187,13 +187,7 @@ def read_series(path: Path) -> DemandSeries:
     Raises:
         InputError: no such table, a cell that is no number of GPUs, or an hour that is missing.
     """
-    data = read_unpacked(path)
-    try:
-        raw = pl.read_csv(io.BytesIO(data), infer_schema=False)
-    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
-        reason = shortened(str(error).splitlines()[0], 200)
-        raise InputError(path, f"is not a CSV table ({reason})", expected=EXPECTED) from error
-    raw = raw.rename({name: name.strip() for name in raw.columns})
+    raw = text_cells(path, read_unpacked(path), expected=EXPECTED)
     if raw.is_empty() or raw.width < 2:
         raise InputError(
             path, f"found {raw.height} rows of {listed(raw.columns)}", expected=EXPECTED
