@@ -43,7 +43,7 @@ POLICIES = Registry(
         sia.POLICY,
         *LENDING,
     ),
-    calls={"run": Simulation, "defaults": Mapping},
+    calls={"run": Simulation},
     reserved=("all", *(name for names in RENAMED.values() for name in names)),
     prepare=checked,
 )

@@ -24,7 +24,7 @@ def _scheduler(name: str) -> Policy:
         return simulate(jobs, settings, name)
 
     return Policy(
-        *(name, known.about, known.source, known.settings, known.defaults, run),
+        *(name, known.about, known.source, known.settings, run),
         decides_by_deadlines=known.order == "deadline",
     )
 

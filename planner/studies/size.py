@@ -15,8 +15,8 @@ from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.policies.allpass_settings import default_settings
 from gpuplan.planner.policies.scaled_jobs import needs_classes
+from gpuplan.planner.pricing.renting_settings import RENTED
 from gpuplan.planner.pricing.type_prices import TypePrice, prices_of
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
@@ -131,7 +131,7 @@ def _prices(
     if request.commit.is_given:
         found, tables = prices_of(request.commit, kinds)
         return found, tables, "--commit"
-    usual = float(default_settings()["conventional_usd_per_gpu_h"])
+    usual = float(RENTED["conventional_usd_per_gpu_h"].default)
     return {kind: TypePrice(usual, "assumed") for kind in kinds}, (), ""
 
 

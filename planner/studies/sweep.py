@@ -18,7 +18,7 @@ from gpuplan.planner.policies.allpass_settings import parameters_from, settings_
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.pricing.on_demand import conventional_prices
 from gpuplan.planner.pricing.price_settings import with_prices
-from gpuplan.planner.runs.settings import OF_PRICES
+from gpuplan.planner.pricing.renting_settings import OF_PRICES
 from gpuplan.planner.studies.policy_prices import usual_gpu
 from gpuplan.planner.studies.replay import LOG_WINDOW, ReplayInputs, ReplayRequest, price_choice
 from gpuplan.planner.studies.replay_parameters import ComparedParameters, ReplayParameters

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuplan.planner.policies.cluster_settings import priced_values
 from gpuplan.planner.policies.mixed.greedy_types import fastest_free
-from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, USUAL, Decided, simulate
+from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, Decided, simulate
 from gpuplan.planner.policies.policy import Policy
 
 if TYPE_CHECKING:
@@ -68,8 +67,7 @@ def on_several_types(classic: Policy) -> Policy:
     if classic.name not in ORDERS:
         return classic
 
-    def defaults() -> dict[str, Any]:
-        return {**classic.defaults(), **{key: USUAL[key] for key in ROUNDS}}
+    settings = {**classic.settings, **ROUNDS}
 
     def run(jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
         shape = given.get("cluster")
@@ -77,7 +75,6 @@ def on_several_types(classic: Policy) -> Policy:
             plain = {key: value for key, value in given.items() if key not in ROUNDS}
             return classic.run(jobs, plain, rng)
         decide = partial(prepare, classic.name)
-        return simulate(jobs, priced_values(defaults(), given), given, classic.name, decide, rng)
+        return simulate(jobs, settings, given, classic.name, decide, rng)
 
-    settings = {**classic.settings, **ROUNDS}
-    return replace(classic, settings=settings, defaults=defaults, run=run, takes_gpu_types=True)
+    return replace(classic, settings=settings, run=run, takes_gpu_types=True)
