@@ -163,9 +163,15 @@ class Registry(Mapping[str, Value]):
             optional_calls: the same; a failure of one is a warning, and the result None.
             reserved: names that no package may take, besides those built in.
             prepare: what is done to one that a package adds.
+
+        Raises:
+            ValueError: two of those built in have one name.
         """
         self.group, self.what, self.kind = group, what, kind
-        self.built_in: dict[str, Value] = {_name_of(one): one for one in built_in}
+        self.built_in: dict[str, Value] = {}
+        for value in built_in:
+            if self.built_in.setdefault(_name_of(value), value) is not value:
+                raise ValueError(f"two built-in {what} entries are called {_name_of(value)!r}")
         self._calls, self._optional_calls = calls, optional_calls or {}
         self._reserved = frozenset(reserved)
         self._prepare = prepare
