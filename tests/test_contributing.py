@@ -80,8 +80,8 @@ BUILT_IN = (AMDAHL, USL, POWER, TOY)"""
 ADDED = {  # files of CONTRIBUTING -> their text, or what is replaced in them
     "planner/policies/rounds/toy.py": POLICY,
     "planner/registry.py": {
-        "rounds import equal,": "rounds import equal, toy,",
-        "        equal.POLICY,\n": "        equal.POLICY,\n        toy.POLICY,\n",
+        '    "equal": "rounds.equal",\n': '    "equal": "rounds.equal",\n    "toy": "rounds.toy",'
+        "\n",
     },
     "cli/figures/palette.py": {
         '    "fifo": Look(': '    "toy": Look("#111111", SOLID),\n'

@@ -201,3 +201,4 @@ CONSERVATIVE = _policy(
     "first come, first served; a job passes others if it delays none of them",
     "Mu'alem and Feitelson, TPDS 2001",
 )
+POLICIES = (EASY, CONSERVATIVE)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS as KNOWN
+from gpuplan.planner.policies.mixed.ranked import on_several_types
 from gpuplan.planner.policies.policy import Policy
 
 if TYPE_CHECKING:
@@ -29,4 +30,4 @@ def _scheduler(name: str) -> Policy:
     )
 
 
-SCHEDULERS = tuple(map(_scheduler, KNOWN))
+POLICIES = tuple(on_several_types(_scheduler(name)) for name in KNOWN)

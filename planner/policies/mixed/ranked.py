@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuplan.planner.policies.mixed.greedy_types import fastest_free
 from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, Decided, simulate
 from gpuplan.planner.policies.policy import Policy
 
@@ -34,6 +33,8 @@ def prepare(
 
     Where it may stop jobs, all jobs get types anew in each round; otherwise those that run stay.
     """
+    from gpuplan.planner.policies.mixed.greedy_types import fastest_free
+
     preemptive, skipping = values["preemptive"], values["skipping"]
     limits = np.array(values.get("limits_s", ()), np.float64) / cluster.round_s
 

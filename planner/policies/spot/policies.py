@@ -40,4 +40,4 @@ def _policy(name: str) -> Policy:
     )
 
 
-LENDING = tuple(map(_policy, ABOUT))
+POLICIES = tuple(map(_policy, ABOUT))
