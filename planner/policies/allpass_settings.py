@@ -53,98 +53,88 @@ def _startups(parameters: Allpass) -> dict[str, float]:
 
 
 _USUAL = _plain(Allpass()) | _startups(Allpass())
-SETTINGS: dict[str, Setting] = with_defaults(
-    {
-        "controller": Setting("choice", "moves the threshold or leaves it", CONTROLLERS),
-        "threshold_s": Setting(
-            "duration",
-            "run time after which a job leaves its container; inf: never",
-            unlimited=True,
-        ),
-        "threshold_rule": Setting("choice", "which threshold binds a running job", THRESHOLD_RULES),
-        "scale_out": Setting(
-            "choice", "rents for all that wait, or for those due in the window", SCALE_OUT_RULES
-        ),
-        "scaling": Setting("choice", "how far work drives the pool", SCALING_RULES[:2]),
-        "capacity": Setting("count", "most workers (GPUs) rented at once", unlimited=True),
-        "serverless_limit": Setting(
-            "count", "most GPUs in containers at once", unlimited=True, at_least=1
-        ),
-        "serverless_usd_per_gpu_h": Setting("usd", "price of a serverless GPU-hour"),
-        "serverless_billing_step_s": Setting(
-            "duration", "step of time a container is billed in; 0: as held"
-        ),
-        "serverless_minimum_billing_s": Setting("duration", "least time a container is billed for"),
-        "conventional_usd_per_gpu_h": RENTED["conventional_usd_per_gpu_h"],
-        **LADDER,
-        **{
-            f"{provider}_startup_{part}s": Setting("duration", f"{word} start-up time, {provider}")
-            for provider in PROVIDERS
-            for part, word in (("", "mean"), ("sd_", "standard deviation of the"))
-        },
-        **OF_PRICES,
-        "pricing": RENTED["pricing"],
-        "reclaim": Setting("flag", "whether an offer that is gone takes its worker back"),
-        "save_every_s": Setting(
-            "duration",
-            "work after which a job is saved, for when its workers are reclaimed",
-            unlimited=True,
-        ),
-        "grace_s": Setting(
-            "duration", "notice before a worker is taken back, in which its job may be saved"
-        ),
-        "lease_s": Setting(
-            "duration",
-            "longest that a marketplace worker is held; inf: no end",
-            unlimited=True,
-            at_least=1,
-        ),
-        "billing_step_s": RENTED["billing_step_s"],
-        "minimum_billing_s": RENTED["minimum_billing_s"],
-        "checkpoint_s": Setting("duration", "time to save a job, in its container"),
-        "restore_s": Setting("duration", "time to load it, on its workers"),
-        "tick_s": Setting("duration", "time between two decisions of the scalers", at_least=1),
-        "window_s": Setting(
-            "duration",
-            "how far ahead deadlines count, a multiple of 1 min",
-            at_most=LONGEST_S,
-            at_least=WINDOW_STEP_S,
-            multiple_of=WINDOW_STEP_S,
-        ),
-        "min_threshold_s": Setting(
-            "duration", "lower limit of the adaptive threshold; unset: what a move takes"
-        ),
-        "max_threshold_s": Setting("duration", "upper limit of the adaptive threshold"),
-        "gain_up_s": Setting(
-            "duration", "rise of the threshold per tick and unit of pressure over 1"
-        ),
-        "limit_up_s": Setting("duration", "most it rises per tick"),
-        "gain_down_s": Setting("duration", "fall of the threshold per tick and unit under 1"),
-        "limit_down_s": Setting("duration", "most it falls per tick"),
-        "max_pressure": Setting("number", "cap on the pressure"),
+SETTINGS: dict[str, Setting] = {
+    "controller": Setting("choice", "moves the threshold or leaves it", CONTROLLERS),
+    "threshold_s": Setting(
+        "duration",
+        "run time after which a job leaves its container; inf: never",
+        unlimited=True,
+    ),
+    "threshold_rule": Setting("choice", "which threshold binds a running job", THRESHOLD_RULES),
+    "scale_out": Setting(
+        "choice", "rents for all that wait, or for those due in the window", SCALE_OUT_RULES
+    ),
+    "scaling": Setting("choice", "how far work drives the pool", SCALING_RULES[:2]),
+    "capacity": Setting("count", "most workers (GPUs) rented at once", unlimited=True),
+    "serverless_limit": Setting(
+        "count", "most GPUs in containers at once", unlimited=True, at_least=1
+    ),
+    "serverless_usd_per_gpu_h": Setting("usd", "price of a serverless GPU-hour"),
+    "serverless_billing_step_s": Setting(
+        "duration", "step of time a container is billed in; 0: as held"
+    ),
+    "serverless_minimum_billing_s": Setting("duration", "least time a container is billed for"),
+    "conventional_usd_per_gpu_h": RENTED["conventional_usd_per_gpu_h"],
+    **LADDER,
+    **{
+        f"{provider}_startup_{part}s": Setting("duration", f"{word} start-up time, {provider}")
+        for provider in PROVIDERS
+        for part, word in (("", "mean"), ("sd_", "standard deviation of the"))
     },
-    _USUAL,
-)
+    **OF_PRICES,
+    "pricing": RENTED["pricing"],
+    "reclaim": Setting("flag", "whether an offer that is gone takes its worker back"),
+    "save_every_s": Setting(
+        "duration",
+        "work after which a job is saved, for when its workers are reclaimed",
+        unlimited=True,
+    ),
+    "grace_s": Setting(
+        "duration", "notice before a worker is taken back, in which its job may be saved"
+    ),
+    "lease_s": Setting(
+        "duration",
+        "longest that a marketplace worker is held; inf: no end",
+        unlimited=True,
+        at_least=1,
+    ),
+    "billing_step_s": RENTED["billing_step_s"],
+    "minimum_billing_s": RENTED["minimum_billing_s"],
+    "checkpoint_s": Setting("duration", "time to save a job, in its container"),
+    "restore_s": Setting("duration", "time to load it, on its workers"),
+    "tick_s": Setting("duration", "time between two decisions of the scalers", at_least=1),
+    "window_s": Setting(
+        "duration",
+        "how far ahead deadlines count, a multiple of 1 min",
+        at_most=LONGEST_S,
+        at_least=WINDOW_STEP_S,
+        multiple_of=WINDOW_STEP_S,
+    ),
+    "min_threshold_s": Setting(
+        "duration", "lower limit of the adaptive threshold; unset: what a move takes"
+    ),
+    "max_threshold_s": Setting("duration", "upper limit of the adaptive threshold"),
+    "gain_up_s": Setting("duration", "rise of the threshold per tick and unit of pressure over 1"),
+    "limit_up_s": Setting("duration", "most it rises per tick"),
+    "gain_down_s": Setting("duration", "fall of the threshold per tick and unit under 1"),
+    "limit_down_s": Setting("duration", "most it falls per tick"),
+    "max_pressure": Setting("number", "cap on the pressure"),
+}
+SETTINGS = with_defaults(SETTINGS, _USUAL)
 
 
-HPA: dict[str, Setting] = with_defaults(
-    {
-        "target_utilization": Setting(
-            "number", "busy share of the workers aimed at", above=0.0, at_most=1
-        ),
-        "utilization_tolerance": Setting("number", "how far the share may be off, relative to it"),
-        "stabilization_s": Setting(
-            "duration", "for how long the most workers desired are kept", at_most=LONGEST_S
-        ),
-        "min_workers": Setting(
-            "count", "fewest workers (GPUs) rented", at_least=1, at_most=MOST_KEPT
-        ),
-        "queue_order": Setting(
-            "choice", "which waiting job takes idle workers first", QUEUE_ORDERS
-        ),
-    },
-    _USUAL,
-)
+HPA: dict[str, Setting] = {
+    "target_utilization": Setting(
+        "number", "busy share of the workers aimed at", above=0.0, at_most=1
+    ),
+    "utilization_tolerance": Setting("number", "how far the share may be off, relative to it"),
+    "stabilization_s": Setting(
+        "duration", "for how long the most workers desired are kept", at_most=LONGEST_S
+    ),
+    "min_workers": Setting("count", "fewest workers (GPUs) rented", at_least=1, at_most=MOST_KEPT),
+    "queue_order": Setting("choice", "which waiting job takes idle workers first", QUEUE_ORDERS),
+}
+HPA = with_defaults(HPA, _USUAL)
 """Settings of Kubernetes' horizontal pod autoscaler alone."""
 
 
