@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -82,14 +82,19 @@ class Opt:
     argument: bool = False
 
 
-class Without(tuple[str, ...]):
-    """Fields of a group that are no options of a request: ``Annotated[Group, Without("spot")]``."""
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What a request takes of a group of options: ``Annotated[Selection, Group(...)]``.
 
-    __slots__ = ()
+    Attributes:
+        without: fields of the group that are no options of the request.
+        common: fields that the short help of this request shows too.
+        in_json: whether JSON has them.
+    """
 
-    def __new__(cls, *names: str) -> Without:
-        """Return these names."""
-        return super().__new__(cls, names)
+    without: tuple[str, ...] = ()
+    common: tuple[str, ...] = ()
+    in_json: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,8 @@ class Declared:
     @property
     def flag(self) -> str:
         """The flag in messages: the first long one."""
-        return (self.opt.flag or f"--{self.name.replace('_', '-')}").partition("/")[0]
+        flag = self.opt.flag or f"--{self.name.replace('_', '-')}"
+        return re.split("[/ ]", flag)[0]
 
     @property
     def key(self) -> str | None:
@@ -134,18 +140,25 @@ class Declared:
 
 @cache
 def declared_options(kind: Any) -> tuple[Declared, ...]:
-    """Return the options of a request or group: arguments, its own options, those of its groups."""
-    options = _declared(kind, (), frozenset())
+    """Return the options of a request or group: arguments, its own options, those of its groups.
+
+    ``kind`` may be annotated with a `Group`, as a field is.
+    """
+    group = Group()
+    if get_origin(kind) is Annotated:
+        kind, *marks = get_args(kind)
+        group = next((mark for mark in marks if isinstance(mark, Group)), group)
+    options = _declared(kind, (), group)
     return tuple(
         sorted(options, key=lambda option: (not option.opt.argument, len(option.path) > 1))
     )
 
 
-def _declared(kind: type, path: tuple[str, ...], without: frozenset[str]) -> Iterator[Declared]:
+def _declared(kind: type, path: tuple[str, ...], group: Group) -> Iterator[Declared]:
     hints = get_type_hints(kind, include_extras=True)
     panel = getattr(kind, "PANEL", "")
     for member in fields(kind):
-        if member.name in without:
+        if member.name in group.without:
             continue
         hint: Any = hints[member.name]
         marks: tuple[Any, ...] = ()
@@ -157,10 +170,17 @@ def _declared(kind: type, path: tuple[str, ...], without: frozenset[str]) -> Ite
             default = member.default
             if member.default_factory is not MISSING:
                 default = member.default_factory()
+            opt = replace(
+                opt,
+                key=opt.key if group.in_json else None,
+                common=opt.common or member.name in group.common,
+            )
             yield Declared(here, opt, hint, default, opt.panel or panel)
         elif isinstance(hint, type) and is_dataclass(hint):
-            left_out = (name for mark in marks if isinstance(mark, Without) for name in mark)
-            yield from _declared(hint, here, frozenset(left_out))
+            inner = next((mark for mark in marks if isinstance(mark, Group)), Group())
+            yield from _declared(
+                hint, here, replace(inner, in_json=inner.in_json and group.in_json)
+            )
 
 
 def request_of(kind: type, values: Mapping[tuple[str, ...], Any]) -> Any:
@@ -217,6 +237,16 @@ def _written(option: Declared, value: Any) -> Any:
     if option.opt.write is not None and value is not None:
         value = option.opt.write(value)
     return written_utc(value) if isinstance(value, datetime) else plain(value)
+
+
+def given_options(request: Any) -> dict[str, Any]:
+    """Return the options that are not as by default, by their names in a scenario."""
+    given = {}
+    for option in declared_options(request.__class__):
+        value = option.of(request)
+        if value != option.default:
+            given[option.flag.removeprefix("--").replace("-", "_")] = _written(option, value)
+    return given
 
 
 def parameters_type(kind: type) -> type:

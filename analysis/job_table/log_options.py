@@ -46,6 +46,23 @@ def value_mapping(texts: Sequence[str], flag: str = "--map-value") -> dict[str, 
     return values
 
 
+def mapping_texts(columns: Mapping[str, str]) -> list[str]:
+    """Return columns as ``--map`` gives them."""
+    return [f"{name}={column}" for name, column in columns.items()]
+
+
+def value_texts(values: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return words as ``--map-value`` gives them."""
+    return [
+        f"{name}:{word}={value}" for name, words in values.items() for word, value in words.items()
+    ]
+
+
+def limit_text(limit: Limit) -> str:
+    """Return a limit as ``--max-rejects`` gives it."""
+    return limit.text
+
+
 def each_once(texts: Sequence[str], _: str) -> tuple[str, ...]:
     """Return each text once, in their order."""
     return tuple(dict.fromkeys(texts))
@@ -70,7 +87,6 @@ class LogOptions:
         str | None,
         Opt(
             "Format of a log; [cyan]gpuplan list formats[/cyan] names them. Default: detected.",
-            key=None,
             metavar="NAME",
             complete="log_formats",
         ),
@@ -82,7 +98,8 @@ class LogOptions:
             "example job_class=model_type or num_gpus='gpus * pods'. May be repeated.",
             flag="--map",
             parse=mapping,
-            key=None,
+            write=mapping_texts,
+            key="map",
             metavar="CANONICAL=COLUMN",
             many=True,
         ),
@@ -94,7 +111,8 @@ class LogOptions:
             "priority:batch=spot; in any case. May be repeated.",
             flag="--map-value",
             parse=value_mapping,
-            key=None,
+            write=value_texts,
+            key="map_value",
             metavar="COLUMN:WORD=VALUE",
             many=True,
         ),
@@ -103,7 +121,6 @@ class LogOptions:
         str | None,
         Opt(
             "Zone of times in a log that have no offset, for example Europe/Berlin.",
-            key=None,
             metavar="NAME",
         ),
     ] = None
@@ -112,7 +129,7 @@ class LogOptions:
         Opt(
             "Fail if more rows than this are unusable: a share (1%, 0.01) or a count (20).",
             parse=Limit.of,
-            key=None,
+            write=limit_text,
             metavar="SHARE|COUNT",
             default=DEFAULT_LIMIT.text,
         ),
@@ -123,7 +140,6 @@ class LogOptions:
             "Keep this column of the log in the trace, for --where, --spot, and --by of bill and "
             "forecast. May be repeated.",
             parse=each_once,
-            key=None,
             metavar="COLUMN",
             many=True,
         ),

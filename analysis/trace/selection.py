@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.option import Opt, json_parameters
+from gpuplan.analysis.base.option import Group, Opt, json_parameters
 from gpuplan.analysis.base.time_units import as_utc, written_utc
 from gpuplan.analysis.job_table.log_options import LogOptions
 
@@ -95,7 +95,7 @@ class Selection:
             omitted=True,
         ),
     ] = None
-    log: LogOptions = field(default_factory=LogOptions)
+    log: Annotated[LogOptions, Group(in_json=False)] = field(default_factory=LogOptions)
 
     @property
     def has_period(self) -> bool:

@@ -21,7 +21,6 @@ _TITLES = {
     "simulate": "One policy replayed",
     "size": "How many GPUs",
     "sweep": "Serverless threshold",
-    "whatif": "A change of the Slurm site",
 }
 STATES = {
     "passed": "passed",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
-from datetime import datetime
-from typing import Annotated, Any, get_args
+from datetime import date, datetime
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
@@ -21,7 +22,7 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options import completion
 
 
-def parameters_of(kind: type) -> dict[str, tuple[inspect.Parameter, Declared]]:
+def parameters_of(kind: Any) -> dict[str, tuple[inspect.Parameter, Declared]]:
     """Return the parameters of a command by name, with the options of a request behind them."""
     parameters: dict[str, tuple[inspect.Parameter, Declared]] = {}
     for option in declared_options(kind):
@@ -30,17 +31,23 @@ def parameters_of(kind: type) -> dict[str, tuple[inspect.Parameter, Declared]]:
     return parameters
 
 
-def read_request(kind: type, values: Mapping[str, Any]) -> Any:
+def read_request(kind: Any, values: Mapping[str, Any]) -> Any:
     """Return the request that the values of a command's parameters make.
 
     Raises `UsageError` where a text cannot be read.
     """
     given = {
-        option.path: read_value(option, values[name])
+        option.path: read_value(option, _day(option, values[name]))
         for name, (_, option) in parameters_of(kind).items()
         if name in values
     }
+    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     return request_of(kind, {path: value for path, value in given.items() if value is not MISSING})
+
+
+def _day(option: Declared, value: Any) -> Any:
+    """Return the day of a time where an option is a day."""
+    return value.date() if isinstance(value, datetime) and _is(date, option.kind) else value
 
 
 def _parameter(name: str, option: Declared) -> inspect.Parameter:
@@ -71,7 +78,9 @@ def _parameter(name: str, option: Declared) -> inspect.Parameter:
             rich_help_panel=option.panel or None,
             min=opt.low,
             max=opt.high,
-            formats=DATE_FORMATS if _is(datetime, kind) else None,
+            formats=DATE_FORMATS[: 1 if _is(date, option.kind) else None]
+            if _is(datetime, kind)
+            else None,
         )
     marks = (COMMON, mark) if opt.common else (mark,)
     annotation: Any = Annotated[(kind, *marks)]
@@ -84,10 +93,12 @@ def _kind(option: Declared) -> Any:
     """Return the type that the command line reads an option as."""
     opt = option.opt
     if opt.parse is not None:
-        one: Any = str
+        one: Any = Path if _is(Path, option.kind) else str
         optional = option.default is not MISSING and not opt.default
     else:
         one = get_args(option.kind)[0] if opt.many else option.kind
+        if _is(date, one):  # the command line knows times alone
+            one = datetime | None
         optional = opt.many and option.default is not MISSING
     kind = list[one] if opt.many else one
     return kind | None if optional and not _is(type(None), kind) else kind

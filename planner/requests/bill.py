@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.option import Opt, Without
+from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.pricing.price_request import PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
@@ -39,7 +39,7 @@ class BillRequest(StudyRequest):
     """
 
     trace: Annotated[Path, TRACE]
-    jobs: Annotated[Selection, Without("spot")] = field(default_factory=Selection)
+    jobs: Annotated[Selection, Group(without=("spot",))] = field(default_factory=Selection)
     prices: PriceRequest = field(default_factory=PriceRequest)
     by: Annotated[
         str,

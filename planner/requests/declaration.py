@@ -48,25 +48,27 @@ class StudyDeclaration:
     Attributes:
         name: of its command, and of its modules.
         request: the class of its requests.
-        title: heading of its section in a report.
         example: a command line, at the end of the help.
+        title: heading of its section in a report; empty where it cannot be in one.
         doing: what the progress bar calls the work; empty for no bar.
         compiles: whether it replays, so that kernels may have to be compiled.
         has_picture: whether its answer has a picture.
         has_rows: whether its answer has rows for a Parquet file.
         has_timeline: whether ``--timeline`` writes what happened over time.
+        more_forms: suffixes of other files that ``--output`` takes, each written by the view.
         instead_of_trace: option that it has in place of a trace; empty where it needs one.
     """
 
     name: str
     request: type[StudyRequest]
-    title: str
     example: str
+    title: str = ""
     doing: str = ""
     compiles: bool = False
     has_picture: bool = True
     has_rows: bool = True
     has_timeline: bool = False
+    more_forms: tuple[str, ...] = ()
     instead_of_trace: str = ""
 
     @property
@@ -107,7 +109,11 @@ def results_of(declaration: StudyDeclaration) -> tuple[type, ...]:
     name = declaration.name
     function = getattr(import_module(f"gpuplan.planner.studies.{name}"), name)
     answer = get_type_hints(function)["return"]
-    kind = get_type_hints(get_origin(answer) or answer)["results"]
+    results = getattr(get_origin(answer) or answer, "results", None)
+    if isinstance(results, property):
+        kind = get_type_hints(results.fget)["return"]
+    else:
+        kind = get_type_hints(get_origin(answer) or answer)["results"]
     if isinstance(kind, TypeVar):  # of a generic answer: the last of its types
         kind = get_args(answer)[-1]
     return get_args(kind) or (kind,)
