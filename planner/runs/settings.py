@@ -81,7 +81,9 @@ class Setting:
         if self.most is not None:
             limits.append(f"at most {self.most:,.10g}")
         limits += ["ascending"] if self.kind in LISTS else []
-        return f"{', '.join(limits[:-1])} and {limits[-1]}" if len(limits) > 1 else limits[0]
+        limits = limits or ["a number"]
+        *first, last = limits
+        return f"{', '.join(first)} and {last}" if first else last
 
     def error(self, name: str, value: Any) -> SettingError | None:
         """Return the error of a value out of range; None for a value that it may have."""
@@ -100,10 +102,9 @@ class Setting:
     def _fits(self, number: float) -> bool:
         if number == math.inf:
             return self.unlimited
-        above = self.above is None or number > self.above
+        least = number >= self.at_least if self.above is None else number > self.above
         multiple = self.multiple_of is None or number % self.multiple_of == 0
-        most = math.inf if self.most is None else self.most
-        return above and multiple and self.at_least <= number <= most
+        return least and multiple and (self.most is None or number <= self.most)
 
 
 def _listed(numbers: Iterable[float]) -> str:
