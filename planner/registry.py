@@ -21,7 +21,7 @@ MODULES = {
     "serverless-only": "allpass_policies",
     "serverful-only": "allpass_policies",
     "hpa": "allpass_policies",
-    **dict.fromkeys(SCHEDULERS, "cluster_policies"),
+    **dict.fromkeys(SCHEDULERS, "mixed.ranked"),
     "easy": "backfill",
     "conservative": "backfill",
     "recorded": "widths.recorded",

@@ -1,4 +1,7 @@
-"""The classic orders on several GPU types: the best jobs run on the fastest free type."""
+"""The classic schedulers, as the registry lists them; some run on several GPU types too.
+
+There the best jobs run on the fastest free type.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, Decided, simulate
 from gpuplan.planner.policies.policy import Policy
 
@@ -79,3 +83,20 @@ def on_several_types(classic: Policy) -> Policy:
         return simulate(jobs, settings, given, classic.name, decide, rng)
 
     return replace(classic, settings=settings, run=run, takes_gpu_types=True)
+
+
+def _scheduler(name: str) -> Policy:
+    known = SCHEDULERS[name]
+
+    def run(jobs: TraceJobs, settings: Mapping[str, Any], _: np.random.Generator) -> Simulation:
+        from gpuplan.planner.policies.cluster import simulate
+
+        return simulate(jobs, settings, name)
+
+    return Policy(
+        *(name, known.about, known.source, known.settings, run),
+        decides_by_deadlines=known.order == "deadline",
+    )
+
+
+POLICIES = tuple(on_several_types(_scheduler(name)) for name in SCHEDULERS)
