@@ -144,7 +144,7 @@ class Registry(Mapping[str, Value]):
         group: str,
         what: str,
         kind: type[Value],
-        built_in: Iterable[Value],
+        built_in: Iterable[Value] | Mapping[str, Value],
         *,
         calls: Mapping[str, Result],
         optional_calls: Mapping[str, Result] | None = None,
@@ -157,15 +157,18 @@ class Registry(Mapping[str, Value]):
             group: the group of the entry points.
             what: the kind of thing, in words.
             kind: its type, a dataclass with a ``name``.
-            built_in: those built in.
+            built_in: those built in, by name where they are made when they are looked up.
             calls: attributes that are functions -> types of their results; a failure of one is an
                 error of the package.
             optional_calls: the same; a failure of one is a warning, and the result None.
             reserved: names that no package may take, besides those built in.
             prepare: what is done to one that a package adds.
+
+        Raises:
+            ValueError: two of those built in have one name.
         """
         self.group, self.what, self.kind = group, what, kind
-        self.built_in: dict[str, Value] = {_name_of(item): item for item in built_in}
+        self.built_in = built_in if isinstance(built_in, Mapping) else _by_name(built_in, what)
         self._calls, self._optional_calls = calls, optional_calls or {}
         self._reserved = frozenset(reserved)
         self._prepare = prepare
@@ -320,6 +323,14 @@ def _package_of(point: EntryPoint) -> str:
     if point.dist is None:
         return "unknown"
     return f"{point.dist.name} {point.dist.version}"
+
+
+def _by_name(values: Iterable[Value], what: str) -> Mapping[str, Value]:
+    named: dict[str, Value] = {}
+    for value in values:
+        if named.setdefault(_name_of(value), value) is not value:
+            raise ValueError(f"two built-in {what} entries are called {_name_of(value)!r}")
+    return named
 
 
 def _name_of(value: object) -> str:
