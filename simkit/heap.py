@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel, helper, kernel
 
 LAST = (1 << 63) - 1
 
@@ -35,7 +35,7 @@ def push(heap: Array, first: int, second: int) -> Array:
     return heap
 
 
-@kernel
+@helper
 def larger(heap: Array) -> Array:
     """Return the same heap with twice the rows."""
     more = np.empty((2 * heap.shape[0], 2), np.int64)
@@ -44,7 +44,7 @@ def larger(heap: Array) -> Array:
     return more
 
 
-@kernel
+@borrowing_helper
 def _rise(heap: Array, at: int, first: int, second: int) -> None:
     """Write a pair into the gap at a row, or above it, below a parent that is not greater."""
     while at > 1:
@@ -56,7 +56,7 @@ def _rise(heap: Array, at: int, first: int, second: int) -> None:
     heap[at, 0], heap[at, 1] = first, second
 
 
-@kernel
+@borrowing_helper
 def insert(heap: Array, first: int, second: int) -> None:
     """Add a pair to a heap with free space. It returns nothing, which is faster than `push`.
 
@@ -68,7 +68,7 @@ def insert(heap: Array, first: int, second: int) -> None:
     _rise(heap, at, first, second)
 
 
-@kernel
+@borrowing_kernel
 def pop(heap: Array) -> None:
     """Remove the least pair, ``heap[1]``; the heap must not be empty."""
     size = heap[0, 0]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper
 
 PLACE = 0  # column of the table of jobs
 
@@ -25,7 +25,7 @@ class Queues(NamedTuple):
     size: Any
 
 
-@kernel
+@borrowing_helper
 def settle(heap: Any, jobs: Any, top: int, size: int, at: int, first: int, second: int) -> None:
     """Put a pair at the empty position ``at``, or above or below it."""
     while at > 1:
@@ -55,7 +55,7 @@ def settle(heap: Any, jobs: Any, top: int, size: int, at: int, first: int, secon
     jobs[abs(second), PLACE] = at
 
 
-@kernel
+@borrowing_helper
 def insert(queues: Any, jobs: Any, section: int, first: int, second: int) -> None:
     """Add a pair to a section."""
     queues.size[section] += 1
@@ -63,7 +63,7 @@ def insert(queues: Any, jobs: Any, section: int, first: int, second: int) -> Non
     settle(queues.heap, jobs, queues.base[section], size, size, first, second)
 
 
-@kernel
+@borrowing_helper
 def remove(queues: Any, jobs: Any, section: int, job: int) -> None:
     """Take a job out of the section that it is in."""
     heap, top = queues.heap, queues.base[section]
@@ -73,33 +73,33 @@ def remove(queues: Any, jobs: Any, section: int, job: int) -> None:
         settle(heap, jobs, top, last - 1, at, heap[top + last, 0], heap[top + last, 1])
 
 
-@kernel
+@borrowing_helper
 def front(queues: Any, section: int) -> Any:
     """Return the first pair of a section that is not empty."""
     row = queues.base[section] + 1
     return queues.heap[row, 0], queues.heap[row, 1]
 
 
-@kernel
+@borrowing_helper
 def count_below(queues: Any, section: int, limit: int, most: int) -> int:
     """Return how many pairs of a section have a key below ``limit``, counting up to ``most``.
 
     Walks the part of the heap above the limit, so it looks at no more than twice what it counts.
     """
-    found = 0
+    count = 0
     heap = queues.heap
     at, top, last = 1, queues.base[section], queues.size[section]
     while True:
         if at <= last and heap[top + at, 0] < limit:
-            found += 1
-            if found >= most:
-                return found
+            count += 1
+            if count >= most:
+                return count
             at *= 2  # down to the left
             continue
         while at > 1 and at & 1:  # up from the right
             at >>= 1
         if at <= 1:
-            return found
+            return count
         at += 1  # across
 
 

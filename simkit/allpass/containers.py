@@ -13,12 +13,12 @@ from gpuplan.simkit.allpass.buffers import (
     STATE,
 )
 from gpuplan.simkit.heap import insert
-from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.jit import borrowing_helper
 
 AHEAD = 1 << 10  # ticks for which ends of jobs are foreseen
 
 
-@borrowing_kernel
+@borrowing_helper
 def start_container(
     jobs: Any,
     job: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.allpass.buffers import AWAY, CHAIN, FINISH, LEFT_US, LOST, SINCE, STATE
-from gpuplan.simkit.jit import borrowing_kernel, kernel
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.renting.pool import BUSY, JOB, LISTED_UP, NEXT, list_idle, take_idle
 
 
@@ -13,7 +13,7 @@ class NeverDone(ValueError):
     """The marketplace keeps taking workers back before any job makes progress."""
 
 
-@borrowing_kernel
+@borrowing_helper
 def start_gang(workers: Any, job: int, gpus: int, run: int, cheapest: Any) -> int:
     """Put a job on the cheapest idle workers; return the first, which leads to the others."""
     chain = -1
@@ -25,7 +25,7 @@ def start_gang(workers: Any, job: int, gpus: int, run: int, cheapest: Any) -> in
     return chain
 
 
-@borrowing_kernel
+@borrowing_helper
 def end_gang(workers: Any, first: int, cheapest: Any, most_expensive: Any) -> None:
     """List the workers of a job that has ended as idle."""
     worker = first
@@ -34,7 +34,7 @@ def end_gang(workers: Any, first: int, cheapest: Any, most_expensive: Any) -> No
         worker = workers[NEXT, worker]
 
 
-@kernel
+@borrowing_helper
 def stop_gang(
     jobs: Any,
     workers: Any,

@@ -299,9 +299,9 @@ class Allpass:
         )
 
 
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} must be {' or '.join(known)}, got {value!r}")
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be {' or '.join(choices)}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)

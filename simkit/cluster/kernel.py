@@ -20,7 +20,7 @@ import numpy as np
 
 from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.indexed_heap import count_below, front, insert, remove
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper, helper, kernel
 from gpuplan.simkit.nodes import can_place, give_back, give_back_on_trial, lease, new_places
 from gpuplan.simkit.time import FOREVER
 from gpuplan.simkit.watch import COUNT, STOP
@@ -73,7 +73,7 @@ class Lines(NamedTuple):
     scales: Any
 
 
-@kernel
+@borrowing_helper
 def worst_line(lines: Any, shift: int) -> Any:
     """Return the section with the worst running job, or -1, and its key."""
     worst = -1
@@ -87,7 +87,7 @@ def worst_line(lines: Any, shift: int) -> Any:
     return worst, worst_key
 
 
-@kernel
+@borrowing_helper
 def can_free(lines: Any, key: int, shift: int, need: int) -> bool:
     """Return whether the running jobs with a key above ``key`` hold ``need`` GPUs."""
     for i in range(lines.widths.size):
@@ -100,7 +100,7 @@ def can_free(lines: Any, key: int, shift: int, need: int) -> bool:
     return False
 
 
-@kernel
+@helper
 def can_free_nodes(lines: Any, places: Any, jobs: Any, key: int, shift: int, width: int) -> bool:
     """Return whether a gang fits on nodes if jobs with a key above ``key`` stop, worst first."""
     queues = lines.queues
@@ -126,7 +126,7 @@ def can_free_nodes(lines: Any, places: Any, jobs: Any, key: int, shift: int, wid
     return fits
 
 
-@kernel
+@borrowing_helper
 def settle_run(job: Any, scale: int, now: int) -> None:
     """Update the remaining and the attained service of a running job to ``now``."""
     left = min(job[LEFT], job[ENDS] - now)  # no change during its overhead
@@ -136,7 +136,7 @@ def settle_run(job: Any, scale: int, now: int) -> None:
     job[BEGAN] = now
 
 
-@kernel
+@borrowing_helper
 def crossing(job: Any, limits: Any, scale: int) -> int:
     """Return when a running job reaches the next level; `FOREVER` if it ends before or has none."""
     if job[LEVEL] == limits.size:
@@ -145,7 +145,7 @@ def crossing(job: Any, limits: Any, scale: int) -> int:
     return job[ENDS] - job[LEFT] + more if more < job[LEFT] else FOREVER
 
 
-@kernel
+@helper
 def noted(timeline: Any, notes: int, now: int, used: int, waiting: int) -> Any:
     """Add the state at ``now`` to the time line, replacing what it has of the same time."""
     if notes and timeline[0, notes - 1] == now:
@@ -156,7 +156,7 @@ def noted(timeline: Any, notes: int, now: int, used: int, waiting: int) -> Any:
     return timeline, notes + 1
 
 
-@kernel
+@helper
 def longer(timeline: Any) -> Any:
     """Return the same time line with room for half as much again."""
     rows, size = timeline.shape
@@ -167,13 +167,13 @@ def longer(timeline: Any) -> Any:
     return more
 
 
-@kernel
+@borrowing_helper
 def of(values: Any, job: int) -> int:
     """Return the value of a job; a single value holds for all."""
     return int(values[min(job, values.size - 1)])
 
 
-@kernel
+@borrowing_helper
 def wait_line(lines: Any, of_width: Any, job: int) -> int:
     """Return the section that a job waits in."""
     return int(of_width[job]) if lines.first > 1 else 0
@@ -376,7 +376,7 @@ def replay(
     return jobs, timeline[:, :notes], fragmented, most_nodes
 
 
-@kernel
+@borrowing_helper
 def promotion(job: Any, service: int, rules: Any) -> int:
     """Return how long a stopped job waits before it is promoted, microseconds."""
     return int(np.ceil(rules.starvation * float(service - job[LEFT])))

@@ -54,20 +54,20 @@ class ClusterRun:
     @property
     def jct_us(self) -> IntArray:
         """Finish - submit."""
-        found: IntArray = self.finish_us - self.workload.submit_us
-        return found
+        jct: IntArray = self.finish_us - self.workload.submit_us
+        return jct
 
     @property
     def jqt_us(self) -> IntArray:
         """Time without GPUs, after stops included."""
-        found: IntArray = self.jct_us - self.held_us
-        return found
+        jqt: IntArray = self.jct_us - self.held_us
+        return jqt
 
     @property
     def held_gpu_us(self) -> FloatArray:
         """GPU time that each job held."""
-        found: FloatArray = self.held_us.astype(np.float64) * self.workload.gpus
-        return found
+        held: FloatArray = self.held_us.astype(np.float64) * self.workload.gpus
+        return held
 
     @property
     def submit_us(self) -> IntArray:
@@ -194,10 +194,10 @@ def _replay(workload: Workload, cluster: Cluster, name: str) -> ClusterRun:
         widths = widths[:0]
     queues = sections(capacity)
 
-    one, zero = np.ones(1, np.int64), np.zeros(1, np.int64)
+    ones, zero = np.ones(1, np.int64), np.zeros(1, np.int64)
     keys, static = kernel.STATIC, zero
     by_gpu = cluster.order in ("remaining_gpu", "attained_gpu", "gittins")
-    scale = workload.gpus if by_gpu else one
+    scale = workload.gpus if by_gpu else ones
     factors = widths if cluster.order == "remaining_gpu" else np.ones_like(widths)
     limits, ranks = np.zeros(0, np.int64), np.zeros(1, np.int64)
     match cluster.order:

@@ -24,7 +24,7 @@ def rounds_on_shares(
             by then goes on at the rate of its last round.
     """
     n, types = rate.shape
-    found = np.zeros(n)
+    rounds = np.zeros(n)
     for j in range(n):
         done, at, many, now = 0.0, begin[j], 0, 0.0
         while at < end[j]:
@@ -43,5 +43,5 @@ def rounds_on_shares(
                 break
             done += now
             at += 1
-        found[j] = (at - begin[j]) + (work[j] - done) / now
-    return found
+        rounds[j] = (at - begin[j]) + (work[j] - done) / now
+    return rounds

@@ -109,16 +109,16 @@ def run_sharing(
     started = [jobs[at] for at in queue]
     check_run(ranked, started, horizon_s, rules)
     periods = periods_of(horizon_s)
-    decisions = [_decisions(one, periods, rules.horizontal) for one in ranked]
+    decisions = [_decisions(service, periods, rules.horizontal) for service in ranked]
     counts = [_launches(changes) for changes in decisions]
     functions, curves = function_table(ranked, started, counts, rules)
     n = int(functions.numbers[:, COUNT].sum())
     load = request_load(ranked, decisions)
-    parts = rules.node_gpus if any(one.llm for one in ranked) else 1
-    parts = max([parts, *(one.workers for one in started)])
+    parts = rules.node_gpus if any(service.llm for service in ranked) else 1
+    parts = max([parts, *(job.workers for job in started)])
     per_gpu = n if rules.placement != EXCLUSIVE else 1
-    asked = functions.values[:, CHARGED_REQUEST].min() if n else 1.0
-    per_gpu = min(per_gpu, int(rules.settings.omega / asked + 1e-6) + 1)
+    least_request = functions.values[:, CHARGED_REQUEST].min() if n else 1.0
+    per_gpu = min(per_gpu, int(rules.settings.omega / least_request + 1e-6) + 1)
     instances = absent_instances(functions, n, parts)
     gpus = idle_gpus(rules.nodes * rules.node_gpus, per_gpu)
     state = Jobs(
@@ -147,17 +147,17 @@ def run_sharing(
         table,
         work,
     )
-    lines, used, misfit, period = map(int, work.found)
+    lines, used, misfit, period = map(int, work.outcome)
     timeline = work.timeline[:lines]
     names = [
-        f"{one.name}-{number}"
-        for one, count in zip(ranked, counts, strict=True)
+        f"{service.name}-{number}"
+        for service, count in zip(ranked, counts, strict=True)
         for number in range(1, count + 1)
     ]
     runs: list[ServiceRun | None] = [None] * len(ranked)
-    for at, (mine, changes) in enumerate(zip(order, decisions, strict=True)):
+    for at, (place, changes) in enumerate(zip(order, decisions, strict=True)):
         first, count = functions.numbers[at, FIRST], counts[at]
-        runs[mine] = ServiceRun(
+        runs[place] = ServiceRun(
             finish_s=work.finish_s[load.offset[at] : load.offset[at + 1]],
             changes=changes,
             launched_s=instances.values[first : first + count, LAUNCHED_S],

@@ -57,15 +57,18 @@ def function_table(
 ) -> tuple[Functions, object]:
     """Return what functions are, and their curves."""
     every: list[Service | TrainingJob] = [*services, *jobs]
-    tables = [one.profile for one in every]
-    curves = join_curves([(one.batch, one.share, one.latency_s) for one in tables])
-    batch = np.array(
-        [one.batch for one in services] + [int(job.profile.batch.max()) for job in jobs], np.int64
+    tables = [function.profile for function in every]
+    curves = join_curves(
+        [(function.batch, function.share, function.latency_s) for function in tables]
     )
-    request = np.array([one.request for one in every], np.float64)
-    limit = np.array([one.limit for one in every], np.float64)
+    batch = np.array(
+        [function.batch for function in services] + [int(job.profile.batch.max()) for job in jobs],
+        np.int64,
+    )
+    request = np.array([function.request for function in every], np.float64)
+    limit = np.array([function.limit for function in every], np.float64)
     charged_request, charged_limit = charges(rules.placement, request, limit)
-    kinds = [LLM if one.llm else INFERENCE for one in services] + [TRAINING] * len(jobs)
+    kinds = [LLM if function.llm else INFERENCE for function in services] + [TRAINING] * len(jobs)
     kind = np.array(kinds, np.int64)
     start = np.where(kind == TRAINING, limit, request)
     quota = {TOKENS: start, BY_REQUEST: request, BY_LIMIT: limit, WHOLE: np.ones_like(limit)}
@@ -73,12 +76,12 @@ def function_table(
     values = {
         REQUEST: request,
         LIMIT: limit,
-        MEMORY_GB: [one.memory_gb for one in every],
+        MEMORY_GB: [function.memory_gb for function in every],
         CHARGED_REQUEST: charged_request,
         CHARGED_LIMIT: charged_limit,
         QUOTA: quota[rules.quotas],
         SATURATION: [saturation(curves, f, size) for f, size in enumerate(batch)],
-        WORK: [one.work for one in services] + [1.0] * len(jobs),
+        WORK: [function.work for function in services] + [1.0] * len(jobs),
         TOTAL_S: [np.inf] * len(services)
         + [np.inf if job.work_s is None else job.work_s for job in jobs],
     }
@@ -86,7 +89,7 @@ def function_table(
         KIND: kind,
         WORKERS: [1] * len(services) + [job.workers for job in jobs],
         BATCH: batch,
-        COLD: [periods_of(one.cold_start_s) for one in services] + [0] * len(jobs),
+        COLD: [periods_of(function.cold_start_s) for function in services] + [0] * len(jobs),
         FIRST: [0, *np.cumsum(count)[:-1]],
         COUNT: count,
         START: [0] * len(services) + [periods_of(job.start_s) for job in jobs],
@@ -107,8 +110,8 @@ def request_load(services: list[Service], decisions: list[IntArray]) -> RequestL
     changes = [
         (int(second), at, int(count)) for at, rows in enumerate(decisions) for second, count in rows
     ]
-    offset = np.cumsum([0, *(one.arrival_s.size for one in services)])
-    arrival_s = np.concatenate([np.zeros(0), *(one.arrival_s for one in services)])
+    offset = np.cumsum([0, *(service.arrival_s.size for service in services)])
+    arrival_s = np.concatenate([np.zeros(0), *(service.arrival_s for service in services)])
     return RequestLoad(
         arrival_s=arrival_s,
         period=period_of(arrival_s),

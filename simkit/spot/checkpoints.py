@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.jit import borrowing_kernel as kernel
+from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.spot.tasks import DURATION, SAVED
 
 
-@kernel
+@borrowing_kernel
 def kept_of(tasks: Any, task: int, useful: int, rules: Any, milestones: Any) -> int:
     """Return how many of the useful seconds of a run its last checkpoint keeps.
 
@@ -25,8 +25,8 @@ def kept_of(tasks: Any, task: int, useful: int, rules: Any, milestones: Any) -> 
     if milestones.size:
         saved = best = tasks[SAVED, task]
         for at in range(milestones.size):
-            own = milestones[at]
-            reached = int(own * tasks[DURATION, task] if own < 1.0 else own)
+            milestone = milestones[at]
+            reached = int(milestone * tasks[DURATION, task] if milestone < 1.0 else milestone)
             if best < reached <= saved + useful:
                 best = reached
         kept = best - saved

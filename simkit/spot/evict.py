@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.jit import borrowing_kernel as kernel
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.spot.checkpoints import kept_of
 from gpuplan.simkit.spot.place import grown_by
 from gpuplan.simkit.spot.pool import MILLI
@@ -13,18 +13,18 @@ from gpuplan.simkit.spot.tasks import NODE_MASK, POD_MILLI, RESTART, SIZE, START
 BY_GFS, LATEST, FEWEST, BY_FRAGMENTATION, LOWEST, RANDOM = range(6)  # as in `VICTIMS`
 
 
-@kernel
+@borrowing_helper
 def gang_fits_with_evictions(pool: Any, g: int, size: int, pods: int) -> bool:
     """Tell whether an HP gang fits once every spot task is evicted."""
     if g >= MILLI:
         return bool(pool.fit_clear[size] >= pods)
-    found = 0
+    room = 0
     for card in range(pool.hard.size):
-        found += (MILLI - pool.hard[card]) // g
-    return bool(found >= pods)
+        room += (MILLI - pool.hard[card]) // g
+    return bool(room >= pods)
 
 
-@kernel
+@borrowing_helper
 def waste_of(tasks: Any, task: int, now: int, rules: Any, milestones: Any) -> int:
     """Return milli-GPU seconds since the last checkpoint of a run, or since its start."""
     useful = now - tasks[START, task] - tasks[RESTART, task]
@@ -34,15 +34,15 @@ def waste_of(tasks: Any, task: int, now: int, rules: Any, milestones: Any) -> in
     return lost
 
 
-@kernel
+@borrowing_helper
 def next_random(state: Any) -> int:
     """Return a number from 0 to 2^23 - 1 and move the generator on."""
     state[0] = (state[0] * 1103515245 + 12345) & 0x7FFFFFFF
-    found: int = state[0] >> 8
-    return found
+    number: int = state[0] >> 8
+    return number
 
 
-@kernel
+@borrowing_helper
 def choose_victims(
     pool: Any,
     tasks: Any,
@@ -111,17 +111,17 @@ def choose_victims(
             pod = pool.newest[node]
             while pod >= 0:
                 task = task_of[pod]
-                known = -1
+                line = -1
                 for other in range(here):
                     if owner[other] == task:
-                        known = other
+                        line = other
                         break
-                if known < 0:
+                if line < 0:
                     owner[here], keys[here] = task, 0
-                    known = here
+                    line = here
                     here += 1
                 if rules.victims == FEWEST:
-                    keys[known] += _bits(tasks, pod, scratch) * _share(tasks, task)
+                    keys[line] += _bits(tasks, pod, scratch) * _share(tasks, task)
                 pod = pool.older[pod]
             for at in range(here):
                 if rules.victims == BY_GFS:
@@ -200,14 +200,14 @@ def choose_victims(
     return best, best_count
 
 
-@kernel
+@borrowing_helper
 def _share(tasks: Any, task: int) -> int:
     """Return the share of each card that a task's pods hold, milli-GPU."""
     share: int = min(tasks[POD_MILLI, task], MILLI)
     return share
 
 
-@kernel
+@borrowing_helper
 def _bits(tasks: Any, pod: int, scratch: Any) -> int:
     """Return how many cards a pod holds."""
     mask = scratch.places[NODE_MASK, pod]
@@ -218,7 +218,7 @@ def _bits(tasks: Any, pod: int, scratch: Any) -> int:
     return count
 
 
-@kernel
+@borrowing_helper
 def _take(
     pool: Any,
     tasks: Any,
@@ -247,7 +247,7 @@ def _take(
     return idle
 
 
-@kernel
+@borrowing_helper
 def _picked(free: Any, size: int, g: int) -> int:
     """Return the mask of the cards that a pod takes of so many cards."""
     mask = 0

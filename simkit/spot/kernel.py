@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.heap import pop
-from gpuplan.simkit.jit import borrowing_kernel as kernel
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.spot.pool import (
     BLOCKED,
     CHANGES,
@@ -73,7 +73,7 @@ NEVER = 1 << 60
 FROM_FORECAST, FROM_SHARE = 1, 2  # as in `QUOTAS`
 
 
-@kernel
+@borrowing_kernel
 def replay(
     tasks: Any,
     task_of: Any,
@@ -176,7 +176,7 @@ def replay(
     return True
 
 
-@kernel
+@borrowing_helper
 def _cool(pool: Any, records: Any, count: Any, now: int, limit: int) -> None:
     """Forget evictions that are an hour, and a day, ago."""
     while count[HOT_HOUR] < count[HOT_TO] and records.hot[0, count[HOT_HOUR]] <= now - HOUR:
@@ -187,7 +187,7 @@ def _cool(pool: Any, records: Any, count: Any, now: int, limit: int) -> None:
         count[HOT_FROM] += 1
 
 
-@kernel
+@borrowing_helper
 def _update(
     tasks: Any,
     pool: Any,

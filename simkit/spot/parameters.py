@@ -84,16 +84,16 @@ class SpotScheduler:
     tick_s: int = 300
 
     def __post_init__(self) -> None:
-        for name, known in (
+        for name, choices in (
             ("placement", PLACEMENTS),
             ("victims", VICTIMS),
             ("quota", QUOTAS),
             ("eta_rule", ETA_RULES),
             ("aggregate", BOUNDS),
         ):
-            if getattr(self, name) not in known:
+            if getattr(self, name) not in choices:
                 raise ValueError(
-                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
+                    f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}"
                 )
         for name, low, high in (
             ("quota_share", 0.0, 1.0),
@@ -121,11 +121,11 @@ class SpotScheduler:
             )
         for name, low, high in (("milestones", 1e-6, 0.999999), ("milestones_s", 1.0, 1e9)):
             values = getattr(self, name)
-            ascends = all(one < other for one, other in pairwise(values))
-            if not (ascends and all(low <= one <= high for one in values)):
+            ascends = all(earlier < later for earlier, later in pairwise(values))
+            if not (ascends and all(low <= earlier <= high for earlier in values)):
                 raise ValueError(
                     f"{name} must ascend from {low:g} to {high:g} at most, got "
-                    f"{'/'.join(f'{one:g}' for one in values)}"
+                    f"{'/'.join(f'{earlier:g}' for earlier in values)}"
                 )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpuplan.simkit.jit import borrowing_kernel as kernel
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 
 
-@kernel
+@borrowing_kernel
 def next_eta(eta: float, rate: float, longest: int, rules: Any) -> float:
     """Return eta after a tick at which the eviction rate and the longest wait were these."""
     q = rules.target
@@ -21,7 +21,7 @@ def next_eta(eta: float, rate: float, longest: int, rules: Any) -> float:
     return eta
 
 
-@kernel
+@borrowing_helper
 def spot_quota(lendable: float, eta: float, idle: int, used: int) -> int:
     """Return how many milli-GPU spot may hold until the next tick.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.heap import insert
-from gpuplan.simkit.jit import borrowing_kernel as kernel
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.spot.checkpoints import kept_of
 from gpuplan.simkit.spot.pool import (
     CHANGES,
@@ -83,14 +83,14 @@ from gpuplan.simkit.spot.tasks import (
 COUNTERS = 21
 
 
-@kernel
+@borrowing_helper
 def ends_then(tasks: Any, task: int, time: int) -> bool:
     """Tell whether an entry of the heap of ends still holds."""
     state = tasks[STATE, task]
     return bool((state == RUNNING or state == ENDING) and tasks[END, task] == time)
 
 
-@kernel
+@borrowing_helper
 def wait(tasks: Any, task: int, now: int, queue: Any, records: Any, count: Any) -> None:
     """Let a task wait from now on."""
     tasks[QUEUED, task] = now
@@ -103,7 +103,7 @@ def wait(tasks: Any, task: int, now: int, queue: Any, records: Any, count: Any) 
         count[QUEUED_TO] += 1
 
 
-@kernel
+@borrowing_helper
 def end_run(
     tasks: Any,
     task: int,
@@ -168,7 +168,7 @@ def end_run(
                 add_heat(pool, node, 1, 1, rules.heat_limit)
 
 
-@kernel
+@borrowing_helper
 def free_pods(tasks: Any, task: int, pool: Any, scratch: Any, kind: int) -> None:
     """Free the cards of a task."""
     share = min(tasks[POD_MILLI, task], MILLI)
@@ -179,7 +179,7 @@ def free_pods(tasks: Any, task: int, pool: Any, scratch: Any, kind: int) -> None
             unlist_pod(pool, node, pod)
 
 
-@kernel
+@borrowing_helper
 def begin_run(
     tasks: Any, task: int, now: int, start: int, pool: Any, rules: Any, records: Any, count: Any
 ) -> None:

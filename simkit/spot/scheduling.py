@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.jit import borrowing_kernel as kernel
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.spot.evict import choose_victims, gang_fits_with_evictions
 from gpuplan.simkit.spot.place import best_node, pods_that_fit
 from gpuplan.simkit.spot.pool import (
@@ -44,7 +44,7 @@ from gpuplan.simkit.spot.tasks import (
 )
 
 
-@kernel
+@borrowing_helper
 def schedule(
     tasks: Any,
     task_of: Any,
@@ -93,7 +93,7 @@ def schedule(
                 skip_larger(queue, bucket, rules.blocking)
 
 
-@kernel
+@borrowing_helper
 def _hold_pod(pool: Any, scratch: Any, pod: int, node: int, g: int, kind: int) -> None:
     """Place a pod on a node."""
     mask = pick_cards(pool, node, g)
@@ -104,7 +104,7 @@ def _hold_pod(pool: Any, scratch: Any, pod: int, node: int, g: int, kind: int) -
         list_pod(pool, node, pod)
 
 
-@kernel
+@borrowing_helper
 def _evict_for(
     tasks: Any,
     task_of: Any,
@@ -153,7 +153,7 @@ def _evict_for(
     begin_run(tasks, task, now, start, pool, rules, records, count)
 
 
-@kernel
+@borrowing_helper
 def _block(
     tasks: Any, victim: int, pool: Any, scratch: Any, records: Any, count: Any, stop: int
 ) -> None:

@@ -114,11 +114,11 @@ class SpotRun:
 def never_fits(cards: IntArray, workload: SpotWorkload) -> BoolArray:
     """Return which tasks do not fit into the empty pool; shape (n,)."""
     g, pods = workload.pod_milli, workload.pods
-    found = np.zeros(g.size, np.bool_)
-    for one in np.unique(g):
-        per_node = cards * (MILLI // one) if one < MILLI else cards // (one // MILLI)
-        found |= (g == one) & (pods > per_node.sum())
-    return found
+    misfits = np.zeros(g.size, np.bool_)
+    for size in np.unique(g):
+        per_node = cards * (MILLI // size) if size < MILLI else cards // (size // MILLI)
+        misfits |= (g == size) & (pods > per_node.sum())
+    return misfits
 
 
 def touched_nodes(cards: IntArray, pods: int) -> IntArray:

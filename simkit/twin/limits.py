@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.jit import borrowing_helper
 
 NO_LIMIT = 1 << 60
 
 
-@borrowing_kernel
+@borrowing_helper
 def is_blocked(jobs: Any, limits: Any, parent: Any, j: int, stamp: int) -> bool:
     """Return whether a limit keeps a job from starting in this pass.
 
     A pass only starts jobs, so what is too much for its limits once stays so, and more as well.
     """
     kind, gpus = jobs.limited[j], jobs.nodes[j] * jobs.gpus[j]
-    known = limits.over_pass[kind] == stamp
-    if known and gpus >= limits.least_over[kind]:
+    is_fresh = limits.over_pass[kind] == stamp
+    if is_fresh and gpus >= limits.least_over[kind]:
         return True
     if not over_limit(jobs, limits, parent, j):
         return False
@@ -25,7 +25,7 @@ def is_blocked(jobs: Any, limits: Any, parent: Any, j: int, stamp: int) -> bool:
     return True
 
 
-@borrowing_kernel
+@borrowing_helper
 def over_limit(jobs: Any, limits: Any, parent: Any, j: int) -> bool:
     """Return whether a limit would be broken if the job started now."""
     gpus = jobs.nodes[j] * jobs.gpus[j]
@@ -59,7 +59,7 @@ def over_limit(jobs: Any, limits: Any, parent: Any, j: int) -> bool:
     return False
 
 
-@borrowing_kernel
+@borrowing_helper
 def count_use(jobs: Any, limits: Any, parent: Any, j: int, sign: int) -> None:
     """Count a job that starts (``sign`` 1) or ends (-1)."""
     gpus = sign * jobs.nodes[j] * jobs.gpus[j]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.twin.shares import charge, set_factors
 from gpuplan.simkit.twin.state import QUEUED, RUNNING
 
 
-@borrowing_kernel
+@borrowing_helper
 def set_priority(state: Any, jobs: Any, tree: Any, rules: Any, j: int, now: int) -> None:
     """Set the priority of a waiting job."""
     if not rules.multifactor:
@@ -20,7 +20,7 @@ def set_priority(state: Any, jobs: Any, tree: Any, rules: Any, j: int, now: int)
     state.priority[j] = max(0, math.floor(value + 1e-6))
 
 
-@borrowing_kernel
+@borrowing_helper
 def goes_before(state: Any, jobs: Any, a: int, b: int) -> bool:
     """Return whether job ``a`` stands before job ``b``."""
     if jobs.tier[a] != jobs.tier[b]:
@@ -32,7 +32,7 @@ def goes_before(state: Any, jobs: Any, a: int, b: int) -> bool:
     return bool(jobs.tie[a] < jobs.tie[b])
 
 
-@borrowing_kernel
+@borrowing_helper
 def enqueue(state: Any, jobs: Any, j: int) -> None:
     """Put a job into its place of the queue."""
     low, high = 0, state.count[QUEUED]
@@ -50,7 +50,7 @@ def enqueue(state: Any, jobs: Any, j: int) -> None:
     state.count[QUEUED] += 1
 
 
-@borrowing_kernel
+@borrowing_helper
 def sort_queue(state: Any, jobs: Any, room: Any) -> None:
     """Sort the queue by merging ever longer parts, and skip those in order: most are, at a tick."""
     queue, count = state.queue, state.count[QUEUED]
@@ -78,7 +78,7 @@ def sort_queue(state: Any, jobs: Any, room: Any) -> None:
         length *= 2
 
 
-@borrowing_kernel
+@borrowing_helper
 def tick(state: Any, jobs: Any, tree: Any, rules: Any, last: int, now: int, room: Any) -> None:
     """Let usage decay, charge what ran since the last tick, and renew all priorities.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.twin.site import SiteAssociation
 
 TREE, CLASSIC = range(2)
@@ -79,53 +79,55 @@ class Associations:
         )  # fmt: skip
 
 
-def associations(given: Iterable[SiteAssociation], used: Iterable[tuple[str, str]]) -> Associations:
+def associations(
+    described_rows: Iterable[SiteAssociation], used: Iterable[tuple[str, str]]
+) -> Associations:
     """Return the associations given and those that jobs use, with every account they need.
 
     An account without a description lies under the root with one share, and so does a user
     without one in their account. An account that would be its own ancestor lies under the root.
     """
-    known: dict[tuple[str, str], SiteAssociation] = {}
-    rows = list(given)
+    rows_of: dict[tuple[str, str], SiteAssociation] = {}
+    rows = list(described_rows)
     described = {(row.account, row.user): row for row in rows}
     for account, user in dict.fromkeys([(r.account, r.user) for r in rows] + list(used)):
         for key in ((account, ""), (account, user)):
-            known.setdefault(key, described.get(key, SiteAssociation(*key)))
-    for key, row in list(known.items()):
-        if not row.user and _is_own_ancestor(row.account, known):
-            known[key] = replace(row, parent="")
-    depth = {key: _depth(key, known) for key in known}
-    ordered = sorted(known, key=lambda key: depth[key])  # stable
+            rows_of.setdefault(key, described.get(key, SiteAssociation(*key)))
+    for key, row in list(rows_of.items()):
+        if not row.user and _is_own_ancestor(row.account, rows_of):
+            rows_of[key] = replace(row, parent="")
+    depth = {key: _depth(key, rows_of) for key in rows_of}
+    ordered = sorted(rows_of, key=lambda key: depth[key])  # stable
     node = {key: i + 1 for i, key in enumerate(ordered)}
     above = [-1]
     for account, user in ordered:
-        key = (account, "") if user else (known[account, ""].parent, "")
+        key = (account, "") if user else (rows_of[account, ""].parent, "")
         above.append(node.get(key, 0))
-    return Associations(tuple(known[key] for key in ordered), node, tuple(above))
+    return Associations(tuple(rows_of[key] for key in ordered), node, tuple(above))
 
 
-def _is_own_ancestor(account: str, known: dict[tuple[str, str], SiteAssociation]) -> bool:
-    seen, at = {account}, known[account, ""].parent
-    while (at, "") in known:
+def _is_own_ancestor(account: str, rows_of: dict[tuple[str, str], SiteAssociation]) -> bool:
+    seen, at = {account}, rows_of[account, ""].parent
+    while (at, "") in rows_of:
         if at == account:
             return True
         if at in seen:
             return False
         seen.add(at)
-        at = known[at, ""].parent
+        at = rows_of[at, ""].parent
     return False
 
 
-def _depth(key: tuple[str, str], known: dict[tuple[str, str], SiteAssociation]) -> int:
+def _depth(key: tuple[str, str], rows_of: dict[tuple[str, str], SiteAssociation]) -> int:
     steps = 1 if key[1] else 0
     at = key[0]
-    while (at, "") in known:
+    while (at, "") in rows_of:
         steps += 1
-        at = known[at, ""].parent
+        at = rows_of[at, ""].parent
     return steps
 
 
-@borrowing_kernel
+@borrowing_helper
 def charge(tree: Any, node: int, amount: float) -> None:
     """Add usage to a user and everything above."""
     while node >= 0:
@@ -142,7 +144,7 @@ def set_factors(tree: Any, kind: int, dampening: float) -> None:
         tree_factors(tree)
 
 
-@borrowing_kernel
+@borrowing_helper
 def classic_factors(tree: Any, dampening: float) -> None:
     """Set 2^-(E/S/damping), with the effective usage E in the array of levels."""
     effective, total = tree.level, tree.usage[0]
@@ -157,7 +159,7 @@ def classic_factors(tree: Any, dampening: float) -> None:
             tree.factor[k] = 2.0 ** -(effective[k] / norm / dampening) if norm > 0 else 0.0
 
 
-@borrowing_kernel
+@borrowing_helper
 def tree_factors(tree: Any) -> None:
     """Set rank / users, walking the tree depth first by share over usage.
 
@@ -209,12 +211,12 @@ def tree_factors(tree: Any) -> None:
             stop = at
 
 
-@borrowing_kernel
+@borrowing_helper
 def _sort_children(tree: Any, node: int) -> None:
     _sort_nodes(tree, tree.child, tree.first[node], tree.first[node + 1])
 
 
-@borrowing_kernel
+@borrowing_helper
 def _sort_nodes(tree: Any, nodes: Any, begin: int, end: int) -> None:
     """Sort by level down, users first; quick where the order hardly changed since the last tick."""
     level, is_user = tree.level, tree.is_user

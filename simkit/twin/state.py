@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
-from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.twin.limits import count_use
 
 COMING, WAITING, RUNNING, GONE = range(4)
@@ -100,7 +100,7 @@ def new_state(jobs: Any, site: Any) -> SiteState:
     )  # fmt: skip
 
 
-@borrowing_kernel
+@borrowing_helper
 def set_open(state: Any, site: Any, node: int) -> None:
     """Bring the open GPUs of a node, and the counts of its classes, up to date."""
     old = state.open[node]
@@ -116,16 +116,16 @@ def set_open(state: Any, site: Any, node: int) -> None:
             state.level[line, g] += sign
 
 
-@borrowing_kernel
+@borrowing_helper
 def has_idle(state: Any, site: Any, shape: int) -> bool:
     """Return whether enough nodes have enough idle GPUs for a shape."""
-    found: bool = (
+    enough: bool = (
         state.level[site.shape_class[shape], site.shape_gpus[shape]] >= site.shape_nodes[shape]
     )
-    return found
+    return enough
 
 
-@borrowing_kernel
+@borrowing_helper
 def any_has_idle(state: Any, site: Any) -> bool:
     """Return whether the idle GPUs have room for the shape of any waiting job."""
     for shape in range(state.waiting.size):
@@ -134,7 +134,7 @@ def any_has_idle(state: Any, site: Any) -> bool:
     return False
 
 
-@borrowing_kernel
+@borrowing_helper
 def start_key(state: Any, site: Any, node: int, placement: int) -> int:
     """Return what orders nodes for a job that starts now; its low bits are the node."""
     idle = 0
@@ -146,7 +146,7 @@ def start_key(state: Any, site: Any, node: int, placement: int) -> int:
     return key
 
 
-@borrowing_kernel
+@borrowing_helper
 def sort_first(values: Any, count: int) -> None:
     """Sort the first values of an array in place (Shell's way; `np.sort` takes long to compile)."""
     gap = 1
@@ -163,23 +163,23 @@ def sort_first(values: Any, count: int) -> None:
         gap //= 3
 
 
-@borrowing_kernel
-def choose(state: Any, found: int, need: int) -> None:
-    """Put the nodes of the ``need`` least of the first ``found`` keys into ``chosen``."""
+@borrowing_helper
+def choose(state: Any, fitting: int, need: int) -> None:
+    """Put the nodes of the ``need`` least of the first ``fitting`` keys into ``chosen``."""
     mask = (1 << NODE_BITS) - 1
     keys = state.keys
     if need == 1:
         least = keys[0]
-        for i in range(1, found):
+        for i in range(1, fitting):
             least = min(least, keys[i])
         state.chosen[0] = least & mask
         return
-    sort_first(keys, found)
+    sort_first(keys, fitting)
     for i in range(need):
         state.chosen[i] = keys[i] & mask
 
 
-@borrowing_kernel
+@borrowing_helper
 def window_allows(state: Any, node: int, end: int) -> bool:
     """Return whether a job that ends then leaves every announced time of a node free."""
     for w in range(state.count[WINDOWS]):
@@ -188,7 +188,7 @@ def window_allows(state: Any, node: int, end: int) -> bool:
     return True
 
 
-@borrowing_kernel
+@borrowing_helper
 def leave_queue(state: Any, jobs: Any, j: int, status: int) -> None:
     """Note that a job does not wait any more; `compact` then takes it out of the queue."""
     state.status[j] = status
@@ -197,7 +197,7 @@ def leave_queue(state: Any, jobs: Any, j: int, status: int) -> None:
     state.count[LEFT] += 1
 
 
-@borrowing_kernel
+@borrowing_helper
 def compact(state: Any) -> None:
     """Take the jobs that do not wait any more out of the queue."""
     if state.count[LEFT] == 0:
@@ -211,7 +211,7 @@ def compact(state: Any) -> None:
     state.count[QUEUED], state.count[LEFT] = kept, 0
 
 
-@borrowing_kernel
+@borrowing_helper
 def begin(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int, now: int) -> None:
     """Start a job on the chosen nodes."""
     state.status[j] = RUNNING
@@ -242,7 +242,7 @@ def begin(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int, no
     state.charged[j] = now
 
 
-@borrowing_kernel
+@borrowing_helper
 def finish(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int) -> None:
     """Give back the nodes of a job that ends."""
     state.status[j] = GONE
@@ -262,7 +262,7 @@ def finish(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int) -
     count_use(jobs, limits, parent, j, -1)
 
 
-@borrowing_kernel
+@borrowing_helper
 def set_events(state: Any, site: Any, now: int) -> None:
     """Set which nodes are down and which announced times lie ahead."""
     for node in range(state.down.size):
@@ -274,8 +274,8 @@ def set_events(state: Any, site: Any, now: int) -> None:
         is_announced = site.event_announced[e] <= now
         if now >= site.event_start[e]:
             node = site.event_node[e]
-            known = KNOWN_END if is_announced else UNKNOWN_END
-            state.down[node] = max(state.down[node], known)
+            state_of_end = KNOWN_END if is_announced else UNKNOWN_END
+            state.down[node] = max(state.down[node], state_of_end)
         if is_announced:
             state.window_node[windows] = site.event_node[e]
             state.window_start[windows] = site.event_start[e]

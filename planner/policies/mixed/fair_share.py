@@ -48,7 +48,7 @@ def ideal_rounds(
         first, last: the round that each could first run in, and the one in which it ended.
         rounds: the numbers of the rounds, and how many jobs were unfinished in each; shape (R,).
     """
-    number, active = rounds
+    number, active = rounds[0], for_kernels(rounds[1])
     order = np.argsort(-rate, axis=1, kind="stable")
     fast = np.take_along_axis(rate, order, axis=1)
     begin = np.searchsorted(number, first)
