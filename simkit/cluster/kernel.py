@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.heap import new_heap, pop, push
-from gpuplan.simkit.indexed_heap import count_below, front, insert, remove
+from gpuplan.simkit.cluster.nodes import can_place, give_back, give_back_on_trial, lease, new_places
+from gpuplan.simkit.heap import count_below, front, join, leave, new_heap, pop, push
 from gpuplan.simkit.jit import borrowing_helper, helper, kernel
-from gpuplan.simkit.nodes import can_place, give_back, give_back_on_trial, lease, new_places
 from gpuplan.simkit.time import FOREVER
 from gpuplan.simkit.watch import COUNT, STOP
 
@@ -114,14 +113,14 @@ def can_free_nodes(lines: Any, places: Any, jobs: Any, key: int, shift: int, wid
         if line < 0 or worst_key <= key:
             break
         job = -front(queues, line)[1]
-        remove(queues, jobs, line, job)
+        leave(queues, jobs, line, job)
         give_back_on_trial(places, jobs[job, CHAIN], 1)
         tried[count, 0], tried[count, 1] = line, job
         count += 1
         fits = can_place(places, width)
     for i in range(count):
         line, job = tried[i, 0], tried[i, 1]
-        insert(queues, jobs, line, -jobs[job, KEY], -job)
+        join(queues, jobs, line, -jobs[job, KEY], -job)
         give_back_on_trial(places, jobs[job, CHAIN], -1)
     return fits
 
@@ -256,7 +255,7 @@ def replay(
                     job[FINISH] = now
                     if rules.preemptive:
                         job[HELD] += now - job[BEGAN]
-                        remove(queues, jobs, lines.first + of_width[number], number)
+                        leave(queues, jobs, lines.first + of_width[number], number)
                     if by_nodes:
                         give_back(places, job[CHAIN])
                     free += gpus[number]
@@ -271,8 +270,8 @@ def replay(
                         job[LEVEL] = level
                         job[KEY] = ranks[level]
                         line = lines.first + of_width[number]
-                        remove(queues, jobs, line, number)
-                        insert(queues, jobs, line, -job[KEY], -number)
+                        leave(queues, jobs, line, number)
+                        join(queues, jobs, line, -job[KEY], -number)
                         at = crossing(job, limits, of(scale, number))
                         if at < FOREVER:
                             events = push(events, at, CROSSES | number)
@@ -281,8 +280,8 @@ def replay(
             ):
                 job[LEVEL] = job[ATTAINED] = 0
                 line = wait_line(lines, of_width, number)
-                remove(queues, jobs, line, number)
-                insert(queues, jobs, line, ranks[0], number)
+                leave(queues, jobs, line, number)
+                join(queues, jobs, line, ranks[0], number)
         while coming < n and submit[coming] == now:
             jobs[coming, STATE] = WAITING
             jobs[coming, LEFT] = service[coming]
@@ -292,7 +291,7 @@ def replay(
                 key = service[coming] * of(scale, coming)
             elif rules.keys == LEVELS:
                 key = ranks[0]
-            insert(queues, jobs, wait_line(lines, of_width, coming), key, coming)
+            join(queues, jobs, wait_line(lines, of_width, coming), key, coming)
             waiting += 1
             coming += 1
 
@@ -316,13 +315,13 @@ def replay(
                     best, best_key = number, key
             if best < 0:
                 break
-            remove(queues, jobs, wait_line(lines, of_width, best), best)
+            leave(queues, jobs, wait_line(lines, of_width, best), best)
             waiting -= 1
             while free < gpus[best] or (by_nodes and not can_place(places, gpus[best])):
                 line, key = worst_line(lines, shift)
                 number = -front(queues, line)[1]
                 job = jobs[number]
-                remove(queues, jobs, line, number)
+                leave(queues, jobs, line, number)
                 if by_nodes:
                     give_back(places, job[CHAIN])
                 free += gpus[number]
@@ -338,7 +337,7 @@ def replay(
                     if rules.starvation > 0 and job[LEVEL] > 0:
                         at = now + promotion(job, service[number], rules)
                         events = push(events, at, PROMOTED | number)
-                insert(queues, jobs, wait_line(lines, of_width, number), key, number)
+                join(queues, jobs, wait_line(lines, of_width, number), key, number)
                 waiting += 1
             job = jobs[best]
             if by_nodes:
@@ -363,7 +362,7 @@ def replay(
                     at = crossing(job, limits, of(scale, best))
                     if at < FOREVER:
                         events = push(events, at, CROSSES | best)
-                insert(queues, jobs, lines.first + of_width[best], -job[KEY], -best)
+                join(queues, jobs, lines.first + of_width[best], -job[KEY], -best)
 
         blocked = 0
         if by_nodes:

@@ -1,11 +1,13 @@
 """The event loop of a pool with high-priority and spot tasks, in whole seconds (GFS; docs/gfs.md).
 
 At one instant runs end, then grace periods, then tasks arrive, then (at ticks) the quota is
-updated; one scheduling pass follows.
+updated; one scheduling pass follows. The quota for spot tasks is what a forecast of HP demand and
+past evictions allow (section 3.3).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gpuplan.simkit.heap import pop
@@ -19,7 +21,6 @@ from gpuplan.simkit.spot.pool import (
     add_heat,
     release,
 )
-from gpuplan.simkit.spot.quota import next_eta, spot_quota
 from gpuplan.simkit.spot.runs import (
     BLOCK_FROM,
     BLOCK_TO,
@@ -242,3 +243,28 @@ def _update(
     records.rates[EVICTION_RATE, row] = rate
     records.rates[ETA, row] = eta
     return eta
+
+
+@borrowing_kernel
+def next_eta(eta: float, rate: float, longest: int, rules: Any) -> float:
+    """Return eta after a tick at which the eviction rate and the longest wait were these."""
+    q = rules.target
+    if rules.steers:
+        if rate > rules.falls_above * q:
+            eta *= q / rate
+        elif rate < rules.rises_below * q and longest > rules.longest_wait_s:
+            eta *= 1.0 + rules.rises_below - rate / q  # 1 at the threshold
+        eta = min(max(eta, rules.eta_min), rules.eta_max)
+    return eta
+
+
+@borrowing_helper
+def spot_quota(lendable: float, eta: float, idle: int, used: int) -> int:
+    """Return how many milli-GPU spot may hold until the next tick.
+
+    Args:
+        lendable: GPUs left by the bound of HP demand.
+        eta: the factor that follows evictions.
+        idle, used: milli-GPU that nobody holds, and that spot tasks hold.
+    """
+    return min(math.floor(lendable * eta * 1000), idle + used)

@@ -41,6 +41,17 @@ def pods_that_fit(pool: Any, hp: bool, g: int, size: int, pods: int, rules: Any)
 
 
 @borrowing_helper
+def gang_fits_with_evictions(pool: Any, g: int, size: int, pods: int) -> bool:
+    """Tell whether an HP gang fits once every spot task is evicted."""
+    if g >= MILLI:
+        return bool(pool.fit_clear[size] >= pods)
+    room = 0
+    for card in range(pool.hard.size):
+        room += (MILLI - pool.hard[card]) // g
+    return bool(room >= pods)
+
+
+@borrowing_helper
 def best_node(pool: Any, hp: bool, g: int, rules: Any, weights: Any, growth: Any) -> int:
     """Return the node for one pod, or -1.
 
@@ -179,3 +190,21 @@ def kept_growth(pool: Any, node: int, g: int, weights: Any, growth: Any) -> int:
         )
     grown: int = growth[1, node, row]
     return grown
+
+
+@borrowing_helper
+def picked_cards(free: Any, size: int, g: int) -> int:
+    """Return the mask of the cards that a pod takes of so many cards."""
+    mask = 0
+    if g >= MILLI:
+        count = g // MILLI
+        for card in range(size):
+            if count and free[card] == MILLI:
+                mask |= 1 << card
+                count -= 1
+        return mask
+    best = -1
+    for card in range(size):
+        if free[card] >= g and (best < 0 or free[card] < free[best]):
+            best = card
+    return 1 << best

@@ -1,12 +1,11 @@
-"""How a run of a task begins and ends, and what is recorded of it."""
+"""How a run of a task begins and ends, what is recorded of it, and what an eviction keeps of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gpuplan.simkit.heap import insert
-from gpuplan.simkit.jit import borrowing_helper
-from gpuplan.simkit.spot.checkpoints import kept_of
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.spot.pool import (
     CHANGES,
     HP,
@@ -206,3 +205,38 @@ def begin_run(
     end = start + tasks[RESTART, task] + tasks[DURATION, task] - tasks[SAVED, task]
     tasks[END, task] = end
     insert(records.ends, end, task)
+
+
+@borrowing_kernel
+def kept_of(tasks: Any, task: int, useful: int, rules: Any, milestones: Any) -> int:
+    """Return how many of the useful seconds of a run its last checkpoint keeps.
+
+    Checkpoints come at regular intervals of each run, or at milestones of the whole task.
+
+    Args:
+        tasks: of `gpuplan.simkit.spot.tasks`.
+        task: which of them.
+        useful: seconds of work since the run began, >= 0.
+        rules: `gpuplan.simkit.spot.parameters.Rules`.
+        milestones: of `gpuplan.simkit.spot.tasks.Scratch`.
+    """
+    kept: int = useful // rules.checkpoint_s * rules.checkpoint_s
+    if milestones.size:
+        saved = best = tasks[SAVED, task]
+        for at in range(milestones.size):
+            milestone = milestones[at]
+            reached = int(milestone * tasks[DURATION, task] if milestone < 1.0 else milestone)
+            if best < reached <= saved + useful:
+                best = reached
+        kept = best - saved
+    return kept
+
+
+@borrowing_helper
+def waste_of(tasks: Any, task: int, now: int, rules: Any, milestones: Any) -> int:
+    """Return milli-GPU seconds since the last checkpoint of a run, or since its start."""
+    useful = now - tasks[START, task] - tasks[RESTART, task]
+    kept = kept_of(tasks, task, useful, rules, milestones) if useful > 0 else 0
+    since = useful - kept if kept else now - tasks[START, task]
+    lost: int = tasks[SIZE, task] * since
+    return lost

@@ -17,7 +17,6 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.jit import borrowing_helper
-from gpuplan.simkit.twin.limits import is_blocked
 from gpuplan.simkit.twin.profile import (
     CLOSED,
     FAR,
@@ -40,6 +39,7 @@ from gpuplan.simkit.twin.state import (
     begin,
     choose,
     has_idle,
+    is_blocked,
     leave_queue,
     sort_first,
     start_key,

@@ -15,11 +15,9 @@ import numpy as np
 from gpuplan.simkit.heap import insert, new_heap, pop
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.twin.backfill import NONE, SLURM, Searches, new_searches, plan_pass
-from gpuplan.simkit.twin.limits import is_blocked
-from gpuplan.simkit.twin.priority import enqueue, set_priority, tick
+from gpuplan.simkit.twin.priority import enqueue, set_factors, set_priority, tick
 from gpuplan.simkit.twin.profile import FAR, FreeProfile, new_profile
 from gpuplan.simkit.twin.refusals import CANCELLED, UNSTARTED
-from gpuplan.simkit.twin.shares import set_factors
 from gpuplan.simkit.twin.state import (
     COMING,
     GONE,
@@ -33,6 +31,7 @@ from gpuplan.simkit.twin.state import (
     choose,
     compact,
     finish,
+    is_blocked,
     leave_queue,
     new_state,
     set_events,

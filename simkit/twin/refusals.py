@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
-from gpuplan.simkit.twin.shares import Associations
+from gpuplan.simkit.twin.priority import Associations
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
 NO_LIMIT = 1 << 60

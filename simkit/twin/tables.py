@@ -13,8 +13,8 @@ import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
+from gpuplan.simkit.twin.priority import CLASSIC, TREE, Associations, ShareTree, associations
 from gpuplan.simkit.twin.refusals import NO_LIMIT, limit_value, refusals
-from gpuplan.simkit.twin.shares import CLASSIC, TREE, Associations, ShareTree, associations
 from gpuplan.simkit.twin.site import BACKFILLS, PLACEMENTS, SchedulerConfig, SiteCluster
 
 MOST_DOMINATED = 1500  # shapes up to which a failure of one also marks all larger ones

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.rounds.shares import rounds_on_shares
+from gpuplan.simkit.arrays import FloatArray, IntArray, for_kernels
+from gpuplan.simkit.rounds.hosts import rounds_on_shares
 
 
 def share_rates(rate: FloatArray, width: IntArray, gpus: IntArray, many: int) -> FloatArray:
