@@ -123,9 +123,11 @@ def _prices_near(narrow: Any, supply: Any, target: Any, pairs: Any, steps: Any) 
                 sinks[pairs[pair, 0]] -= moved
                 sinks[pairs[pair, 1]] += moved
             _, price, works = transport(narrow, supply, sinks, prices[0])
-            if works and np.isfinite(price).all():
-                prices[many] = price
-                many += 1
+            is_finite = works
+            for i in range(target.size):  # as in `grown`: quicker to compile than a slice
+                prices[many, i] = price[i]
+                is_finite = is_finite and abs(price[i]) < np.inf
+            many += is_finite
     return prices[:many]
 
 
@@ -239,7 +241,10 @@ def _search(
     choice = np.zeros(m + supply.size - 1, np.int64)
     reached, cut_count = -1, sets
     cuts, alone = np.zeros((sets + MOST_CUTS, types + 1)), np.zeros(sets + MOST_CUTS)
-    cuts[:sets], alone[:sets] = prices, rest[m]
+    for k in range(sets):
+        alone[k] = rest[m, k]
+        for i in range(types + 1):
+            cuts[k, i] = prices[k, i]
     for h in order + first:
         if bound[h] > most + slack:
             break
@@ -261,7 +266,8 @@ def _search(
         if not works:
             continue
         if cut_count < cuts.shape[0]:
-            cuts[cut_count] = price
+            for i in range(types + 1):
+                cuts[cut_count, i] = price[i]
             for j in range(supply.size):
                 least = np.inf
                 for i in range(types + 1):
@@ -320,7 +326,8 @@ def least_of_states(cost: Any, width: Any, gpus: Any) -> Any:
     before = best.copy()
     choice = np.full((m, states), -1, np.int8)
     for j in range(m):
-        before[:] = best
+        for state in range(states):
+            before[state] = best[state]
         for i in range(types):
             if cost[j, i] == np.inf:
                 continue

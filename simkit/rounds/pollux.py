@@ -203,7 +203,9 @@ def play_pollux(r: Any, rules: Any) -> Any:
     ready = 0 if scaled else rules.max_gpus
     coming, coming_at = 0, 0
     recent, seen = np.zeros(rules.window), 0
-    by_age = r.delay.max() > 0  # the shares then change with time alone, until they are settled
+    by_age = False  # the shares then change with time alone, until they are settled
+    for job in range(r.delay.size):
+        by_age = by_age or r.delay[job] > 0
     settled, is_checked = False, False
     shared = -1  # GPUs of the cluster at the last decision
     size = 0  # best size for the jobs that there are; 0 is not known

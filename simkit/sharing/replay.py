@@ -82,7 +82,10 @@ def replay_instances(
     kind, function = held.kind, held.function
     most = max(held.gpus.shape[1], fleet.node_gpus)
     into, parts_gb = np.zeros(most, np.int64), np.zeros(most)
-    alive = np.zeros(function.max() + 1, np.int64)  # instances of a function
+    last = 0
+    for instance in range(function.size):
+        last = max(last, function[instance])
+    alive = np.zeros(last + 1, np.int64)  # instances of a function
     for event in range(event_of.size):
         instance = event_of[event]
         if starts[event]:
