@@ -103,19 +103,10 @@ def wait(tasks: Any, task: int, now: int, queue: Any, records: Any, count: Any) 
 
 
 @borrowing_helper
-def end_run(
-    tasks: Any,
-    task: int,
-    now: int,
-    why: int,
-    pool: Any,
-    queue: Any,
-    rules: Any,
-    scratch: Any,
-    records: Any,
-    count: Any,
-) -> None:
+def end_run(state: Any, task: int, now: int, why: int) -> None:
     """End a run: keep what a checkpoint saved, free the cards, count it."""
+    tasks, pool, records, count = state.tasks, state.pool, state.records, state.count
+    queue, rules, scratch = state.queue, state.rules, state.scratch
     hp = tasks[PRIORITY, task] == 1
     begin, pods = tasks[FIRST_POD, task], tasks[PODS, task]
     if tasks[STATE, task] == RUNNING:

@@ -65,40 +65,24 @@ def next_random(state: Any) -> int:
 
 
 @borrowing_helper
-def choose_victims(
-    pool: Any,
-    tasks: Any,
-    task_of: Any,
-    g: int,
-    now: int,
-    lasted: int,
-    evicted: int,
-    finished: int,
-    capacity: int,
-    rules: Any,
-    weights: Any,
-    scratch: Any,
-) -> tuple[int, int]:
+def choose_victims(state: Any, g: int, now: int) -> tuple[int, int]:
     """Choose the node for one HP pod and the spot tasks it evicts there.
 
     Every task of a node is a victim at first; in the order of the policy each is spared while the
     pod still fits. Random victims are evicted one after the other until it fits.
 
     Args:
-        pool: `gpuplan.simkit.spot.pool.Pool`.
-        tasks, task_of: of `gpuplan.simkit.spot.tasks`.
+        state: `gpuplan.simkit.spot.tasks.PoolState`; ``victims`` of its scratch is set.
         g: GPUs of the pod, milli-GPU.
         now: seconds.
-        lasted: seconds since the first tick, >= 1.
-        evicted, finished: spot runs evicted, and spot tasks finished, so far.
-        capacity: of the pool, milli-GPU.
-        rules: `gpuplan.simkit.spot.parameters.Rules`.
-        weights: for `fragmentation`.
-        scratch: `gpuplan.simkit.spot.tasks.Scratch`; ``victims`` is set.
 
     Returns:
         The node, or -1, and how many victims there are.
     """
+    tasks, task_of, pool, rules = state.tasks, state.task_of, state.pool, state.rules
+    weights, scratch, capacity = state.weights, state.scratch, state.capacity
+    evicted, finished = state.count[EVICT_TO], state.count[DONE_SPOT]
+    lasted = max(1, now - state.first_tick)
     cards = g // MILLI
     share = min(g, MILLI)
     free, owner, order, keys, spared = (
@@ -170,7 +154,7 @@ def choose_victims(
             for at in range(here):
                 task = owner[order[at]]
                 if not one_by_one:
-                    idle = _take(pool, tasks, task_of, node, task, free, idle, 1, scratch)
+                    idle = _take(state, node, task, free, idle, 1)
                 fits = idle >= cards
                 if not cards:
                     fits = False
@@ -180,7 +164,7 @@ def choose_victims(
                 if fits:
                     count -= 1
                 else:
-                    idle = _take(pool, tasks, task_of, node, task, free, idle, -1, scratch)
+                    idle = _take(state, node, task, free, idle, -1)
         first = second = third = 0.0
         if rules.victims == BY_GFS:
             first, second = base, float(idle)
@@ -241,18 +225,9 @@ def _bits(tasks: Any, pod: int, scratch: Any) -> int:
 
 
 @borrowing_helper
-def _take(
-    pool: Any,
-    tasks: Any,
-    task_of: Any,
-    node: int,
-    task: int,
-    free: Any,
-    idle: int,
-    sign: int,
-    scratch: Any,
-) -> int:
+def _take(state: Any, node: int, task: int, free: Any, idle: int, sign: int) -> int:
     """Take what a task holds on a node from ``free``, or give it back; return the idle cards."""
+    tasks, task_of, pool, scratch = state.tasks, state.task_of, state.pool, state.scratch
     share = _share(tasks, task) * sign
     pod = pool.newest[node]
     while pod >= 0:
@@ -270,22 +245,11 @@ def _take(
 
 
 @borrowing_helper
-def schedule(
-    tasks: Any,
-    task_of: Any,
-    pool: Any,
-    queue: Any,
-    rules: Any,
-    weights: Any,
-    growth: Any,
-    scratch: Any,
-    records: Any,
-    count: Any,
-    capacity: int,
-    first_tick: int,
-    now: int,
-) -> None:
+def schedule(state: Any, now: int) -> None:
     """Start what fits: HP tasks, then spot tasks."""
+    tasks, pool, queue, rules = state.tasks, state.pool, state.queue, state.rules
+    weights, growth, scratch = state.weights, state.growth, state.scratch
+    records, count = state.records, state.count
     for bucket in range(queue.count.size):
         queue.skipped[bucket] = False
     for kind in range(2):
@@ -308,10 +272,7 @@ def schedule(
                     started = True
                 elif hp and gang_fits_with_evictions(pool, g, size, pods):
                     take(queue, bucket)
-                    _evict_for(
-                        tasks, task_of, task, pool, queue, rules, weights, scratch, records, count,
-                        capacity, max(1, now - first_tick), now,
-                    )  # fmt: skip
+                    _evict_for(state, task, now)
                     started = True
             if not started:
                 queue.failed[bucket] = pool.totals[CHANGES]
@@ -330,31 +291,16 @@ def _hold_pod(pool: Any, scratch: Any, pod: int, node: int, g: int, kind: int) -
 
 
 @borrowing_helper
-def _evict_for(
-    tasks: Any,
-    task_of: Any,
-    task: int,
-    pool: Any,
-    queue: Any,
-    rules: Any,
-    weights: Any,
-    scratch: Any,
-    records: Any,
-    count: Any,
-    capacity: int,
-    lasted: int,
-    now: int,
-) -> None:
+def _evict_for(state: Any, task: int, now: int) -> None:
     """Place an HP gang, pod by pod, and evict whom each pod needs gone."""
+    tasks, pool, rules = state.tasks, state.pool, state.rules
+    scratch, records, count = state.scratch, state.records, state.count
     g = tasks[POD_MILLI, task]
     stop = now + rules.grace_s
     first = count[STOP_TO]
     begin = tasks[FIRST_POD, task]
     for pod in range(begin, begin + tasks[PODS, task]):
-        node, victims = choose_victims(
-            pool, tasks, task_of, g, now, lasted, count[EVICT_TO], count[DONE_SPOT], capacity,
-            rules, weights, scratch,
-        )  # fmt: skip
+        node, victims = choose_victims(state, g, now)
         for at in range(victims):
             victim = scratch.victims[at]
             pool.totals[SPOT_MILLI] -= tasks[SIZE, victim]
@@ -370,7 +316,7 @@ def _evict_for(
         for at in range(first, count[STOP_TO]):
             why = LEASE_ENDED if rules.leases else EVICTED
             victim = records.stops[1, at]
-            end_run(tasks, victim, now, why, pool, queue, rules, scratch, records, count)
+            end_run(state, victim, now, why)
         count[STOP_TO] = first
     else:
         for at in range(first, count[STOP_TO]):
