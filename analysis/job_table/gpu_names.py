@@ -21,6 +21,9 @@ from gpuplan.analysis.base.errors import UsageError
 if TYPE_CHECKING:
     import polars as pl
 
+UNNAMED = "unknown"
+"""The type of jobs that name none, where types are listed."""
+
 SEPARATORS = re.compile(r"[-_ /().]+")
 NOISE = re.compile(
     r"\b(nvidia|tesla|geforce|quadro|amd|instinct|radeon|corporation|gpu|generation)\b"
