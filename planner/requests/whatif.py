@@ -25,6 +25,11 @@ NONE_GIVEN = (
 )
 
 
+def epoch_s(time: datetime) -> int:
+    """Return the second after 1970 of an instant."""
+    return int(as_utc(time).timestamp())
+
+
 @study(
     "whatif",
     title="A change of the Slurm site",
@@ -159,6 +164,7 @@ class WhatIfRequest(StudyRequest):
         Opt(
             "Instead: replay a change that happened at this time (UTC), with --before and --after.",
             panel=HAPPENED,
+            write=epoch_s,
             omitted=True,
             common=True,
         ),
@@ -227,10 +233,6 @@ class WhatIfRequest(StudyRequest):
             "warmup_s": calibration.warmup_s,
             "limit_factor": calibration.limit_factor if factor is None else factor,
         }
-
-    def validate_s(self) -> int | None:
-        """Return the second after 1970 of ``validate``."""
-        return None if self.validate is None else int(as_utc(self.validate).timestamp())
 
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output."""
