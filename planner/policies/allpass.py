@@ -13,9 +13,9 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.history.jobs import PeriodUs
+from gpuplan.planner.money.renting_settings import idle_of_market
 from gpuplan.planner.policies.allpass_bill import bill_of_allpass
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
-from gpuplan.planner.pricing.renting_settings import idle_of_market
 from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, USD, Panel, TimeLines
 from gpuplan.planner.runs.settings import FEWER_JOBS, LOWER, SettingError, check_widest
 from gpuplan.planner.runs.simulation import SOON_S, Simulation

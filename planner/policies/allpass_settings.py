@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.planner.pricing.renting_settings import (
+from gpuplan.planner.money.renting_settings import (
     LADDER,
     OF_PRICES,
     RENTED,

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.analysis.base.words import counted
-from gpuplan.planner.policies.cluster_settings import SHARED, whole_nodes
-from gpuplan.planner.policies.policy import Policy
-from gpuplan.planner.pricing.renting_settings import (
+from gpuplan.planner.money.renting_settings import (
     OF_PRICES,
     RENTED,
     idle_of_market,
     priced_values,
 )
+from gpuplan.planner.policies.cluster_settings import SHARED, whole_nodes
+from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.settings import (
     Setting,
     SettingError,

@@ -14,9 +14,9 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.history.jobs import PeriodUs
+from gpuplan.planner.money.renting_settings import OF_PRICES, RENTED, idle_of_market
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS, Scheduler, whole_nodes
-from gpuplan.planner.pricing.renting_settings import OF_PRICES, RENTED, idle_of_market
 from gpuplan.planner.runs.cluster_setting import pool_of
 from gpuplan.planner.runs.panels import usage_lines
 from gpuplan.planner.runs.settings import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.history.jobs import PeriodUs
-from gpuplan.planner.pricing.renting_settings import shown_terms, terms_of_rental
+from gpuplan.planner.money.renting_settings import shown_terms, terms_of_rental
 from gpuplan.planner.runs.window import leases_within
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.renting.billing import RentalTerms, hold_leases

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from gpuplan.planner.money.renting_settings import OF_CLUSTER, priced_values
 from gpuplan.planner.policies.allpass_settings import SETTINGS
-from gpuplan.planner.pricing.renting_settings import OF_CLUSTER, priced_values
 from gpuplan.planner.runs.settings import Setting, SettingError, defaults_of, with_defaults
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.cluster_shape import GpuPool

@@ -16,16 +16,16 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted
-from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
-from gpuplan.planner.policies.cluster_settings import SHARED
-from gpuplan.planner.policies.policy import Baseline, Policy
-from gpuplan.planner.pricing.renting_settings import (
+from gpuplan.planner.money.renting_settings import (
     OF_CLUSTER,
     OF_PRICES,
     RENTED,
     idle_of_market,
     priced_values,
 )
+from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
+from gpuplan.planner.policies.cluster_settings import SHARED
+from gpuplan.planner.policies.policy import Baseline, Policy
 from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, pool_of
 from gpuplan.planner.runs.panels import usage_lines
 from gpuplan.planner.runs.settings import (

@@ -12,6 +12,7 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted, listed
+from gpuplan.planner.money.renting_settings import OF_PRICES, RENTED, priced_values
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour, hourly_demand
 from gpuplan.planner.policies.spot.measures import (
@@ -28,7 +29,6 @@ from gpuplan.planner.policies.spot.settings import (
     scheduler_with,
     settings_of,
 )
-from gpuplan.planner.pricing.renting_settings import OF_PRICES, RENTED, priced_values
 from gpuplan.planner.runs.panels import FACTOR, GPUS, JOBS, Panel, TimeLines
 from gpuplan.planner.runs.settings import FEWER_JOBS, SettingError, check_values, defaults_of
 from gpuplan.planner.runs.simulation import SOON_S, Simulation

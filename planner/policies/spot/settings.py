@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from gpuplan.analysis.base.time_units import DAY_S
+from gpuplan.planner.money.renting_settings import OF_CLUSTER
 from gpuplan.planner.policies.cluster_settings import SHARED
-from gpuplan.planner.pricing.renting_settings import OF_CLUSTER
 from gpuplan.planner.runs.cluster_setting import SIZES
 from gpuplan.planner.runs.settings import Setting, SettingError, with_defaults
 from gpuplan.simkit.spot.parameters import BOUNDS, ETA_RULES, SCHEDULERS, SpotScheduler

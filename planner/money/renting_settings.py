@@ -50,7 +50,7 @@ OF_PRICES: dict[str, Setting] = {
         ("conventional_provider", "conventional cloud of --prices"),
     )
 }
-"""What chooses among prices; `gpuplan.planner.pricing.price_settings.with_prices` uses it up."""
+"""What chooses among prices; `gpuplan.planner.money.price_settings.with_prices` uses it up."""
 
 OF_CLUSTER: dict[str, Setting] = {
     "usd_per_gpu_h": Setting(
