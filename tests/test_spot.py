@@ -12,9 +12,9 @@ import pytest
 from support_spot_twin import SpotTwin, Task
 
 from gpuplan.analysis.forecast.forecast import demand_bound
-from gpuplan.simkit.spot.checkpoints import kept_of
+from gpuplan.simkit.spot.kernel import next_eta
 from gpuplan.simkit.spot.parameters import SCHEDULERS, Rules, SpotScheduler
-from gpuplan.simkit.spot.quota import next_eta
+from gpuplan.simkit.spot.runs import kept_of
 from gpuplan.simkit.spot.simulator import (
     RUN_ENDS,
     SpotWorkload,

@@ -109,8 +109,8 @@ def _in_force(
     first, now = market.first, price.copy()
     metered, last = np.zeros(price.size), price
     for step in range(lasting.size if rounds else final + 1):
-        there = min(price.size, max(0, int(market.offers[step]) - taken))
-        now[:there] = market.price[first[step] + taken : first[step] + taken + there]
+        free = min(price.size, max(0, int(market.offers[step]) - taken))
+        now[:free] = market.price[first[step] + taken : first[step] + taken + free]
         metered += now * float(within[step])
         if step == final % lasting.size:
             last = now.copy()
