@@ -237,5 +237,4 @@ class WhatIfRequest(StudyRequest):
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output."""
         settings = self.settings()
-        shown = json_parameters(self) | {name: settings[name] for name in ("level", "limit_factor")}
-        return shown if self.validate is None else {**shown, "validate": self.validate_s()}
+        return json_parameters(self) | {name: settings[name] for name in ("level", "limit_factor")}
