@@ -282,17 +282,21 @@ PURE = re.compile(
 """Fields that have no unit: the end of the path, its last name or the last two."""
 
 
-def numbers_in(schema: Schema, path: str = "") -> Iterator[str]:
+def numbers_in(schema: Schema, definitions: Schema, path: str = "") -> Iterator[str]:
     """Give the path of every number that a schema describes."""
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]]
+    for option in schema.get("anyOf", ()):
+        yield from numbers_in(option, definitions, path)
     kinds = {schema["type"]} if isinstance(schema.get("type"), str) else {*schema.get("type", ())}
     for name, inner in schema.get("properties", {}).items():
         if not (name in DRAWN and "items" in inner):
-            yield from numbers_in(inner, f"{path}.{name}" if path else name)
+            yield from numbers_in(inner, definitions, f"{path}.{name}" if path else name)
     items = schema.get("items")
-    if isinstance(items, dict) and "properties" in items:
-        yield from numbers_in(items, path)
+    if isinstance(items, dict) and "$ref" in items:
+        yield from numbers_in(items, definitions, path)
     if isinstance(schema.get("additionalProperties"), dict):
-        yield from numbers_in(schema["additionalProperties"], f"{path}.NAME")
+        yield from numbers_in(schema["additionalProperties"], definitions, f"{path}.NAME")
     if kinds & {"number", "integer"} and kinds <= {"number", "integer", "null"}:
         yield path
 
@@ -302,7 +306,8 @@ def numbers_in(schema: Schema, path: str = "") -> Iterator[str]:
     ["characterize", "pareto", "sweep", "simulate", "compare", "ingest", "synth", "prices"],
 )
 def test_every_field_of_every_schema_has_a_unit_or_is_a_pure_number(command):
-    paths = list(numbers_in(schema_of(command)["properties"]["results"]))
+    schema = schema_of(command)
+    paths = list(numbers_in(schema["properties"]["results"], schema["$defs"]))
     assert len(paths) >= 3
     for path in paths:
         path = path.replace("short_jobs.NAME", "short_jobs.under_60s")
