@@ -10,8 +10,8 @@ from support_schemas import Schema, schema_of
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
+from gpuplan.cli.formats.units import unit_of
 from gpuplan.cli.gates.conditions import read_condition
-from gpuplan.cli.gates.fields import unit_of
 from gpuplan.cli.gates.gates import (
     GateFailed,
     allowing,

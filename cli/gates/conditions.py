@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import nearest
 from gpuplan.cli.app.lazy import COMMANDS
-from gpuplan.cli.formats.units import SECONDS_PER
-from gpuplan.cli.gates.fields import unit_of
+from gpuplan.cli.formats.units import SECONDS_PER, unit_of
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 CONDITION = re.compile(

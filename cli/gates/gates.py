@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.cli.app import messages
-from gpuplan.cli.formats.units import show_apart, show_in
+from gpuplan.cli.formats.units import show_apart, show_in, unit_of
 from gpuplan.cli.gates.conditions import Condition, limit_of, parse_condition
 from gpuplan.cli.gates.fields import (
     NoField,
@@ -24,7 +24,6 @@ from gpuplan.cli.gates.fields import (
     ResultField,
     fields_of,
     some,
-    unit_of,
 )
 from gpuplan.cli.gates.row_keys import layout_of
 
