@@ -15,7 +15,7 @@ from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
-from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.formats.report import Report, cells_table
 from gpuplan.cli.options.completion import log_formats
 from gpuplan.cli.options.log_choice import (
     KEEP_OPTION,
@@ -192,14 +192,11 @@ def _report(result: IngestResult, request: IngestRequest) -> Report:
         for key, value in summary.items()
         if not isinstance(value, dict | list) and key != "recognized_by"  # a long sentence
     ]
-    tables = [Table("Trace", (Column("field", "field"), Column("value", "value")), facts)]
+    tables = [cells_table("Trace", "field value", facts)]
     if by_reason:
-        reasons = (Column("reason", "reason"), Column("rows", "rows"))
-        tables.append(Table("Rejected rows", reasons, list(by_reason.items())))
+        tables.append(cells_table("Rejected rows", "reason rows", by_reason.items()))
     if provenance.notes:
-        tables.append(
-            Table("Notes", (Column("note", "note"),), [(note,) for note in provenance.notes])
-        )
+        tables.append(cells_table("Notes", "note", [(note,) for note in provenance.notes]))
     unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
     warnings = ((unused,) if rejected else ()) + result.warnings
     return Report(

@@ -112,6 +112,13 @@ def table(
     )
 
 
+def cells_table(
+    title: str, names: str, rows: Iterable[Sequence[Any]], most: int | None = None
+) -> Table:
+    """Return a table of cells whose columns have these names, with spaces between, as headers."""
+    return Table(title, tuple(Column(name, name) for name in names.split()), list(rows), most)
+
+
 def _named(path: str, header: str) -> Column:
     _, dot, name = path.rpartition(".")
     return Column(name, header, read=partial(value_of, path=path) if dot else None)

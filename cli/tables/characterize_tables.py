@@ -243,7 +243,7 @@ def _extremes(counts: tuple[int, ...], names: tuple[str, ...]) -> tuple[str, str
 def _gpu_mix(result: Characterization) -> Table:
     """Return the GPU counts; of very many, those with the most jobs, and the rest together."""
     counts = list(result.gpu_counts)
-    kept = range(len(counts))
+    kept = list(range(len(counts)))
     if len(counts) > MIX_ROWS:
         by_jobs = sorted(kept, key=lambda i: (-counts[i][1].jobs, i))
         kept = sorted(by_jobs[: MIX_ROWS - 1])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.supply import Supply
     from gpuplan.analysis.prices.view import PriceView
-    from gpuplan.planner.pricing.trace_bill import TraceBill, TraceCost
+    from gpuplan.planner.pricing.trace_bill import SourceBill, TraceCost
 
 MAX_LEADERS = 4
 MAX_SUPPLIES = 20
@@ -70,7 +70,7 @@ def cost_table(cost: TraceCost, market: PriceView) -> Table:
     Prices without hours have the lowest of their range in its place.
     """
     first = ("cheapest", "each hour") if market.hourly else ("lowest", "listed")
-    rows: list[TraceBill | dict[str, Any]] = []
+    rows: list[SourceBill | dict[str, Any]] = []
     for least in cost.cheapest:
         named = {"gpu_type": least.wanted_gpu, "provider": first[0], "kind": first[1]}
         rows.append({**fields_of(least), **named})
@@ -176,13 +176,10 @@ def _cheapest(leading: Sequence[Cheapest]) -> Table:
     rows: list[dict[str, Any]] = []
     for cheapest in leading:
         named = {"gpu_type": cheapest.gpu_type}
-        rows += [
-            {**named, "provider": provider, "kind": kind, "share_hours": share}
-            for provider, kind, share in cheapest.shares[:MAX_LEADERS]
-        ]
-        rows[-len(cheapest.shares[:MAX_LEADERS])]["mean_usd_per_gpu_h"] = (
-            cheapest.mean_usd_per_gpu_h
-        )
+        mean = {"mean_usd_per_gpu_h": cheapest.mean_usd_per_gpu_h}
+        for provider, kind, share in cheapest.shares[:MAX_LEADERS]:
+            rows.append({**named, "provider": provider, "kind": kind, "share_hours": share, **mean})
+            mean = {}
         if others := cheapest.shares[MAX_LEADERS:]:
             name = "1 other" if len(others) == 1 else f"{len(others)} others"
             share = sum(share for *_, share in others)

@@ -107,18 +107,21 @@ def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
 
 
 def _verdicts(study: CoscalingStudy) -> Table:
-    columns = [Column("policy", "policy", read=lambda at: study.main[at].policy)]
-    for row in study.outcomes:
-        cold_start = f"{row[0].cold_start_s:g}"
-        columns.append(
-            Column(
-                f"at_{cold_start}_s",
-                f"cold start {cold_start} s: GPUs, worst over SLO",
-                lambda pair: f"{pair[0]:,}, {show_share(pair[1])}",
-                lambda at, row=row: (row[at].max_gpus, row[at].worst_violation_rate),
-            )
+    rows = [
+        {"policy": outcome.policy}
+        | {f"at_{row[at].cold_start_s:g}_s": row[at] for row in study.outcomes}
+        for at, outcome in enumerate(study.main)
+    ]
+    colds = [f"{row[0].cold_start_s:g}" for row in study.outcomes]
+    outcomes = (
+        Column(
+            f"at_{cold}_s",
+            f"cold start {cold} s: GPUs, worst over SLO",
+            lambda outcome: f"{outcome.max_gpus:,}, {show_share(outcome.worst_violation_rate)}",
         )
-    return table("Results by cold start", range(len(study.main)), *columns)
+        for cold in colds
+    )
+    return table("Results by cold start", rows, {"policy": "policy"}, *outcomes)
 
 
 def coscaling_headline(study: CoscalingStudy) -> str:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.formats.report import Column, Table, cells_table, table
 from gpuplan.cli.formats.units import show_duration, show_share
 
 if TYPE_CHECKING:
@@ -179,9 +179,7 @@ def whatif_tables(whatif: WhatIf) -> Iterator[Table]:
     of = "" if several else f": {whatif.changes[0].name}"
     first = {"change": "change" if several else "", "group": whatif.by}
     if rejected:
-        headers = ("change", "reason", "jobs")
-        columns = tuple(Column(name, name) for name in headers)
-        yield Table("Jobs that never start with the change", columns, rejected)
+        yield cells_table("Jobs that never start with the change", "change reason jobs", rejected)
     yield table(
         f"Effect on waits{of}",
         effects,
