@@ -243,7 +243,7 @@ def test_no_offers_are_no_marketplace(policy, rows):
     assert "market" not in found.settings
     assert found.settings["conventional_usd_per_gpu_h"] == (1.4 if rows else 1.29)
     assert found.notes[-1] == (
-        "marketplace: none, as set (marketplace_offers=0), so provider changes nothing"
+        "marketplace: none, as set (marketplace_offers=0), so provider has no effect"
     )
 
 
@@ -382,7 +382,7 @@ def test_options_that_a_policy_has_no_use_for_are_refused(tmp_path, gpuplan):
         (("--timeline", tmp_path / "x.csv"), "ends in .parquet"),
         (("--set", "provider=vast"), "--set provider=vast: needs"),
         (("--prices", tmp_path / "none.parquet"), "none.parquet"),
-        (("--checkpoints", table), "of which --checkpoints has nothing"),
+        (("--checkpoints", table), "which --checkpoints has no row for"),
     ):
         code, _, err = gpuplan("simulate", trace, *options)
         assert code in (2, 3, 4), err

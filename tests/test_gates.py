@@ -236,7 +236,7 @@ def test_a_study_that_is_not_there_is_refused_before_there_is_a_result():
     studies = {"characterize": "characterize", "policy": "compare"}
     with pytest.raises(UsageError, match=r"no study 'charcterize'; did you mean 'characterize'\?"):
         read_condition("charcterize.duration.p95 > 4h", studies)
-    with pytest.raises(UsageError, match="no study 'sweep'; there is characterize, policy"):
+    with pytest.raises(UsageError, match="no study 'sweep'; expected one of characterize, policy"):
         read_condition("sweep.recommended.cost > $4", studies)
     for field in ("characterize.jobs", "policies[fifo].cost", "duration.p95", "jobs", "policy.x"):
         assert read_condition(f"{field} > 4", studies).field == field

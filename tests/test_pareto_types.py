@@ -228,7 +228,7 @@ def test_a_price_table_is_an_input(gpuplan, hours, tmp_path):
         (["--gpu", "T4", "--gpu", "A100=2", "--price", "T4=1", "--price", "A100=2", "--budget",
           "60"], "have budgets in dollars"),
         (["--speedup", "profile:sia", "--gpu", "T4", "--gpu", "A100=2"], "types are measured"),
-        (["--speedup", "profile:sia", "--gpu", "H100"], "knows no GPU 'H100'"),
+        (["--speedup", "profile:sia", "--gpu", "H100"], "has no GPU 'H100'"),
     ],
 )  # fmt: skip
 def test_options_that_do_not_fit(gpuplan, hours, arguments, said):

@@ -30,7 +30,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint for an unknown word: the nearest known one, or all of them."""
     known = list(known)
     near = nearest(word, known)
-    return f"; did you mean {near!r}?" if near else f"; there is {', '.join(sorted(known))}"
+    return f"; did you mean {near!r}?" if near else f"; expected one of {', '.join(sorted(known))}"
 
 
 def find_named(
@@ -45,5 +45,6 @@ def find_named(
         return known[name]
     what = what or option.lstrip("-").replace("-", " ")
     raise UsageError(
-        f"{option} {name!r}: no such {what}{perhaps(name, known)}; there is {', '.join(known)}"
+        f"{option} {name!r}: no such {what}{perhaps(name, known)}; "
+        f"expected one of {', '.join(known)}"
     )

@@ -290,7 +290,7 @@ def _refuse_traces_among_logs(by_format: Mapping[str, Sequence[Guess[LogFormat]]
                 log.source.path,
                 f"is {a_log(log.format.name)}, {other.source.path} is {a_log(other.format.name)}; "
                 "a trace and a log may hold the same jobs",
-                hint="name the files that are meant, or force the format with --source-format",
+                hint="name the files to read, or force the format with --source-format",
             )
 
 

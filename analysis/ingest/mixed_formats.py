@@ -73,7 +73,7 @@ def _provenance(readings: Sequence[Reading], shared_ids: int) -> Provenance:
                 relative.sources[0].name,
                 f"has times from the start of the log, {dated.sources[0].name} has dates",
                 expected="logs that share a calendar",
-                hint="ingest them one by one; if one is taken for what it is not, force the format "
+                hint="ingest them one by one; if one is misread, force the format "
                 "with --source-format",
             )
     zones = {one.time_zone for one in accounts}

@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
             COMMON,
             typer.Option(
                 "--advice",
-                help="Say what the pattern of the errors suggests to look at.",
+                help="Suggest what to look at, from the pattern of the errors.",
                 rich_help_panel=OUTPUT_PANEL,
             ),
         ] = False,

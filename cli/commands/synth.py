@@ -249,7 +249,7 @@ def _tables(result: Synthesis) -> list[Table]:
 
     tables = [
         table(
-            f"How near it is ({result.model.source})",
+            f"How close it is ({result.model.source})",
             result.compared,
             Column("statistic", "", read=lambda row: row.statistic.key),
             Column("", "statistic", read=lambda row: row.statistic.label),

@@ -154,7 +154,7 @@ def _check_study(field: str, studies: Mapping[str, str]) -> None:
         schema = files("gpuplan.cli").joinpath("schemas", f"{command}.json").read_text("utf-8")
         if re.search(rf'"{first}(_(s|h|usd|gpus|gpu_h))?"', schema):
             return
-    known = f"did you mean {near!r}?" if near else f"there is {', '.join(studies)}"
+    known = f"did you mean {near!r}?" if near else f"expected one of {', '.join(studies)}"
     raise UsageError(f"no study {first!r}; {known}")
 
 

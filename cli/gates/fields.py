@@ -198,7 +198,7 @@ class Numbers:
                 problem = f"{group} has no row {terms.strip()!r}"
                 if not labels:
                     raise NoField(f"{problem}; it has no rows by name")
-                raise NoRow(path, f"{problem}; there is {some(labels, ' or ')}")
+                raise NoRow(path, f"{problem}; expected {some(labels, ' or ')}")
             chosen = kept
         return chosen
 
@@ -248,7 +248,7 @@ def _lookup(paths: Iterable[str], name: str) -> str:
         if len(found) == 1:
             return found[0]
         if found:
-            raise UsageError(f"{name} may be {some(found, ' or ')}")
+            raise UsageError(f"{name} is ambiguous: {some(found, ' or ')}")
         inside = [path for path in paths if any(test(group) for group in groups_of(path))]
         if inside:
             raise UsageError(f"{name} is a group of fields; name one of {some(inside)}")

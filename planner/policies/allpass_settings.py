@@ -165,16 +165,16 @@ def _check(values: Mapping[str, Any]) -> None:
 def idle_of_market(parameters: Allpass) -> tuple[str, ...]:
     """Return what to say of settings that need offers which change, where these never do."""
     notice = parameters.grace_s > 0 and not parameters.reclaim
-    notes = ("grace_s changes nothing without reclaim=true",) if notice else ()
+    notes = ("grace_s has no effect without reclaim=true",) if notice else ()
     idle = ["reclaim=true"] if parameters.reclaim else []
     idle += ["pricing=in-force"] if parameters.pricing == "in-force" else []
     if not idle or parameters.offers.start_us.size > 1:
         return notes
-    change = "changes" if len(idle) == 1 else "change"
+    change = "has" if len(idle) == 1 else "have"
     return (
         *notes,
-        f"{' and '.join(idle)} {change} nothing, as the offers never change; "
-        "those of --prices FILE, a table of gpuplan prices, do",
+        f"{' and '.join(idle)} {change} no effect, because these offers never change; "
+        "--prices FILE, a table of gpuplan prices, has offers that do",
     )
 
 

@@ -122,7 +122,7 @@ def _no_market(settings: Mapping[str, Any]) -> str:
         name for name in ("provider", "region", *RENTED_PRICES) if settings.get(name) is not None
     ]
     text = "marketplace: none, as set (marketplace_offers=0)"
-    return f"{text}, so {', '.join(idle)} changes nothing" if idle else text
+    return f"{text}, so {', '.join(idle)} has no effect" if idle else text
 
 
 def _from_list(
@@ -132,7 +132,8 @@ def _from_list(
     offered = [one for one in CATALOGUE if same_gpu(gpu, one.gpu_type) and one.typical is not None]
     if not offered:
         every = sorted({one.gpu_type for one in CATALOGUE})
-        raise SettingError(["gpu"], f"the built-in prices have none of {gpu}, only {listed(every)}")
+        problem = f"the built-in prices do not have {gpu}; they have {listed(every)}"
+        raise SettingError(["gpu"], problem)
     if settings.get("region"):
         raise SettingError(["region"], "the built-in prices have no regions")
     found = dict(settings)
@@ -185,7 +186,7 @@ def _fixed(
     """Fill in the price of a tier that does not change; return where it comes from."""
     word = _word(kind)
     if price in found:
-        idle = f", so {named} changes nothing" if found.get(named) else ""
+        idle = f", so {named} has no effect" if found.get(named) else ""
         return f"{word} price: as set{idle}"
     if not prices:
         if found.get(named):
@@ -220,8 +221,8 @@ def _conventional_alone(
             raise SettingError([name], f"{the_prices(book)} have no marketplace with {gpu}")
     if not (is_there or "conventional_usd_per_gpu_h" in found):
         raise UsageError(
-            f"{option_of(book)}: nothing of {gpu} on a marketplace, as spot or on demand\n  next: "
-            "--set usd_per_gpu_h=N, or choose another GPU with --set gpu=NAME"
+            f"{option_of(book)}: no offers of {gpu} on a marketplace, as spot or on demand\n"
+            "  next: --set usd_per_gpu_h=N, or choose another GPU with --set gpu=NAME"
         )
     found["marketplace_offers"] = 0
     return f"marketplace: none with {gpu}, so the cluster is of the conventional cloud"
@@ -252,7 +253,7 @@ def _market(
         there = f", only of {listed(others)}; it has" if others else ", only"
         another = "choose another GPU with --set gpu=NAME, or " if others else ""
         raise UsageError(
-            f"{option_of(book)}: nothing of {gpu} on a marketplace or as spot{there} {alone} "
+            f"{option_of(book)}: no offers of {gpu} on a marketplace or as spot{there} {alone} "
             f"prices\n  next: {another}{NO_MARKET}"
         )
     provider = provider_of(found.get("provider"), providers, "provider")

@@ -143,7 +143,7 @@ def price_types(asked: GpuTypes, model: SpeedupModel) -> PricedTypes:
     offers: tuple[Offer, ...] = ()
     if asked.prices is not None:
         if not types:
-            raise UsageError("--prices: say of which GPU, for example --gpu A100")
+            raise UsageError("--prices: name the GPU, for example --gpu A100")
         offers, book = read_offers(asked.prices)
         missing = [gpu for gpu in types if gpu not in quotes]
         quotes |= {gpu: quote(offers, gpu, asked.provider, source=asked.prices) for gpu in missing}
