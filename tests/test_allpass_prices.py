@@ -153,7 +153,7 @@ def test_a_choice_that_the_prices_lack_is_refused(chosen, problem):
     with pytest.raises(UsageError, match=problem):
         with_prices(chosen, book(DAY), None)
     two = book([*DAY, (0, "vast.ai", "H100", None, "marketplace", 2.0)])
-    with pytest.raises(UsageError, match="there is A100, H100"):
+    with pytest.raises(UsageError, match="one of A100, H100"):
         with_prices({}, two, None)
 
 

@@ -118,7 +118,7 @@ def test_what_is_no_condition_is_refused(condition):
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
-        ("p95 > 1", "p95 may be duration_s.p95 or queue_s.p95"),
+        ("p95 > 1", "p95 is ambiguous: duration_s.p95 or queue_s.p95"),
         ("duration_s.p59 > 1", "did you mean duration_s.p50 or duration_s.p95"),
         ("duration_s > 4h", "name one of duration_s.p50, duration_s.p95, duration_s.jobs"),
         ("duration > 4h", "duration is a group of fields; name one of duration_s.p50"),
@@ -189,9 +189,9 @@ def test_gates_over_several_studies_name_the_study():
         ("pareto.jobs > 1", "pareto.jobs"),  # the whole path of one study
         ("characterize.jobs > 1", "characterize.jobs"),  # and not that of its durations
         ("best > 1", "pareto.best_s"),
-        ("jobs > 1", "jobs may be characterize.jobs or pareto.jobs"),
-        ("p95 > 1", "characterize: p95 may be duration_s.p95 or queue_s.p95"),
-        ("mean > 1", "mean may be pareto.mean; characterize: mean may be duration_s.mean or "),
+        ("jobs > 1", "jobs is ambiguous: characterize.jobs or pareto.jobs"),
+        ("p95 > 1", "characterize: p95 is ambiguous: duration_s.p95 or queue_s.p95"),
+        ("mean > 1", "mean is ambiguous: pareto.mean; characterize: mean is ambiguous: duration_s.mean or "),
         ("pareto.jops > 1", "pareto: no field 'jops' with a number; did you mean jobs"),
         ("bast > 1", "no field 'bast' with a number; did you mean pareto.best_s?"),
     ],

@@ -216,7 +216,7 @@ def test_a_cluster_has_the_prices_that_there_are():
     other = book(
         [(0, "lambda", "A100", None, "on_demand", 1.4), (0, "m", "H100", None, "serverless", 9)]
     )
-    with pytest.raises(UsageError, match=r"nothing of H100 on .*\n  next: --set usd_per_gpu_h=N"):
+    with pytest.raises(UsageError, match=r"no offers of H100 on .*\n  next: --set usd_per_gpu_h=N"):
         priced("fifo", other, gpu="H100")
     own = priced("fifo", other, gpu="H100", conventional_usd_per_gpu_h=2.0)
     assert own.settings == {"conventional_usd_per_gpu_h": 2.0, "marketplace_offers": 0}

@@ -252,7 +252,7 @@ def test_a_scenario_says_itself_what_is_studied(gpuplan, trace, tmp_path, monkey
     assert contract["studies"][1]["parameters"]["budget"] == "2x"
     assert [gate["state"] for gate in contract["gates"]] == ["passed", "failed"]
     code, _, err = gpuplan("report", scenario, "-o", folder, "--study", "pareto")
-    assert code == 2 and "says itself which studies" in err
+    assert code == 2 and "already names the studies" in err
 
 
 def test_a_reader_that_has_closed_the_pipe_is_no_error(trace, tmp_path):

@@ -284,7 +284,7 @@ def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[Resu
         return found[0]
     if found:
         paths = [f"{study}.{path}" for study, path, _ in found]
-        unclear = [UsageError(f"{name} may be {some(paths, ' or ')}"), *unclear]
+        unclear = [UsageError(f"{name} is ambiguous: {some(paths, ' or ')}"), *unclear]
     if unclear:
         raise UsageError("; ".join(map(str, unclear)))
     if without_row:
