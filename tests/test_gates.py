@@ -191,7 +191,10 @@ def test_gates_over_several_studies_name_the_study():
         ("best > 1", "pareto.best_s"),
         ("jobs > 1", "jobs is ambiguous: characterize.jobs or pareto.jobs"),
         ("p95 > 1", "characterize: p95 is ambiguous: duration_s.p95 or queue_s.p95"),
-        ("mean > 1", "mean is ambiguous: pareto.mean; characterize: mean is ambiguous: duration_s.mean or "),
+        (
+            "mean > 1",
+            "mean is ambiguous: pareto.mean; characterize: mean is ambiguous: duration_s",
+        ),
         ("pareto.jops > 1", "pareto: no field 'jops' with a number; did you mean jobs"),
         ("bast > 1", "no field 'bast' with a number; did you mean pareto.best_s?"),
     ],

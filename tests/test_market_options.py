@@ -220,7 +220,7 @@ def test_a_cluster_has_the_prices_that_there_are():
         priced("fifo", other, gpu="H100")
     own = priced("fifo", other, gpu="H100", conventional_usd_per_gpu_h=2.0)
     assert own.settings == {"conventional_usd_per_gpu_h": 2.0, "marketplace_offers": 0}
-    with pytest.raises(UsageError, match="nothing of A100 on a marketplace or as spot"):
+    with pytest.raises(UsageError, match="no offers of A100 on a marketplace or as spot"):
         priced("hpa", alone, gpu="A100")
     with pytest.raises(
         UsageError, match=r"provider: the prices of .* have no marketplace with A100"
@@ -231,7 +231,7 @@ def test_a_cluster_has_the_prices_that_there_are():
     ):
         priced("fifo", market, conventional_provider="aws")
     modal = book([(0, "modal", "A100", None, "serverless", 2.5)])
-    with pytest.raises(UsageError, match="nothing of A100 on a marketplace, as spot or on demand"):
+    with pytest.raises(UsageError, match="no offers of A100 on a marketplace, as spot"):
         priced("fifo", modal)
 
 
