@@ -4,8 +4,8 @@ import pytest
 from support_prices import ORIGIN, book
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.policies.allpass_settings import LADDER, parameters_from
-from gpuplan.planner.pricing.price_settings import with_prices
 from gpuplan.planner.registry import POLICIES
 from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
 

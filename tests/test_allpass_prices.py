@@ -14,8 +14,8 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.prices.ladder import ladder_of
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
+from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, parameters_from
-from gpuplan.planner.pricing.price_settings import with_prices
 from gpuplan.planner.registry import POLICIES
 from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
 from gpuplan.simkit.allpass.simulator import run_allpass

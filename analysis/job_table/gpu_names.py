@@ -54,6 +54,8 @@ MODELS: dict[str, tuple[int, ...]] = {
 }
 """Model -> memory per GPU, in GB, of the variants sold; the name says which of several."""
 
+UNNAMED = "unknown"
+"""The type of jobs that name none, where types are listed."""
 SEPARATORS = re.compile(r"[-_ /().]+")
 NOISE = re.compile(
     r"\b(nvidia|tesla|geforce|quadro|amd|instinct|radeon|corporation|gpu|generation)\b"

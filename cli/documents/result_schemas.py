@@ -17,8 +17,11 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
+from gpuplan.analysis.base.option import parameters_type
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.cli.documents.view import TITLES
+from gpuplan.cli.app.lazy import COMMANDS
+from gpuplan.cli.documents.view import titles
+from gpuplan.planner.requests.declaration import declaration_of, results_of
 
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
 Schema = dict[str, Any]
@@ -46,16 +49,11 @@ ATTRIBUTE = re.compile(r"    (?P<names>\w+(?:, \w+)*): (?P<text>.*)")
 
 def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     """Return command -> the type of its parameters, and those its results may have."""
-    from gpuplan.analysis.ingest.ingest import IngestAccount
-    from gpuplan.analysis.prices.results import PricesResults
-    from gpuplan.analysis.synth.write import SynthResults
     from gpuplan.cli.results.diff import DiffParameters, DiffResults
     from gpuplan.cli.results.listing import ListParameters, ListResults
     from gpuplan.cli.results.run import RunParameters, RunResults
     from gpuplan.planner.sharing.profile_results import ProfileResults
     from gpuplan.planner.sharing.sharing_results import CoscalingResults, PlacementResults
-    from gpuplan.planner.studies.bill import BillParameters, BillResults
-    from gpuplan.planner.studies.calibrate import CalibrateParameters
     from gpuplan.planner.studies.characterize import (
         CharacterizeParameters,
         CharacterizeResults,
@@ -63,29 +61,16 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     )
     from gpuplan.planner.studies.forecast_request import ForecastParameters
     from gpuplan.planner.studies.forecast_results import ForecastResults
-    from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
-    from gpuplan.planner.studies.prices import PricesParameters
     from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
     from gpuplan.planner.studies.share_results import ShareParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.sweep import SweepParameters
-    from gpuplan.planner.studies.synth import SynthParameters
-    from gpuplan.planner.studies.whatif_results import (
-        ValidationResults,
-        WhatIfParameters,
-        WhatIfResults,
-    )
     from gpuplan.planner.sweep.result_types import SweepResults
-    from gpuplan.planner.twin.calibration_results import CalibrateResults
 
-    return {
-        "ingest": (IngestParameters, (IngestAccount,)),
-        "prices": (PricesParameters, (PricesResults,)),
-        "synth": (SynthParameters, (SynthResults,)),
-        "bill": (BillParameters, (BillResults,)),
+    older = {
         "size": (SizeParameters, (SizeResults,)),
         "sweep": (SweepParameters, (SweepResults,)),
         "run": (RunParameters, (RunResults,)),
@@ -94,12 +79,16 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "pareto": (ParetoParameters, (ParetoResults, MixResults)),
         "simulate": (SimulateParameters, (SimulateResults,)),
         "compare": (CompareParameters, (CompareResults,)),
-        "calibrate": (CalibrateParameters, (CalibrateResults,)),
-        "whatif": (WhatIfParameters, (WhatIfResults, ValidationResults)),
         "profile": (ProfileParameters, (ProfileResults,)),
         "share": (ShareParameters, (PlacementResults, CoscalingResults)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
+    }
+    declared = {name: declaration_of(name) for name in COMMANDS}
+    return older | {
+        name: (parameters_type(study.request), results_of(study))
+        for name, study in declared.items()
+        if study is not None
     }
 
 
@@ -126,7 +115,7 @@ def report_schema() -> Schema:
     _, definitions = type_schemas(ReportResults, ReportedStudy)
     results, study = definitions.pop("ReportResults"), definitions["ReportedStudy"]
     study["required"] = sorted([*study["required"], "command"])
-    study["anyOf"] = [{"$ref": f"urn:gpuplan:schema:1:{command}"} for command in TITLES]
+    study["anyOf"] = [{"$ref": f"urn:gpuplan:schema:1:{command}"} for command in titles()]
     properties = {
         "schema_version": {"const": 1},
         "command": {"const": "report"},
@@ -155,10 +144,19 @@ def _reference(name: str) -> Schema:
 
 def type_schemas(*types: type) -> tuple[list[Schema], dict[str, Schema]]:
     """Return a reference to each dataclass, and name -> schema of these and of those inside."""
-    references, components = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    references, components = msgspec.json.schema_components(
+        types, schema_hook=_written_type, ref_template="#/$defs/{name}"
+    )
     classes = {inner.__name__: inner for outer in types for inner in _dataclasses(outer)}
     definitions = {name: _written(schema, classes.get(name)) for name, schema in components.items()}
     return [_written(schema) for schema in references], definitions
+
+
+def _written_type(kind: type) -> Schema:
+    """Return the schema of a type that JSON has as a text."""
+    if issubclass(kind, Path):
+        return {"type": "string"}
+    raise NotImplementedError
 
 
 def _written(schema: Any, described: type | None = None) -> Any:

@@ -14,10 +14,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from gpuplan.analysis.base.amounts import SECONDS_PER
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import nearest
 from gpuplan.cli.app.lazy import COMMANDS
-from gpuplan.cli.formats.units import SECONDS_PER, unit_of
+from gpuplan.cli.formats.units import unit_of
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 CONDITION = re.compile(

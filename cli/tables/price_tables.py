@@ -13,11 +13,10 @@ from gpuplan.cli.formats.report import Column, Table, table, value_of
 from gpuplan.cli.formats.units import show_count
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.prices.cheapest_source import Cheapest
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.supply import Supply
-    from gpuplan.analysis.prices.view import PriceView
-    from gpuplan.planner.pricing.trace_bill import SourceBill, TraceCost
+    from gpuplan.analysis.prices.view import Cheapest, PriceView
+    from gpuplan.planner.money.trace_bill import SourceBill, TraceCost
 
 MAX_LEADERS = 4
 MAX_SUPPLIES = 20

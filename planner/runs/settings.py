@@ -140,7 +140,7 @@ OF_PRICES = {
         ("conventional_provider", "conventional cloud of --prices"),
     )
 }
-"""What chooses among prices; `gpuplan.planner.pricing.price_settings.with_prices` uses it up."""
+"""What chooses among prices; `gpuplan.planner.money.price_settings.with_prices` uses it up."""
 
 
 def refuse_choice(values: Mapping[str, Any]) -> None:

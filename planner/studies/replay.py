@@ -17,7 +17,7 @@ from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN
 from gpuplan.analysis.prices.book import PriceBook, read_prices
-from gpuplan.analysis.prices.view import BUILT_IN
+from gpuplan.analysis.prices.catalogue import BUILT_IN
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.selection import Selection
@@ -164,7 +164,7 @@ class ReplayRequest:
             inputs = (InputFile(str(self.checkpoints), digest, len(overheads)),)
         if self.prices is not None and self.prices != BUILT_IN:
             book = read_prices(Path(self.prices))
-            inputs = (*inputs, InputFile(str(book.path), book.sha256, book.rows))
+            inputs = (*inputs, book.input)
         if self.throughputs is not None:
             inputs = (*inputs, *load_throughputs(str(self.throughputs)).inputs())
         return ReplayFiles(inputs, book, overheads)

@@ -119,22 +119,22 @@ def trace_cost(trace: Trace, market: PriceView, *, gpu: str | None = None) -> Tr
     """
     offered = tuple(dict.fromkeys(offer.gpu_type for offer in market.offers))
     wanted = _chosen(gpu, offered)
-    found: list[SourceBill] = []
+    all_bills: list[SourceBill] = []
     cheapest: list[CheapestBill] = []
     notes: list[str] = []
     unpriced = 0.0
     for demand in demands(trace, wanted):
-        mine = () if demand.gpu_type is None else bills(demand, market.offers, market.hourly)
-        if not mine:
+        gpu_bills = () if demand.gpu_type is None else bills(demand, market.offers, market.hourly)
+        if not gpu_bills:
             unpriced += demand.gpu_hours
             notes.append(_unpriced(demand, offered))
             continue
         least = cheapest_bill(demand, market.offers, market.hourly)
         assert least is not None
-        found += _with_savings(mine, market)
+        all_bills += _with_savings(gpu_bills, market)
         cheapest.append(least)
-        notes += _bill_notes(trace, market, mine, least)
-    return TraceCost(tuple(found), tuple(cheapest), unpriced, tuple(dict.fromkeys(notes)))
+        notes += _bill_notes(trace, market, gpu_bills, least)
+    return TraceCost(tuple(all_bills), tuple(cheapest), unpriced, tuple(dict.fromkeys(notes)))
 
 
 def bills(
@@ -149,8 +149,8 @@ def bills(
     """
     if demand.gpu_type is None:
         raise ValueError("a bill needs a GPU")
-    found = list(_bills(demand, demand.gpu_type, offers, hourly))
-    return tuple(sorted(found, key=lambda bill: (_sure(bill), bill.provider, bill.kind)))
+    gpu_bills = list(_bills(demand, demand.gpu_type, offers, hourly))
+    return tuple(sorted(gpu_bills, key=lambda bill: (_sure(bill), bill.provider, bill.kind)))
 
 
 def _sure(bill: SourceBill) -> float:
@@ -160,7 +160,7 @@ def _sure(bill: SourceBill) -> float:
 def _bills(
     demand: HourlyDemand, wanted: str, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
 ) -> Iterator[SourceBill]:
-    by_hour = {(one.provider, one.gpu_type, one.kind): one for one in hourly}
+    by_hour = {(series.provider, series.gpu_type, series.kind): series for series in hourly}
     for offer in offers:
         if not same_gpu(wanted, offer.gpu_type):
             continue
@@ -180,8 +180,8 @@ def _billed(
 ) -> tuple[float, float]:
     """Return the cost by the hour, at the mean elsewhere, and the share billed by the hour."""
     held = demand.in_hours(series.first_hour, price.size)
-    known = series.cover > 0
-    cost, by_hour = hourly_usd(held[known], price[known], demand.gpu_hours, mean)
+    is_known = series.cover > 0
+    cost, by_hour = hourly_usd(held[is_known], price[is_known], demand.gpu_hours, mean)
     return cost, _share(by_hour, demand)
 
 
@@ -200,35 +200,41 @@ def cheapest_bill(
     """
     if demand.gpu_type is None:
         raise ValueError("a bill needs a GPU")
-    mine = [one for one in hourly if same_gpu(demand.gpu_type, one.gpu_type)]
-    if not mine:
-        asked = [one.least for one in offers if same_gpu(demand.gpu_type, one.gpu_type)]
-        if not asked:
+    series = [source for source in hourly if same_gpu(demand.gpu_type, source.gpu_type)]
+    if not series:
+        least_usd = [
+            source.least for source in offers if same_gpu(demand.gpu_type, source.gpu_type)
+        ]
+        if not least_usd:
             return None
-        return CheapestBill(demand.gpu_type, demand.gpu_hours, min(asked) * demand.gpu_hours, 0.0)
-    first, price = cheapest_by_hour(mine)
-    known = ~np.isnan(price)
-    held = demand.in_hours(first, price.size)[known]
-    usual = min(one.mean_lowest for one in mine)
-    cost, by_hour = hourly_usd(held, price[known], demand.gpu_hours, usual)
+        return CheapestBill(
+            demand.gpu_type, demand.gpu_hours, min(least_usd) * demand.gpu_hours, 0.0
+        )
+    first, price = cheapest_by_hour(series)
+    is_known = ~np.isnan(price)
+    held = demand.in_hours(first, price.size)[is_known]
+    usual = min(source.mean_lowest for source in series)
+    cost, by_hour = hourly_usd(held, price[is_known], demand.gpu_hours, usual)
     return CheapestBill(demand.gpu_type, demand.gpu_hours, cost, _share(by_hour, demand))
 
 
 def cheapest_by_hour(series: Sequence[HourlyPrices]) -> tuple[int, FloatArray]:
     """Return the first hour, and the lowest price known in each hour from it on; NaN where none."""
-    first = min(one.first_hour for one in series)
-    last = max(one.first_hour + one.lowest.size for one in series)
+    first = min(source.first_hour for source in series)
+    last = max(source.first_hour + source.lowest.size for source in series)
     least = np.full(last - first, np.nan)
-    for one in series:
-        here = slice(one.first_hour - first, one.first_hour - first + one.lowest.size)
-        least[here] = np.fmin(least[here], one.lowest)
+    for source in series:
+        here = slice(source.first_hour - first, source.first_hour - first + source.lowest.size)
+        least[here] = np.fmin(least[here], source.lowest)
     return first, least
 
 
-def _with_savings(mine: Sequence[SourceBill], market: PriceView) -> Iterator[SourceBill]:
-    by_source = {(bill.gpu_type, f"{bill.provider}:{bill.kind}"): bill.cost_usd for bill in mine}
+def _with_savings(gpu_bills: Sequence[SourceBill], market: PriceView) -> Iterator[SourceBill]:
+    by_source = {
+        (bill.gpu_type, f"{bill.provider}:{bill.kind}"): bill.cost_usd for bill in gpu_bills
+    }
     apart = {(o.gpu_type, o.provider, o.kind) for o in market.offers if o.saving is None}
-    for bill in mine:
+    for bill in gpu_bills:
         full = by_source.get((bill.gpu_type, market.references.get(bill.gpu_type, "")))
         if (
             full
@@ -244,7 +250,7 @@ def _chosen(gpu: str | None, offered: Sequence[str]) -> str | None:
     if gpu is None:
         return offered[0] if len(offered) == 1 else None
     name = gpu_name(gpu)
-    if not any(same_gpu(name, one) for one in offered):
+    if not any(same_gpu(name, gpu_type) for gpu_type in offered):
         hint = "--gpu with one of them" if offered else "give a table with prices, or builtin"
         raise UsageError(
             f"--gpu {gpu}: not in the prices, which have "
@@ -271,7 +277,7 @@ def _unpriced(demand: HourlyDemand, offered: Sequence[str]) -> str:
 
 
 def _bill_notes(
-    trace: Trace, market: PriceView, mine: Sequence[SourceBill], least: CheapestBill
+    trace: Trace, market: PriceView, gpu_bills: Sequence[SourceBill], least: CheapestBill
 ) -> Iterator[str]:
     if trace.provenance.relative_time:
         yield "the trace has no calendar: it is billed at the mean price of each source"
@@ -282,6 +288,6 @@ def _bill_notes(
             f"{1 - least.hourly_share:.0%} of the GPU-hours of {least.wanted_gpu} lie outside of "
             "the prices' time: they are billed at the mean price of each source"
         )
-    others = sorted({bill.gpu_type for bill in mine} - {least.wanted_gpu})
+    others = sorted({bill.gpu_type for bill in gpu_bills} - {least.wanted_gpu})
     if others:
         yield f"jobs on {least.wanted_gpu} are billed at the prices of {', '.join(others)} too"

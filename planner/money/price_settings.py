@@ -15,8 +15,7 @@ from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ladder import Ladder, TooManyOffers, ladder_of
-from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, default_settings
-from gpuplan.planner.pricing.price_selection import (
+from gpuplan.planner.money.price_selection import (
     check_region,
     gpu_of,
     gpus_offered,
@@ -25,6 +24,7 @@ from gpuplan.planner.pricing.price_selection import (
     sources_of,
     the_prices,
 )
+from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, default_settings
 from gpuplan.planner.runs.cluster_setting import gpus_of
 from gpuplan.planner.runs.settings import OF_PRICES, SettingError
 from gpuplan.simkit.allpass.parameters import price_ladder
@@ -62,7 +62,7 @@ def with_prices(
     settings: Mapping[str, Any],
     book: PriceBook | None,
     first_submit_us: int | None,
-    known: Container[str] = SETTINGS,
+    policy_settings: Container[str] = SETTINGS,
 ) -> PricedSettings:
     """Return settings with the prices and offers of a book; explicit settings stay.
 
@@ -79,7 +79,7 @@ def with_prices(
         book: the prices; None for the built-in list.
         first_submit_us: microseconds of the Unix epoch at which the run begins; None where the
             trace has no calendar.
-        known: the settings of the policy; it gets no prices that it does not pay.
+        policy_settings: the settings of the policy; it gets no prices that it does not pay.
 
     Raises:
         UsageError: the prices lack the GPU, provider, region or a price that the policy may have to
@@ -87,25 +87,25 @@ def with_prices(
     """
     if settings.get("usd_per_gpu_h") is not None:
         return _done(settings, "", ("price of every GPU: as set, whatever --prices says",))
-    tiers = {kind: tier for kind, tier in TIERS.items() if tier[1] in known}
-    rents, held = "provider" in known, "usd_per_gpu_h" in known
+    tiers = {kind: tier for kind, tier in TIERS.items() if tier[1] in policy_settings}
+    rents, held = "provider" in policy_settings, "usd_per_gpu_h" in policy_settings
     if book is None:
         return _from_list(settings, tiers, rents, held)
     kinds = MARKET_KINDS if rents else tuple(tiers)
     gpu = gpu_of(settings, book, kinds)
-    found, notes = dict(settings), []
+    filled, notes = dict(settings), []
     means: dict[str, dict[str, float]] = {}
-    for one in hourly_prices(book, gpu):
-        means.setdefault(one.kind, {}).setdefault(one.provider, one.mean)
+    for series in hourly_prices(book, gpu):
+        means.setdefault(series.kind, {}).setdefault(series.provider, series.mean)
     if rents and _without_market(settings):
         notes.append(_no_market(settings))
     elif rents:
-        notes += _market(found, book, gpu, means, first_submit_us, held)
+        notes += _market(filled, book, gpu, means, first_submit_us, held)
     fixed = [
-        _fixed(found, means.get(kind, {}), kind, *tier, gpu=gpu, book=book)
+        _fixed(filled, means.get(kind, {}), kind, *tier, gpu=gpu, book=book)
         for kind, tier in tiers.items()
     ]
-    return _done(found, gpu, [*fixed, *notes])
+    return _done(filled, gpu, [*fixed, *notes])
 
 
 def _word(kind: str) -> str:
@@ -129,52 +129,58 @@ def _from_list(
     settings: Mapping[str, Any], tiers: Mapping[str, tuple[str, str]], rents: bool, held: bool
 ) -> PricedSettings:
     gpu = gpu_name(settings.get("gpu") or USUAL_GPU)
-    offered = [one for one in CATALOGUE if same_gpu(gpu, one.gpu_type) and one.typical is not None]
+    offered = [
+        listing
+        for listing in CATALOGUE
+        if same_gpu(gpu, listing.gpu_type) and listing.typical is not None
+    ]
     if not offered:
-        every = sorted({one.gpu_type for one in CATALOGUE})
+        every = sorted({listing.gpu_type for listing in CATALOGUE})
         problem = f"the built-in prices do not have {gpu}; they have {listed(every)}"
         raise SettingError(["gpu"], problem)
     if settings.get("region"):
         raise SettingError(["region"], "the built-in prices have no regions")
-    found = dict(settings)
+    filled = dict(settings)
     notes = [f"built-in prices: {SOURCE}, as of {AS_OF:%Y-%m-%d}"]
     for kind, tier in tiers.items():
-        prices = {one.provider: one.typical or 0.0 for one in offered if one.kind == kind}
-        notes.append(_fixed(found, prices, kind, *tier, gpu=gpu, book=None))
+        prices = {
+            listing.provider: listing.typical or 0.0 for listing in offered if listing.kind == kind
+        }
+        notes.append(_fixed(filled, prices, kind, *tier, gpu=gpu, book=None))
     if not rents:
-        return _done(found, gpu, notes)
+        return _done(filled, gpu, notes)
     if _without_market(settings):
-        return _done(found, gpu, [*notes, _no_market(settings)])
-    market = {one.provider: one for one in offered if one.kind == "marketplace"}
+        return _done(filled, gpu, [*notes, _no_market(settings)])
+    market = {listing.provider: listing for listing in offered if listing.kind == "marketplace"}
     if held and not market:
-        is_there = any(one.kind == "on_demand" for one in offered)
-        notes.append(_conventional_alone(found, gpu, book=None, is_there=is_there))
-        return _done(found, gpu, notes)
+        is_there = any(listing.kind == "on_demand" for listing in offered)
+        notes.append(_conventional_alone(filled, gpu, book=None, is_there=is_there))
+        return _done(filled, gpu, notes)
     if not market:
-        names = sorted({one.gpu_type for one in CATALOGUE if one.kind == "marketplace"})
+        names = sorted({listing.gpu_type for listing in CATALOGUE if listing.kind == "marketplace"})
         raise SettingError(
             ["gpu"],
             f"the built-in prices have no marketplace with {gpu}, only with {listed(names)}",
             NO_MARKET,
         )
-    typical = {name: one.typical or 0.0 for name, one in market.items()}
-    one = market[provider_of(settings.get("provider"), typical, "provider")]
-    parts = {"min": one.least, "median": one.typical, "max": one.most}
-    own = [part for part in parts if f"marketplace_{part}_usd_per_gpu_h" in settings]
+    typical = {name: listing.typical or 0.0 for name, listing in market.items()}
+    listing = market[provider_of(settings.get("provider"), typical, "provider")]
+    parts = {"min": listing.least, "median": listing.typical, "max": listing.most}
+    as_set_parts = [part for part in parts if f"marketplace_{part}_usd_per_gpu_h" in settings]
     for part, usd in parts.items():
-        found.setdefault(f"marketplace_{part}_usd_per_gpu_h", usd)
-    as_set = f", {listed(own)} price as set" if own else ""
-    notes.append(f"marketplace: {one.provider}, {one.gpu_type}{as_set}")
-    return _done(found, gpu, notes)
+        filled.setdefault(f"marketplace_{part}_usd_per_gpu_h", usd)
+    as_set = f", {listed(as_set_parts)} price as set" if as_set_parts else ""
+    notes.append(f"marketplace: {listing.provider}, {listing.gpu_type}{as_set}")
+    return _done(filled, gpu, notes)
 
 
-def _done(found: Mapping[str, Any], gpu: str, notes: Iterable[str]) -> PricedSettings:
-    left = {name: value for name, value in found.items() if name not in OF_PRICES}
+def _done(filled: Mapping[str, Any], gpu: str, notes: Iterable[str]) -> PricedSettings:
+    left = {name: value for name, value in filled.items() if name not in OF_PRICES}
     return PricedSettings(left, gpu, tuple(notes))
 
 
 def _fixed(
-    found: dict[str, Any],
+    filled: dict[str, Any],
     prices: Mapping[str, float],
     kind: str,
     named: str,
@@ -185,11 +191,11 @@ def _fixed(
 ) -> str:
     """Fill in the price of a tier that does not change; return where it comes from."""
     word = _word(kind)
-    if price in found:
-        idle = f", so {named} has no effect" if found.get(named) else ""
+    if price in filled:
+        idle = f", so {named} has no effect" if filled.get(named) else ""
         return f"{word} price: as set{idle}"
     if not prices:
-        if found.get(named):
+        if filled.get(named):
             raise SettingError([named], f"{the_prices(book)} have no {word} one of {gpu}")
         usual = default_settings()[price]
         if not same_gpu(gpu, USUAL_GPU):
@@ -201,35 +207,35 @@ def _fixed(
                 f"  next: --set {price}=N{another}"
             )
         return f"{word} price: ${usual:.2f}, the default of an {USUAL_GPU}, as the prices have none"
-    provider = provider_of(found.get(named), prices, named)
+    provider = provider_of(filled.get(named), prices, named)
     if prices[provider] > MOST_USD:
         raise UsageError(
             f"{option_of(book)}: ${prices[provider]:,.4g} per GPU-hour of {provider} ({word}) is "
             f"too much for a replay, at most ${MOST_USD:g}\n  next: --set {price}=N, or another "
             f"provider with --set {named}=NAME"
         )
-    found[price] = prices[provider]
+    filled[price] = prices[provider]
     return f"{word} price: {provider}, ${prices[provider]:.4g} per GPU-hour"
 
 
 def _conventional_alone(
-    found: dict[str, Any], gpu: str, *, book: PriceBook | None, is_there: bool
+    filled: dict[str, Any], gpu: str, *, book: PriceBook | None, is_there: bool
 ) -> str:
     """Set no offers for a cluster, as the prices have none of its GPU; return a note about it."""
     for name in ("provider", "region", *LADDER):
-        if found.get(name) is not None:
+        if filled.get(name) is not None:
             raise SettingError([name], f"{the_prices(book)} have no marketplace with {gpu}")
-    if not (is_there or "conventional_usd_per_gpu_h" in found):
+    if not (is_there or "conventional_usd_per_gpu_h" in filled):
         raise UsageError(
             f"{option_of(book)}: no offers of {gpu} on a marketplace, as spot or on demand\n"
             "  next: --set usd_per_gpu_h=N, or choose another GPU with --set gpu=NAME"
         )
-    found["marketplace_offers"] = 0
+    filled["marketplace_offers"] = 0
     return f"marketplace: none with {gpu}, so the cluster is of the conventional cloud"
 
 
 def _market(
-    found: dict[str, Any],
+    filled: dict[str, Any],
     book: PriceBook,
     gpu: str,
     means: Mapping[str, Mapping[str, float]],
@@ -245,22 +251,22 @@ def _market(
         if its == kind
     }
     if held and not providers:
-        yield _conventional_alone(found, gpu, book=book, is_there="on_demand" in means)
+        yield _conventional_alone(filled, gpu, book=book, is_there="on_demand" in means)
         return
     if not providers:
         alone = " and ".join(sorted({_word(kind) for _, _, kind in sources}))
         others = gpus_offered(book, MARKET_KINDS)
-        there = f", only of {listed(others)}; it has" if others else ", only"
+        only_of = f", only of {listed(others)}; it has" if others else ", only"
         another = "choose another GPU with --set gpu=NAME, or " if others else ""
         raise UsageError(
-            f"{option_of(book)}: no offers of {gpu} on a marketplace or as spot{there} {alone} "
+            f"{option_of(book)}: no offers of {gpu} on a marketplace or as spot{only_of} {alone} "
             f"prices\n  next: {another}{NO_MARKET}"
         )
-    provider = provider_of(found.get("provider"), providers, "provider")
+    provider = provider_of(filled.get("provider"), providers, "provider")
     kinds = {kind for name, _, kind in sources if name == provider}
     kind = next(kind for kind in MARKET_KINDS if kind in kinds)
-    check_region(found.get("region"), book, gpu, provider, kind)
-    values = LADDER | {name: found[name] for name in LADDER if name in found}
+    check_region(filled.get("region"), book, gpu, provider, kind)
+    values = LADDER | {name: filled[name] for name in LADDER if name in filled}
     size = "cluster" if held else "capacity"
     try:
         ladder = ladder_of(
@@ -268,10 +274,10 @@ def _market(
             gpu=gpu,
             provider=provider,
             kind=kind,
-            region=found.get("region"),
+            region=filled.get("region"),
             assumed=values["marketplace_offers"],
-            recorded="marketplace_offers" not in found,
-            most=gpus_of(found) if held else found.get("capacity"),
+            recorded="marketplace_offers" not in filled,
+            most=gpus_of(filled) if held else filled.get("capacity"),
         )
     except TooManyOffers as error:
         raise UsageError(
@@ -280,19 +286,19 @@ def _market(
     except ValueError as error:
         raise UsageError(f"{option_of(book)}: {error}") from error
     if ladder.price is not None:
-        _check_asked(found, ladder.price, provider, kind, book)
+        _check_asked(filled, ladder.price, provider, kind, book)
     elif not same_gpu(gpu, USUAL_GPU) and (
-        missing := [one for one in RENTED_PRICES if one not in found]
+        missing := [name for name in RENTED_PRICES if name not in filled]
     ):
         raise UsageError(
             f"{option_of(book)}: {provider} ({kind}) has availability of {gpu} alone, and the "
             f"default prices of offers are of an {USUAL_GPU}\n  next: "
             f"{', '.join(f'--set {name}=N' for name in missing)}"
         )
-    found["market"], is_dated = _in_run(ladder, values, first_submit_us)
+    filled["market"], is_dated = _in_run(ladder, values, first_submit_us)
     days = (ladder.edges_us[-1] - ladder.edges_us[0]) / 86_400e6
     yield f"marketplace: {provider} ({kind}), {days:,.1f} days of prices and offers"
-    if "marketplace_offers" in found:
+    if "marketplace_offers" in filled:
         yield f"offers: {values['marketplace_offers']} all along, as set"
     elif not ladder.counted:
         yield (
@@ -306,11 +312,11 @@ def _market(
 
 
 def _check_asked(
-    found: Mapping[str, Any], price: FloatArray, provider: str, kind: str, book: PriceBook
+    filled: Mapping[str, Any], price: FloatArray, provider: str, kind: str, book: PriceBook
 ) -> None:
     """Raise `UsageError` for prices that are also set by name, or too high to add up."""
     for name in RENTED_PRICES:
-        if name in found:
+        if name in filled:
             raise SettingError(
                 [name],
                 f"{the_prices(book)} say what offers of {provider} ({kind}) ask",

@@ -18,8 +18,9 @@ import numpy as np
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
 from gpuplan.analysis.job_table.gpu_names import match_types, same_gpu
-from gpuplan.planner.pricing.gpu_hours import UNKNOWN, GpuHours
-from gpuplan.planner.pricing.type_prices import TypePrice
+from gpuplan.planner.money.gpu_hours import UNKNOWN, GpuHours
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import Price
 
 
 def whole_cents(usd: Fraction) -> int:
@@ -40,14 +41,14 @@ def split_cents(total: int, parts: Sequence[Fraction]) -> list[int]:
     Raises:
         ValueError: the total is not that of the parts.
     """
-    found = [floor(usd * 100) for usd in parts]
-    left = total - sum(found)
-    if not 0 <= left <= len(found):
-        raise ValueError(f"expected a total of these parts, got {total} for {sum(found)} and up")
-    lost = sorted(range(len(found)), key=lambda part: found[part] - parts[part] * 100)
+    cents = [floor(usd * 100) for usd in parts]
+    left = total - sum(cents)
+    if not 0 <= left <= len(cents):
+        raise ValueError(f"expected a total of these parts, got {total} for {sum(cents)} and up")
+    lost = sorted(range(len(cents)), key=lambda part: cents[part] - parts[part] * 100)
     for part in lost[:left]:
-        found[part] += 1
-    return found
+        cents[part] += 1
+    return cents
 
 
 MONTH = Fraction(MONTH_H)
@@ -109,7 +110,7 @@ class GroupBill:
 
     hours: GpuHours
     gpu_types: tuple[str | None, ...]
-    prices: tuple[TypePrice, ...]
+    prices: tuple[Price, ...]
     cluster: tuple[int, ...]
     rows: tuple[RowAmounts, ...]
     cells: tuple[BilledCell, ...]
@@ -126,7 +127,7 @@ Cell = tuple[str | None, int, int]  # name, type, period
 
 def bill_of(
     hours: GpuHours,
-    prices: Mapping[str | None, TypePrice],
+    prices: Prices,
     cluster: Mapping[str | None, int],
     *,
     spread_idle: bool = False,
@@ -136,16 +137,18 @@ def bill_of(
 
     Args:
         hours: what jobs held.
-        prices: of every type of the log and of the cluster.
+        prices: of GPU types.
         cluster: GPUs by type, as `cluster_of` returns them; empty for no idle GPUs.
         spread_idle: let jobs pay for idle GPUs, instead of a row of their own.
         month_us: what the amounts of a month are of; None for a month.
 
     Raises:
-        UsageError: jobs hold more GPU-hours in a period than the cluster has.
+        UsageError: a type without a price, or jobs that hold more GPU-hours in a period than the
+            cluster has.
     """
     types = (*hours.gpu_types, *(name for name in cluster if name not in hours.gpu_types))
-    rate = [Fraction(str(prices[name].usd_per_gpu_h)) for name in types]
+    price_of_type = tuple(map(prices.of, types))
+    rate = [Fraction(str(price.usd_per_gpu_h)) for price in price_of_type]
     usd: dict[Cell, Fraction] = {}
     gpu_h: dict[Cell, float] = {}
     for place, kind, period in np.argwhere(hours.gpu_h > 0).tolist():
@@ -197,7 +200,7 @@ def bill_of(
     return GroupBill(
         hours=hours,
         gpu_types=types,
-        prices=tuple(prices[name] for name in types),
+        prices=price_of_type,
         cluster=tuple(cluster.get(name, 0) for name in types) if cluster else (),
         rows=tuple(sorted(rows, key=lambda row: (row.name is None, -row.month_cents))),
         cells=tuple(_cells(rows, usd, gpu_h)),
@@ -217,25 +220,25 @@ def _idle(
     cluster: Mapping[str | None, int],
 ) -> dict[tuple[int, int], tuple[float, Fraction]]:
     """Return GPU-hours that no job holds and their cost, by type and period."""
-    found = {}
+    idle = {}
     for kind, name in enumerate(types if cluster else ()):
         for period in range(hours.edges_us.size - 1):
             lasting = int(hours.edges_us[period + 1] - hours.edges_us[period])
-            there = Fraction(cluster.get(name, 0) * lasting, HOUR_US)
+            owned = Fraction(cluster.get(name, 0) * lasting, HOUR_US)
             used = Fraction(0)
             if kind < len(hours.gpu_types):
                 column = hours.gpu_h[:, kind, period]
-                used = sum((Fraction(float(one)) for one in column), Fraction(0))
-            if used > there * (1 + Fraction(1, 10**9)):
+                used = sum((Fraction(float(gpu_h)) for gpu_h in column), Fraction(0))
+            if used > owned * (1 + Fraction(1, 10**9)):
                 mean = float(used) * HOUR_US / lasting
                 raise UsageError(
                     f"--cluster: jobs hold {mean:,.1f} {name or 'GPUs'} on average in one month of "
                     f"the log, more than the {cluster.get(name, 0):,} given\n"
                     "  next: --cluster with all GPUs, or --cluster peak"
                 )
-            spare = max(there - used, Fraction(0))
-            found[kind, period] = float(spare), spare * rate[kind]
-    return found
+            spare = max(owned - used, Fraction(0))
+            idle[kind, period] = float(spare), spare * rate[kind]
+    return idle
 
 
 def _spread(
@@ -244,19 +247,19 @@ def _spread(
     idle: Mapping[tuple[int, int], tuple[float, Fraction]],
 ) -> dict[Cell, Fraction]:
     """Return who pays for idle GPUs: the jobs of the type by GPU-hours, all where it has none."""
-    found: dict[Cell, Fraction] = defaultdict(Fraction)
+    paid: dict[Cell, Fraction] = defaultdict(Fraction)
     for kind in range(len(types)):
         of_type = hours.gpu_h[:, kind] if kind < len(hours.gpu_types) else np.zeros((1, 1))
         held = of_type.sum(axis=1) if of_type.any() else hours.gpu_h.sum(axis=(1, 2))
         if not held.any():
             held = hours.jobs.astype(np.float64)
-        weights = [Fraction(float(one)) for one in held]
+        weights = [Fraction(float(gpu_h)) for gpu_h in held]
         whole = sum(weights, Fraction(0))
         for (other, period), (_, amount) in idle.items():
             if other == kind:
                 for name, weight in zip(hours.names, weights, strict=True):
-                    found[name, kind, period] += amount * weight / whole
-    return found
+                    paid[name, kind, period] += amount * weight / whole
+    return paid
 
 
 def _by_type(
@@ -271,17 +274,17 @@ def _by_type(
 
 
 def _sums(usd: Mapping[Cell, Fraction], place: int) -> dict[str | int | None, Fraction]:
-    found: dict[str | int | None, Fraction] = defaultdict(Fraction)
+    sums: dict[str | int | None, Fraction] = defaultdict(Fraction)
     for cell, amount in usd.items():
-        found[cell[place]] += amount
-    return dict(found)
+        sums[cell[place]] += amount
+    return dict(sums)
 
 
 def _sums_of_hours(gpu_h: Mapping[Cell, float]) -> dict[str | None, float]:
-    found: dict[str | None, float] = defaultdict(float)
+    sums: dict[str | None, float] = defaultdict(float)
     for (name, _, _), held in gpu_h.items():
-        found[name] += held
-    return dict(found)
+        sums[name] += held
+    return dict(sums)
 
 
 def _cells(
@@ -289,27 +292,27 @@ def _cells(
 ) -> list[BilledCell]:
     """Return the cells of all rows in their order; those of a row add up to it."""
     of_row: dict[str | None, list[Cell]] = defaultdict(list)
-    for cell in sorted(usd, key=lambda one: one[1:]):
+    for cell in sorted(usd, key=lambda cell: cell[1:]):
         of_row[cell[0]].append(cell)
-    found = []
+    billed = []
     for row in rows:
         cells = of_row[row.name]
         amounts = split_cents(row.cents, [usd[cell] for cell in cells])
-        found += [
+        billed += [
             BilledCell(*cell, gpu_h=gpu_h.get(cell, 0.0), cents=cents)
             for cell, cents in zip(cells, amounts, strict=True)
         ]
-    return found
+    return billed
 
 
 def cluster_of(
-    hours: GpuHours, given: Sequence[tuple[str | None, int]] | None, *, is_peak: bool = False
+    hours: GpuHours, pools: Sequence[tuple[str | None, int]] | None, *, is_peak: bool = False
 ) -> dict[str | None, int]:
     """Return the GPUs of each type.
 
     Args:
         hours: of the log.
-        given: type and GPUs of each pool; None for no cluster.
+        pools: type and GPUs of each pool; None for no cluster.
         is_peak: take the most GPUs of each type that jobs held at once.
 
     Raises:
@@ -319,27 +322,27 @@ def cluster_of(
     if is_peak:
         peaks = zip(hours.gpu_types, hours.peak_gpus.tolist(), strict=True)
         return {name: ceil(peak - 1e-9) for name, peak in peaks}
-    if given is None:
+    if pools is None:
         return {}
-    if len(given) == 1 and (given[0][0] is None or len(hours.gpu_types) == 1):
-        kind, gpus = given[0]
+    if len(pools) == 1 and (pools[0][0] is None or len(hours.gpu_types) == 1):
+        kind, gpus = pools[0]
         if len(hours.gpu_types) > 1:
             each = ",".join(f"{name or UNKNOWN}=N" for name in hours.gpu_types)
             raise UsageError(
                 f"--cluster {gpus}: the log has several GPU types\n"
                 f"  next: give the GPUs of each, --cluster {each}, or choose one with --where"
             )
-        own = hours.gpu_types[0]
-        if kind is None or own is None or same_gpu(kind, own):
-            return {own: gpus}
-    names = [kind for kind, _ in given if kind]
+        only_type = hours.gpu_types[0]
+        if kind is None or only_type is None or same_gpu(kind, only_type):
+            return {only_type: gpus}
+    names = [kind for kind, _ in pools if kind]
     means = match_types(names, hours.gpu_types, "--cluster", apart=True)
-    log_type = {name: one for one, name in means.items() if name is not None}
-    found = {log_type.get(kind or "", kind): gpus for kind, gpus in given}
-    missing = [one for one in hours.gpu_types if one not in found]
+    type_of = {name: log_type for log_type, name in means.items() if name is not None}
+    gpus_of = {type_of.get(kind or "", kind): gpus for kind, gpus in pools}
+    missing = [name for name in hours.gpu_types if name not in gpus_of]
     if missing:
         raise UsageError(
-            f"--cluster: the log also has jobs on {', '.join(one or UNKNOWN for one in missing)}\n"
-            "  next: name their GPUs too, or choose jobs with --where"
+            f"--cluster: the log also has jobs on {', '.join(name or UNKNOWN for name in missing)}"
+            "\n  next: name their GPUs too, or choose jobs with --where"
         )
-    return found
+    return gpus_of

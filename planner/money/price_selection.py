@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.book import PriceBook
-from gpuplan.analysis.prices.catalogue import STARTUP
+from gpuplan.analysis.prices.catalogue import CATALOGUE, STARTUP
+from gpuplan.analysis.prices.hourly import hourly_prices
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.runs.settings import SettingError
 
 
@@ -28,10 +30,10 @@ def gpu_of(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -
     every = sorted({gpu for _, gpu, _ in sources_of(book)})
     if named := settings.get("gpu"):
         if not any(same_gpu(named, gpu) for gpu in every):
-            found = f"{the_prices(book)} have no {named}, only {listed(every)}"
-            one = f"={every[0]}" if len(every) == 1 else " to one of these"
-            hint = f"set gpu{one}, or use a price table that has {named}"
-            raise SettingError(["gpu"], found, hint)
+            problem = f"{the_prices(book)} have no {named}, only {listed(every)}"
+            choice = f"={every[0]}" if len(every) == 1 else " to one of these"
+            hint = f"set gpu{choice}, or use a price table that has {named}"
+            raise SettingError(["gpu"], problem, hint)
         return gpu_name(named)
     offered = gpus_offered(book, kinds) or every
     if len(offered) == 1:
@@ -60,15 +62,15 @@ def provider_of(named: str | None, prices: Mapping[str, float], setting: str) ->
     Without a name it is one with known start-up times, or else the cheapest.
     """
     if not named:
-        known = [name for name in prices if name in STARTUP]
-        return min(known or prices, key=lambda name: (prices[name], name))
+        tested = [name for name in prices if name in STARTUP]
+        return min(tested or prices, key=lambda name: (prices[name], name))
     word = named.lower()
     exact = [name for name in prices if name.lower() == word]
-    found = exact or [name for name in prices if name.lower().startswith(word)]
-    if len(found) != 1:
+    matching = exact or [name for name in prices if name.lower().startswith(word)]
+    if len(matching) != 1:
         has = ", ".join(sorted(prices))
         raise SettingError([setting], f"found {named}, expected one of {has}")
-    return found[0]
+    return matching[0]
 
 
 def check_region(region: str | None, book: PriceBook, gpu: str, provider: str, kind: str) -> None:
@@ -87,3 +89,44 @@ def check_region(region: str | None, book: PriceBook, gpu: str, provider: str, k
         raise SettingError(
             ["region"], f"{the_prices(book)} have no {gpu} of {provider} in {region}; {only}"
         )
+
+
+def conventional_prices(
+    gpu_types: Collection[str | None],
+    planned: str | None,
+    usd_per_gpu_h: float,
+    book: PriceBook | None = None,
+) -> Prices:
+    """Return the conventional price of each type, chosen as the replayed type's is.
+
+    A type without an on-demand offer costs as much as the replayed one.
+
+    Args:
+        gpu_types: types of the log; None stands for jobs that name none.
+        planned: the type that a replay rents; None where its prices are set by hand, which then
+            hold for every type.
+        usd_per_gpu_h: what a GPU of that type costs.
+        book: the prices of other types; None for the built-in list.
+    """
+    usd = {"": usd_per_gpu_h}
+    if planned is None:
+        return Prices(usd)
+    for name in gpu_types:
+        if name is None or same_gpu(planned, name):
+            continue
+        if offered := _on_demand(name, book):
+            usd[name] = offered[provider_of(None, offered, "conventional_provider")]
+    return Prices(usd)
+
+
+def _on_demand(gpu_type: str, book: PriceBook | None) -> Mapping[str, float]:
+    """Return the on-demand price of a type by provider."""
+    gpu = gpu_name(gpu_type)
+    if book is not None:
+        hourly = hourly_prices(book, gpu)
+        return {offer.provider: offer.mean for offer in hourly if offer.kind == "on_demand"}
+    return {
+        offer.provider: offer.typical
+        for offer in CATALOGUE
+        if offer.kind == "on_demand" and same_gpu(gpu, offer.gpu_type) and offer.typical is not None
+    }

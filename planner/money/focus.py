@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.planner.pricing.group_bill import GroupBill
+from gpuplan.planner.money.group_bill import GroupBill
 
 VERSION = "1.2"
 TEXT, NUMBER = pl.String(), pl.Float64()
@@ -75,7 +75,7 @@ def focus_rows(bill: GroupBill, by: str, account: str) -> pl.DataFrame:
         begin, end = edges[cell.period], edges[cell.period + 1]
         sku = kind or ANY_GPU
         cost = cell.cents / 100
-        issuer = price.provider or OWN_CLUSTER
+        issuer = ", ".join(price.offers) or OWN_CLUSTER
         idle = cell.name is None
         unit_usd = None if bill.is_spread else price.usd_per_gpu_h
         rows.append(

@@ -101,8 +101,8 @@ def gpu_hours(trace: Trace, by: str) -> GpuHours:
 
 def _codes(column: pl.Series) -> tuple[list[str | None], IntArray]:
     """Return the distinct names, None last, and the place of each among them."""
-    codes, known = name_codes(column)
-    return [*known.to_list(), None], codes.astype(np.int64)
+    codes, names = name_codes(column)
+    return [*names.to_list(), None], codes.astype(np.int64)
 
 
 def _peak(jobs: JobArrays, chosen: BoolArray) -> float:
@@ -119,15 +119,13 @@ def _held(
     within = first == last
     gpu_h = gpus * (stop - start) / HOUR_US
     inside = np.bincount((cell * periods + first)[within], gpu_h[within], cells * periods)
-    found: FloatArray = inside.astype(np.float64).reshape(cells, periods)  # without jobs: whole
+    held: FloatArray = inside.astype(np.float64).reshape(cells, periods)  # without jobs: whole
     long = np.flatnonzero(~within)
     for period in range(periods):
-        there = long[(first[long] <= period) & (period <= last[long])]
-        lasting = np.minimum(stop[there], edges[period + 1]) - np.maximum(
-            start[there], edges[period]
-        )
-        found[:, period] += np.bincount(cell[there], gpus[there] * lasting / HOUR_US, cells)
-    return found
+        jobs = long[(first[long] <= period) & (period <= last[long])]
+        lasting = np.minimum(stop[jobs], edges[period + 1]) - np.maximum(start[jobs], edges[period])
+        held[:, period] += np.bincount(cell[jobs], gpus[jobs] * lasting / HOUR_US, cells)
+    return held
 
 
 def _edges(begin_us: int, end_us: int, *, has_calendar: bool) -> IntArray:
