@@ -6,7 +6,7 @@ from support_mixed import rows
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import (
-    MODELS,
+    gpu_models,
     gpu_name,
     is_known_gpu,
     match_types,
@@ -73,7 +73,7 @@ def test_memory_told_apart_is_taken_to_the_nearest_variant():
 
 
 def test_every_model_is_known_by_its_own_name():
-    for model, sizes in MODELS.items():
+    for model, sizes in gpu_models().items():
         assert gpu_name(model) == model
         for size in sizes:
             expected = model if len(sizes) == 1 else f"{model}-{size}GB"

@@ -39,12 +39,11 @@ from gpuplan.analysis.price_formats.schema import (
 )
 from gpuplan.analysis.reading.batch import Batch
 from gpuplan.analysis.reading.detect import guesses, left_out_notes, look_early
-from gpuplan.analysis.reading.headers import header_error
 from gpuplan.analysis.reading.inputs import opened_inputs, share_of_bytes
 from gpuplan.analysis.reading.outcome import apply
 from gpuplan.analysis.reading.rejects import RejectLog, rejects_path
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
-from gpuplan.analysis.reading.unreadable import odd_text
+from gpuplan.analysis.reading.unreadable import header_error, odd_text
 from gpuplan.analysis.storage.files import atomic_output
 from gpuplan.analysis.storage.parquet import write_parquet
 

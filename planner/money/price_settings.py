@@ -24,12 +24,12 @@ from gpuplan.planner.money.price_selection import (
     sources_of,
     the_prices,
 )
-from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, default_settings
+from gpuplan.planner.money.renting_settings import LADDER, OF_PRICES
+from gpuplan.planner.policies.allpass_settings import SETTINGS
 from gpuplan.planner.runs.cluster_setting import gpus_of
-from gpuplan.planner.runs.settings import OF_PRICES, SettingError
-from gpuplan.simkit.allpass.parameters import price_ladder
+from gpuplan.planner.runs.settings import SettingError, defaults_of
 from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.renting.market import MOST_USD, Market
+from gpuplan.simkit.renting.market import MOST_USD, Market, price_ladder
 
 MARKET_KINDS = ("marketplace", "spot")
 TIERS = {  # kind of price -> the setting that names its provider, and the one that is its price
@@ -197,7 +197,7 @@ def _fixed(
     if not prices:
         if filled.get(named):
             raise SettingError([named], f"{the_prices(book)} have no {word} one of {gpu}")
-        usual = default_settings()[price]
+        usual = SETTINGS[price].default
         if not same_gpu(gpu, USUAL_GPU):
             why = f", and the default of ${usual:.2f} is of an {USUAL_GPU}"
             is_alone = book is not None and len({its for _, its, _ in sources_of(book)}) == 1
@@ -266,7 +266,7 @@ def _market(
     kinds = {kind for name, _, kind in sources if name == provider}
     kind = next(kind for kind in MARKET_KINDS if kind in kinds)
     check_region(filled.get("region"), book, gpu, provider, kind)
-    values = LADDER | {name: filled[name] for name in LADDER if name in filled}
+    values = defaults_of(LADDER) | {name: filled[name] for name in LADDER if name in filled}
     size = "cluster" if held else "capacity"
     try:
         ladder = ladder_of(

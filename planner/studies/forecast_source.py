@@ -18,9 +18,10 @@ from gpuplan.analysis.forecast.demand import (
     NO_NAME,
     DemandSeries,
     demand_of_jobs,
+    is_series,
+    read_series,
     time_of_hour,
 )
-from gpuplan.analysis.forecast.series_file import is_series, read_series
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, is_known_gpu
 from gpuplan.analysis.storage.files import sha256_of

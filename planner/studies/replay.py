@@ -24,12 +24,12 @@ from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
 from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.group_waits import GroupWaits, check_by, recorded_waits
 from gpuplan.planner.runs.job_rates import COLUMNS as RATE_COLUMNS
 from gpuplan.planner.runs.job_rates import RateSource
-from gpuplan.planner.runs.settings import OF_PRICES
 from gpuplan.planner.runs.throughputs import load_throughputs, throughputs_file
 from gpuplan.planner.runs.trace_jobs import COLUMNS, OF_TENANTS, TraceJobs, jobs_of
 

@@ -15,7 +15,7 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.policies.allpass_settings import default_settings
+from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
@@ -123,7 +123,7 @@ def _prices(request: SizeRequest) -> Prices:
         return Prices.read(request.prices)
     if request.commit.is_given:
         return Prices.read(request.commit)
-    usual = float(default_settings()["conventional_usd_per_gpu_h"])
+    usual = float(RENTED["conventional_usd_per_gpu_h"].default)
     return Prices({"": usual}, option="assumed")
 
 

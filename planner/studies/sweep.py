@@ -16,9 +16,9 @@ from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_selection import conventional_prices
 from gpuplan.planner.money.price_settings import with_prices
+from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.scaled_jobs import needs_classes
-from gpuplan.planner.runs.settings import OF_PRICES
 from gpuplan.planner.studies.policy_prices import usual_gpu
 from gpuplan.planner.studies.replay import LOG_WINDOW, ReplayInputs, ReplayRequest, price_choice
 from gpuplan.planner.studies.replay_parameters import ComparedParameters, ReplayParameters

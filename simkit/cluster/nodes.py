@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper, helper
 
 # Columns of the table of nodes; the rows behind the last node head the list of each free count.
 FREE, NEXT, BEFORE, FREE_COPY = range(4)
@@ -26,7 +26,7 @@ class NodeTable(NamedTuple):
     leases: Any
 
 
-@kernel
+@helper
 def new_places(count: int, each: int) -> Any:
     """Return `NodeTable` of ``count`` nodes of ``each`` GPUs, all free."""
     nodes = np.zeros((count + each + 1, 4), np.int64)
@@ -44,7 +44,7 @@ def new_places(count: int, each: int) -> Any:
     return NodeTable(nodes, having, leases)
 
 
-@kernel
+@borrowing_helper
 def link(nodes: Any, count: int, node: int, free: int) -> None:
     """Give a node this many free GPUs and put it at the front of their list."""
     head = count + free
@@ -55,7 +55,7 @@ def link(nodes: Any, count: int, node: int, free: int) -> None:
     nodes[after, BEFORE] = node
 
 
-@kernel
+@borrowing_helper
 def change(places: Any, node: int, gpus: int) -> None:
     """Add free GPUs to a node; fewer where ``gpus`` is negative."""
     nodes, having = places.nodes, places.having
@@ -67,7 +67,7 @@ def change(places: Any, node: int, gpus: int) -> None:
     having[nodes[node, FREE]] += 1
 
 
-@kernel
+@borrowing_helper
 def can_place(places: Any, width: int) -> bool:
     """Return whether a gang fits on the nodes."""
     having = places.having
@@ -83,7 +83,7 @@ def can_place(places: Any, width: int) -> bool:
     return False
 
 
-@kernel
+@borrowing_helper
 def lease(places: Any, width: int) -> int:
     """Take the nodes of a gang, which finds them; return its first lease."""
     nodes, having, leases = places.nodes, places.having, places.leases
@@ -105,7 +105,7 @@ def lease(places: Any, width: int) -> int:
     return chain
 
 
-@kernel
+@borrowing_helper
 def give_back(places: Any, chain: int) -> None:
     """Free the nodes of a gang by its first lease."""
     leases = places.leases
@@ -117,7 +117,7 @@ def give_back(places: Any, chain: int) -> None:
         chain = following
 
 
-@kernel
+@borrowing_helper
 def give_back_on_trial(places: Any, chain: int, sign: int) -> None:
     """Count a gang's GPUs as free (``sign`` 1), or as taken again (-1), without moving a node."""
     nodes, having, leases = places.nodes, places.having, places.leases
