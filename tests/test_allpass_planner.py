@@ -290,5 +290,5 @@ def test_a_bill_above_all_serverless_is_told(tmp_path):
 
 def test_policies_are_found_by_name():
     assert find_policy("allpass") is POLICIES["allpass"]
-    with pytest.raises(UsageError, match=r"did you mean allpass\?\); there is allpass"):
+    with pytest.raises(UsageError, match=r"did you mean allpass\?\); expected one of allpass"):
         find_policy("Allpas")

@@ -155,7 +155,7 @@ def test_a_choice_that_the_prices_lack_is_refused(chosen, problem):
     with pytest.raises(UsageError, match=problem):
         with_prices(chosen, book(DAY), None)
     two = book([*DAY, (0, "vast.ai", "H100", None, "marketplace", 2.0)])
-    with pytest.raises(UsageError, match="there is A100, H100"):
+    with pytest.raises(UsageError, match="one of A100, H100"):
         with_prices({}, two, None)
 
 
@@ -245,7 +245,7 @@ def test_no_offers_are_no_marketplace(policy, rows):
     assert "market" not in found.settings
     assert found.settings["conventional_usd_per_gpu_h"] == (1.4 if rows else 1.29)
     assert found.notes[-1] == (
-        "marketplace: none, as set (marketplace_offers=0), so provider changes nothing"
+        "marketplace: none, as set (marketplace_offers=0), so provider has no effect"
     )
 
 
@@ -384,7 +384,7 @@ def test_options_that_a_policy_has_no_use_for_are_refused(tmp_path, gpuplan):
         (("--timeline", tmp_path / "x.csv"), "ends in .parquet"),
         (("--set", "provider=vast"), "--set provider=vast: needs"),
         (("--prices", tmp_path / "none.parquet"), "none.parquet"),
-        (("--checkpoints", table), "of which --checkpoints has nothing"),
+        (("--checkpoints", table), "which --checkpoints has no row for"),
     ):
         code, _, err = gpuplan("simulate", trace, *options)
         assert code in (2, 3, 4), err

@@ -186,7 +186,7 @@ def test_a_stop_costs_what_a_move_costs_allpass_unless_it_is_as_published(gpupla
 @pytest.mark.parametrize(
     ("policy", "settings", "message"),
     [
-        ("fifo", ["restore_s=10"], "fifo stops no job, so restore_s changes nothing"),
+        ("fifo", ["restore_s=10"], "fifo never stops a job, so restore_s has no effect"),
         ("fifo", ["restore_s=10", "preemptive=true"], None),
         ("fifo", ["restore_s=0"], None),
         ("2d-las", [], None),

@@ -223,13 +223,13 @@ def test_a_price_table_is_an_input(gpuplan, hours, tmp_path):
         (["--gpu", "T4", "--gpu", "T4"], "given twice"),
         (["--price", "T4=1"], "next: --gpu T4 as well"),
         (["--price", "dear"], "expected dollars per GPU-hour"),
-        (["--prices", "builtin"], "say of which GPU"),
+        (["--prices", "builtin"], "name the GPU"),
         (["--provider", "aws"], "needs --prices"),
         (["--recorded-on", "T4"], "expected one of several --gpu TYPE"),
         (["--gpu", "T4", "--gpu", "A100=2", "--price", "T4=1", "--price", "A100=2", "--budget",
           "60"], "have budgets in dollars"),
         (["--speedup", "profile:sia", "--gpu", "T4", "--gpu", "A100=2"], "types are measured"),
-        (["--speedup", "profile:sia", "--gpu", "H100"], "knows no GPU 'H100'"),
+        (["--speedup", "profile:sia", "--gpu", "H100"], "has no GPU 'H100'"),
     ],
 )  # fmt: skip
 def test_options_that_do_not_fit(gpuplan, hours, arguments, said):

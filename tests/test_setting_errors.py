@@ -108,7 +108,7 @@ def error_of(gpuplan, trace, command, arguments):
         ),
         (
             "--policy fifo:gpus=32,skipping=true",
-            "--policy 'fifo:gpus=32,skipping=true': one policy has its settings in --set",
+            "--policy 'fifo:gpus=32,skipping=true': for one policy, settings go in --set",
             "--policy fifo --set gpus=32 --set skipping=true",
         ),
         ("--policy fifo --set region=x", "--set region=x: needs --prices FILE or builtin", ""),

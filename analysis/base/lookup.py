@@ -30,7 +30,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
     """Return a hint for an unknown word: the nearest known one, or all of them."""
     names = list(names)
     near = nearest(word, names)
-    return f"; did you mean {near!r}?" if near else f"; there is {', '.join(sorted(names))}"
+    return f"; did you mean {near!r}?" if near else f"; expected one of {', '.join(sorted(names))}"
 
 
 def find_named(
@@ -45,5 +45,6 @@ def find_named(
         return values[name]
     what = what or option.lstrip("-").replace("-", " ")
     raise UsageError(
-        f"{option} {name!r}: no such {what}{perhaps(name, values)}; there is {', '.join(values)}"
+        f"{option} {name!r}: no such {what}{perhaps(name, values)}; "
+        f"expected one of {', '.join(values)}"
     )

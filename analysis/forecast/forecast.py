@@ -172,7 +172,7 @@ def forecast(
             f"a forecast of {steps} h needs {least_hours(steps)} h, got {demand.hours}"
         )
     if holidays and not demand.has_calendar:
-        raise ValueError("holidays need hours of a calendar")
+        raise ValueError("holidays need hours with dates")
     is_holiday = demand.holiday_hours(holidays, steps) if holidays else None
     split = Split.of(demand.hours, steps)
     begun = time.process_time()

@@ -305,7 +305,7 @@ def _refuse_traces_among_logs(by_format: Mapping[str, Sequence[Guess[LogFormat]]
                 log.source.path,
                 f"is {a_log(log.format.name)}, {other.source.path} is {a_log(other.format.name)}; "
                 "a trace and a log may hold the same jobs",
-                hint="name the files that are meant, or force the format with --source-format",
+                hint="name the files to read, or force the format with --source-format",
             )
 
 
@@ -390,7 +390,7 @@ def _provenance(readings: Sequence[Reading], shared_ids: int) -> Provenance:
                 relative.sources[0].name,
                 f"has times from the start of the log, {dated.sources[0].name} has dates",
                 expected="logs that share a calendar",
-                hint="ingest them one by one; if one is taken for what it is not, force the format "
+                hint="ingest them one by one; if one is misread, force the format "
                 "with --source-format",
             )
     zones = {account.time_zone for account in accounts}

@@ -248,7 +248,7 @@ def mapped_plan(context: SourceContext) -> ReadingPlan:
             context.head.path,
             f"nothing is mapped to {' and '.join(missing)}; "
             f"found {', '.join(context.columns[:20])}",
-            expected="--map for what the file calls otherwise",
+            expected="--map for columns with other names",
             hint=f"add --map {missing[0]}=COLUMN",
         )
     return table_plan(context, columns, "row")

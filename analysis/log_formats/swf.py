@@ -1,7 +1,7 @@
 """Standard Workload Format: 18 numbers per job, after comments with the start of the log.
 
 Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers",
-JSSPP 1999; version 2.2 of the Parallel Workloads Archive. It counts processors and knows no GPUs.
+JSSPP 1999; version 2.2 of the Parallel Workloads Archive. It counts processors and has no GPUs.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
                   allocated.is_null() & requested.is_not_null()),
             Tally("jobs of negative wait (no wait recorded)", waited < 0),
         ),
-        notes=("num_gpus holds processors: the log knows no GPUs",),
+        notes=("num_gpus holds processors: the log has no GPUs",),
         time_zone=_zone(context.head) if begins_s else None,
         relative_time=not begins_s,
         nothing=UNKNOWN,

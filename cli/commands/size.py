@@ -139,7 +139,7 @@ def size(
     for name in ("cluster", "gpus"):
         if name in chosen.settings:
             raise UsageError(
-                f"--set {name}: size looks for it\n"
+                f"--set {name}: gpuplan size computes it\n"
                 "  next: --gpus LIST for sizes to show, --cluster SHAPE for today's cluster"
             )
     plain_replay = replay.request(trace, choice, MarketChoice())

@@ -91,7 +91,7 @@ class Budget:
             if usd_per_gpu_h is None:
                 raise UsageError(
                     f"--budget {self.text} counts in dollars\n"
-                    "  next: give the price of a GPU-hour, for example --price 1.29, or "
+                    "  next: add the price of a GPU-hour, for example --price 1.29, or "
                     "--prices builtin --gpu A100"
                 )
             return self.usd_per_h / usd_per_gpu_h

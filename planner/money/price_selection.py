@@ -38,9 +38,7 @@ def gpu_of(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -
     offered = gpus_offered(book, kinds) or every
     if len(offered) == 1:
         return offered[0]
-    raise UsageError(
-        f"{option_of(book)}: say which GPU with --set gpu=NAME; there is {listed(offered)}"
-    )
+    raise UsageError(f"{option_of(book)}: name a GPU with --set gpu=NAME, one of {listed(offered)}")
 
 
 def gpus_offered(book: PriceBook, kinds: Sequence[str]) -> list[str]:

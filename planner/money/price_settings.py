@@ -122,7 +122,7 @@ def _no_market(settings: Mapping[str, Any]) -> str:
         name for name in ("provider", "region", *RENTED_PRICES) if settings.get(name) is not None
     ]
     text = "marketplace: none, as set (marketplace_offers=0)"
-    return f"{text}, so {', '.join(idle)} changes nothing" if idle else text
+    return f"{text}, so {', '.join(idle)} has no effect" if idle else text
 
 
 def _from_list(
@@ -136,7 +136,8 @@ def _from_list(
     ]
     if not offered:
         every = sorted({listing.gpu_type for listing in CATALOGUE})
-        raise SettingError(["gpu"], f"the built-in prices have none of {gpu}, only {listed(every)}")
+        problem = f"the built-in prices do not have {gpu}; they have {listed(every)}"
+        raise SettingError(["gpu"], problem)
     if settings.get("region"):
         raise SettingError(["region"], "the built-in prices have no regions")
     filled = dict(settings)
@@ -191,7 +192,7 @@ def _fixed(
     """Fill in the price of a tier that does not change; return where it comes from."""
     word = _word(kind)
     if price in filled:
-        idle = f", so {named} changes nothing" if filled.get(named) else ""
+        idle = f", so {named} has no effect" if filled.get(named) else ""
         return f"{word} price: as set{idle}"
     if not prices:
         if filled.get(named):
@@ -226,8 +227,8 @@ def _conventional_alone(
             raise SettingError([name], f"{the_prices(book)} have no marketplace with {gpu}")
     if not (is_there or "conventional_usd_per_gpu_h" in filled):
         raise UsageError(
-            f"{option_of(book)}: nothing of {gpu} on a marketplace, as spot or on demand\n  next: "
-            "--set usd_per_gpu_h=N, or choose another GPU with --set gpu=NAME"
+            f"{option_of(book)}: no offers of {gpu} on a marketplace, as spot or on demand\n"
+            "  next: --set usd_per_gpu_h=N, or choose another GPU with --set gpu=NAME"
         )
     filled["marketplace_offers"] = 0
     return f"marketplace: none with {gpu}, so the cluster is of the conventional cloud"
@@ -258,7 +259,7 @@ def _market(
         only_of = f", only of {listed(others)}; it has" if others else ", only"
         another = "choose another GPU with --set gpu=NAME, or " if others else ""
         raise UsageError(
-            f"{option_of(book)}: nothing of {gpu} on a marketplace or as spot{only_of} {alone} "
+            f"{option_of(book)}: no offers of {gpu} on a marketplace or as spot{only_of} {alone} "
             f"prices\n  next: {another}{NO_MARKET}"
         )
     provider = provider_of(filled.get("provider"), providers, "provider")

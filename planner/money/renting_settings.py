@@ -130,14 +130,14 @@ def idle_of_market(
     terms: RentalTerms, *, reclaim: bool = False, grace_s: float = 0.0
 ) -> tuple[str, ...]:
     """Return what to say of settings that need offers which change, where these never do."""
-    notes = ("grace_s changes nothing without reclaim=true",) if grace_s > 0 and not reclaim else ()
+    notes = ("grace_s has no effect without reclaim=true",) if grace_s > 0 and not reclaim else ()
     idle = ["reclaim=true"] if reclaim else []
     idle += ["pricing=in-force"] if terms.pricing == "in-force" else []
     if not idle or terms.offers.start_us.size > 1:
         return notes
-    change = "changes" if len(idle) == 1 else "change"
+    change = "has" if len(idle) == 1 else "have"
     return (
         *notes,
-        f"{' and '.join(idle)} {change} nothing, as the offers never change; "
-        "those of --prices FILE, a table of gpuplan prices, do",
+        f"{' and '.join(idle)} {change} no effect, because these offers never change; "
+        "--prices FILE, a table of gpuplan prices, has offers that do",
     )

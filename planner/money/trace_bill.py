@@ -253,7 +253,7 @@ def _chosen(gpu: str | None, offered: Sequence[str]) -> str | None:
     if not any(same_gpu(name, gpu_type) for gpu_type in offered):
         hint = "--gpu with one of them" if offered else "give a table with prices, or builtin"
         raise UsageError(
-            f"--gpu {gpu}: the prices have none of it, only "
+            f"--gpu {gpu}: not in the prices, which have "
             f"{', '.join(offered) or 'availability'}\n  next: {hint}"
         )
     return name

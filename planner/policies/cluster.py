@@ -117,7 +117,7 @@ def _told(cluster: Cluster) -> str:
     why = (
         f"the fewest nodes of {each} on which no job waits or is stopped"
         if each
-        else "as many as the jobs use at once if none waits"
+        else "the peak use if no job waits"
     )
     return f"the cluster has {counted(cluster.gpus, 'GPU')}, {why}; set cluster for another size"
 
@@ -141,9 +141,10 @@ def _without_effect(policy: str, settings: Mapping[str, Any], cluster: Cluster) 
     notes = []
     offered = [name for name in RENTED if name in settings]
     if offered and settings.get("usd_per_gpu_h") is not None:
-        notes.append(f"usd_per_gpu_h is the whole price, so {', '.join(offered)} changes nothing")
+        notes.append(f"usd_per_gpu_h is the whole price, so {', '.join(offered)} has no effect")
     if idle and not cluster.preemptive:
-        notes.append(f"{policy} stops no job, so {' and '.join(idle)} changes nothing")
+        have = "has" if len(idle) == 1 else "have"
+        notes.append(f"{policy} never stops a job, so {' and '.join(idle)} {have} no effect")
     if not cluster.preemptive and cluster.order in ("attained", "attained_gpu", "gittins"):
         notes.append(
             f"without preemption all jobs that wait are new, so {policy} is first-fit"

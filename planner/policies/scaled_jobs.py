@@ -204,7 +204,7 @@ def _simulate(
             *model.notes,
             *_assumed(model, policy, given),
             *(
-                [f"usd_per_gpu_h is the whole price, so {', '.join(offered)} changes nothing"]
+                [f"usd_per_gpu_h is the whole price, so {', '.join(offered)} has no effect"]
                 if offered and terms.usd_per_gpu_h is not None
                 else []
             ),
@@ -290,7 +290,7 @@ def _workload(jobs: TraceJobs, model: SpeedupModel, options: Any) -> ClassWorklo
         if model.of(label) is None:
             raise SettingError(
                 ["speedup"],
-                f"{model.name} knows no job class {label!r}; it has {', '.join(model.classes)}",
+                f"{model.name} has no job class {label!r}; it has {', '.join(model.classes)}",
                 "leave such jobs out with --where, or set a law such as speedup=power:0.8",
             )
     return classes_of_jobs(

@@ -122,7 +122,8 @@ def load_speedup(text: str) -> SpeedupModel:
         return _law(kind, rest, f"--speedup {text!r}")
     if kind == "profile":
         if rest not in PROFILES:
-            raise UsageError(f"--speedup {text!r}: no such profile; there is {', '.join(PROFILES)}")
+            known = ", ".join(PROFILES)
+            raise UsageError(f"--speedup {text!r}: no such profile; expected one of {known}")
         by_type, listed = PROFILES[rest]
         return of_types(text, listed.source, by_type)
     if kind == "pollux" and rest:

@@ -70,7 +70,7 @@ class GpuTypes:
         """
         names, given = self.names, request.usd_per_gpu_h
         if request.prices is not None and not names:
-            raise UsageError("--prices: say of which GPU, for example --gpu A100")
+            raise UsageError("--prices: name the GPU, for example --gpu A100")
         if self.is_mixed and "" in given:
             raise UsageError("--price: several GPU types need a price each, for example T4=0.5")
         if not all(given.values()):

@@ -188,7 +188,7 @@ def _warnings(
         )
     left = int((~run.is_finished).sum())
     if left:
-        notes.append(f"{counted(left, 'job')} unfinished at the end; means are without them")
+        notes.append(f"{counted(left, 'job')} unfinished at the end; means leave them out")
     return tuple(notes)
 
 
