@@ -24,8 +24,7 @@ from gpuplan.planner.money.price_selection import (
     sources_of,
     the_prices,
 )
-from gpuplan.planner.money.renting_settings import LADDER, OF_PRICES
-from gpuplan.planner.policies.allpass_settings import SETTINGS
+from gpuplan.planner.money.renting_settings import LADDER, OF_PRICES, RENTED, SERVERLESS
 from gpuplan.planner.runs.cluster_setting import gpus_of
 from gpuplan.planner.runs.settings import SettingError, defaults_of
 from gpuplan.simkit.arrays import FloatArray
@@ -36,6 +35,8 @@ TIERS = {  # kind of price -> the setting that names its provider, and the one t
     "serverless": ("serverless_provider", "serverless_usd_per_gpu_h"),
     "on_demand": ("conventional_provider", "conventional_usd_per_gpu_h"),
 }
+PRICED = SERVERLESS | RENTED | OF_PRICES
+"""What prices may fill in of a policy that pays for all kinds of GPUs, as Allpass does."""
 USUAL_GPU = "A100"
 """The GPU of the default prices, also looked up in the built-in list."""
 NO_MARKET = "--set marketplace_offers=0 rents from the conventional cloud alone"
@@ -62,7 +63,7 @@ def with_prices(
     settings: Mapping[str, Any],
     book: PriceBook | None,
     first_submit_us: int | None,
-    policy_settings: Container[str] = SETTINGS,
+    policy_settings: Container[str] = PRICED,
 ) -> PricedSettings:
     """Return settings with the prices and offers of a book; explicit settings stay.
 
@@ -197,7 +198,7 @@ def _fixed(
     if not prices:
         if filled.get(named):
             raise SettingError([named], f"{the_prices(book)} have no {word} one of {gpu}")
-        usual = SETTINGS[price].default
+        usual = PRICED[price].default
         if not same_gpu(gpu, USUAL_GPU):
             why = f", and the default of ${usual:.2f} is of an {USUAL_GPU}"
             is_alone = book is not None and len({its for _, its, _ in sources_of(book)}) == 1

@@ -40,6 +40,11 @@ RENTED: dict[str, Setting] = {
 }
 """By which GPUs are rented."""
 
+SERVERLESS: dict[str, Setting] = {
+    "serverless_usd_per_gpu_h": Setting("usd", "price of a serverless GPU-hour", default=2.10)
+}
+"""What GPUs in containers cost."""
+
 OF_PRICES: dict[str, Setting] = {
     name: Setting("text", about, unlimited=True, looked_up_in="--prices FILE or builtin")
     for name, about in (

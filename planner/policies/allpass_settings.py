@@ -12,6 +12,7 @@ from gpuplan.planner.money.renting_settings import (
     LADDER,
     OF_PRICES,
     RENTED,
+    SERVERLESS,
     offers_of,
     shown_offers,
 )
@@ -69,7 +70,7 @@ SETTINGS: dict[str, Setting] = {
     "serverless_limit": Setting(
         "count", "most GPUs in containers at once", unlimited=True, at_least=1
     ),
-    "serverless_usd_per_gpu_h": Setting("usd", "price of a serverless GPU-hour"),
+    **SERVERLESS,
     "serverless_billing_step_s": Setting(
         "duration", "step of time a container is billed in; 0: as held"
     ),
