@@ -17,8 +17,11 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
+from gpuplan.analysis.base.option import parameters_type
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.cli.documents.view import TITLES
+from gpuplan.cli.app.lazy import COMMANDS
+from gpuplan.cli.documents.view import titles
+from gpuplan.planner.requests.declaration import declaration_of, results_of
 
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
 Schema = dict[str, Any]
@@ -36,21 +39,21 @@ UNITS = {
 }
 """End of a name -> its unit, where its description does not say more."""
 
+STRUCTURE = {"$ref", "items", "prefixItems", "additionalProperties"}
+"""Keys of schemas that cannot be merged with each other."""
+
+LINE = 100  # characters; a value that fits is on one line
+
 ATTRIBUTE = re.compile(r"    (?P<names>\w+(?:, \w+)*): (?P<text>.*)")
 
 
 def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     """Return command -> the type of its parameters, and those its results may have."""
-    from gpuplan.analysis.ingest.ingest import IngestAccount
-    from gpuplan.analysis.prices.results import PricesResults
-    from gpuplan.analysis.synth.write import SynthResults
     from gpuplan.cli.results.diff import DiffParameters, DiffResults
     from gpuplan.cli.results.listing import ListParameters, ListResults
     from gpuplan.cli.results.run import RunParameters, RunResults
     from gpuplan.planner.sharing.profile_results import ProfileResults
     from gpuplan.planner.sharing.sharing_results import CoscalingResults, PlacementResults
-    from gpuplan.planner.studies.bill import BillParameters, BillResults
-    from gpuplan.planner.studies.calibrate import CalibrateParameters
     from gpuplan.planner.studies.characterize import (
         CharacterizeParameters,
         CharacterizeResults,
@@ -58,29 +61,16 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     )
     from gpuplan.planner.studies.forecast_request import ForecastParameters
     from gpuplan.planner.studies.forecast_results import ForecastResults
-    from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
-    from gpuplan.planner.studies.prices import PricesParameters
     from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
     from gpuplan.planner.studies.share_results import ShareParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.sweep import SweepParameters
-    from gpuplan.planner.studies.synth import SynthParameters
-    from gpuplan.planner.studies.whatif_results import (
-        ValidationResults,
-        WhatIfParameters,
-        WhatIfResults,
-    )
     from gpuplan.planner.sweep.result_types import SweepResults
-    from gpuplan.planner.twin.calibration_results import CalibrateResults
 
-    return {
-        "ingest": (IngestParameters, (IngestAccount,)),
-        "prices": (PricesParameters, (PricesResults,)),
-        "synth": (SynthParameters, (SynthResults,)),
-        "bill": (BillParameters, (BillResults,)),
+    older = {
         "size": (SizeParameters, (SizeResults,)),
         "sweep": (SweepParameters, (SweepResults,)),
         "run": (RunParameters, (RunResults,)),
@@ -89,129 +79,141 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "pareto": (ParetoParameters, (ParetoResults, MixResults)),
         "simulate": (SimulateParameters, (SimulateResults,)),
         "compare": (CompareParameters, (CompareResults,)),
-        "calibrate": (CalibrateParameters, (CalibrateResults,)),
-        "whatif": (WhatIfParameters, (WhatIfResults, ValidationResults)),
         "profile": (ProfileParameters, (ProfileResults,)),
         "share": (ShareParameters, (PlacementResults, CoscalingResults)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
+    }
+    declared = {name: declaration_of(name) for name in COMMANDS}
+    return older | {
+        name: (parameters_type(study.request), results_of(study))
+        for name, study in declared.items()
+        if study is not None
     }
 
 
 def result_schema(command: str) -> Schema:
     """Return the schema of what a command of `typed_results` writes as JSON."""
     parameters, results = typed_results()[command]
-    described = {
+    schemas, definitions = type_schemas(InputFile, parameters, *results)
+    properties = {
         "schema_version": {"const": 1},
         "command": {"const": command},
-        "inputs": {"type": "array", "items": type_schema(InputFile)},
-        "parameters": type_schema(parameters),
-        "results": _any_of([type_schema(one) for one in results]),
+        "inputs": {"type": "array", "items": schemas[0]},
+        "parameters": schemas[1],
+        "results": _any_of(schemas[2:]),
         "warnings": {"type": "array", "items": {"type": "string"}},
         "gpuplan_version": {"type": "string"},
     }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:gpuplan:schema:1:{command}",
-        "title": f"What gpuplan {command} writes as JSON",
-        "type": "object",
-        "properties": described,
-        "required": sorted(described),
-    }
+    return _document(command, f"gpuplan {command} writes as JSON", properties, definitions)
 
 
 def report_schema() -> Schema:
     """Return the schema of ``report.json``, which has the JSON output of each of its studies."""
     from gpuplan.cli.results.report import ReportedStudy, ReportResults
 
-    results, study = type_schema(ReportResults), type_schema(ReportedStudy)
+    _, definitions = type_schemas(ReportResults, ReportedStudy)
+    results, study = definitions.pop("ReportResults"), definitions["ReportedStudy"]
     study["required"] = sorted([*study["required"], "command"])
-    study["anyOf"] = [{"$ref": f"urn:gpuplan:schema:1:{command}"} for command in TITLES]
-    described = {
+    study["anyOf"] = [{"$ref": f"urn:gpuplan:schema:1:{command}"} for command in titles()]
+    properties = {
         "schema_version": {"const": 1},
         "command": {"const": "report"},
         **results["properties"],
-        "studies": {"type": "array", "minItems": 1, "items": study},
+        "studies": {"type": "array", "minItems": 1, "items": _reference("ReportedStudy")},
     }
+    title = "gpuplan report and gpuplan run write as report.json"
+    return _document("report", title, properties, definitions)
+
+
+def _document(command: str, title: str, properties: Schema, definitions: Schema) -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:gpuplan:schema:1:report",
-        "title": "What gpuplan report and gpuplan run write as report.json",
+        "$id": f"urn:gpuplan:schema:1:{command}",
+        "title": f"What {title}",
         "type": "object",
-        "properties": described,
-        "required": sorted(described),
+        "properties": properties,
+        "required": sorted(properties),
+        "$defs": dict(sorted(definitions.items())),
     }
 
 
-def type_schema(kind: type) -> Schema:
-    """Return the schema of a dataclass, those inside it in their places."""
-    (schema,), known = msgspec.json.schema_components((kind,), ref_template="{name}")
-    types = {one.__name__: one for one in _dataclasses(kind)}
-    found: Schema = _inlined(schema, known, types)
-    return found
+def _reference(name: str) -> Schema:
+    return {"$ref": f"#/$defs/{name}"}
 
 
-def _inlined(schema: Any, known: dict[str, Any], types: dict[str, type]) -> Any:
-    """Return a schema as the renderer writes values: without references, any number may be null."""
-    if not isinstance(schema, dict):
+def type_schemas(*types: type) -> tuple[list[Schema], dict[str, Schema]]:
+    """Return a reference to each dataclass, and name -> schema of these and of those inside."""
+    references, components = msgspec.json.schema_components(
+        types, schema_hook=_written_type, ref_template="#/$defs/{name}"
+    )
+    classes = {inner.__name__: inner for outer in types for inner in _dataclasses(outer)}
+    definitions = {name: _written(schema, classes.get(name)) for name, schema in components.items()}
+    return [_written(schema) for schema in references], definitions
+
+
+def _written_type(kind: type) -> Schema:
+    """Return the schema of a type that JSON has as a text."""
+    if issubclass(kind, Path):
+        return {"type": "string"}
+    raise NotImplementedError
+
+
+def _written(schema: Any, described: type | None = None) -> Any:
+    """Return a schema as the renderer writes values: any number may be null.
+
+    Args:
+        schema: as msgspec makes it.
+        described: the class that describes its properties, if it has some.
+    """
+    if not isinstance(schema, dict) or "$ref" in schema:
         return schema
-    if "$ref" in schema:
-        return _inlined(known[schema["$ref"]], known, types)
     if "anyOf" in schema:
-        return _any_of([_inlined(one, known, types) for one in schema["anyOf"]])
-    found: Schema = {}
-    if "properties" in schema:
-        kind_of = types[schema["title"]]
-        about, optional = _descriptions(kind_of), _optional(kind_of)
-        found["properties"] = {
-            name: _told(name, _inlined(one, known, types), about)
-            for name, one in schema["properties"].items()
+        return _any_of([_written(option) for option in schema["anyOf"]])
+    written: Schema = {}
+    if "properties" in schema and described is not None:
+        texts = _descriptions(described)
+        written["properties"] = {
+            name: _with_description(name, _written(value), texts)
+            for name, value in schema["properties"].items()
         }
-        found["required"] = sorted(schema["properties"].keys() - optional)
+        written["required"] = sorted(schema["properties"].keys() - _optional(described))
     for key in ("items", "additionalProperties"):
         if key in schema:
-            found[key] = _inlined(schema[key], known, types)
+            written[key] = _written(schema[key])
     if "prefixItems" in schema:
-        found["prefixItems"] = [_inlined(one, known, types) for one in schema["prefixItems"]]
+        written["prefixItems"] = [_written(item) for item in schema["prefixItems"]]
     for key in ("enum", "minItems", "maxItems", "format", "pattern"):
         if key in schema:
-            found[key] = schema[key]
+            written[key] = schema[key]
     kind = schema.get("type")
     if kind is None and "enum" in schema:
         kind = "string"
     if kind == "number":  # what is undefined or infinite is null
         kind = ["null", "number"]
-    return found if kind is None else {"type": kind, **found}
+    return written if kind is None else {"type": kind, **written}
 
 
 def _any_of(schemas: list[Schema]) -> Schema:
-    """Return the schema of a value that may be of several types, in one where that can be."""
-    if all(schema == schemas[0] for schema in schemas[1:]):
-        return schemas[0]
-    merged: Schema = {}
-    kinds: set[str] = set()
-    for schema in schemas:
-        own = schema.get("type", [])
-        kinds |= {own} if isinstance(own, str) else set(own)
-    for schema in schemas:
-        merged |= {key: value for key, value in schema.items() if key != "type"}
-    for key in ("items", "additionalProperties"):
-        if key in merged:
-            merged[key] = _any_of([one[key] for one in schemas if key in one])
-    objects = [one for one in schemas if "properties" in one]
-    if len(objects) > 1:
-        known = dict.fromkeys(name for one in objects for name in one["properties"])
-        merged["properties"] = {
-            name: _any_of([one["properties"][name] for one in objects if name in one["properties"]])
-            for name in known
-        }
-        merged["required"] = sorted(set.intersection(*(set(one["required"]) for one in objects)))
-    if "enum" in merged and "null" in kinds:
-        merged["enum"] = [*merged["enum"], None]
-    return {"type": sorted(kinds), **merged}
+    """Return the schema of a value that may be of several types, with one ``type`` if possible."""
+    simple = [schema for schema in schemas if not schema.keys() & STRUCTURE]
+    options = [schema for schema in schemas if schema not in simple]
+    if simple and len(options) == 1 and "$ref" not in options[0]:
+        simple, options = [*simple, *options], []
+    if simple:
+        kinds = sorted({kind for schema in simple for kind in _kinds(schema)})
+        merged = {key: value for schema in simple for key, value in schema.items()}
+        if "enum" in merged and "null" in kinds:
+            merged["enum"] = [*merged["enum"], None]
+        options.append(merged | {"type": kinds if len(kinds) > 1 else kinds[0]})
+    return options[0] if len(options) == 1 else {"anyOf": options}
 
 
-def _told(name: str, schema: Schema, about: dict[str, str]) -> Schema:
+def _kinds(schema: Schema) -> list[str]:
+    return [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+
+
+def _with_description(name: str, schema: Schema, about: dict[str, str]) -> Schema:
     """Return the schema of a field with what its class says of it, or its unit."""
     unit = next((unit for end, unit in UNITS.items() if f"_{name}".endswith(end)), None)
     description = about.get(name, unit)
@@ -254,7 +256,20 @@ def _dataclasses(kind: Any) -> Iterator[type]:
 def written_schema(command: str) -> str:
     """Return the text of a schema file."""
     schema = report_schema() if command == "report" else result_schema(command)
-    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+    return _folded(schema, " ") + "\n"
+
+
+def _folded(value: Any, indent: str) -> str:
+    """Return JSON with a line for each part of what is too long for one."""
+    line = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or len(indent) + len(line) <= LINE:
+        return line
+    if isinstance(value, dict):
+        parts = [f'"{key}": {_folded(part, indent + " ")}' for key, part in value.items()]
+    else:
+        parts = [_folded(part, indent + " ") for part in value]
+    opened, closed = "{}" if isinstance(value, dict) else "[]"
+    return f"{opened}\n{indent}" + f",\n{indent}".join(parts) + f"\n{indent[1:]}{closed}"
 
 
 def main() -> None:

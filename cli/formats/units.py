@@ -1,51 +1,33 @@
-"""Units at the command line: read ``48h``, write ``2.1 h``."""
+"""Units at the command line: ``2.1 h``; those given are read by `gpuplan.analysis.base.amounts`."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable
+from functools import cache
 
-from gpuplan.analysis.base.errors import UsageError
+UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")
+STATISTIC = re.compile(r"mean|median|min|max|value|low|high|p\d+")
+"""Names with the unit of their group, as in ``duration_s.p95``."""
 
-SECONDS_PER = {"s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-NO_LIMIT = ("none", "inf", "unlimited")
-CENTURY_S = 36_525 * SECONDS_PER["d"]  # written out, as the schema takes long to import
-DURATION = re.compile(r"^\s*((?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)\s*$")
+SHARE = re.compile(
+    r"(\w+_)?share(_\w+)?|under_\d+s|gini|utilization|saving|variation|daily_volatility"
+    r"|(daily|weekly)_strength|\w+_over_one_gpu|efficiency|error|within|\w+_wait_growth"
+)
+"""Names of fractions of 1, which may be compared with a percentage."""
 
+WORDS = {
+    "gpu_h": re.compile(r"(\w+_)?gpu_hours"),
+    "h": re.compile(r"hours"),
+    "d": re.compile(r"(\w+_)?days"),
+    "workers": re.compile(r"workers(_\w+)?|\w+_workers|capacity"),
+    "gpus": re.compile(r"width"),
+}
+"""Unit -> names that contain it as a word."""
 
-def parse_duration(text: str, option: str, most_s: float = CENTURY_S) -> float:
-    """Return seconds for ``90``, ``90s``, ``45m``, ``48h`` or ``2d``.
-
-    Raises:
-        UsageError: the text is not a duration, or above ``most_s``; the message names ``option``.
-    """
-    match = DURATION.match(text.lower())
-    endless = text.strip().lower() in NO_LIMIT
-    if not endless and (match is None or (match[2] and match[2] not in SECONDS_PER)):
-        raise UsageError(f"{option} {text!r}: expected a duration such as 90s, 45m, 48h or 2d")
-    seconds = float(match[1]) * SECONDS_PER.get(match[2] or "s", 1.0) if match else math.inf
-    if seconds > most_s:
-        raise UsageError(
-            f"{option} {text!r}: expected a duration of at most {most_s / SECONDS_PER['d']:.6g}d"
-        )
-    return seconds
-
-
-def parse_share(text: str, option: str) -> float:
-    """Return a fraction of 1 for ``2%`` or ``0.02``.
-
-    Raises:
-        UsageError: the text is not a share from 0 to 1; the message names ``option``.
-    """
-    number, size = (text[:-1], 100) if text.endswith("%") else (text, 1)
-    try:
-        share = float(number) / size
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise UsageError(f"{option} {text!r}: expected a share from 0 to 1, such as 0.1% or 0.001")
-    return share
+BY_NAME = ("used_gpus",)
+"""Groups of one number for each name from the input, all in the unit of the group."""
 
 
 def significant(value: float, digits: int) -> float:
@@ -156,7 +138,37 @@ SHOWN: dict[str, Callable[[float], str]] = {
     "workers": lambda value: f"{show_number(value)} workers",
     "share": show_share,
 }
-"""How a number is shown, by its unit as `gpuplan.cli.gates.fields.unit_of` names it."""
+"""How a number is shown, by its unit as `unit_of` names it."""
+
+
+def unit_of(path: str) -> str:
+    """Return the unit of a field; empty for a number without one.
+
+    It is ``s``, ``h``, ``d``, ``usd``, ``gpus``, ``gpu_h``, ``workers`` or ``share``.
+    """
+    group, _, name = path.rpartition(".")
+    last = group.rpartition(".")[2]
+    if last in BY_NAME or STATISTIC.fullmatch(name):
+        name = last
+    if SHARE.fullmatch(name):
+        return "share"
+    for unit, words in WORDS.items():
+        if words.fullmatch(name):
+            return unit
+    # Dollars per GPU-hour are dollars: the unit is before "per" or "at".
+    match = UNIT_SUFFIX.search("_" + re.split(r"_?per_|_at_", name)[0])
+    return match[1] if match else ""
+
+
+@cache
+def show_named(name: str) -> Callable[[float], str]:
+    """Return what shows a number in a column of this name, whose header says the unit."""
+    if name.endswith("usd_per_month"):
+        return show_about_usd
+    if name.endswith("usd_per_gpu_h"):
+        return show_number
+    unit = unit_of(name)
+    return SHOWN[unit] if unit in ("s", "usd", "share") else show_number
 
 
 def show_in(unit: str) -> Callable[[float], str]:

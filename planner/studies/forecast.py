@@ -69,7 +69,7 @@ def forecast(request: ForecastRequest) -> ForecastStudy:
     pools, holidays, notes = pools_of_demand(request, source), request.days(), list[str]()
     if holidays:
         if not demand.has_calendar:
-            raise UsageError(f"--holidays: the hours of {request.source} are of no calendar")
+            raise UsageError(f"--holidays: the hours of {request.source} have no dates")
         notes += _unused(holidays, demand)
     low_hours = _low_hours(demand) if request.at is None else 0
     if low_hours:
@@ -139,8 +139,8 @@ def _unused(holidays: Sequence[date], demand: DemandSeries) -> list[str]:
         return []
     begin, end = (time_of_hour(demand.first_hour + at).date() for at in (0, train))
     return [
-        f"no holiday between {begin} and {end}, the part that trains the models: they learn "
-        "nothing of holidays"
+        f"no holiday falls between {begin} and {end}, which is what the models learn from: they "
+        "treat holidays as other days"
     ]
 
 

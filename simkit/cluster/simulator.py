@@ -198,6 +198,8 @@ def _replay(workload: Workload, cluster: Cluster, name: str) -> ClusterRun:
     factors = widths if cluster.order == "remaining_gpu" else np.ones_like(widths)
     limits, ranks = np.zeros(0, np.int64), np.zeros(1, np.int64)
     match cluster.order:
+        case "arrival":
+            pass
         case "width":
             static = workload.gpus
         case "duration":
@@ -212,6 +214,8 @@ def _replay(workload: Workload, cluster: Cluster, name: str) -> ClusterRun:
         case "gittins":
             keys = kernel.LEVELS
             limits, ranks = gittins_levels(workload.service_us * workload.gpus, cluster.levels)
+        case order:
+            raise ValueError(f"the order {order!r} has no rule in simkit/cluster/simulator.py")
     rules = kernel.ClusterRules(
         gpus=cluster.gpus,
         gpus_per_node=cluster.gpus_per_node or 0,

@@ -15,6 +15,8 @@ from gpuplan.simkit.renting.market import Market
 from gpuplan.simkit.run import Leases
 from gpuplan.simkit.time import MICROS_PER_HOUR, to_micros
 
+PRICING_RULES = ("request", "in-force")
+
 
 @dataclass(frozen=True, slots=True)
 class RentalTerms:
