@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import event, types
+from numba.core import event
+from numba.core.types.misc import unliteral
 
 LOG = logging.getLogger("gpuplan")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -90,8 +91,8 @@ def _of_any_number(template: Callable[..., Any]) -> Callable[..., Any]:
 
     def plain(args: Any, kws: Any) -> Any:
         return template(
-            tuple(map(types.unliteral, args)),
-            {name: types.unliteral(kind) for name, kind in dict(kws).items()},
+            tuple(map(unliteral, args)),
+            {name: unliteral(kind) for name, kind in dict(kws).items()},
         )
 
     return plain
