@@ -11,19 +11,24 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.engine import THREADS, Engine, run_all
+from gpuplan.planner.policies.allpass_results import TwoTierResults
+from gpuplan.planner.policies.cluster_replay import ClusterResults, OneClusterResults
+from gpuplan.planner.policies.mixed.results import FairnessResults, SolverResults
+from gpuplan.planner.policies.spot.results import LendingResults
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.dominance import non_dominated
+from gpuplan.planner.runs.group_waits import GroupWaits, group_waits
 from gpuplan.planner.runs.panels import TimeLines
-from gpuplan.planner.runs.policy_results import PolicyResults, policy_results, results_as
 from gpuplan.planner.runs.settings import SettingError
-from gpuplan.planner.runs.simulation import Simulation
+from gpuplan.planner.runs.simulation import PolicyResults, Simulation, results_as
 from gpuplan.planner.runs.ties import by_cost, fastest_of, same_cost, same_times
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs, replay_bytes
@@ -92,6 +97,36 @@ class PolicySpec:
             raise error.given_as(self.given, "" if is_alone else self.label) from error
 
 
+@dataclass(frozen=True, kw_only=True)
+class MeasuredResults(
+    LendingResults,
+    SolverResults,
+    FairnessResults,
+    TwoTierResults,
+    OneClusterResults,
+    ClusterResults,
+    PolicyResults,
+):
+    """What any policy measures; a policy is without the numbers of others.
+
+    Attributes:
+        mean_service_s: mean run time; with pauses for policies that choose widths or GPU types.
+        mean_jqt_s: time without GPUs.
+        mean_queue_s: time in the queue.
+        utilization: run time x GPUs within the window over the GPU time billed.
+        makespan_s: from the first submission to the last finish.
+        groups: time without GPUs by group, user, class or GPU type, where requested (``--by``);
+            where GPUs are lent that of high-priority jobs that finished.
+    """
+
+    mean_service_s: float | None = None
+    mean_jqt_s: float | None = None
+    mean_queue_s: float | None = None
+    utilization: float | None = None
+    makespan_s: float | None = None
+    groups: tuple[GroupWaits, ...] | UnsetType = UNSET
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyOutcome:
     """What one policy made of the trace.
@@ -105,18 +140,20 @@ class PolicyOutcome:
         timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where not requested.
         lines: what its picture shows over time, of a policy that lends GPUs; None of others.
         ftf: finish-time fairness of the jobs, ascending; None where the policy does not measure it.
+        simulation: the replay itself, where it is kept.
     """
 
     label: str
     policy: str
     settings: Mapping[str, Any]
-    results: PolicyResults
+    results: MeasuredResults
     jct_s: FloatArray
     warnings: tuple[str, ...]
     timeline: pl.DataFrame | None = field(default=None, compare=False)
     name: str = ""
     lines: TimeLines | None = field(default=None, compare=False)
     ftf: FloatArray | None = field(default=None, compare=False)
+    simulation: Simulation | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +172,7 @@ class PolicyIdentity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparedPolicy(PolicyResults, PolicyIdentity):  # in JSON the identity comes first
+class ComparedPolicy(MeasuredResults, PolicyIdentity):  # in JSON the identity comes first
     """One row of a comparison.
 
     Attributes:
@@ -335,6 +372,7 @@ def compare(
     rng: np.random.Generator,
     *,
     timelines: bool = False,
+    keeps: bool = False,
     engine: Engine = THREADS,
     progress: Callable[[float], None] | None = None,
 ) -> PolicyComparison:
@@ -346,6 +384,7 @@ def compare(
         rng: random values come from a copy for each, so that equal draws are equal, and each
             outcome is that of the policy alone with the same generator.
         timelines: whether to keep the time line of each.
+        keeps: whether to keep each replay, for its rows; only where ``engine`` is `THREADS`.
         engine: where the replays run; the result does not depend on it.
         progress: called with the share done.
 
@@ -355,7 +394,7 @@ def compare(
     """
     if not specs or len({one.label for one in specs}) < len(specs):
         raise ValueError(f"expected policies with different labels, got {specs}")
-    shared = (jobs, rng, timelines, len(specs) == 1)
+    shared = (jobs, rng, timelines, keeps, len(specs) == 1)
     found: list[PolicyOutcome] = []
     try:
         run_all(
@@ -377,7 +416,12 @@ def compare(
 
 
 def _replayed(
-    spec: PolicySpec, jobs: TraceJobs, rng: np.random.Generator, timelines: bool, is_alone: bool
+    spec: PolicySpec,
+    jobs: TraceJobs,
+    rng: np.random.Generator,
+    timelines: bool,
+    keeps: bool,
+    is_alone: bool,
 ) -> PolicyOutcome:
     run = spec.run(jobs, deepcopy(rng), is_alone=is_alone)
     frame = run.frame
@@ -385,14 +429,26 @@ def _replayed(
         label=spec.label,
         policy=spec.policy,
         settings=run.settings,
-        results=policy_results(jobs, run, frame),
+        results=policy_results(run, frame),
         jct_s=np.sort(frame["jct_s"].to_numpy()),
         warnings=run.warnings,
         timeline=run.timeline() if timelines else None,
         name=spec.name or spec.label,
         lines=run.lines() if lends(run.settings) else None,
         ftf=np.sort(frame["ftf"].to_numpy()) if "ftf" in frame.columns else None,
+        simulation=run if keeps else None,
     )
+
+
+def policy_results(run: Simulation, frame: pl.DataFrame) -> MeasuredResults:
+    """Return the numbers of a replay, with waits by group where requested; ``frame`` is its own."""
+    results, jobs = run.results, run.jobs
+    if jobs.by:
+        wait_s = frame["jqt_s"].to_numpy()
+        if "finished" in frame.columns:
+            wait_s = np.where(frame["finished"].to_numpy(), wait_s, np.nan)
+        results = results | {"groups": group_waits(jobs, wait_s, frame["gpu_s"].to_numpy())}
+    return results_as(MeasuredResults, results)
 
 
 def _ratio(value: float, first: float) -> float | None:

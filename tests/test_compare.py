@@ -17,7 +17,7 @@ from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.policy_specs import read_specs
 from gpuplan.planner.compare import PolicySpec, PolicyTies, compare
 from gpuplan.planner.registry import BASELINES, POLICIES
-from gpuplan.planner.runs.policy_results import policy_results
+from gpuplan.planner.compare import policy_results
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 
 SEVERAL = ("allpass", "fixed:threshold_s=60", "serverless-only", "serverful-only", "hpa", "fifo")

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gpuplan.planner.policies.allpass import measure
 from gpuplan.planner.policies.allpass_policies import VARIANTS
+from gpuplan.planner.policies.allpass_results import measure
 from gpuplan.planner.policies.allpass_settings import default_settings
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.trace_jobs import TraceJobs

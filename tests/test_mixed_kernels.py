@@ -9,7 +9,7 @@ import support_mixed_kernels as twin
 from scipy.optimize import linprog
 
 from gpuplan.planner.policies.mixed import mixed_rounds
-from gpuplan.planner.policies.mixed.fair_share import ideal_rounds
+from gpuplan.planner.policies.mixed.fairness import ideal_rounds
 from gpuplan.planner.policies.mixed.greedy_types import fastest_free
 from gpuplan.planner.policies.mixed.placement import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs

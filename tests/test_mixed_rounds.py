@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 from support_mixed_twin import replay
 
-from gpuplan.planner.policies.mixed.fair_share import ideal_rounds, share_rates
+from gpuplan.planner.policies.mixed.fairness import ideal_rounds, share_rates
 from gpuplan.planner.policies.mixed.fft_rounds import FftRounds, FftRules
 from gpuplan.planner.policies.mixed.gang_packing import pack_gangs
 from gpuplan.planner.policies.mixed.gavel_rounds import GavelRounds

@@ -45,7 +45,7 @@ from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.studies.simulate import SimulateRequest
+    from gpuplan.planner.studies.compare import CompareRequest
 
 EXAMPLE = "gpuplan simulate trace.parquet --policy fifo --cluster 8x4 -o jobs.parquet"
 
@@ -80,10 +80,10 @@ def simulate(
     ] = None,
     limit_factor: LimitFactor = None,
     by: WaitsBy = None,
-) -> Study[SimulateRequest]:
+) -> Study[CompareRequest]:
     """Replay a trace under one policy: waiting, completion times, and cost."""
     from gpuplan.cli.options.policy_specs import read_spec
-    from gpuplan.planner.studies.simulate import SimulateRequest
+    from gpuplan.planner.studies.compare import CompareRequest
 
     chosen = read_spec(
         policy,
@@ -93,7 +93,7 @@ def simulate(
     )
     jobs = lending.marked(gpu_types.rated(replay.request(trace, choice, market)))
     jobs = replace(jobs, by=columns_of(by))
-    request = SimulateRequest(jobs, chosen, priced.prices(), window.window.value)
+    request = CompareRequest(jobs, (chosen,), price=priced.prices(), window=window.window.value)
     return Study(request, _lent)
 
 
@@ -105,20 +105,20 @@ def register(app: typer.Typer) -> None:
     COMMAND.register(app)
 
 
-def _lent(request: SimulateRequest) -> Report:
+def _lent(request: CompareRequest) -> Report:
     """Return the answer; of a policy that lends GPUs it is about both classes of jobs."""
     from gpuplan.cli.tables.fairness_tables import with_fairness
     from gpuplan.cli.tables.group_waits import with_group_waits
     from gpuplan.cli.tables.lending_tables import with_lending
 
     report = _answer(request)
-    rows = [{"label": request.policy.label, **report.results}]
+    rows = [{"label": request.policies[0].label, **report.results}]
     report = with_fairness(with_lending(report, rows), rows)
     groups = [(report.results["policy"], report.results.get("groups"))]
     return with_group_waits(report, request.replay.by, groups)
 
 
-def _answer(request: SimulateRequest) -> Report:
+def _answer(request: CompareRequest) -> Report:
     from gpuplan.cli.tables.policy_answer import answer_table, answer_text
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.studies.simulate import simulate as run
@@ -148,7 +148,7 @@ def _answer(request: SimulateRequest) -> Report:
         headline=answer_text(today, [row], {result.policy: result.settings.get("speedup")}),
         warnings=study.warnings,
         caveats=study.caveats,
-        notes=price_notes([request.policy], has_price=request.price is not None)
+        notes=price_notes(request.policies, has_price=request.price is not None)
         if request.replay.prices is None
         else (),
         answer=(answer, *(() if request.replay.by else tables[1:2])),

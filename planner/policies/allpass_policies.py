@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from gpuplan.planner.policies.allpass_settings import (
     SETTINGS,
     default_settings,
     parameters_from,
-    settings_of,
 )
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.settings import Setting, SettingError, check_widest
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.allpass.parameters import LONGEST_S, MOST_KEPT, QUEUE_ORDERS, Allpass
+from gpuplan.simkit.time import MICROS
 
 CONTAINERS = frozenset(name for name in SETTINGS if name.startswith("serverless"))
 MOVES = frozenset(
@@ -113,11 +111,6 @@ class AllpassVariant:
         usual = {**default_settings(), **own, **self.usual}
         return {name: usual[name] for name in self.settings}
 
-    def effective(self, parameters: Allpass) -> dict[str, Any]:
-        """Return the value of every setting under parameters."""
-        found = settings_of(parameters) | {name: getattr(parameters, name) for name in self.own}
-        return {name: value for name, value in found.items() if name not in self.unused}
-
     @property
     def has_containers(self) -> bool:
         """Whether jobs start on serverless GPUs."""
@@ -168,42 +161,30 @@ def simulate(
         UsageError: settings that no run can have, or a job wider than the capacity of a policy
             that has nowhere else to put it.
     """
-    from gpuplan.planner.policies.allpass import (
-        check_fits,
-        job_frame,
-        measure,
-        replay,
-        time_lines,
-        timeline_frame,
-        warnings_of,
-    )
+    from gpuplan.planner.policies import allpass
 
     variant = VARIANTS[policy]
+    settings = {**variant.usual, **settings, **variant.fixed}
+    parameters = parameters_from(settings)
     if not variant.has_containers:  # no job leaves one, so nothing is saved and loaded
         plain = replace(jobs.workload, checkpoint_us=None, restore_us=None)
         jobs = replace(jobs, workload=plain)
-    parameters = parameters_from({**variant.usual, **settings, **variant.fixed})
-    check_fits(jobs, parameters)
-    if not variant.has_containers:
         _check_capacity(jobs, parameters)
-    run = replay(jobs, parameters, rng)
-    results = measure(run, jobs.window_us)
+    simulation = allpass.simulate(jobs, settings, rng, policy)
 
-    def rows() -> pl.DataFrame:
-        frame = job_frame(jobs, run)
+    def columns() -> Mapping[str, Any]:
+        times = simulation.columns()
         if variant.has_containers:
-            return frame
-        return frame.with_columns(start_s=frame["submit_s"] + frame["queue_s"])  # on its workers
+            return times
+        return {**times, "start_s": jobs.workload.submit_us / MICROS + times["queue_s"]}
 
-    return Simulation(
-        policy=policy,
-        settings=variant.effective(run.parameters),
-        results={key: value for key, value in results.items() if key not in variant.hidden},
-        rows=rows,
-        warnings=warnings_of(parameters, results, parameters.move_s(jobs.workload)),
-        timeline=partial(timeline_frame, run),
-        run=run,
-        lines=partial(time_lines, run),
+    shown = simulation.settings | {name: getattr(parameters, name) for name in variant.own}
+    measured = simulation.measured.items()
+    return replace(
+        simulation,
+        settings={name: value for name, value in shown.items() if name not in variant.unused},
+        measured={name: value for name, value in measured if name not in variant.hidden},
+        columns=columns,
     )
 
 

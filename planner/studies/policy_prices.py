@@ -13,7 +13,7 @@ from gpuplan.planner.compare import PolicySpec, has_own_price, own_price, price
 from gpuplan.planner.pricing.mixed_types import mixed_types_note, todays_prices
 from gpuplan.planner.pricing.on_demand import conventional_prices
 from gpuplan.planner.pricing.price_settings import RENTED_PRICES, USUAL_GPU
-from gpuplan.planner.runs.policy_results import CommonResults
+from gpuplan.planner.runs.simulation import PolicyResults
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest
 
 WORTH_SAYING = 0.01
@@ -127,7 +127,7 @@ def _cloud_usd(spec: PolicySpec) -> float | None:
     return values.get(CLOUD) if usd is None else usd
 
 
-def backlog_note(results: Sequence[tuple[str, CommonResults]]) -> tuple[str, ...]:
+def backlog_note(results: Sequence[tuple[str, PolicyResults]]) -> tuple[str, ...]:
     """Return what is not done at the end of the window, where it matters beside all work."""
     left = [
         f"{label} {_about(found.backlog_gpu_h)} ({counted(found.backlog_jobs, 'job')})"

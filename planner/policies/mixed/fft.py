@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
+from gpuplan.planner.policies.mixed.results import SolverResults
 from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
@@ -59,7 +61,9 @@ def prepare(
 
     def results() -> dict[str, Any]:
         gaps = [(best - bound) / max(abs(best), 1e-12) for _, _, best, bound, _ in rounds.answers]
-        return {"solver_gap_max": max(gaps, default=0.0), "rounds_above_gap": rounds.loose}
+        return fields_of(
+            SolverResults(solver_gap_max=max(gaps, default=0.0), rounds_above_gap=rounds.loose)
+        )
 
     def warnings() -> tuple[str, ...]:
         if not rounds.loose:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuplan.planner.policies.mixed.fair_share import share_rates
+from gpuplan.planner.policies.mixed.fairness import share_rates
 from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
 from gpuplan.planner.policies.mixed.round_program import RoundAnswer, solve_round
 from gpuplan.simkit.arrays import FloatArray, IntArray

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuplan.planner.policies.cluster_settings import priced_values
+from gpuplan.planner.policies.cluster_replay import replay_settings
 from gpuplan.planner.policies.mixed.greedy_types import fastest_free
 from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, USUAL, Decided, simulate
 from gpuplan.planner.policies.policy import Policy
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gpuplan.simkit.arrays import FloatArray, IntArray
 
 ORDERS = ("fifo", "srtf", "las")
+MOVES = ("checkpoint_s", "restore_s")
+"""What a stop takes on one GPU type; on several it is what a move takes."""
 
 
 def prepare(
@@ -76,8 +78,9 @@ def on_several_types(classic: Policy) -> Policy:
         if shape is None or len(shape.pools) == 1:
             plain = {key: value for key, value in given.items() if key not in ROUNDS}
             return classic.run(jobs, plain, rng)
-        decide = partial(prepare, classic.name)
-        return simulate(jobs, priced_values(defaults(), given), given, classic.name, decide, rng)
+        counted = {name for name in settings if name not in MOVES or name in given}
+        replay = replay_settings(classic.name, counted, defaults(), given)
+        return simulate(jobs, replay, partial(prepare, classic.name), rng)
 
     settings = {**classic.settings, **ROUNDS}
     return replace(classic, settings=settings, defaults=defaults, run=run, takes_gpu_types=True)

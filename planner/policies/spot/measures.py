@@ -9,12 +9,11 @@ import numpy as np
 
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.history.jobs import PeriodUs
-from gpuplan.planner.policies.cluster_bill import ClusterBill
-from gpuplan.planner.policies.spot.pools import PoolLoad
+from gpuplan.planner.policies.cluster_replay import ClusterBill
+from gpuplan.planner.policies.spot.results import TenantResults
 from gpuplan.planner.policies.spot.run import LentRun
 from gpuplan.planner.runs.window import share_within, window_of
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
-from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.spot.parameters import SpotScheduler
 from gpuplan.simkit.spot.pool import MILLI
 from gpuplan.simkit.spot.simulator import SpotRun
@@ -23,22 +22,22 @@ from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR
 WEEK_S = 7 * 86_400
 
 
-def class_results(run: LentRun, own: BoolArray) -> dict[str, Any]:
+def tenant_results(run: LentRun, own: BoolArray) -> TenantResults:
     """Return the numbers of high-priority or of spot jobs; means are over those that finished."""
     done = own & run.is_finished
     jct = (run.finish_us - run.submit_us)[done] / MICROS
     jqt = run.waited_us[done] / MICROS
     some = jct.size > 0
-    return {
-        "jobs": int(own.sum()),
-        "unfinished": int((own & ~run.is_finished).sum()),
-        "mean_jct_s": float(jct.mean()) if some else None,
-        "p50_jct_s": float(np.percentile(jct, 50)) if some else None,
-        "p99_jct_s": float(np.percentile(jct, 99)) if some else None,
-        "mean_jqt_s": float(jqt.mean()) if some else None,
-        "p99_jqt_s": float(np.percentile(jqt, 99)) if some else None,
-        "gpu_h": float(run.held_gpu_us[own].sum()) / MICROS_PER_HOUR,
-    }
+    return TenantResults(
+        jobs=int(own.sum()),
+        unfinished=int((own & ~run.is_finished).sum()),
+        mean_jct_s=float(jct.mean()) if some else None,
+        p50_jct_s=float(np.percentile(jct, 50)) if some else None,
+        p99_jct_s=float(np.percentile(jct, 99)) if some else None,
+        mean_jqt_s=float(jqt.mean()) if some else None,
+        p99_jqt_s=float(np.percentile(jqt, 99)) if some else None,
+        gpu_h=float(run.held_gpu_us[own].sum()) / MICROS_PER_HOUR,
+    )
 
 
 def spot_results(
@@ -114,45 +113,10 @@ def starving(run: SpotRun) -> IntArray:
     return np.array(found, np.int64)
 
 
-def common_results(
-    run: LentRun,
-    loads: Sequence[PoolLoad],
-    bill: ClusterBill,
-    work_gpu_us: float,
-    window_us: PeriodUs | None,
-) -> dict[str, Any]:
-    """Return the headline numbers that other policies have too; unfinished jobs end at the end.
+def kept_share(run: LentRun, bill: ClusterBill, window_us: PeriodUs | None) -> float | None:
+    """Return the utilization by what ran and was kept.
 
-    ``work_gpu_us`` is run time x GPUs of the jobs. Utilization counts what ran and was kept:
-    neither the rest of unfinished jobs nor lost work.
+    Neither the rest of unfinished jobs nor lost work counts.
     """
-    jct_s = (run.finish_us - run.submit_us) / MICROS
-    jqt_s = run.waited_us / MICROS
-    paid, held_us = float(bill.gpu_us), float(run.held_gpu_us.sum())
-    kept_us = held_us - float(run.wasted_milli_s.sum()) / MILLI * MICROS
-    usage = run.usage
-    return {
-        "jobs": int(run.submit_us.size),
-        "gpus": run.gpus,
-        **distribution(jct_s, "jct", "s"),
-        "mean_service_s": float((jct_s - jqt_s).mean()),
-        **distribution(jqt_s, "jqt", "s"),
-        "mean_queue_s": float(jqt_s.mean()),
-        **bill.summary(),
-        "gpu_h": work_gpu_us / MICROS_PER_HOUR,
-        "preemptions": int(run.evictions.sum()),
-        "preempted_jobs": int((run.evictions > 0).sum()),
-        "utilization": kept_us * share_within(run, window_us) / paid if paid else None,
-        "paid_gpu_h": paid / MICROS_PER_HOUR,
-        "waiting_peak": int(usage.waiting.max(initial=0)),
-        "makespan_s": float(run.finish_us.max() - run.submit_us[0]) / MICROS,
-        "demand": [
-            {
-                "pool": one.pool,
-                "gpus": one.gpus,
-                "hp_demand_over_capacity": one.hp_demand_over_capacity,
-                "spot_demand_over_capacity": one.spot_demand_over_capacity,
-            }
-            for one in loads
-        ],
-    }
+    kept_us = float(run.held_gpu_us.sum()) - float(run.wasted_milli_s.sum()) / MILLI * MICROS
+    return kept_us * share_within(run, window_us) / bill.gpu_us if bill.gpu_us else None
