@@ -24,13 +24,11 @@ from gpuplan.planner.policies.mixed.results import FairnessResults, SolverResult
 from gpuplan.planner.policies.spot.results import LendingResults
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import find_policy
-from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.runs.group_waits import GroupWaits, group_waits
-from gpuplan.planner.runs.panels import TimeLines
+from gpuplan.planner.runs.panels import TimeLines, together
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.simulation import PolicyResults, Simulation, results_as
-from gpuplan.planner.runs.ties import by_cost, fastest_of, same_cost, same_times
-from gpuplan.planner.runs.timelines import together
+from gpuplan.planner.runs.ties import by_cost, fastest_of, non_dominated, same_cost, same_times
 from gpuplan.planner.runs.trace_jobs import TraceJobs, replay_bytes
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import ClusterShape

@@ -10,8 +10,8 @@ from scipy.optimize import linprog
 
 from gpuplan.planner.policies.mixed import mixed_rounds
 from gpuplan.planner.policies.mixed.fairness import ideal_rounds
-from gpuplan.planner.policies.mixed.greedy_types import fastest_free
-from gpuplan.planner.policies.mixed.placement import place
+from gpuplan.planner.policies.mixed.mixed_policy import fastest_free
+from gpuplan.planner.policies.mixed.mixed_rounds import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
 from gpuplan.simkit.rounds.least_loss import least_loss, least_of_states
 from gpuplan.simkit.rounds.transport import transport

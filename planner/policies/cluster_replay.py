@@ -23,10 +23,9 @@ from gpuplan.planner.policies.allpass_settings import (
     settings_of,
 )
 from gpuplan.planner.policies.cluster_settings import RENTED, priced_values
-from gpuplan.planner.runs.panels import TimeLines, usage_lines
+from gpuplan.planner.runs.panels import TimeLines, usage_frame, usage_lines
 from gpuplan.planner.runs.settings import OF_PRICES, SettingError, refuse_choice
 from gpuplan.planner.runs.simulation import RunBill, Simulation
-from gpuplan.planner.runs.timelines import usage_frame
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import leases_within
 from gpuplan.simkit.allpass.parameters import Allpass

@@ -66,6 +66,11 @@ SCALES: dict[str, Setting] = {
         optional=True,
     ),
 }
+RELEASE = {
+    "release_s": Setting("duration", "time a node must have been idle before it is returned")
+}
+USUAL_RELEASE = {"release_s": 30.0}
+"""The setting of policies that return a node once it has been idle for some time."""
 USUAL: dict[str, Any] = {
     "cluster": None,
     "gpus": None,

@@ -10,8 +10,7 @@ import polars as pl
 
 from gpuplan.planner.policies.mixed.mixed_rounds import MixedRun
 from gpuplan.planner.policies.mixed.results import FairnessResults
-from gpuplan.planner.runs.panels import GPUS, JobBars, Panel, TimeLines, usage_lines
-from gpuplan.planner.runs.timelines import usage_frame
+from gpuplan.planner.runs.panels import GPUS, JobBars, Panel, TimeLines, usage_frame, usage_lines
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.rounds.shares import rounds_on_shares
 from gpuplan.simkit.time import HOUR_S, MICROS

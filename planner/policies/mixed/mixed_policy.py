@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.policies.mixed.mixed_rounds import Choose
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
     from gpuplan.planner.runs.trace_jobs import TraceJobs
+    from gpuplan.simkit.arrays import FloatArray, IntArray
 
 ANY = "GPU"
 """What GPUs are called in results where their type is not named."""
@@ -257,3 +258,29 @@ def _check_pauses(rated: RatedJobs, cluster: MixedCluster) -> None:
             f"make a job pause for up to {pause_s:.3g} s ({most[name]:g} GB at {cluster.gbps:g} "
             f"Gb/s); expected at most {LONGEST_PAUSE_S:,.0f} s (30 days)",
         )
+
+
+def fastest_free(
+    order: IntArray,
+    rate: FloatArray,
+    width: IntArray,
+    gpus: IntArray,
+    *,
+    keeps: IntArray | None = None,
+    skipping: bool = True,
+) -> IntArray:
+    """Return the type of each job, -1 to wait: the fastest that has enough free GPUs.
+
+    Args:
+        order: the jobs, best first.
+        rate: work per round of each job on each type; shape (m, T).
+        width: GPUs of each job.
+        gpus: of each type.
+        keeps: types that jobs stay on if they run, -1 for any.
+        skipping: whether jobs may pass one that does not fit.
+    """
+    from gpuplan.simkit.rounds.hosts import take_fastest
+
+    stays = np.full(width.size, -1, np.int64) if keeps is None else keeps
+    kind: IntArray = take_fastest(order, rate, width, gpus, stays, skipping)
+    return kind

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuplan.planner.policies.mixed.placement import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.rounds.decisions import Allocation, RoundsCluster, RoundView, run_decisions
+from gpuplan.simkit.rounds.hosts import put_on_hosts
 from gpuplan.simkit.rounds.simulator import RoundsRun
 from gpuplan.simkit.time import MICROS, to_micros
 
@@ -333,3 +333,38 @@ class _MixedDriver:
     def close(self) -> None:
         for job in np.flatnonzero(self.on >= 0).tolist():
             self._stretch(job, -1, self.end)
+
+
+def place(
+    width: IntArray,
+    before: IntArray,
+    stays: BoolArray,
+    was_here: BoolArray,
+    *,
+    each: int,
+    is_pipeline: BoolArray,
+    state_gb: FloatArray,
+    consolidates: bool,
+) -> IntArray:
+    """Return GPUs on each host of the jobs that run on one type, in the order of their ids.
+
+    Gangs stay where they are, and come together when GPUs are freed. Those that paused get their
+    old hosts where these are free, then the rest is placed. In both steps data and tensor parallel
+    gangs come before pipelines, wide ones first, then by id. Source: FFT (Fast and Fair Training),
+    placement.
+
+    Args:
+        width: GPUs of each job; shape (m,).
+        before: GPUs on each host of the type when it last ran; shape (m, H).
+        stays: whether it ran on this type in the last round.
+        was_here: whether it last ran on this type.
+        each: GPUs of a host.
+        is_pipeline, state_gb: of `RatedJobs`.
+        consolidates: whether spread gangs move to fewer hosts where they can.
+    """
+    widest = np.lexsort((np.arange(width.size), -width, is_pipeline))
+    lightest = np.argsort(state_gb, kind="stable")
+    hosts: IntArray = put_on_hosts(
+        width, before, stays, was_here, widest, lightest, ~is_pipeline & consolidates, each
+    )
+    return hosts

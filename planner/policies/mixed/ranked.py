@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.planner.policies.cluster_replay import replay_settings
-from gpuplan.planner.policies.mixed.greedy_types import fastest_free
-from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, USUAL, Decided, simulate
+from gpuplan.planner.policies.mixed.mixed_policy import (
+    ROUNDS,
+    USUAL,
+    Decided,
+    fastest_free,
+    simulate,
+)
 from gpuplan.planner.policies.policy import Policy
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
-from gpuplan.planner.runs.settings import Setting
+from gpuplan.planner.runs.settings import Setting, SettingError
 
 if TYPE_CHECKING:
     from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gpuplan.simkit.arrays import IntArray
 
 LEAST_FACTOR = 0.01
+LEAST_POWER, MOST_PENALTY = -100.0, 1e6
+"""Beyond them costs leave the range of floating-point numbers."""
 
 
 def prepare(
@@ -29,6 +31,13 @@ def prepare(
     from gpuplan.planner.policies.mixed.round_program import assign_types
 
     power, penalty = values["power"], values["waiting_penalty"]
+    if not LEAST_POWER <= power < 0:
+        raise SettingError(["power"], f"must be below 0, and at least -100, got {power:g}")
+    if not 0 < penalty <= MOST_PENALTY:
+        raise SettingError(
+            ["waiting_penalty"],
+            f"must be above 0, and at most {MOST_PENALTY:,.0f}, got {penalty:g}",
+        )
     restart = (jobs.state_gb * 8 / cluster.gbps + cluster.restart_s) / cluster.round_s
     unproven = 0
 

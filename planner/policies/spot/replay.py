@@ -21,26 +21,26 @@ from gpuplan.planner.policies.cluster_replay import (
     replayed,
 )
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour, hourly_demand
-from gpuplan.planner.policies.spot.measures import (
+from gpuplan.planner.policies.spot.pools import SpotPool, SpotPools, loads_of, pools_of, tenants_of
+from gpuplan.planner.policies.spot.results import LendingResults
+from gpuplan.planner.policies.spot.run import (
+    LentRun,
+    joined,
     kept_share,
     quota_results,
     spot_results,
     starving,
     tenant_results,
 )
-from gpuplan.planner.policies.spot.pools import SpotPool, SpotPools, loads_of, pools_of, tenants_of
-from gpuplan.planner.policies.spot.results import LendingResults
-from gpuplan.planner.policies.spot.run import LentRun, joined
 from gpuplan.planner.policies.spot.settings import (
     SPOT_PRICE_SHARE,
     defaults_of,
     scheduler_with,
     settings_of,
 )
-from gpuplan.planner.runs.panels import FACTOR, GPUS, JOBS, Panel, TimeLines
+from gpuplan.planner.runs.panels import FACTOR, GPUS, JOBS, Panel, TimeLines, usage_frame
 from gpuplan.planner.runs.settings import FEWER_JOBS, SettingError
 from gpuplan.planner.runs.simulation import Simulation
-from gpuplan.planner.runs.timelines import usage_frame
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.spot.parameters import SpotScheduler
