@@ -17,8 +17,11 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
+from gpuplan.analysis.base.option import parameters_type
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.cli.documents.view import TITLES
+from gpuplan.cli.app.lazy import COMMANDS
+from gpuplan.cli.documents.view import titles
+from gpuplan.planner.requests.declaration import declaration_of, results_of
 
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
 Schema = dict[str, Any]
@@ -41,16 +44,11 @@ ATTRIBUTE = re.compile(r"    (?P<names>\w+(?:, \w+)*): (?P<text>.*)")
 
 def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     """Return command -> the type of its parameters, and those its results may have."""
-    from gpuplan.analysis.ingest.ingest import IngestAccount
-    from gpuplan.analysis.prices.results import PricesResults
-    from gpuplan.analysis.synth.write import SynthResults
     from gpuplan.cli.results.diff import DiffParameters, DiffResults
     from gpuplan.cli.results.listing import ListParameters, ListResults
     from gpuplan.cli.results.run import RunParameters, RunResults
     from gpuplan.planner.sharing.profile_results import ProfileResults
     from gpuplan.planner.sharing.sharing_results import CoscalingResults, PlacementResults
-    from gpuplan.planner.studies.bill import BillParameters, BillResults
-    from gpuplan.planner.studies.calibrate import CalibrateParameters
     from gpuplan.planner.studies.characterize import (
         CharacterizeParameters,
         CharacterizeResults,
@@ -58,29 +56,16 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     )
     from gpuplan.planner.studies.forecast_request import ForecastParameters
     from gpuplan.planner.studies.forecast_results import ForecastResults
-    from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
-    from gpuplan.planner.studies.prices import PricesParameters
     from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
     from gpuplan.planner.studies.share_results import ShareParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.sweep import SweepParameters
-    from gpuplan.planner.studies.synth import SynthParameters
-    from gpuplan.planner.studies.whatif_results import (
-        ValidationResults,
-        WhatIfParameters,
-        WhatIfResults,
-    )
     from gpuplan.planner.sweep.result_types import SweepResults
-    from gpuplan.planner.twin.calibration_results import CalibrateResults
 
-    return {
-        "ingest": (IngestParameters, (IngestAccount,)),
-        "prices": (PricesParameters, (PricesResults,)),
-        "synth": (SynthParameters, (SynthResults,)),
-        "bill": (BillParameters, (BillResults,)),
+    older = {
         "size": (SizeParameters, (SizeResults,)),
         "sweep": (SweepParameters, (SweepResults,)),
         "run": (RunParameters, (RunResults,)),
@@ -89,12 +74,16 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "pareto": (ParetoParameters, (ParetoResults, MixResults)),
         "simulate": (SimulateParameters, (SimulateResults,)),
         "compare": (CompareParameters, (CompareResults,)),
-        "calibrate": (CalibrateParameters, (CalibrateResults,)),
-        "whatif": (WhatIfParameters, (WhatIfResults, ValidationResults)),
         "profile": (ProfileParameters, (ProfileResults,)),
         "share": (ShareParameters, (PlacementResults, CoscalingResults)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
+    }
+    declared = {name: declaration_of(name) for name in COMMANDS}
+    return older | {
+        name: (parameters_type(study.request), results_of(study))
+        for name, study in declared.items()
+        if study is not None
     }
 
 
@@ -126,7 +115,7 @@ def report_schema() -> Schema:
 
     results, study = type_schema(ReportResults), type_schema(ReportedStudy)
     study["required"] = sorted([*study["required"], "command"])
-    study["anyOf"] = [{"$ref": f"urn:gpuplan:schema:1:{command}"} for command in TITLES]
+    study["anyOf"] = [{"$ref": f"urn:gpuplan:schema:1:{command}"} for command in titles()]
     described = {
         "schema_version": {"const": 1},
         "command": {"const": "report"},
@@ -145,10 +134,19 @@ def report_schema() -> Schema:
 
 def type_schema(kind: type) -> Schema:
     """Return the schema of a dataclass, those inside it in their places."""
-    (schema,), known = msgspec.json.schema_components((kind,), ref_template="{name}")
+    (schema,), known = msgspec.json.schema_components(
+        (kind,), schema_hook=_written_type, ref_template="{name}"
+    )
     types = {one.__name__: one for one in _dataclasses(kind)}
     found: Schema = _inlined(schema, known, types)
     return found
+
+
+def _written_type(kind: type) -> Schema:
+    """Return the schema of a type that JSON has as a text."""
+    if issubclass(kind, Path):
+        return {"type": "string"}
+    raise NotImplementedError
 
 
 def _inlined(schema: Any, known: dict[str, Any], types: dict[str, type]) -> Any:
