@@ -11,23 +11,18 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.engine import THREADS, Engine, run_all
-from gpuplan.planner.policies.allpass_results import TwoTierResults
-from gpuplan.planner.policies.cluster_replay import ClusterResults, OneClusterResults
-from gpuplan.planner.policies.mixed.results import FairnessResults, SolverResults
-from gpuplan.planner.policies.spot.results import LendingResults
 from gpuplan.planner.policies.spot.settings import lends
+from gpuplan.planner.policy_results import MeasuredResults, policy_results
 from gpuplan.planner.registry import find_policy
-from gpuplan.planner.runs.group_waits import GroupWaits, group_waits
 from gpuplan.planner.runs.panels import TimeLines, together
 from gpuplan.planner.runs.settings import SettingError
-from gpuplan.planner.runs.simulation import PolicyResults, Simulation, results_as
+from gpuplan.planner.runs.simulation import Simulation, results_as
 from gpuplan.planner.runs.ties import by_cost, fastest_of, non_dominated, same_cost, same_times
 from gpuplan.planner.runs.trace_jobs import TraceJobs, replay_bytes
 from gpuplan.simkit.arrays import FloatArray
@@ -93,36 +88,6 @@ class PolicySpec:
             yield
         except SettingError as error:
             raise error.given_as(self.given, "" if is_alone else self.label) from error
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuredResults(
-    LendingResults,
-    SolverResults,
-    FairnessResults,
-    TwoTierResults,
-    OneClusterResults,
-    ClusterResults,
-    PolicyResults,
-):
-    """What any policy measures; a policy is without the numbers of others.
-
-    Attributes:
-        mean_service_s: mean run time; with pauses for policies that choose widths or GPU types.
-        mean_jqt_s: time without GPUs.
-        mean_queue_s: time in the queue.
-        utilization: run time x GPUs within the window over the GPU time billed.
-        makespan_s: from the first submission to the last finish.
-        groups: time without GPUs by group, user, class or GPU type, where requested (``--by``);
-            where GPUs are lent that of high-priority jobs that finished.
-    """
-
-    mean_service_s: float | None = None
-    mean_jqt_s: float | None = None
-    mean_queue_s: float | None = None
-    utilization: float | None = None
-    makespan_s: float | None = None
-    groups: tuple[GroupWaits, ...] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,17 +401,6 @@ def _replayed(
         ftf=np.sort(frame["ftf"].to_numpy()) if "ftf" in frame.columns else None,
         simulation=run if keeps else None,
     )
-
-
-def policy_results(run: Simulation, frame: pl.DataFrame) -> MeasuredResults:
-    """Return the numbers of a replay, with waits by group where requested; ``frame`` is its own."""
-    results, jobs = run.results, run.jobs
-    if jobs.by:
-        wait_s = frame["jqt_s"].to_numpy()
-        if "finished" in frame.columns:
-            wait_s = np.where(frame["finished"].to_numpy(), wait_s, np.nan)
-        results = results | {"groups": group_waits(jobs, wait_s, frame["gpu_s"].to_numpy())}
-    return results_as(MeasuredResults, results)
 
 
 def _ratio(value: float, first: float) -> float | None:

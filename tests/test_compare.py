@@ -15,7 +15,8 @@ from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.figures.palette import LOOKS, look_of
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.policy_specs import read_specs
-from gpuplan.planner.compare import PolicySpec, PolicyTies, compare, policy_results
+from gpuplan.planner.compare import PolicySpec, PolicyTies, compare
+from gpuplan.planner.policy_results import policy_results
 from gpuplan.planner.registry import BASELINES, POLICIES
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 

@@ -93,8 +93,8 @@ class AllpassVariant:
 
     about: str
     source: str
-    fixed: Mapping[str, Any]
-    unused: frozenset[str]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    unused: frozenset[str] = frozenset()
     own: Mapping[str, Setting] = field(default_factory=dict)
     usual: Mapping[str, Any] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
@@ -118,6 +118,10 @@ class AllpassVariant:
 
 
 VARIANTS: dict[str, AllpassVariant] = {
+    "allpass": AllpassVariant(
+        "starts every job on serverless GPUs and moves long ones to rented workers",
+        "Allpass, Algorithms 1 and 2; docs/allpass.md",
+    ),
     "fixed-threshold": AllpassVariant(
         "Allpass with a threshold that does not move",
         "Allpass, section 5 (Fixed-F); docs/compare.md",
@@ -201,12 +205,6 @@ def _check_capacity(jobs: TraceJobs, parameters: Allpass) -> None:
         )
 
 
-def _allpass(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
-    from gpuplan.planner.policies import allpass
-
-    return allpass.simulate(jobs, settings, rng)
-
-
 def _variant(name: str) -> Policy:
     known = VARIANTS[name]
 
@@ -215,17 +213,8 @@ def _variant(name: str) -> Policy:
 
     return Policy(
         *(name, known.about, known.source, known.settings, known.defaults, run),
-        decides_by_deadlines=name in ("fixed-threshold", "serverful-only"),
+        decides_by_deadlines=name in ("allpass", "fixed-threshold", "serverful-only"),
     )
 
 
-ALLPASS = Policy(
-    "allpass",
-    "starts every job on serverless GPUs and moves long ones to rented workers",
-    "Allpass, Algorithms 1 and 2; docs/allpass.md",
-    SETTINGS,
-    default_settings,
-    _allpass,
-    decides_by_deadlines=True,
-)
-POLICIES = (ALLPASS, *map(_variant, VARIANTS))
+POLICIES = tuple(map(_variant, VARIANTS))

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.characterize.today import TodayResults
-from gpuplan.planner.compare import ComparedPolicy, MeasuredResults, PolicyTies
+from gpuplan.planner.compare import ComparedPolicy, PolicyTies
 from gpuplan.planner.policies.spot.results import TenantResults
+from gpuplan.planner.policy_results import MeasuredResults
 from gpuplan.planner.runs.group_waits import GroupWaits
 
 
