@@ -19,7 +19,7 @@ GROUPS = {
     },
     "Understand a workload": {
         "characterize": (
-            "Describe a workload: durations, GPU time, arrivals, load, groups, and cost. "
+            "Describe a workload: durations, GPU time, arrivals, load, groups, and cost."
         ),
         "bill": "Show what a log costs a month, and who pays: by group, user, class, or GPU type.",
         "forecast": "Forecast the GPUs of each group, and how many to lend.",
