@@ -9,8 +9,8 @@ import polars as pl
 from msgspec import UNSET, UnsetType
 
 from gpuplan.planner.policies.allpass_results import TwoTierResults
-from gpuplan.planner.policies.cluster_replay import ClusterResults, OneClusterResults
-from gpuplan.planner.policies.mixed.results import FairnessResults, SolverResults
+from gpuplan.planner.policies.cluster_replay import ClusterResults
+from gpuplan.planner.policies.mixed.results import FairnessResults
 from gpuplan.planner.policies.spot.results import LendingResults
 from gpuplan.planner.runs.group_waits import GroupWaits, group_waits
 from gpuplan.planner.runs.simulation import PolicyResults, Simulation, results_as
@@ -19,10 +19,8 @@ from gpuplan.planner.runs.simulation import PolicyResults, Simulation, results_a
 @dataclass(frozen=True, kw_only=True)
 class MeasuredResults(
     LendingResults,
-    SolverResults,
     FairnessResults,
     TwoTierResults,
-    OneClusterResults,
     ClusterResults,
     PolicyResults,
 ):

@@ -14,9 +14,8 @@ from msgspec import UNSET, UnsetType
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.planner.policies.cluster_replay import (
-    ClusterBill,
     ClusterReplay,
-    OneClusterResults,
+    ClusterResults,
     ReplaySettings,
     replay_settings,
     replayed,
@@ -26,7 +25,7 @@ from gpuplan.planner.policies.cluster_replay import (
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS, whole_nodes
 from gpuplan.planner.runs.cluster_setting import pool_of
 from gpuplan.planner.runs.settings import FEWER_JOBS, LOWER, SettingError, check_widest
-from gpuplan.planner.runs.simulation import Simulation
+from gpuplan.planner.runs.simulation import RunBill, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import share_within
 from gpuplan.simkit.cluster.parameters import Cluster
@@ -139,13 +138,13 @@ def on_one_cluster(
     work, makespan = run.workload, float(run.makespan_us) * run.cluster.gpus
     pauses_s = (run.held_us - work.service_us) / MICROS
 
-    def measured(bill: ClusterBill) -> dict[str, Any]:
+    def measured(bill: RunBill) -> dict[str, Any]:
         held = float(run.held_gpu_us.sum()) * share_within(run, jobs.window_us)
         fragmented: float | UnsetType | None = UNSET
         if run.cluster.gpus_per_node and not math.isnan(run.fragmented_gpu_us):
             fragmented = run.fragmented_gpu_us / makespan if makespan else None
         return fields_of(
-            OneClusterResults(
+            ClusterResults(
                 mean_preemption_s=float(pauses_s.mean()),
                 gpu_busy_share=held / bill.gpu_us if bill.gpu_us else None,
                 fragmented_share=fragmented,

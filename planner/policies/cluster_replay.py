@@ -16,7 +16,6 @@ from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.planner.policies.allpass_settings import (
     idle_of_market,
     parameters_from,
@@ -29,7 +28,7 @@ from gpuplan.planner.runs.simulation import RunBill, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import leases_within
 from gpuplan.simkit.allpass.parameters import Allpass
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import GpuPool
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.renting.billing import hold_leases
@@ -40,91 +39,6 @@ from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR
 
 SHOWN = (*RENTED, "market", "marketplace_usd_per_gpu_h")
 """Of what `settings_of` returns, all that a cluster pays by."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """By what a cluster is paid.
-
-    Attributes:
-        usd_per_gpu_h: price of every GPU; None where they are rented.
-        rented: offers, prices and billing, where they are.
-    """
-
-    usd_per_gpu_h: float | None
-    rented: Allpass
-
-    def effective(self) -> dict[str, Any]:
-        """Return the value of every setting that counts."""
-        if self.usd_per_gpu_h is not None:
-            return {}
-        return {name: value for name, value in settings_of(self.rented).items() if name in SHOWN}
-
-
-def terms_of(values: Mapping[str, Any]) -> Terms:
-    """Return the terms in complete settings. Raises `UsageError` on prices that cannot be."""
-    usd = values["usd_per_gpu_h"]
-    if usd is not None and not 0 <= usd <= MOST_USD:
-        raise SettingError(
-            ["usd_per_gpu_h"], f"a price is at least 0 and at most {MOST_USD:g}, found {usd:g}"
-        )
-    return Terms(usd, parameters_from({k: v for k, v in values.items() if k in SHOWN}))
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterBill:
-    """What a cluster cost, US dollars.
-
-    Attributes:
-        whole: all of it.
-        parts: by where GPUs are rented, ``marketplace`` and ``conventional``; empty where their
-            price is set.
-        mean_per_gpu_h: what an hour of a GPU cost on average, as it is metered; None where the
-            cluster was rented for no time.
-        gpu_us: GPU time that it is for, in GPU x microseconds.
-    """
-
-    whole: float
-    parts: Mapping[str, float]
-    mean_per_gpu_h: float | None
-    gpu_us: int = 0
-
-    def shares(self, run: Run, gpus: IntArray) -> FloatArray:
-        """Return each job's share by the GPU time it held; idle GPUs are thus paid by all.
-
-        Where no job held any, by its ``gpus``.
-        """
-        held = run.held_gpu_us
-        if not held.any():
-            held = gpus.astype(np.float64)
-        shares: FloatArray = self.whole * held / held.sum()
-        return shares
-
-
-def bill_of(
-    run: Run, terms: Terms, window_us: PeriodUs | None = None, standing_gpus: int | None = None
-) -> ClusterBill:
-    """Return the bill for every GPU rented within a window, whether in use or not.
-
-    Args:
-        run: what happened.
-        terms: prices.
-        window_us: begin and end of the window; None for all rentals.
-        standing_gpus: GPUs of a cluster that stands throughout the window; None for GPUs that are
-            rented as needed.
-    """
-    leases = leases_within(run, window_us, standing_gpus)
-    gpu_us = leases.gpu_us
-    gpu_h = gpu_us / MICROS_PER_HOUR
-    if terms.usd_per_gpu_h is not None:
-        return ClusterBill(gpu_h * terms.usd_per_gpu_h, {}, terms.usd_per_gpu_h, gpu_us)
-    marketplace = conventional = metered = 0.0
-    for rent in hold_leases(terms.rented.rental_terms, leases, int(run.submit_us[0])):
-        marketplace += float(rent.billed_usd[: rent.offers].sum())
-        conventional += float(rent.billed_usd[rent.offers :].sum())
-        metered += float(rent.metered_usd.sum())
-    parts = {"marketplace": marketplace, "conventional": conventional}
-    return ClusterBill(sum(parts.values()), parts, metered / gpu_h if gpu_h else None, gpu_us)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +64,10 @@ class ClusterResults(RentedParts):
         preemptions: times that a job was stopped.
         preempted_jobs: jobs stopped at least once.
         waiting_mean, waiting_peak: jobs in the queue, mean over time and most at once.
+        mean_preemption_s: checkpoints and restores of jobs that were stopped.
+        gpu_busy_share: GPU time held within the window, over that billed.
+        fragmented_share: GPU time free while the first job in line fits by count, but not into
+            nodes.
     """
 
     mean_usd_per_gpu_h: float | UnsetType | None = UNSET
@@ -161,19 +79,6 @@ class ClusterResults(RentedParts):
     preempted_jobs: int | UnsetType = UNSET
     waiting_mean: float | UnsetType = UNSET
     waiting_peak: int | UnsetType = UNSET
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneClusterResults:
-    """What schedulers of one cluster measure.
-
-    Attributes:
-        mean_preemption_s: checkpoints and restores of jobs that were stopped.
-        gpu_busy_share: GPU time held within the window, over that billed.
-        fragmented_share: GPU time free while the first job in line fits by count, but not into
-            nodes.
-    """
-
     mean_preemption_s: float | UnsetType = UNSET
     gpu_busy_share: float | UnsetType | None = UNSET
     fragmented_share: float | UnsetType | None = UNSET
@@ -188,14 +93,16 @@ class ReplaySettings:
         known: settings that the policy has.
         values: the value of every setting.
         given: what was set.
-        terms: by what the cluster is paid.
+        usd_per_gpu_h: price of every GPU; None where they are rented.
+        rented: offers, prices and billing, where they are.
     """
 
     policy: str
     known: Collection[str]
     values: Mapping[str, Any]
     given: Mapping[str, Any]
-    terms: Terms
+    usd_per_gpu_h: float | None
+    rented: Allpass
 
     @property
     def size_setting(self) -> str:
@@ -206,13 +113,16 @@ class ReplaySettings:
         """Return the effective value of every setting that counts; ``size`` says that of some."""
         plain = set(self.known) - OF_PRICES.keys() - set(RENTED)
         kept = {name: value for name, value in self.values.items() if name in plain}
-        return {**kept, **size, **self.terms.effective()}
+        if self.usd_per_gpu_h is not None:
+            return {**kept, **size}
+        paid_by = settings_of(self.rented).items()
+        return {**kept, **size, **{name: value for name, value in paid_by if name in SHOWN}}
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What to say of settings that change nothing."""
-        if self.terms.usd_per_gpu_h is None:
-            return idle_of_market(self.terms.rented)
+        if self.usd_per_gpu_h is None:
+            return idle_of_market(self.rented)
         offered = [name for name in RENTED if name in self.given]
         if not offered:
             return ()
@@ -235,7 +145,13 @@ def replay_settings(
     """
     refuse_choice(given)
     values = priced_values(usual, given)
-    return ReplaySettings(policy, known, values, given, terms_of(values))
+    usd = values["usd_per_gpu_h"]
+    if usd is not None and not 0 <= usd <= MOST_USD:
+        raise SettingError(
+            ["usd_per_gpu_h"], f"a price is at least 0 and at most {MOST_USD:g}, found {usd:g}"
+        )
+    rented = parameters_from({name: value for name, value in values.items() if name in SHOWN})
+    return ReplaySettings(policy, known, values, given, usd, rented)
 
 
 def size_shown(gpus: int | None, each: int | None, gpu_type: str | None) -> dict[str, Any]:
@@ -269,7 +185,7 @@ class ClusterReplay:
     size: Mapping[str, Any]
     is_standing: bool = True
     is_rescaled: bool = False
-    measured: Callable[[ClusterBill], Mapping[str, Any]] = lambda bill: {}
+    measured: Callable[[RunBill], Mapping[str, Any]] = lambda bill: {}
     notes: tuple[str, ...] = ()
     columns: Callable[[], Mapping[str, Any]] = dict
     timeline: Callable[[], pl.DataFrame] | None = None
@@ -279,14 +195,14 @@ class ClusterReplay:
 def replayed(jobs: TraceJobs, settings: ReplaySettings, replay: ClusterReplay) -> Simulation:
     """Return a replay with its bill, and what policies on GPUs paid by time report."""
     run, standing_gpus = replay.run, replay.size["gpus"] if replay.is_standing else None
-    bill = bill_of(run, settings.terms, jobs.window_us, standing_gpus)
+    bill = bill_of(jobs, settings, run, standing_gpus)
     measured = {**fields_of(_cluster_results(run, bill)), **replay.measured(bill)}
     return Simulation(
         policy=settings.policy,
         settings=settings.shown(replay.size),
         jobs=jobs,
         run=run,
-        bill=RunBill(bill.whole, bill.gpu_us, partial(bill.shares, run, jobs.workload.gpus)),
+        bill=bill,
         gpus=_peak_rented(run) if standing_gpus is None else standing_gpus,
         measured={name: value for name, value in measured.items() if value is not UNSET},
         warnings=(*replay.notes, *settings.notes),
@@ -297,7 +213,44 @@ def replayed(jobs: TraceJobs, settings: ReplaySettings, replay: ClusterReplay) -
     )
 
 
-def _cluster_results(run: Run, bill: ClusterBill) -> ClusterResults:
+def bill_of(
+    jobs: TraceJobs, settings: ReplaySettings, run: Run, standing_gpus: int | None
+) -> RunBill:
+    """Return the bill for every GPU rented within the window, whether in use or not.
+
+    Args:
+        jobs: with the window.
+        settings: with the prices.
+        run: what happened.
+        standing_gpus: GPUs of a cluster that stands throughout the window; None for GPUs that are
+            rented as needed.
+    """
+    leases = leases_within(run, jobs.window_us, standing_gpus)
+    gpu_h, mean_usd = leases.gpu_us / MICROS_PER_HOUR, settings.usd_per_gpu_h
+    parts: dict[str, float] = {}
+    if mean_usd is None:
+        marketplace = conventional = metered = 0.0
+        for rent in hold_leases(settings.rented.rental_terms, leases, int(run.submit_us[0])):
+            marketplace += float(rent.billed_usd[: rent.offers].sum())
+            conventional += float(rent.billed_usd[rent.offers :].sum())
+            metered += float(rent.metered_usd.sum())
+        parts = {"marketplace": marketplace, "conventional": conventional}
+        whole, mean_usd = marketplace + conventional, metered / gpu_h if gpu_h else None
+    else:
+        whole = gpu_h * mean_usd
+
+    def jobs_usd() -> FloatArray:
+        """Return shares by the GPU time that jobs held: idle GPUs are thus paid by all."""
+        held = run.held_gpu_us
+        if not held.any():
+            held = jobs.workload.gpus.astype(np.float64)
+        shares: FloatArray = whole * held / held.sum()
+        return shares
+
+    return RunBill(whole, leases.gpu_us, jobs_usd, mean_usd, parts)
+
+
+def _cluster_results(run: Run, bill: RunBill) -> ClusterResults:
     jqt_s = distribution(run.waited_us / MICROS, "jqt", "s")
     del jqt_s["mean_jqt_s"]
     usage = run.usage
@@ -305,7 +258,7 @@ def _cluster_results(run: Run, bill: ClusterBill) -> ClusterResults:
     makespan_s = float(run.finish_us.max() - run.submit_us[0]) / MICROS
     return ClusterResults(
         **{f"cost_{tier}_usd": usd for tier, usd in bill.parts.items()},
-        mean_usd_per_gpu_h=bill.mean_per_gpu_h,
+        mean_usd_per_gpu_h=bill.mean_usd_per_gpu_h,
         **jqt_s,
         preemptions=int(run.stops.sum()),
         preempted_jobs=int((run.stops > 0).sum()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -67,7 +67,7 @@ class PolicyResults:
 
 def results_as(kind: type[P], values: Mapping[str, Any]) -> P:
     """Return results of a type; what an installed policy adds to them comes last."""
-    known = {field.name for field in fields(kind)}
+    known = {one.name for one in fields(kind)}
     more = [(name, Any) for name in values if name not in known]
     if more:
         kind = make_dataclass(kind.__name__, more, bases=(kind,), frozen=True, kw_only=True)
@@ -82,11 +82,16 @@ class RunBill:
         usd: all of it, US dollars.
         gpu_us: GPU time billed, in GPU x microseconds.
         jobs_usd: returns the share of each job; shape (n,). They add up to the whole.
+        mean_usd_per_gpu_h: price of a GPU-hour on average, as it is metered; None where no GPU was
+            rented, or their prices have no mean.
+        parts: US dollars by where GPUs are rented; empty where their price is set.
     """
 
     usd: float
     gpu_us: float
     jobs_usd: Callable[[], FloatArray]
+    mean_usd_per_gpu_h: float | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

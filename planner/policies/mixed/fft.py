@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
-from gpuplan.planner.policies.mixed.results import SolverResults
+from gpuplan.planner.policies.mixed.results import FairnessResults
 from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def prepare(
     def results() -> dict[str, Any]:
         gaps = [(best - bound) / max(abs(best), 1e-12) for _, _, best, bound, _ in rounds.answers]
         return fields_of(
-            SolverResults(solver_gap_max=max(gaps, default=0.0), rounds_above_gap=rounds.loose)
+            FairnessResults(solver_gap_max=max(gaps, default=0.0), rounds_above_gap=rounds.loose)
         )
 
     def warnings() -> tuple[str, ...]:

@@ -24,6 +24,8 @@ class FairnessResults:
         productive_share: GPU time with progress, over that of the cluster until the last finish.
         rounds: scheduling rounds with a job in the system.
         utilization_by_type: GPU type -> share of its GPU time held, while jobs were there.
+        solver_gap_max: largest distance of a decision of FFT from the bound of the solver.
+        rounds_above_gap: rounds in which that distance is more than requested.
     """
 
     ftf_below_one_share: float | UnsetType = UNSET
@@ -41,16 +43,5 @@ class FairnessResults:
     productive_share: float | UnsetType | None = UNSET
     rounds: int | UnsetType = UNSET
     utilization_by_type: dict[str, float] | UnsetType = UNSET
-
-
-@dataclass(frozen=True, kw_only=True)
-class SolverResults:
-    """What FFT measures besides.
-
-    Attributes:
-        solver_gap_max: largest distance of a decision from the bound of the solver.
-        rounds_above_gap: rounds in which that distance is more than requested.
-    """
-
     solver_gap_max: float | UnsetType = UNSET
     rounds_above_gap: int | UnsetType = UNSET

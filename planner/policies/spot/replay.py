@@ -15,7 +15,6 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.planner.policies.cluster_replay import (
-    ClusterBill,
     ClusterReplay,
     replay_settings,
     replayed,
@@ -40,7 +39,7 @@ from gpuplan.planner.policies.spot.settings import (
 )
 from gpuplan.planner.runs.panels import FACTOR, GPUS, JOBS, Panel, TimeLines, usage_frame
 from gpuplan.planner.runs.settings import FEWER_JOBS, SettingError
-from gpuplan.planner.runs.simulation import Simulation
+from gpuplan.planner.runs.simulation import RunBill, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.spot.parameters import SpotScheduler
@@ -83,10 +82,10 @@ def simulate(
         raise UsageError(f"this replay cannot be made: {error}\n  next: {FEWER_JOBS}") from error
     run = joined(pools, runs, jobs.workload.submit_us)
 
-    def measured(bill: ClusterBill) -> dict[str, Any]:
+    def measured(bill: RunBill) -> dict[str, Any]:
         spot_usd = settings.values["spot_usd_per_gpu_h"]
         if spot_usd is None:
-            spot_usd = SPOT_PRICE_SHARE * (bill.mean_per_gpu_h or 0.0)
+            spot_usd = SPOT_PRICE_SHARE * (bill.mean_usd_per_gpu_h or 0.0)
         results = LendingResults(
             demand=loads_of(jobs, pools),
             hp=tenant_results(run, ~pools.is_spot),

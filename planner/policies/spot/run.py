@@ -10,9 +10,9 @@ import numpy as np
 
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.history.jobs import PeriodUs
-from gpuplan.planner.policies.cluster_replay import ClusterBill
 from gpuplan.planner.policies.spot.pools import SpotPools
 from gpuplan.planner.policies.spot.results import TenantResults
+from gpuplan.planner.runs.simulation import RunBill
 from gpuplan.planner.runs.window import share_within, window_of
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.run import Leases, Usage, one_lease
@@ -262,7 +262,7 @@ def starving(run: SpotRun) -> IntArray:
     return np.array(found, np.int64)
 
 
-def kept_share(run: LentRun, bill: ClusterBill, window_us: PeriodUs | None) -> float | None:
+def kept_share(run: LentRun, bill: RunBill, window_us: PeriodUs | None) -> float | None:
     """Return the utilization by what ran and was kept.
 
     Neither the rest of unfinished jobs nor lost work counts.
