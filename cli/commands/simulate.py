@@ -24,7 +24,6 @@ from gpuplan.cli.formats.units import (
 )
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import one_of, policies
-from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
@@ -34,8 +33,10 @@ from gpuplan.cli.options.market_options import (
 from gpuplan.cli.options.replays import (
     COMPILING,
     LimitFactor,
+    OwnedPrices,
     ReplayChoice,
     WaitsBy,
+    WindowChoice,
     columns_of,
     with_limit_factor,
 )
@@ -57,7 +58,7 @@ def simulate(
     lending: LendingChoice,
     cluster: ClusterChoice,
     gpu_types: GpuTypeChoice,
-    priced: GpuPriceChoice,
+    price: OwnedPrices,
     window: WindowChoice,
     policy: Annotated[
         str,
@@ -92,7 +93,7 @@ def simulate(
     )
     jobs = lending.marked(gpu_types.rated(replay.request(trace, choice, market)))
     jobs = replace(jobs, by=columns_of(by))
-    request = CompareRequest(jobs, (chosen,), price=priced.prices(), window=window.window.value)
+    request = CompareRequest(jobs, (chosen,), price=price, window=window.window.value)
     return Study(request, _shown)
 
 

@@ -42,7 +42,7 @@ def policy_report(
     table = answer_table(today, rows, has_deadlines=study.replayed.jobs.has_deadlines)
     notes: tuple[str, ...] = ()
     if request.replay.prices is None:
-        notes = price_notes(request.policies, has_price=request.price is not None)
+        notes = price_notes(request.policies, has_price=request.price.is_given)
     report = replace(
         report,
         inputs=study.replayed.inputs,

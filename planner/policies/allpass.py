@@ -12,8 +12,9 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted
+from gpuplan.planner.money.renting_settings import idle_of_market
 from gpuplan.planner.policies.allpass_results import bill_of_allpass, measure
-from gpuplan.planner.policies.allpass_settings import idle_of_market, parameters_from, settings_of
+from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, USD, Panel, TimeLines
 from gpuplan.planner.runs.settings import FEWER_JOBS, LOWER, SettingError, check_widest
 from gpuplan.planner.runs.simulation import RunBill, Simulation
@@ -51,14 +52,18 @@ NARROWER = (
 
 
 def simulate(
-    jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator, name: str = "allpass"
+    jobs: TraceJobs,
+    settings: Mapping[str, Any],
+    rng: np.random.Generator,
+    name: str = "allpass",
+    fixed: Mapping[str, Any] | None = None,
 ) -> Simulation:
     """Replay jobs; see `gpuplan.planner.policies.allpass_settings.SETTINGS`.
 
     Raises:
         UsageError: settings that no run can have, or a job wider than ``serverless_limit``.
     """
-    parameters = parameters_from(settings)
+    parameters = parameters_from(settings, fixed or {})
     check_fits(jobs, parameters)
     run = replay(jobs, parameters, rng)
     bill, results = bill_of_allpass(run, jobs.window_us), measure(run, jobs.window_us)
@@ -204,7 +209,11 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any], move_s: float) 
 
     ``move_s`` is what a move of these jobs takes (`Allpass.move_s`).
     """
-    found = [*idle_of_market(parameters)]
+    found = [
+        *idle_of_market(
+            parameters.rental_terms, reclaim=parameters.reclaim, grace_s=parameters.grace_s
+        )
+    ]
     if results["never_demotable_jobs"]:
         found.append(
             f"{counted(results['never_demotable_jobs'], 'job')} of more GPUs than the capacity of "

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from gpuplan.planner.policies.allpass_settings import (
+    HPA,
     SETTINGS,
-    default_settings,
     parameters_from,
 )
 from gpuplan.planner.policies.policy import Policy
-from gpuplan.planner.runs.settings import Setting, SettingError, check_widest
+from gpuplan.planner.runs.settings import Setting, SettingError, check_widest, with_defaults
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.simkit.allpass.parameters import LONGEST_S, MOST_KEPT, QUEUE_ORDERS, Allpass
+from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.time import MICROS
 
 CONTAINERS = frozenset(name for name in SETTINGS if name.startswith("serverless"))
@@ -34,15 +34,6 @@ LEAVING = MOVES | {"controller", "threshold_s", "checkpoint_s", "restore_s"}
 """What moving a job from one tier to the other uses."""
 DEMAND = frozenset({"scale_out", "scaling", "window_s", "max_pressure"})
 """What Algorithm 2 alone uses."""
-HPA: dict[str, Setting] = {
-    "target_utilization": Setting("number", "busy share of the workers aimed at"),
-    "utilization_tolerance": Setting("number", "how far the share may be off, relative to it"),
-    "stabilization_s": Setting(
-        "duration", "for how long the most workers desired are kept", at_most=LONGEST_S
-    ),
-    "min_workers": Setting("count", "fewest workers (GPUs) rented", at_most=MOST_KEPT),
-    "queue_order": Setting("choice", "which waiting job takes idle workers first", QUEUE_ORDERS),
-}
 
 WITHOUT_CONTAINERS = {
     "controller": "fixed",
@@ -102,14 +93,8 @@ class AllpassVariant:
     @property
     def settings(self) -> dict[str, Setting]:
         """What may be set, by name."""
-        return {k: v for k, v in SETTINGS.items() if k not in self.unused} | dict(self.own)
-
-    def defaults(self) -> dict[str, Any]:
-        """Return the value that every setting has where it is not set."""
-        plain = Allpass()
-        own = {name: getattr(plain, name) for name in self.own}
-        usual = {**default_settings(), **own, **self.usual}
-        return {name: usual[name] for name in self.settings}
+        kept = {k: v for k, v in SETTINGS.items() if k not in self.unused}
+        return with_defaults(kept | dict(self.own), self.usual)
 
     @property
     def has_containers(self) -> bool:
@@ -168,13 +153,13 @@ def simulate(
     from gpuplan.planner.policies import allpass
 
     variant = VARIANTS[policy]
-    settings = {**variant.usual, **settings, **variant.fixed}
-    parameters = parameters_from(settings)
+    settings = {**variant.usual, **settings}
+    parameters = parameters_from(settings, variant.fixed)
     if not variant.has_containers:  # no job leaves one, so nothing is saved and loaded
         plain = replace(jobs.workload, checkpoint_us=None, restore_us=None)
         jobs = replace(jobs, workload=plain)
         _check_capacity(jobs, parameters)
-    simulation = allpass.simulate(jobs, settings, rng, policy)
+    simulation = allpass.simulate(jobs, settings, rng, policy, variant.fixed)
 
     def columns() -> Mapping[str, Any]:
         times = simulation.columns()
@@ -212,7 +197,7 @@ def _variant(name: str) -> Policy:
         return simulate(jobs, settings, rng, name)
 
     return Policy(
-        *(name, known.about, known.source, known.settings, known.defaults, run),
+        *(name, known.about, known.source, known.settings, run),
         decides_by_deadlines=name in ("allpass", "fixed-threshold", "serverful-only"),
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.analysis.base.words import counted
-from gpuplan.planner.policies.cluster_settings import SCHEDULERS, SHARED
+from gpuplan.planner.policies.cluster_settings import SHARED
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.settings import Setting, SettingError
 
@@ -25,22 +25,17 @@ WITHOUT = ("preemptive", "skipping", "checkpoint_s", "restore_s")
 LIMIT_FACTOR = 2.0
 MOST_NODES, MOST_GPUS_OF_A_NODE = (1 << 20) - 1, (1 << 24) - 1
 """What the simulator of sites can count."""
-MOST_FACTOR = 1000.0
 SETTINGS: dict[str, Setting] = {
     **{name: setting for name, setting in SHARED.items() if name not in WITHOUT},
     "limit_factor": Setting(
         "number",
         "time limit of a job over its run time; 1 is exact. Without it recorded limits count, and "
         "where there are none 2 times the run time",
-        at_most=MOST_FACTOR,
+        at_least=1,
+        at_most=1000,
         optional=True,
     ),
 }
-
-
-def _defaults() -> dict[str, Any]:
-    usual = SCHEDULERS["fifo"].defaults() | {"limit_factor": None}
-    return {name: usual[name] for name in SETTINGS}
 
 
 def simulate(jobs: TraceJobs, given: Mapping[str, Any], name: str) -> Simulation:
@@ -53,11 +48,8 @@ def simulate(jobs: TraceJobs, given: Mapping[str, Any], name: str) -> Simulation
     from gpuplan.planner.policies.cluster_replay import replay_settings
     from gpuplan.simkit.cluster.parameters import Cluster
 
-    settings = replay_settings(name, SETTINGS, _defaults(), given)
-    factor = settings.values["limit_factor"]
-    if factor is not None and not 1 <= factor <= MOST_FACTOR:
-        raise SettingError(["limit_factor"], f"is at least 1 and at most 1000, found {factor:g}")
-    limit_us, used_factor, limits_note = time_limits(jobs, factor)
+    settings = replay_settings(name, SETTINGS, given)
+    limit_us, used_factor, limits_note = time_limits(jobs, settings.values["limit_factor"])
     sized = sized_cluster(
         *(jobs, settings),
         lambda pool: Cluster(
@@ -151,7 +143,7 @@ def _policy(name: str, about: str, source: str) -> Policy:
     def run(jobs: TraceJobs, settings: Mapping[str, Any], _: np.random.Generator) -> Simulation:
         return simulate(jobs, settings, name)
 
-    return Policy(name, about, source, SETTINGS, _defaults, run)
+    return Policy(name, about, source, SETTINGS, run)
 
 
 EASY = _policy(
@@ -164,3 +156,4 @@ CONSERVATIVE = _policy(
     "first come, first served; a job passes others if it delays none of them",
     "Mu'alem and Feitelson, TPDS 2001",
 )
+POLICIES = (EASY, CONSERVATIVE)

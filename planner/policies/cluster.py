@@ -41,7 +41,7 @@ def simulate(jobs: TraceJobs, given: Mapping[str, Any], policy: str) -> Simulati
         UsageError: settings that no cluster can have, or a job wider than the cluster.
     """
     scheduler = SCHEDULERS[policy]
-    settings = replay_settings(policy, scheduler.settings, scheduler.complete(given), given)
+    settings = replay_settings(policy, scheduler.settings, given, scheduler.complete(given))
     sized = sized_cluster(jobs, settings, partial(scheduler.cluster, settings.values))
     cluster = sized.cluster
     if cluster.as_published and jobs.workload.checkpoint_us is not None:

@@ -5,7 +5,7 @@ A policy says what happened (`ClusterReplay`); `replayed` adds what follows from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,29 +16,26 @@ from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted
-from gpuplan.planner.policies.allpass_settings import (
+from gpuplan.planner.money.renting_settings import (
+    OF_PRICES,
+    RENTED,
     idle_of_market,
-    parameters_from,
-    settings_of,
+    priced_values,
+    shown_terms,
+    terms_of_rental,
 )
-from gpuplan.planner.policies.cluster_settings import RENTED, priced_values
 from gpuplan.planner.runs.panels import TimeLines, usage_frame, usage_lines
-from gpuplan.planner.runs.settings import OF_PRICES, SettingError, refuse_choice
+from gpuplan.planner.runs.settings import Setting, check_values, defaults_of
 from gpuplan.planner.runs.simulation import RunBill, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import leases_within
-from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import GpuPool
 from gpuplan.simkit.metrics import distribution
-from gpuplan.simkit.renting.billing import hold_leases
-from gpuplan.simkit.renting.market import MOST_USD
+from gpuplan.simkit.renting.billing import RentalTerms, hold_leases
 from gpuplan.simkit.run import Run
 from gpuplan.simkit.steps import time_average
 from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR
-
-SHOWN = (*RENTED, "market", "marketplace_usd_per_gpu_h")
-"""Of what `settings_of` returns, all that a cluster pays by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +95,11 @@ class ReplaySettings:
     """
 
     policy: str
-    known: Collection[str]
+    known: Mapping[str, Setting]
     values: Mapping[str, Any]
     given: Mapping[str, Any]
     usd_per_gpu_h: float | None
-    rented: Allpass
+    rented: RentalTerms
 
     @property
     def size_setting(self) -> str:
@@ -111,12 +108,11 @@ class ReplaySettings:
 
     def shown(self, size: Mapping[str, Any]) -> dict[str, Any]:
         """Return the effective value of every setting that counts; ``size`` says that of some."""
-        plain = set(self.known) - OF_PRICES.keys() - set(RENTED)
+        plain = set(self.known) - OF_PRICES.keys() - RENTED.keys()
         kept = {name: value for name, value in self.values.items() if name in plain}
         if self.usd_per_gpu_h is not None:
             return {**kept, **size}
-        paid_by = settings_of(self.rented).items()
-        return {**kept, **size, **{name: value for name, value in paid_by if name in SHOWN}}
+        return {**kept, **size, **shown_terms(self.rented)}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -130,28 +126,27 @@ class ReplaySettings:
 
 
 def replay_settings(
-    policy: str, known: Collection[str], usual: Mapping[str, Any], given: Mapping[str, Any]
+    policy: str,
+    known: Mapping[str, Setting],
+    given: Mapping[str, Any],
+    usual: Mapping[str, Any] | None = None,
 ) -> ReplaySettings:
     """Return the settings of a replay.
 
     Args:
         policy: its name.
         known: settings that it has.
-        usual: their defaults.
         given: what was set.
+        usual: their defaults, where they are others.
 
     Raises:
-        UsageError: settings still choose among prices, or prices that cannot be.
+        SettingError: a value that its setting cannot have, or prices that do not ascend.
     """
-    refuse_choice(given)
-    values = priced_values(usual, given)
-    usd = values["usd_per_gpu_h"]
-    if usd is not None and not 0 <= usd <= MOST_USD:
-        raise SettingError(
-            ["usd_per_gpu_h"], f"a price is at least 0 and at most {MOST_USD:g}, found {usd:g}"
-        )
-    rented = parameters_from({name: value for name, value in values.items() if name in SHOWN})
-    return ReplaySettings(policy, known, values, given, usd, rented)
+    check_values(known, given)
+    values = priced_values(defaults_of(known) if usual is None else usual, given)
+    return ReplaySettings(
+        policy, known, values, given, values["usd_per_gpu_h"], terms_of_rental(values)
+    )
 
 
 def size_shown(gpus: int | None, each: int | None, gpu_type: str | None) -> dict[str, Any]:
@@ -230,7 +225,7 @@ def bill_of(
     parts: dict[str, float] = {}
     if mean_usd is None:
         marketplace = conventional = metered = 0.0
-        for rent in hold_leases(settings.rented.rental_terms, leases, int(run.submit_us[0])):
+        for rent in hold_leases(settings.rented, leases, int(run.submit_us[0])):
             marketplace += float(rent.billed_usd[: rent.offers].sum())
             conventional += float(rent.billed_usd[rent.offers :].sum())
             metered += float(rent.metered_usd.sum())

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.policies.allpass_settings import default_settings
+from gpuplan.planner.money.renting_settings import OF_CLUSTER
 from gpuplan.planner.policies.cluster_replay import (
     ClusterReplay,
     ReplaySettings,
@@ -23,15 +23,15 @@ from gpuplan.planner.policies.cluster_replay import (
     size_note,
     size_shown,
 )
-from gpuplan.planner.policies.cluster_settings import OWNED, RENTED, SHARED
+from gpuplan.planner.policies.cluster_settings import SHARED
 from gpuplan.planner.policies.policy import Baseline, Policy
 from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, pool_of
 from gpuplan.planner.runs.settings import (
     FEWER_JOBS,
-    OF_PRICES,
     Setting,
     SettingError,
     check_widest,
+    defaults_of,
 )
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.simkit.run import Run
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from gpuplan.planner.runs.trace_jobs import TraceJobs
     from gpuplan.planner.speedup.model import SpeedupModel
 
-PAID_BY = ("usd_per_gpu_h", *RENTED, *(name for name in OF_PRICES if name in SHARED))
 RENTS: dict[str, Setting] = {
     "cluster": Setting(
         "cluster",
@@ -52,13 +51,20 @@ RENTS: dict[str, Setting] = {
         unlimited=True,
     ),
     "gpus": SHARED["gpus"],
-    "provision_s": Setting("duration", "time from the request for a node until it is ready"),
+    "provision_s": Setting(
+        "duration", "time from the request for a node until it is ready", default=90.0
+    ),
 }
 """Settings of a policy that rents GPUs as it needs them."""
 SCALES: dict[str, Setting] = {
-    "speedup": Setting("text", "speedup of jobs, as gpuplan pareto --speedup has it"),
+    "speedup": Setting(
+        "text", "speedup of jobs, as gpuplan pareto --speedup has it", default="power:0.8"
+    ),
     "max_width": Setting(
-        "count", "most GPUs of a job; none: 64, or all that was measured", unlimited=True
+        "count",
+        "most GPUs of a job; none: 64, or all that was measured",
+        unlimited=True,
+        at_least=1,
     ),
     "rescale_s": Setting(
         "duration",
@@ -67,19 +73,11 @@ SCALES: dict[str, Setting] = {
     ),
 }
 RELEASE = {
-    "release_s": Setting("duration", "time a node must have been idle before it is returned")
+    "release_s": Setting(
+        "duration", "time a node must have been idle before it is returned", default=30.0
+    )
 }
-USUAL_RELEASE = {"release_s": 30.0}
 """The setting of policies that return a node once it has been idle for some time."""
-USUAL: dict[str, Any] = {
-    "cluster": None,
-    "gpus": None,
-    "provision_s": 90.0,
-    "speedup": "power:0.8",
-    "max_width": None,
-    "rescale_s": None,
-    **OWNED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,6 @@ def scaled_policy(
     run: Callable[[ScaledJobs], Run],
     baseline: Baseline,
     own: Mapping[str, Setting] | None = None,
-    usual: Mapping[str, Any] | None = None,
     is_scaled: bool = True,
 ) -> Policy:
     """Return a policy that chooses widths.
@@ -141,25 +138,19 @@ def scaled_policy(
         name, about, source, baseline: of `Policy`.
         run: runs the jobs on a simulator.
         own: settings that others do not have.
-        usual: their defaults.
         is_scaled: whether jobs may get other GPUs than recorded, so that speedups matter.
     """
     standing = baseline.is_standing
     size = {key: SHARED[key] for key in SIZES} if standing else RENTS
-    paid = {key: SHARED[key] for key in PAID_BY}
     scales = SCALES if is_scaled else {"rescale_s": SCALES["rescale_s"]}
-    settings = {**size, **scales, **(own or {}), **paid}
+    settings = {**size, **scales, **(own or {}), **OF_CLUSTER}
 
-    def known() -> dict[str, Any]:
-        return default_settings() | USUAL | dict(usual or {})
-
-    def defaults() -> dict[str, Any]:
-        return {key: value for key, value in known().items() if key in settings}
+    usual = defaults_of(RENTS | SCALES | settings)
 
     def simulate(jobs: TraceJobs, given: Mapping[str, Any], _: np.random.Generator) -> Simulation:
-        return _simulate(jobs, replay_settings(name, settings, known(), given), policy, run)
+        return _simulate(jobs, replay_settings(name, settings, given, usual), policy, run)
 
-    policy = Policy(name, about, source, settings, defaults, simulate, baseline)
+    policy = Policy(name, about, source, settings, simulate, baseline)
     return policy
 
 

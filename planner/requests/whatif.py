@@ -213,7 +213,7 @@ class WhatIfRequest(StudyRequest):
 
     def site(self) -> tuple[SiteDocument, CalibrationTable]:
         """Return the settings, and what the calibration found. Raises `InputError`."""
-        from gpuplan.analysis.site.twin_file import read_twin
+        from gpuplan.analysis.site.document import read_twin
 
         return read_twin(self.twin)
 

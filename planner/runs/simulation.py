@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import polars as pl
 
-from gpuplan.planner.runs.panels import TimeLines
-from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import share_within, window_results
-from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.metrics import distribution
-from gpuplan.simkit.run import Run
 from gpuplan.simkit.time import MICROS
-from gpuplan.simkit.workload import Workload
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from gpuplan.planner.runs.panels import TimeLines
+    from gpuplan.planner.runs.trace_jobs import TraceJobs
+    from gpuplan.simkit.arrays import FloatArray
+    from gpuplan.simkit.run import Run
+    from gpuplan.simkit.workload import Workload
 
 SOON_S = 600.0
 """Every policy reports the share of jobs done within this time, as the Allpass paper does."""
@@ -174,6 +177,8 @@ class Simulation:
         ``gpu_s``, ``cost_usd`` and what the policy adds. Times are seconds after the first
         submission.
         """
+        import polars as pl
+
         run = self.run
         frame = pl.DataFrame(
             {

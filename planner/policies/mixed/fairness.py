@@ -11,8 +11,8 @@ import polars as pl
 from gpuplan.planner.policies.mixed.mixed_rounds import MixedRun
 from gpuplan.planner.policies.mixed.results import FairnessResults
 from gpuplan.planner.runs.panels import GPUS, JobBars, Panel, TimeLines, usage_frame, usage_lines
-from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.rounds.shares import rounds_on_shares
+from gpuplan.simkit.arrays import FloatArray, IntArray, for_kernels
+from gpuplan.simkit.rounds.hosts import rounds_on_shares
 from gpuplan.simkit.time import HOUR_S, MICROS
 
 MOST_BARS = 60
@@ -56,7 +56,7 @@ def ideal_rounds(
         first, last: the round that each could first run in, and the one in which it ended.
         rounds: the numbers of the rounds, and how many jobs were unfinished in each; shape (R,).
     """
-    number, active = rounds
+    number, active = rounds[0], for_kernels(rounds[1])
     order = np.argsort(-rate, axis=1, kind="stable")
     fast = np.take_along_axis(rate, order, axis=1)
     begin = np.searchsorted(number, first)

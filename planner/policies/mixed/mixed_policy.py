@@ -13,7 +13,7 @@ import numpy as np
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import DAY_S
-from gpuplan.planner.policies.allpass_settings import default_settings
+from gpuplan.planner.money.renting_settings import OF_CLUSTER
 from gpuplan.planner.policies.cluster_replay import (
     ClusterReplay,
     ReplaySettings,
@@ -21,11 +21,14 @@ from gpuplan.planner.policies.cluster_replay import (
     replayed,
     size_note,
 )
-from gpuplan.planner.policies.cluster_settings import OWNED, SHARED
+from gpuplan.planner.policies.cluster_settings import SHARED
 from gpuplan.planner.policies.policy import Policy
-from gpuplan.planner.policies.scaled_jobs import PAID_BY
 from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, shape_of
-from gpuplan.planner.runs.settings import FEWER_JOBS, Setting, SettingError
+from gpuplan.planner.runs.settings import (
+    FEWER_JOBS,
+    Setting,
+    SettingError,
+)
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 from gpuplan.simkit.time import TimeOverflow
@@ -40,23 +43,34 @@ ANY = "GPU"
 """What GPUs are called in results where their type is not named."""
 
 ROUNDS: dict[str, Setting] = {
-    "round_s": Setting("duration", "time between decisions"),
+    "round_s": Setting("duration", "time between decisions", at_least=1, default=300.0),
     "state_gb": Setting(
-        "number", "state of a job that moves with it, GB, where --throughputs does not give it"
+        "number",
+        "state of a job that moves with it, GB, where --throughputs does not give it",
+        default=2.0,
     ),
     "dataset_gb": Setting(
-        "number", "data that a job fetches before its first start, GB; 0 if it has them by then"
+        "number",
+        "data that a job fetches before its first start, GB; 0 if it has them by then",
+        default=0.0,
     ),
-    "gbps": Setting("number", "rate at which the state moves, Gb/s"),
-    "restart_s": Setting("duration", "pause of any start but the first, on top of the move"),
+    "gbps": Setting("number", "rate at which the state moves, Gb/s", above=0.0, default=10.0),
+    "restart_s": Setting(
+        "duration", "pause of any start but the first, on top of the move", default=30.0
+    ),
     "cross_host": Setting(
         "number",
         "factor on the rate of a gang on more nodes than it needs, where --throughputs does not "
         "give it",
+        above=0.0,
         at_most=1,
+        default=0.9,
     ),
     "estimate_error": Setting(
-        "number", "work that the policy sees is wrong by up to this share, at random", at_most=0.99
+        "number",
+        "work that the policy sees is wrong by up to this share, at random",
+        at_most=0.99,
+        default=0.0,
     ),
 }
 """Settings of rounds on several GPU types."""
@@ -67,19 +81,6 @@ LONGEST_PAUSE_S = 30 * DAY_S
 
 MANY_DECISIONS = 1e9
 """Rounds x jobs from which a replay can take minutes: 55,000 jobs of Philly in 30,000 rounds."""
-
-USUAL: dict[str, Any] = {
-    "cluster": None,
-    "gpus": None,
-    **OWNED,
-    "round_s": 300.0,
-    "state_gb": 2.0,
-    "dataset_gb": 0.0,
-    "gbps": 10.0,
-    "restart_s": 30.0,
-    "cross_host": 0.9,
-    "estimate_error": 0.0,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,6 @@ def mixed_policy(
     prepare: Prepare,
     *,
     own: Mapping[str, Setting] | None = None,
-    usual: Mapping[str, Any] | None = None,
 ) -> Policy:
     """Return a policy that decides in rounds, on one GPU type or several.
 
@@ -116,21 +116,16 @@ def mixed_policy(
         name, about, source: of `Policy`.
         prepare: makes its decisions.
         own: settings that others do not have.
-        usual: their defaults.
     """
     size = {key: SHARED[key] for key in SIZES}
-    settings = {**size, **ROUNDS, **(own or {}), **{key: SHARED[key] for key in PAID_BY}}
-
-    def defaults() -> dict[str, Any]:
-        known = default_settings() | USUAL | dict(usual or {})
-        return {key: value for key, value in known.items() if key in settings}
+    settings = {**size, **ROUNDS, **(own or {}), **OF_CLUSTER}
 
     def run(jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
-        return simulate(jobs, replay_settings(name, settings, defaults(), given), prepare, rng)
+        return simulate(jobs, replay_settings(name, settings, given), prepare, rng)
 
     with_fft = "" if name == "fft" else "fft"
     return Policy(
-        *(name, about, source, settings, defaults, run),
+        *(name, about, source, settings, run),
         takes_gpu_types=True,
         listed_with=with_fft,
     )
@@ -139,7 +134,7 @@ def mixed_policy(
 def simulate(
     jobs: TraceJobs, settings: ReplaySettings, prepare: Prepare, rng: np.random.Generator
 ) -> Simulation:
-    """Replay jobs in rounds under a policy and complete settings.
+    """Replay jobs in rounds under a policy with these settings, some of them given.
 
     Raises:
         InfeasibleError: a gang that no type of the cluster can hold.
@@ -216,14 +211,6 @@ def _shape(jobs: TraceJobs, values: Mapping[str, Any]) -> tuple[ClusterShape, tu
 def _cluster(shape: ClusterShape, values: Mapping[str, Any]) -> MixedCluster:
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster
 
-    if not 1 <= values["round_s"] < float("inf"):
-        raise SettingError(["round_s"], f"must be at least 1 s, got {values['round_s']:g}")
-    for name in ("gbps", "cross_host"):
-        if not 0 < values[name] < float("inf"):
-            raise SettingError([name], f"must be above 0, got {values[name]:g}")
-    for name in ("state_gb", "dataset_gb", "estimate_error", "restart_s"):
-        if not 0 <= values[name] < float("inf"):
-            raise SettingError([name], f"must be at least 0, got {values[name]:g}")
     return MixedCluster(
         gpus=tuple(int(pool.gpus or 0) for pool in shape.pools),
         gpus_per_host=tuple(pool.gpus_per_node or 0 for pool in shape.pools),

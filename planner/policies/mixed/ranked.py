@@ -1,4 +1,7 @@
-"""The classic orders on several GPU types: the best jobs run on the fastest free type."""
+"""The classic schedulers, as the registry lists them; some run on several GPU types too.
+
+There the best jobs run on the fastest free type.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.planner.policies.cluster_replay import replay_settings
-from gpuplan.planner.policies.mixed.mixed_policy import (
-    ROUNDS,
-    USUAL,
-    Decided,
-    fastest_free,
-    simulate,
-)
+from gpuplan.planner.policies.cluster_settings import SCHEDULERS
+from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, Decided, fastest_free, simulate
 from gpuplan.planner.policies.policy import Policy
 
 if TYPE_CHECKING:
@@ -75,17 +73,34 @@ def on_several_types(classic: Policy) -> Policy:
     if classic.name not in ORDERS:
         return classic
 
-    def defaults() -> dict[str, Any]:
-        return {**classic.defaults(), **{key: USUAL[key] for key in ROUNDS}}
+    settings = {**classic.settings, **ROUNDS}
 
     def run(jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
         shape = given.get("cluster")
         if shape is None or len(shape.pools) == 1:
             plain = {key: value for key, value in given.items() if key not in ROUNDS}
             return classic.run(jobs, plain, rng)
-        counted = {name for name in settings if name not in MOVES or name in given}
-        replay = replay_settings(classic.name, counted, defaults(), given)
+        counted = {
+            name: one for name, one in settings.items() if name not in MOVES or name in given
+        }
+        replay = replace(replay_settings(classic.name, settings, given), known=counted)
         return simulate(jobs, replay, partial(prepare, classic.name), rng)
 
-    settings = {**classic.settings, **ROUNDS}
-    return replace(classic, settings=settings, defaults=defaults, run=run, takes_gpu_types=True)
+    return replace(classic, settings=settings, run=run, takes_gpu_types=True)
+
+
+def _scheduler(name: str) -> Policy:
+    known = SCHEDULERS[name]
+
+    def run(jobs: TraceJobs, settings: Mapping[str, Any], _: np.random.Generator) -> Simulation:
+        from gpuplan.planner.policies.cluster import simulate
+
+        return simulate(jobs, settings, name)
+
+    return Policy(
+        *(name, known.about, known.source, known.settings, run),
+        decides_by_deadlines=known.order == "deadline",
+    )
+
+
+POLICIES = tuple(on_several_types(_scheduler(name)) for name in SCHEDULERS)

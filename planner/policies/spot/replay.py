@@ -33,7 +33,6 @@ from gpuplan.planner.policies.spot.run import (
 )
 from gpuplan.planner.policies.spot.settings import (
     SPOT_PRICE_SHARE,
-    defaults_of,
     scheduler_with,
     settings_of,
 )
@@ -60,7 +59,7 @@ def simulate(
     Raises:
         UsageError: settings that no run can have, or a job that does not fit into its pool.
     """
-    settings = replay_settings(policy, settings_of(policy), defaults_of(policy), given)
+    settings = replay_settings(policy, settings_of(policy), given)
     scheduler = scheduler_with(policy, settings.values)
     pools = pools_of(jobs, given)
     _check_fits(jobs, pools, given)

@@ -6,7 +6,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from gpuplan.planner.policies.policy import Baseline
-from gpuplan.planner.policies.scaled_jobs import RELEASE, USUAL_RELEASE, ScaledJobs, scaled_policy
+from gpuplan.planner.policies.scaled_jobs import RELEASE, ScaledJobs, scaled_policy
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.job_classes import ClassWorkload
@@ -35,7 +35,6 @@ POLICY = scaled_policy(
     "the trace",
     run=_run,
     own=RELEASE,
-    usual=USUAL_RELEASE,
     is_scaled=False,
     baseline=Baseline("", lambda _: (0.0,), _replay),
 )
