@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
-from gpuplan.planner.runs.settings import Setting, SettingError
+from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
     from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
@@ -31,13 +31,6 @@ def prepare(
     from gpuplan.planner.policies.mixed.round_program import assign_types
 
     power, penalty = values["power"], values["waiting_penalty"]
-    if not LEAST_POWER <= power < 0:
-        raise SettingError(["power"], f"must be below 0, and at least -100, got {power:g}")
-    if not 0 < penalty <= MOST_PENALTY:
-        raise SettingError(
-            ["waiting_penalty"],
-            f"must be above 0, and at most {MOST_PENALTY:,.0f}, got {penalty:g}",
-        )
     restart = (jobs.state_gb * 8 / cluster.gbps + cluster.restart_s) / cluster.round_s
     unproven = 0
 
@@ -74,12 +67,16 @@ POLICY = mixed_policy(
         "power": Setting(
             "number",
             "exponent of normalized rates, below 0",
-            at_least=-np.inf,
+            at_least=LEAST_POWER,
             at_most=0,
             default=-0.5,
         ),
         "waiting_penalty": Setting(
-            "number", "cost of a job that waits; above 1", above=1.0, default=1.1
+            "number",
+            "cost of a job that waits; above 1",
+            above=1.0,
+            at_most=MOST_PENALTY,
+            default=1.1,
         ),
     },
 )
