@@ -10,7 +10,7 @@ from benchmarks.fft_traces import RULES, draw, trace_jobs, workloads
 from benchmarks.reproduce_fft import FFT, run_policy
 from gpuplan.analysis.synth import Request, preset_model, synthesize
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.planner.policies.mixed.fft_rounds import FftRules, round_costs
+from gpuplan.planner.policies.mixed.fft import FftRules, round_costs
 from gpuplan.planner.policies.mixed.round_program import solve_round
 from gpuplan.simkit.cluster_shape import ClusterShape
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.docs_tables import DOCS, OPTION, markdown, write
 from benchmarks.fft_traces import CHOSEN, RULES, Rule, Workloads, draw, workloads
-from gpuplan.planner.policies.mixed.fft_rounds import FftRounds, FftRules
+from gpuplan.planner.policies.mixed.fft import FftRounds, FftRules
 from gpuplan.planner.policies.mixed.mixed_rounds import play
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
 from gpuplan.planner.registry import POLICIES

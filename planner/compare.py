@@ -18,14 +18,12 @@ from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.policies.spot.settings import lends
+from gpuplan.planner.policy_results import MeasuredResults, policy_results
 from gpuplan.planner.registry import find_policy
-from gpuplan.planner.runs.dominance import non_dominated
-from gpuplan.planner.runs.panels import TimeLines
-from gpuplan.planner.runs.policy_results import PolicyResults, policy_results, results_as
+from gpuplan.planner.runs.panels import TimeLines, together
 from gpuplan.planner.runs.settings import SettingError
-from gpuplan.planner.runs.simulation import Simulation
-from gpuplan.planner.runs.ties import by_cost, fastest_of, same_cost, same_times
-from gpuplan.planner.runs.timelines import together
+from gpuplan.planner.runs.simulation import Simulation, results_as
+from gpuplan.planner.runs.ties import by_cost, fastest_of, non_dominated, same_cost, same_times
 from gpuplan.planner.runs.trace_jobs import TraceJobs, replay_bytes
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import ClusterShape
@@ -105,18 +103,20 @@ class PolicyOutcome:
         timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where not requested.
         lines: what its picture shows over time, of a policy that lends GPUs; None of others.
         ftf: finish-time fairness of the jobs, ascending; None where the policy does not measure it.
+        simulation: the replay itself, where it is kept.
     """
 
     label: str
     policy: str
     settings: Mapping[str, Any]
-    results: PolicyResults
+    results: MeasuredResults
     jct_s: FloatArray
     warnings: tuple[str, ...]
     timeline: pl.DataFrame | None = field(default=None, compare=False)
     name: str = ""
     lines: TimeLines | None = field(default=None, compare=False)
     ftf: FloatArray | None = field(default=None, compare=False)
+    simulation: Simulation | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ class PolicyIdentity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparedPolicy(PolicyResults, PolicyIdentity):  # in JSON the identity comes first
+class ComparedPolicy(MeasuredResults, PolicyIdentity):  # in JSON the identity comes first
     """One row of a comparison.
 
     Attributes:
@@ -335,6 +335,7 @@ def compare(
     rng: np.random.Generator,
     *,
     timelines: bool = False,
+    keeps: bool = False,
     engine: Engine = THREADS,
     progress: Callable[[float], None] | None = None,
 ) -> PolicyComparison:
@@ -346,6 +347,7 @@ def compare(
         rng: random values come from a copy for each, so that equal draws are equal, and each
             outcome is that of the policy alone with the same generator.
         timelines: whether to keep the time line of each.
+        keeps: whether to keep each replay, for its rows; only where ``engine`` is `THREADS`.
         engine: where the replays run; the result does not depend on it.
         progress: called with the share done.
 
@@ -355,7 +357,7 @@ def compare(
     """
     if not specs or len({one.label for one in specs}) < len(specs):
         raise ValueError(f"expected policies with different labels, got {specs}")
-    shared = (jobs, rng, timelines, len(specs) == 1)
+    shared = (jobs, rng, timelines, keeps, len(specs) == 1)
     found: list[PolicyOutcome] = []
     try:
         run_all(
@@ -377,7 +379,12 @@ def compare(
 
 
 def _replayed(
-    spec: PolicySpec, jobs: TraceJobs, rng: np.random.Generator, timelines: bool, is_alone: bool
+    spec: PolicySpec,
+    jobs: TraceJobs,
+    rng: np.random.Generator,
+    timelines: bool,
+    keeps: bool,
+    is_alone: bool,
 ) -> PolicyOutcome:
     run = spec.run(jobs, deepcopy(rng), is_alone=is_alone)
     frame = run.frame
@@ -385,13 +392,14 @@ def _replayed(
         label=spec.label,
         policy=spec.policy,
         settings=run.settings,
-        results=policy_results(jobs, run, frame),
+        results=policy_results(run, frame),
         jct_s=np.sort(frame["jct_s"].to_numpy()),
         warnings=run.warnings,
         timeline=run.timeline() if timelines else None,
         name=spec.name or spec.label,
         lines=run.lines() if lends(run.settings) else None,
         ftf=np.sort(frame["ftf"].to_numpy()) if "ftf" in frame.columns else None,
+        simulation=run if keeps else None,
     )
 
 

@@ -20,11 +20,52 @@ LOG = logging.getLogger("gpuplan")
 COUNT, STOP = range(2)
 SAY_S = 20.0
 """Seconds between two lines on how far a replay is."""
+LEAST_DONE = 0.01
+"""Share of the jobs from which on those that are done tell how long the others take."""
 LOOK_S = 0.2
 MANY = 100_000
 """Fewer jobs take less than a second: their kernel runs where it is called."""
 
 Result = TypeVar("Result")
+
+
+class ReplayPace:
+    """Says how far a replay is, from its first call on: kernels are compiled then.
+
+    Args:
+        first_s: seconds until the first line; None for `SAY_S`, as between two lines.
+    """
+
+    def __init__(self, first_s: float | None = None) -> None:
+        self.begun: float | None = None
+        self.next_s = SAY_S if first_s is None else first_s
+        self.before = 0
+
+    def say(self, done: int, total: int, what: str, ahead: float | None = None) -> None:
+        """Say on stderr that so many of all are done, unless something was said a moment ago.
+
+        Args:
+            done, total: jobs; what is left takes as long each as those that are done.
+            what: what they are.
+            ahead: another estimate, the time left over the time spent.
+        """
+        now = time.monotonic()
+        if self.begun is None:
+            self.begun, self.before = now, done
+        spent = now - self.begun
+        if spent < self.next_s or done <= self.before:
+            return
+        self.next_s = spent + SAY_S
+        estimates = [] if ahead is None else [ahead]
+        if not estimates or done >= LEAST_DONE * total:
+            estimates.append((total - done) / (done - self.before))
+        left = [f"{spent * share:,.0f}" for share in sorted(estimates)]
+        LOG.info(
+            "%s of %s %s after %.0f s, about %s s left",
+            *(f"{done:,}", f"{total:,}", what, spent, " to ".join(dict.fromkeys(left))),
+        )
+
+
 _running: list[IntArray] = []
 
 
@@ -61,16 +102,11 @@ def watched(call: Callable[[IntArray], Result], jobs: int, name: str) -> Result:
     _running.append(state)
     try:
         thread.start()
-        begun = said = time.monotonic()
+        pace, what = ReplayPace(), f"jobs replayed ({name})"
+        pace.say(0, jobs, what)
         while thread.is_alive():
             thread.join(LOOK_S)
-            now = time.monotonic()
-            if now - said >= SAY_S and state[COUNT]:
-                said, spent, done = now, now - begun, int(state[COUNT])
-                LOG.info(
-                    "%s: %s of %s jobs replayed after %.0f s, about %.0f s left",
-                    *(name, f"{done:,}", f"{jobs:,}", spent, spent * (jobs / done - 1)),
-                )
+            pace.say(int(state[COUNT]), jobs, what)
     finally:
         state[STOP] = 1
         thread.join()

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.planner.policies.mixed.fft_rounds import FftRounds, FftRules, round_costs
+from gpuplan.planner.policies.mixed.fft import FftRounds, FftRules, round_costs
 from gpuplan.planner.policies.mixed.mixed_rounds import play
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
 from gpuplan.planner.policies.mixed.round_program import solve_round

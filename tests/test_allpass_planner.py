@@ -147,7 +147,7 @@ def test_a_pool_of_more_than_a_million_workers_is_refused(tmp_path):
 def test_a_simulation_adds_up(tmp_path):
     jobs = jobs_from(lab_trace(tmp_path / "t.parquet", jobs=60))
     found = simulate(jobs, {"capacity": 12}, np.random.default_rng(0))
-    frame, results = found.to_frame(), found.results
+    frame, results = found.frame, found.results
     assert frame.columns[:8] == [
         "job_id",
         "submit_s",

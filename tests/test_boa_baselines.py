@@ -10,8 +10,8 @@ from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.policies.rounds.decided import cluster_sizes
 from gpuplan.planner.policies.rounds.replay import billed_gpu_h, replay_rounds, rounds_jobs
-from gpuplan.planner.policies.rounds.sizes import cluster_sizes
 from gpuplan.planner.policies.widths.fixed_width import widths
 from gpuplan.planner.registry import BASELINES, POLICIES, find_baseline
 from gpuplan.simkit.rounds.simulator import RoundsPolicy

@@ -16,8 +16,8 @@ from gpuplan.cli.figures.palette import LOOKS, look_of
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.policy_specs import read_specs
 from gpuplan.planner.compare import PolicySpec, PolicyTies, compare
+from gpuplan.planner.policy_results import policy_results
 from gpuplan.planner.registry import BASELINES, POLICIES
-from gpuplan.planner.runs.policy_results import policy_results
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 
 SEVERAL = ("allpass", "fixed:threshold_s=60", "serverless-only", "serverful-only", "hpa", "fifo")
@@ -113,12 +113,9 @@ def test_a_policy_may_measure_what_no_other_does(tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0], [100.0])
     jobs = jobs_of(read_trace(path, Selection(), columns=COLUMNS), np.random.default_rng(0))
     run = POLICIES["fifo"].run(jobs, {"gpus": 1}, np.random.default_rng(0))
-    known = plain(policy_results(jobs, run, run.frame))
-    own = replace(run, results={"swaps": 3, **run.results})
-    assert list(plain(policy_results(jobs, own, run.frame)).items()) == [
-        *known.items(),
-        ("swaps", 3),
-    ]
+    known = plain(policy_results(run, run.frame))
+    own = replace(run, measured={"swaps": 3, **run.measured})
+    assert list(plain(policy_results(own, run.frame)).items()) == [*known.items(), ("swaps", 3)]
 
 
 @pytest.mark.kernels

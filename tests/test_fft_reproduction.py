@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuplan.planner.policies.mixed.fft_rounds import FftRules, round_costs
+from gpuplan.planner.policies.mixed.fft import FftRules, round_costs
 from gpuplan.planner.registry import POLICIES
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,10 +9,11 @@ import support_mixed_kernels as twin
 from scipy.optimize import linprog
 
 from gpuplan.planner.policies.mixed import mixed_rounds
-from gpuplan.planner.policies.mixed.fair_share import ideal_rounds
-from gpuplan.planner.policies.mixed.greedy_types import fastest_free
-from gpuplan.planner.policies.mixed.placement import place
+from gpuplan.planner.policies.mixed.fairness import ideal_rounds
+from gpuplan.planner.policies.mixed.mixed_policy import fastest_free
+from gpuplan.planner.policies.mixed.mixed_rounds import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+from gpuplan.simkit import watch
 from gpuplan.simkit.rounds.least_loss import least_loss, least_of_states
 from gpuplan.simkit.rounds.transport import transport
 
@@ -106,8 +107,8 @@ def test_jobs_of_one_width_and_rate_share_a_row_of_speedups():
 
 def test_a_long_replay_says_how_far_it_is(monkeypatch, caplog):
     clock = iter(range(1000))
-    monkeypatch.setattr(mixed_rounds, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(mixed_rounds, "SAY_S", 1.0)
+    monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(watch, "SAY_S", 1.0)
     jobs = RatedJobs(
         submit_s=np.arange(8) * 1000.0,
         gpus=np.ones(8, np.int64),

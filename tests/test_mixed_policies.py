@@ -13,7 +13,7 @@ from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.user_tables.gpu_rates import RATE_COLUMNS, read_gpu_rates
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.tables.fairness_tables import with_fairness
-from gpuplan.planner.policies.mixed.greedy_types import fastest_free
+from gpuplan.planner.policies.mixed.mixed_policy import fastest_free
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.studies.replay import ReplayRequest
@@ -37,6 +37,21 @@ def some_jobs(n=14, seed=3):
     return jobs_of(
         np.sort(rng.integers(0, 6000, n)), rng.integers(60, 9000, n), rng.choice([1, 2, 4], n), rate
     )
+
+
+@pytest.mark.filterwarnings("error")
+def test_sia_stays_within_the_range_of_numbers():
+    def replayed(**settings):
+        return POLICIES["sia"].run(some_jobs(), {"cluster": SHAPE, **settings}, rng)
+
+    rng = np.random.default_rng(0)
+    for power in (1e308, -101.0):
+        with pytest.raises(UsageError, match="power"):
+            replayed(power=power)
+    for penalty in (0.0, 1e308):
+        with pytest.raises(UsageError, match="waiting_penalty"):
+            replayed(waiting_penalty=penalty)
+    assert replayed(power=-100.0, waiting_penalty=1e6).results["jobs"] == 14
 
 
 @pytest.mark.parametrize("name", MIXED)

@@ -12,8 +12,7 @@ from support_mixed import jobs_of, rows
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.user_tables.gpu_rates import read_gpu_rates
 from gpuplan.planner.policies.mixed.mixed_rounds import play
-from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
-from gpuplan.planner.policies.mixed.rated_trace import rated_jobs
+from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs, rated_jobs
 from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.runs.throughputs import load_throughputs
 from gpuplan.planner.speedup.registry import load_speedup

@@ -11,15 +11,13 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 from support_mixed_twin import replay
 
-from gpuplan.planner.policies.mixed.fair_share import ideal_rounds, share_rates
-from gpuplan.planner.policies.mixed.fft_rounds import FftRounds, FftRules
-from gpuplan.planner.policies.mixed.gang_packing import pack_gangs
-from gpuplan.planner.policies.mixed.gavel_rounds import GavelRounds
-from gpuplan.planner.policies.mixed.mixed_rounds import play
-from gpuplan.planner.policies.mixed.placement import place
+from gpuplan.planner.policies.mixed.fairness import ideal_rounds, share_rates
+from gpuplan.planner.policies.mixed.fft import FftRounds, FftRules
+from gpuplan.planner.policies.mixed.gang_packing import is_small, pack_gangs
+from gpuplan.planner.policies.mixed.gavel import GavelRounds
+from gpuplan.planner.policies.mixed.mixed_rounds import place, play
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
 from gpuplan.planner.policies.mixed.round_program import lagrangian_bound, solve_round
-from gpuplan.planner.policies.mixed.small_rounds import is_small
 
 
 def rated(submit_s, gpus, work, rate, state_gb=0.0, **more):

@@ -20,7 +20,7 @@ from gpuplan.cli.options.thresholds import (
 )
 from gpuplan.planner.policies.allpass import simulate
 from gpuplan.planner.runs.deadlines import check_factor
-from gpuplan.planner.runs.dominance import non_dominated
+from gpuplan.planner.runs.ties import non_dominated
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.planner.sweep.pareto_front import knee_of
 from gpuplan.planner.sweep.results import sweep_frame

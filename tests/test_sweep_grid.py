@@ -11,7 +11,8 @@ from support_traces import write_trace
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.statistics.bootstrap import Blocks, draw_blocks
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.planner.policies.allpass import measure, replay
+from gpuplan.planner.policies.allpass import replay
+from gpuplan.planner.policies.allpass_results import measure
 from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
 from gpuplan.planner.sweep.pareto_front import best_of, objective
 from gpuplan.planner.sweep.recommendation import Confidence

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.site.log import SiteLog, read_site_log
-from gpuplan.planner.runs import pace
 from gpuplan.planner.twin.infer import plateau
 from gpuplan.planner.twin.workload import WEEK_S, recent
+from gpuplan.simkit import watch
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.simulator import replay_site
 from gpuplan.simkit.twin.site import (
@@ -84,10 +84,10 @@ def test_the_counts_of_the_whole_log_stay(gpuplan, few):
 
 def test_a_level_says_how_far_it_is_and_how_long_the_rest_takes(monkeypatch, caplog):
     now = iter(range(0, 1000, 30))
-    monkeypatch.setattr(pace.time, "monotonic", lambda: float(next(now)))
+    monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(now)))
     caplog.set_level(logging.INFO, "gpuplan")
     monkeypatch.setattr(logging.getLogger("gpuplan"), "propagate", True)
-    line = pace.ReplayPace()
+    line = watch.ReplayPace()
     for done in (10, 10, 40, 100):
         line.say(done, 100, "jobs replayed (level bf)")
     assert list(dict.fromkeys(caplog.messages)) == [

@@ -65,7 +65,8 @@ def test_a_long_kernel_says_how_many_jobs_are_done(monkeypatch, caplog):
 
     with caplog.at_level(logging.INFO, "gpuplan"):
         assert watch.watched(slow, JOBS, "sjf") == "whole"
-    assert caplog.messages and caplog.messages[0].startswith("sjf: 50,000 of 100,000 jobs replayed")
+    assert caplog.messages
+    assert caplog.messages[0].startswith("50,000 of 100,000 jobs replayed (sjf) after")
     assert "s left" in caplog.messages[0]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -106,7 +105,7 @@ def compare(
         window=window.window.value,
         **cluster.parameters(),
     )
-    return Study(request, _lent)
+    return Study(request, _shown)
 
 
 COMMAND = StudyCommand("compare", compare, EXAMPLE, output=ReplayOutput)
@@ -117,22 +116,8 @@ def register(app: typer.Typer) -> None:
     COMMAND.register(app)
 
 
-def _lent(request: CompareRequest) -> Report:
-    """Return the answer; of policies that lend GPUs it is about both classes of jobs."""
-    from gpuplan.cli.tables.fairness_tables import with_fairness
-    from gpuplan.cli.tables.group_waits import with_group_waits
-    from gpuplan.cli.tables.lending_tables import with_lending
-
-    report = _answer(request)
-    rows = report.results["policies"]
-    report = with_fairness(with_lending(report, rows), rows)
-    groups = [(row["label"], row.get("groups")) for row in rows]
-    return with_group_waits(report, request.replay.by, groups)
-
-
-def _answer(request: CompareRequest) -> Report:
-    from gpuplan.cli.tables.policy_answer import answer_table, answer_text
-    from gpuplan.cli.tables.price_notes import price_notes
+def _shown(request: CompareRequest) -> Report:
+    from gpuplan.cli.tables.policy_report import first_submission, policy_report
     from gpuplan.planner.studies.compare import compare as run
     from gpuplan.simkit.jit import compiling
 
@@ -141,36 +126,24 @@ def _answer(request: CompareRequest) -> Report:
         compiling(lambda: messages.note(COMPILING)),
     ):
         study = run(request, progress)
-    found, today = study.found, study.priced.today
-    results = plain(study.results)
-    rows = plain(study.results.policies)
-    has_deadlines = study.replayed.jobs.has_deadlines
-    speedups = {one.label: one.settings.get("speedup") for one in found.outcomes}
+    found, rows = study.found, plain(study.results.policies)
 
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
 
-        first_us = study.replayed.jobs.first_submit_us
-        first = None if first_us is None else datetime.fromtimestamp(first_us / 1e6, UTC)
-        return draw_policies(found, first)
+        return draw_policies(found, first_submission(study.replayed))
 
-    return Report(
+    report = Report(
         command="compare",
-        results=results,
-        tables=_tables(rows, has_deadlines=has_deadlines),
-        inputs=study.replayed.inputs,
-        parameters=plain(study.parameters()),
-        headline=answer_text(today, rows, speedups),
-        warnings=study.warnings,
-        caveats=study.caveats,
-        notes=price_notes(request.policies, has_price=request.price.is_given)
-        if request.replay.prices is None
-        else (),
-        answer=(answer_table(today, rows, has_deadlines=has_deadlines),),
+        results=plain(study.results),
+        tables=_tables(rows, has_deadlines=study.replayed.jobs.has_deadlines),
+        answer=(),
         figure=figure,
         frame=found.to_frame,
         timeline=found.timeline,
     )
+    settings = {outcome.label: outcome.settings for outcome in found.outcomes}
+    return policy_report(report, study, rows, settings)
 
 
 def _ratio(value: float) -> str:

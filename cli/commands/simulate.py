@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -38,7 +37,7 @@ from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.studies.simulate import SimulateRequest
+    from gpuplan.planner.studies.compare import CompareRequest
 
 EXAMPLE = "gpuplan simulate trace.parquet --policy fifo --cluster 8x4 -o jobs.parquet"
 
@@ -73,10 +72,10 @@ def simulate(
     ] = None,
     limit_factor: LimitFactor = None,
     by: WaitsBy = None,
-) -> Study[SimulateRequest]:
+) -> Study[CompareRequest]:
     """Replay a trace under one policy: waiting, completion times, and cost."""
     from gpuplan.cli.options.policy_specs import read_spec
-    from gpuplan.planner.studies.simulate import SimulateRequest
+    from gpuplan.planner.studies.compare import CompareRequest
 
     chosen = read_spec(
         policy,
@@ -86,8 +85,8 @@ def simulate(
     )
     jobs = lending.marked(gpu_types.rated(replay.request(trace, choice, market)))
     jobs = replace(jobs, by=columns_of(by))
-    request = SimulateRequest(jobs, chosen, price, window.window.value)
-    return Study(request, _lent)
+    request = CompareRequest(jobs, (chosen,), price=price, window=window.window.value)
+    return Study(request, _shown)
 
 
 COMMAND = StudyCommand("simulate", simulate, EXAMPLE, output=ReplayOutput)
@@ -98,57 +97,33 @@ def register(app: typer.Typer) -> None:
     COMMAND.register(app)
 
 
-def _lent(request: SimulateRequest) -> Report:
-    """Return the answer; of a policy that lends GPUs it is about both classes of jobs."""
-    from gpuplan.cli.tables.fairness_tables import with_fairness
-    from gpuplan.cli.tables.group_waits import with_group_waits
-    from gpuplan.cli.tables.lending_tables import with_lending
-
-    report = _answer(request)
-    rows = [{"label": request.policy.label, **report.results}]
-    report = with_fairness(with_lending(report, rows), rows)
-    groups = [(report.results["policy"], report.results.get("groups"))]
-    return with_group_waits(report, request.replay.by, groups)
-
-
-def _answer(request: SimulateRequest) -> Report:
-    from gpuplan.cli.tables.policy_answer import answer_table, answer_text
-    from gpuplan.cli.tables.price_notes import price_notes
+def _shown(request: CompareRequest) -> Report:
+    from gpuplan.cli.tables.policy_report import first_submission, policy_report
     from gpuplan.planner.studies.simulate import simulate as run
     from gpuplan.simkit.jit import compiling
 
     with messages.progress("replaying"), compiling(lambda: messages.note(COMPILING)):
         study = run(request)
-    result, today, found = study.run, study.priced.today, plain(study.results)
-    row = {**found, "name": result.policy, "label": result.policy}
-    has_deadlines = study.replayed.jobs.has_deadlines
-    tables = _tables(found, has_deadlines=has_deadlines)
-    answer = answer_table(today, [row], has_deadlines=has_deadlines)
+    result = study.run
+    results: dict[str, Any] = plain(study.results)
+    tables = _tables(results, has_deadlines=study.replayed.jobs.has_deadlines)
 
     def figure() -> Figure:
         from gpuplan.cli.figures.replays import draw_time_lines
 
-        first_us = study.replayed.jobs.first_submit_us
-        first = None if first_us is None else datetime.fromtimestamp(first_us / 1e6, UTC)
-        return draw_time_lines(result.lines(), result.policy, first)
+        return draw_time_lines(result.lines(), result.policy, first_submission(study.replayed))
 
-    return Report(
+    report = Report(
         command="simulate",
-        results=found,
+        results=results,
         tables=(*tables, *replay_shapes(result.lines())),
-        inputs=study.replayed.inputs,
-        parameters=plain(study.parameters()),
-        headline=answer_text(today, [row], {result.policy: result.settings.get("speedup")}),
-        warnings=study.warnings,
-        caveats=study.caveats,
-        notes=price_notes([request.policy], has_price=request.price.is_given)
-        if request.replay.prices is None
-        else (),
-        answer=(answer, *(() if request.replay.by else tables[1:2])),
+        answer=() if request.replay.by else tables[1:2],
         figure=figure,
         frame=study.to_frame,
         timeline=result.timeline,
     )
+    names = {"name": result.policy, "label": result.policy}
+    return policy_report(report, study, [results | names], {result.policy: result.settings})
 
 
 SHOWN = {

@@ -16,7 +16,7 @@ from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import look_of
 from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, new_figure
 from gpuplan.cli.formats.units import show_threshold, show_usd, tick_usd
-from gpuplan.planner.runs.dominance import non_dominated
+from gpuplan.planner.runs.ties import non_dominated
 from gpuplan.planner.sweep.recommendation import Case
 from gpuplan.planner.sweep.reference_policy import ReferenceRun
 from gpuplan.planner.sweep.scenario import SweepPoint

@@ -1,4 +1,4 @@
-"""Replay a trace under Allpass and say what it cost and how long jobs took."""
+"""Replays under Allpass and its variants: the run, its rows over time, and its warnings."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.planner.money.renting_settings import idle_of_market
-from gpuplan.planner.policies.allpass_bill import bill_of_allpass
+from gpuplan.planner.policies.allpass_results import bill_of_allpass, measure
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, USD, Panel, TimeLines
 from gpuplan.planner.runs.settings import FEWER_JOBS, LOWER, SettingError, check_widest
-from gpuplan.planner.runs.simulation import SOON_S, Simulation
+from gpuplan.planner.runs.simulation import RunBill, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.planner.runs.window import share_within
 from gpuplan.simkit.allpass.allpass_run import AllpassRun
 from gpuplan.simkit.allpass.gangs import NeverDone
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
 from gpuplan.simkit.allpass.simulator import run_allpass
-from gpuplan.simkit.metrics import distribution
+from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.renting.pool import MOST_GANG, TooWide
-from gpuplan.simkit.steps import peak_overlap, time_average
 from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow
 
 FEWER_WORKERS = {
@@ -54,25 +51,34 @@ NARROWER = (
 """What to do where one job would take too many workers."""
 
 
-def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
-    """Run the policy ``allpass``; see `gpuplan.planner.policies.allpass_settings.SETTINGS`.
+def simulate(
+    jobs: TraceJobs,
+    settings: Mapping[str, Any],
+    rng: np.random.Generator,
+    name: str = "allpass",
+    fixed: Mapping[str, Any] | None = None,
+) -> Simulation:
+    """Replay jobs; see `gpuplan.planner.policies.allpass_settings.SETTINGS`.
 
     Raises:
         UsageError: settings that no run can have, or a job wider than ``serverless_limit``.
     """
-    parameters = parameters_from(settings)
+    parameters = parameters_from(settings, fixed or {})
     check_fits(jobs, parameters)
     run = replay(jobs, parameters, rng)
-    results = measure(run, jobs.window_us)
+    bill, results = bill_of_allpass(run, jobs.window_us), measure(run, jobs.window_us)
     return Simulation(
-        policy="allpass",
+        policy=name,
         settings=settings_of(run.parameters),
-        results=results,
-        rows=partial(job_frame, jobs, run),
+        jobs=jobs,
+        run=run,
+        bill=RunBill(bill.usd, bill.paid_s * MICROS, lambda: bill.jobs_usd),
+        gpus=int(run.usage.used.max(initial=0)),
+        measured=results,
         warnings=warnings_of(parameters, results, parameters.move_s(jobs.workload)),
         timeline=partial(timeline_frame, run),
-        run=run,
         lines=partial(time_lines, run),
+        columns=partial(job_columns, run),
     )
 
 
@@ -114,96 +120,16 @@ def _impossible(error: ValueError, parameters: Allpass) -> UsageError:
     return SettingError(blamed, problem, advice)
 
 
-def measure(run: AllpassRun, window_us: PeriodUs | None = None) -> dict[str, Any]:
-    """Return the headline numbers of a run, charged within a window; None charges everything.
-
-    Waiting is split into ``startup`` (of containers), ``queue`` (for containers under a limit,
-    ``container_queue``, and for workers) and ``demotion`` (checkpoint and restore); JQT is the
-    first two. Means are over all jobs, workers are counted from request to release.
-    ``cost_if_serverless_usd`` is the bill had every job stayed in its container. ``gpu_h`` is run
-    time x GPUs (a fraction of one as such), and ``utilization`` the part of it within the window
-    over ``paid_gpu_h``, the GPU time that is paid for by price and time.
-    """
-    work, rentals = run.workload, run.rentals
-    market = rentals.offer >= 0
-    bill = bill_of_allpass(run, window_us)
-    bills = bill.rental_usd
-    serverless_usd = float(bill.serverless_usd.sum())
-    market_usd, conventional_usd = float(bills[market].sum()), float(bills[~market].sum())
-    held_s = _seconds(rentals.release_us - rentals.request_us)
-    end_s = float(_seconds(run.end_us))
-    capacity = run.parameters.capacity
-    stuck = 0 if capacity is None else int((work.gpus > capacity).sum())
-    startup_s, queue_s = _mean_s(run.startup_us), _mean_s(run.queue_us)
-    gpu_s = _seconds(work.service_us) * work.billed_gpus
-    paid_s = float((_seconds(bill.container_us) * work.billed_gpus).sum()) + float(
-        _seconds(bill.worker_us).sum()
-    )
-    return {
-        "jobs": work.size,
-        **distribution(_seconds(run.jct_us), "jct", "s"),
-        "mean_service_s": _mean_s(work.service_us),
-        "mean_jqt_s": startup_s + queue_s,
-        "mean_startup_s": startup_s,
-        "mean_queue_s": queue_s,
-        "mean_container_queue_s": _mean_s(run.start_us - work.submit_us - run.startup_us),
-        "mean_demotion_s": _mean_s(run.demotion_us),
-        "cost_usd": serverless_usd + market_usd + conventional_usd,
-        "cost_if_serverless_usd": float(bill.if_serverless_usd.sum()),
-        "cost_serverless_usd": serverless_usd,
-        "cost_marketplace_usd": market_usd,
-        "cost_conventional_usd": conventional_usd,
-        "finished_serverless_share": float(1 - run.demoted.mean()),
-        "finished_within_10min_share": float((_seconds(run.jct_us) <= SOON_S).mean()),
-        "deadline_miss_share": float((run.finish_us > work.deadline_us).mean()),
-        "gpu_h": float(gpu_s.sum() / 3600),
-        "utilization": _share(gpu_s.sum() * share_within(run, window_us), paid_s),
-        "paid_gpu_h": paid_s / 3600,
-        "never_demotable_jobs": stuck,
-        "mean_threshold_s": mean_threshold_s(run),
-        "workers_peak": peak_overlap(rentals.request_us, rentals.release_us),
-        "workers_mean": float(held_s.sum() / end_s) if end_s else 0.0,
-        "worker_busy_share": _share(_seconds(rentals.busy_us).sum(), held_s.sum()),
-        "reclaimed_workers": int(rentals.reclaimed.sum()),
-        "mean_marketplace_usd_per_gpu_h": _share(
-            rentals.metered_usd[market].sum(), held_s[market].sum() / 3600
-        ),
-        "makespan_s": end_s - float(_seconds(work.submit_us[0])),
-    }
-
-
-def job_frame(jobs: TraceJobs, run: AllpassRun) -> pl.DataFrame:
-    """Return one row per job; ``cost_usd`` adds up to the whole bill."""
-    service_us = run.workload.service_us
-    serverful_us = service_us - run.serverless_us
-    columns = {
-        "submit_s": run.workload.submit_us,
-        "start_s": run.start_us,
-        "finish_s": run.finish_us,
-        "jct_s": run.jct_us,
-        "jqt_s": run.startup_us + run.queue_us,
+def job_columns(run: AllpassRun) -> dict[str, FloatArray]:
+    """Return where the time of each job went, by column."""
+    times = {
         "serverless_s": run.serverless_us,
-        "serverful_s": serverful_us,
+        "serverful_s": run.workload.service_us - run.serverless_us,
         "startup_s": run.startup_us,
         "queue_s": run.queue_us,
         "demotion_s": run.demotion_us,
     }
-    frame = pl.DataFrame({name: _seconds(values) for name, values in columns.items()})
-    return frame.select(
-        jobs.job_id.alias("job_id"),
-        "submit_s",
-        "start_s",
-        "finish_s",
-        "jct_s",
-        "jqt_s",
-        pl.Series("gpu_s", _seconds(service_us) * run.workload.billed_gpus),
-        pl.Series("cost_usd", bill_of_allpass(run, jobs.window_us).jobs_usd),
-        "serverless_s",
-        "serverful_s",
-        "startup_s",
-        "queue_s",
-        "demotion_s",
-    )
+    return {name: _seconds(times_us) for name, times_us in times.items()}
 
 
 def timeline_frame(run: AllpassRun) -> pl.DataFrame:
@@ -331,23 +257,5 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any], move_s: float) 
     return tuple(found)
 
 
-def mean_threshold_s(run: AllpassRun) -> float:
-    """Return the time average of the threshold, seconds; inf where it is."""
-    first = run.parameters.threshold_s
-    if run.parameters.controller == "fixed" or run.timeline.time_us.size == 0:
-        return first
-    time_s = np.concatenate(([0.0], _seconds(run.timeline.time_us)))
-    value_s = np.concatenate(([first], _seconds(run.timeline.threshold_us)))
-    return time_average(time_s, value_s, float(_seconds(run.end_us)))
-
-
 def _seconds(micros: Any) -> Any:
     return np.asarray(micros) / MICROS
-
-
-def _mean_s(micros: Any) -> float:
-    return float(micros.mean() / MICROS)
-
-
-def _share(part: Any, whole: Any) -> float | None:
-    return float(part / whole) if whole else None

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from gpuplan.planner.policies.allpass_settings import (
     HPA,
     SETTINGS,
     parameters_from,
-    settings_of,
 )
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.settings import Setting, SettingError, check_widest, with_defaults
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.time import MICROS
 
 CONTAINERS = frozenset(name for name in SETTINGS if name.startswith("serverless"))
 MOVES = frozenset(
@@ -86,8 +84,8 @@ class AllpassVariant:
 
     about: str
     source: str
-    fixed: Mapping[str, Any]
-    unused: frozenset[str]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    unused: frozenset[str] = frozenset()
     own: Mapping[str, Setting] = field(default_factory=dict)
     usual: Mapping[str, Any] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
@@ -98,11 +96,6 @@ class AllpassVariant:
         kept = {k: v for k, v in SETTINGS.items() if k not in self.unused}
         return with_defaults(kept | dict(self.own), self.usual)
 
-    def effective(self, parameters: Allpass) -> dict[str, Any]:
-        """Return the value of every setting under parameters."""
-        found = settings_of(parameters) | {name: getattr(parameters, name) for name in self.own}
-        return {name: value for name, value in found.items() if name not in self.unused}
-
     @property
     def has_containers(self) -> bool:
         """Whether jobs start on serverless GPUs."""
@@ -110,6 +103,10 @@ class AllpassVariant:
 
 
 VARIANTS: dict[str, AllpassVariant] = {
+    "allpass": AllpassVariant(
+        "starts every job on serverless GPUs and moves long ones to rented workers",
+        "Allpass, Algorithms 1 and 2; docs/allpass.md",
+    ),
     "fixed-threshold": AllpassVariant(
         "Allpass with a threshold that does not move",
         "Allpass, section 5 (Fixed-F); docs/compare.md",
@@ -153,42 +150,30 @@ def simulate(
         UsageError: settings that no run can have, or a job wider than the capacity of a policy
             that has nowhere else to put it.
     """
-    from gpuplan.planner.policies.allpass import (
-        check_fits,
-        job_frame,
-        measure,
-        replay,
-        time_lines,
-        timeline_frame,
-        warnings_of,
-    )
+    from gpuplan.planner.policies import allpass
 
     variant = VARIANTS[policy]
+    settings = {**variant.usual, **settings}
+    parameters = parameters_from(settings, variant.fixed)
     if not variant.has_containers:  # no job leaves one, so nothing is saved and loaded
         plain = replace(jobs.workload, checkpoint_us=None, restore_us=None)
         jobs = replace(jobs, workload=plain)
-    parameters = parameters_from({**variant.usual, **settings}, variant.fixed)
-    check_fits(jobs, parameters)
-    if not variant.has_containers:
         _check_capacity(jobs, parameters)
-    run = replay(jobs, parameters, rng)
-    results = measure(run, jobs.window_us)
+    simulation = allpass.simulate(jobs, settings, rng, policy, variant.fixed)
 
-    def rows() -> pl.DataFrame:
-        frame = job_frame(jobs, run)
+    def columns() -> Mapping[str, Any]:
+        times = simulation.columns()
         if variant.has_containers:
-            return frame
-        return frame.with_columns(start_s=frame["submit_s"] + frame["queue_s"])  # on its workers
+            return times
+        return {**times, "start_s": jobs.workload.submit_us / MICROS + times["queue_s"]}
 
-    return Simulation(
-        policy=policy,
-        settings=variant.effective(run.parameters),
-        results={key: value for key, value in results.items() if key not in variant.hidden},
-        rows=rows,
-        warnings=warnings_of(parameters, results, parameters.move_s(jobs.workload)),
-        timeline=partial(timeline_frame, run),
-        run=run,
-        lines=partial(time_lines, run),
+    shown = simulation.settings | {name: getattr(parameters, name) for name in variant.own}
+    measured = simulation.measured.items()
+    return replace(
+        simulation,
+        settings={name: value for name, value in shown.items() if name not in variant.unused},
+        measured={name: value for name, value in measured if name not in variant.hidden},
+        columns=columns,
     )
 
 
@@ -205,12 +190,6 @@ def _check_capacity(jobs: TraceJobs, parameters: Allpass) -> None:
         )
 
 
-def _allpass(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
-    from gpuplan.planner.policies import allpass
-
-    return allpass.simulate(jobs, settings, rng)
-
-
 def _variant(name: str) -> Policy:
     known = VARIANTS[name]
 
@@ -219,16 +198,8 @@ def _variant(name: str) -> Policy:
 
     return Policy(
         *(name, known.about, known.source, known.settings, run),
-        decides_by_deadlines=name in ("fixed-threshold", "serverful-only"),
+        decides_by_deadlines=name in ("allpass", "fixed-threshold", "serverful-only"),
     )
 
 
-ALLPASS = Policy(
-    "allpass",
-    "starts every job on serverless GPUs and moves long ones to rented workers",
-    "Allpass, Algorithms 1 and 2; docs/allpass.md",
-    SETTINGS,
-    _allpass,
-    decides_by_deadlines=True,
-)
-POLICIES = (ALLPASS, *map(_variant, VARIANTS))
+POLICIES = tuple(map(_variant, VARIANTS))

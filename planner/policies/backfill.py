@@ -4,27 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpuplan.analysis.base.words import counted
-from gpuplan.planner.money.renting_settings import (
-    OF_PRICES,
-    RENTED,
-    idle_of_market,
-    priced_values,
-)
-from gpuplan.planner.policies.cluster_settings import SHARED, whole_nodes
+from gpuplan.planner.policies.cluster_settings import SHARED
 from gpuplan.planner.policies.policy import Policy
-from gpuplan.planner.runs.settings import (
-    Setting,
-    SettingError,
-    check_values,
-    check_widest,
-    defaults_of,
-)
+from gpuplan.planner.runs.settings import Setting, SettingError
 
 if TYPE_CHECKING:
     from gpuplan.planner.runs.simulation import Simulation
@@ -51,68 +38,36 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
-def simulate(jobs: TraceJobs, settings: Mapping[str, Any], name: str) -> Simulation:
+def simulate(jobs: TraceJobs, given: Mapping[str, Any], name: str) -> Simulation:
     """Replay jobs under ``easy`` or ``conservative`` backfill. Nothing is random.
 
     Raises:
         UsageError: settings that no cluster can have, or a job wider than the cluster.
     """
-    from gpuplan.planner.policies.cluster import job_frame, measure
-    from gpuplan.planner.policies.cluster_bill import bill_of, terms_of
-    from gpuplan.planner.runs.cluster_setting import pool_of
-    from gpuplan.planner.runs.panels import usage_lines
-    from gpuplan.planner.runs.simulation import Simulation
-    from gpuplan.planner.runs.timelines import usage_frame
+    from gpuplan.planner.policies.cluster import on_one_cluster, sized_cluster
+    from gpuplan.planner.policies.cluster_replay import replay_settings
     from gpuplan.simkit.cluster.parameters import Cluster
-    from gpuplan.simkit.cluster.simulator import enough_gpus
-    from gpuplan.simkit.cluster_shape import GpuPool
 
-    check_values(SETTINGS, settings)
-    values = priced_values(defaults_of(SETTINGS), settings)
-    limit_us, used_factor, limits_note = time_limits(jobs, values["limit_factor"])
-    pool = pool_of(values, name)
-    each = None if pool is None else pool.gpus_per_node
-    cluster = Cluster((pool and pool.gpus) or each or 1, gpus_per_node=each)
-    is_sized = pool is not None and pool.gpus is not None
-    if not is_sized:
-        cluster = replace(cluster, gpus=enough_gpus(jobs.workload, cluster))
-    widest = int(jobs.workload.gpus.max())
-    size = "gpus" if values["cluster"] is None else "cluster"
-    check_widest(widest, cluster.gpus, size, "would never start", whole_nodes(widest, each))
-    many = cluster.gpus if each is None else cluster.gpus // each
+    settings = replay_settings(name, SETTINGS, given)
+    limit_us, used_factor, limits_note = time_limits(jobs, settings.values["limit_factor"])
+    sized = sized_cluster(
+        *(jobs, settings),
+        lambda pool: Cluster(
+            pool.gpus or pool.gpus_per_node or 1, gpus_per_node=pool.gpus_per_node
+        ),
+    )
+    each = sized.cluster.gpus_per_node
+    many = sized.cluster.gpus // (each or 1)
     most = MOST_GPUS_OF_A_NODE if each is None else MOST_NODES
     if many > most:
         raise SettingError(
-            [size],
+            [settings.size_setting],
             f"{name} takes at most {most:,} {'GPUs' if each is None else 'nodes'}, got {many:,}",
             "a smaller cluster, or first-fit, which takes more",
         )
-    terms = terms_of(values)
-    run = backfill_run(jobs.workload, cluster, name, limit_us)
-    bill = bill_of(run, terms, jobs.window_us, cluster.gpus)
-    shape = GpuPool(cluster.gpus, each, None if pool is None else pool.gpu_type)
-    own = SETTINGS.keys() - OF_PRICES.keys() - RENTED.keys()
-    described = {"cluster": str(shape), "gpus": cluster.gpus, "gpus_per_node": each}
-    results = measure(run, bill, jobs.window_us)
-    results.pop("fragmented_share", None)  # not measured here
-    return Simulation(
-        policy=name,
-        settings={key: values[key] for key in values if key in own}
-        | {"limit_factor": used_factor}
-        | described
-        | terms.effective(),
-        results=results,
-        rows=partial(job_frame, jobs, run, bill),
-        warnings=(
-            *(() if is_sized else (f"the cluster has {cluster.gpus:,} GPUs, as many as the jobs "
-                                   "use at once if none waits; set cluster for another size",)),
-            limits_note,
-            *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
-        ),
-        timeline=partial(usage_frame, run),
-        run=run,
-        lines=partial(usage_lines, run),
-    )  # fmt: skip
+    sized = replace(sized, size={**sized.size, "limit_factor": used_factor})
+    run = backfill_run(jobs.workload, sized.cluster, name, limit_us)
+    return on_one_cluster(jobs, settings, sized, run, (limits_note,))
 
 
 def time_limits(jobs: TraceJobs, factor: float | None) -> tuple[IntArray, float | None, str]:
@@ -180,7 +135,7 @@ def backfill_run(
     usage = usage_of_gangs(submit, run.start, run.end, workload.gpus)
     return ClusterRun(
         workload, cluster, run.start, run.end, workload.service_us, zero, usage.time_us,
-        usage.used, usage.waiting, 0.0, 0,
+        usage.used, usage.waiting, np.nan, 0,  # not measured
     )  # fmt: skip
 
 

@@ -8,42 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.words import counted
-from gpuplan.planner.money.renting_settings import (
-    OF_CLUSTER,
-    OF_PRICES,
-    RENTED,
-    idle_of_market,
-    priced_values,
+from gpuplan.planner.money.renting_settings import OF_CLUSTER
+from gpuplan.planner.policies.cluster_replay import (
+    ClusterReplay,
+    ReplaySettings,
+    replay_settings,
+    replayed,
+    size_note,
+    size_shown,
 )
-from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.cluster_settings import SHARED
 from gpuplan.planner.policies.policy import Baseline, Policy
 from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, pool_of
-from gpuplan.planner.runs.panels import usage_lines
 from gpuplan.planner.runs.settings import (
     FEWER_JOBS,
     Setting,
     SettingError,
-    check_values,
     check_widest,
     defaults_of,
 )
-from gpuplan.planner.runs.simulation import SOON_S, Simulation
-from gpuplan.planner.runs.timelines import usage_frame
-from gpuplan.planner.runs.window import share_within
-from gpuplan.simkit.cluster_shape import GpuPool
-from gpuplan.simkit.metrics import distribution, percentile
+from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.simkit.run import Run
-from gpuplan.simkit.steps import time_average
-from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR, TimeOverflow
+from gpuplan.simkit.time import MICROS, TimeOverflow
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.job_classes import ClassWorkload
@@ -80,6 +72,12 @@ SCALES: dict[str, Setting] = {
         optional=True,
     ),
 }
+RELEASE = {
+    "release_s": Setting(
+        "duration", "time a node must have been idle before it is returned", default=30.0
+    )
+}
+"""The setting of policies that return a node once it has been idle for some time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +107,12 @@ class ScaledJobs:
         needed = -(-widest // each) * each
         check_widest(widest, self.gpus, self.size_setting, "would never start", needed)
 
-    def described(self) -> dict[str, Any]:
+    def size_shown(self) -> dict[str, Any]:
         """Return the size as settings: its text form, GPUs, and GPUs of a node."""
         pool = pool_of(self.values, "")
-        each = None if pool is None else pool.gpus_per_node
-        shape = None
-        if self.gpus is not None or each is not None:
-            shape = str(GpuPool(self.gpus, each, pool.gpu_type if pool else None))
-        return {"cluster": shape, "gpus": self.gpus, "gpus_per_node": each}
+        return size_shown(
+            self.gpus, *((pool.gpus_per_node, pool.gpu_type) if pool else (None, None))
+        )
 
     @property
     def standing_gpus(self) -> int:
@@ -152,7 +148,7 @@ def scaled_policy(
     usual = defaults_of(RENTS | SCALES | settings)
 
     def simulate(jobs: TraceJobs, given: Mapping[str, Any], _: np.random.Generator) -> Simulation:
-        return _simulate(jobs, priced_values(usual, given), given, policy, run)
+        return _simulate(jobs, replay_settings(name, settings, given, usual), policy, run)
 
     policy = Policy(name, about, source, settings, simulate, baseline)
     return policy
@@ -170,49 +166,29 @@ def _law_of(text: str) -> str:
 
 
 def _simulate(
-    jobs: TraceJobs,
-    values: Mapping[str, Any],
-    given: Mapping[str, Any],
-    policy: Policy,
-    run: Callable[[ScaledJobs], Run],
+    jobs: TraceJobs, settings: ReplaySettings, policy: Policy, run: Callable[[ScaledJobs], Run]
 ) -> Simulation:
     """Run a policy under complete settings.
 
     Raises:
         UsageError: settings that no run can have, or a job that no cluster of this size can run.
     """
-    check_values(policy.settings, given)
-    terms = terms_of(values)
-    model = _speedup(values)
-    scaled, notes = _scaled(jobs, model, values, policy)
+    model = _speedup(settings.values)
+    scaled, notes = _scaled(jobs, model, settings.values, policy)
     try:
-        found = run(scaled)
+        played = run(scaled)
     except TimeOverflow as error:
         raise UsageError(f"this replay cannot be made: {error}\n  next: {FEWER_JOBS}") from error
-    standing = policy.baseline is not None and policy.baseline.is_standing
-    bill = bill_of(found, terms, jobs.window_us, scaled.gpus if standing else None)
-    own = policy.settings.keys() - OF_PRICES.keys() - RENTED.keys()
-    plain = {key: value for key, value in values.items() if key in own}
-    offered = [key for key in RENTED if key in given]
-    return Simulation(
-        policy=policy.name,
-        settings=plain | scaled.described() | terms.effective(),
-        results=measure(jobs, found, bill, scaled.gpus if standing else None),
-        rows=partial(job_frame, jobs, found, bill),
-        warnings=(
-            *notes,
-            *model.notes,
-            *_assumed(model, policy, given),
-            *(
-                [f"usd_per_gpu_h is the whole price, so {', '.join(offered)} has no effect"]
-                if offered and terms.usd_per_gpu_h is not None
-                else []
-            ),
-            *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
+    return replayed(
+        jobs,
+        settings,
+        ClusterReplay(
+            run=played,
+            size=scaled.size_shown(),
+            is_standing=policy.baseline is not None and policy.baseline.is_standing,
+            is_rescaled=True,
+            notes=(*notes, *model.notes, *_assumed(model, policy, settings.given)),
         ),
-        timeline=partial(usage_frame, found),
-        run=found,
-        lines=partial(usage_lines, found),
     )
 
 
@@ -258,10 +234,8 @@ def _scaled(
     notes: tuple[str, ...] = ()
     if standing and gpus is None:
         gpus = -(-enough_for(jobs.workload) // each) * each
-        notes = (
-            f"the cluster has {counted(gpus, 'GPU')}, as many as the jobs use at once if none "
-            "waits on its recorded GPUs; set cluster for another size",
-        )
+        recorded = "as many as the jobs use at once if none waits on its recorded GPUs"
+        notes = (size_note(gpus, recorded),)
     cluster = RentedCluster(
         node_gpus=each,
         provision_s=values.get("provision_s", 0.0),
@@ -300,70 +274,4 @@ def _workload(jobs: TraceJobs, model: SpeedupModel, options: Any) -> ClassWorklo
         label=labels,
         speedup=model,
         choices=options,
-    )
-
-
-def measure(
-    jobs: TraceJobs, run: Run, bill: ClusterBill, standing_gpus: int | None = None
-) -> dict[str, Any]:
-    """Return the headline numbers of a run and its bill.
-
-    Service is the time that a job holds GPUs, pauses of starts and changes of width included, and
-    JCT = service + queue. ``gpu_h`` is the GPU time held, and ``utilization`` the part of it within
-    the window over the GPU time paid for. ``gpus`` are those of a standing cluster, or the most
-    rented at once.
-    """
-    work = jobs.workload
-    jct_s, jqt_s = (run.finish_us - run.submit_us) / MICROS, run.waited_us / MICROS
-    held, paid = float(run.held_gpu_us.sum()), bill.gpu_us
-    within = held * share_within(run, jobs.window_us)
-    usage = run.usage
-    time_s = (usage.time_us - usage.time_us[0]) / MICROS
-    makespan_s = float(run.finish_us.max() - run.submit_us[0]) / MICROS
-    return {
-        "jobs": work.size,
-        "gpus": _peak_rented(run) if standing_gpus is None else standing_gpus,
-        **distribution(jct_s, "jct", "s"),
-        "mean_service_s": float((jct_s - jqt_s).mean()),
-        "mean_wait_s": float(jqt_s.mean()),
-        "p95_wait_s": percentile(jqt_s, 95),
-        **distribution(jqt_s, "jqt", "s"),
-        "mean_queue_s": float(jqt_s.mean()),
-        **bill.summary(),
-        "finished_within_10min_share": float((jct_s <= SOON_S).mean()),
-        "deadline_miss_share": float((run.finish_us > work.deadline_us).mean()),
-        "preemptions": int(run.stops.sum()),
-        "preempted_jobs": int((run.stops > 0).sum()),
-        "gpu_h": held / MICROS_PER_HOUR,
-        "utilization": within / paid if paid else None,
-        "paid_gpu_h": paid / MICROS_PER_HOUR,
-        "waiting_mean": time_average(time_s, usage.waiting.astype(np.float64), makespan_s),
-        "waiting_peak": int(usage.waiting.max()),
-        "makespan_s": makespan_s,
-    }
-
-
-def _peak_rented(run: Run) -> int:
-    """Return the most GPUs rented at once."""
-    leases = run.rented
-    time = np.concatenate((leases.end_us, leases.begin_us))
-    step = np.concatenate((-leases.gpus, leases.gpus))
-    order = np.lexsort((step, time))  # what goes back makes room for what is rented
-    return int(np.cumsum(step[order]).max(initial=0))
-
-
-def job_frame(jobs: TraceJobs, run: Run, bill: ClusterBill) -> pl.DataFrame:
-    """Return one row per job; ``cost_usd`` adds up to the whole bill."""
-    return pl.DataFrame(
-        {
-            "job_id": jobs.job_id,
-            "submit_s": run.submit_us / MICROS,
-            "start_s": run.start_us / MICROS,
-            "finish_s": run.finish_us / MICROS,
-            "jct_s": (run.finish_us - run.submit_us) / MICROS,
-            "jqt_s": run.waited_us / MICROS,
-            "gpu_s": run.held_gpu_us / MICROS,
-            "cost_usd": bill.shares(run, jobs.workload.gpus),
-            "preemptions": run.stops,
-        }
     )

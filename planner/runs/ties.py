@@ -1,9 +1,13 @@
-"""When results of policies differ too little to name a winner."""
+"""How results compare in cost and completion time: which tie, and which no other dominates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+
+from gpuplan.simkit.arrays import FloatArray
 
 COST_TIE = 0.02
 """Costs within this share of the larger one are equal."""
@@ -53,3 +57,17 @@ def fastest_of(rows: Sequence[Results]) -> list[int]:
     """Return the row of least mean JCT and those that tie with it, in their order."""
     best = min(range(len(rows)), key=lambda i: rows[i]["mean_jct_s"])
     return [i for i in range(len(rows)) if i == best or same_times([rows[best], rows[i]])]
+
+
+def non_dominated(cost: FloatArray, jct: FloatArray) -> list[int]:
+    """Return the points that no other point dominates, by ascending cost."""
+    front: list[int] = []
+    for index in map(int, np.lexsort((jct, cost))):
+        if not front or jct[index] < jct[front[-1]] or same_point(index, front[-1], cost, jct):
+            front.append(index)
+    return front
+
+
+def same_point(one: int, other: int, cost: FloatArray, jct: FloatArray) -> bool:
+    """Return whether two points have the same cost and the same completion time."""
+    return bool(cost[one] == cost[other] and jct[one] == jct[other])

@@ -50,18 +50,15 @@ def share_within(run: Run, window_us: PeriodUs | None) -> float:
     return max(0.0, 1 - used_after(run.usage, window_us[1]) / held)
 
 
-def window_results(
-    run: Run, window_us: PeriodUs | None, cost_usd: float, gpus: int | None = None
-) -> dict[str, Any]:
+def window_results(run: Run, window_us: PeriodUs | None, cost_usd: float) -> dict[str, Any]:
     """Return what a bill covers; keys are stable and carry their unit.
 
     ``backlog_jobs`` run or wait at the end of the window, and ``backlog_gpu_h`` is the GPU time
-    held after it. ``gpus`` is the size of the cluster, or the most GPUs that jobs use at once.
+    held after it.
     """
     begin_us, end_us = window_of(run, window_us)
     window_s = (end_us - begin_us) / MICROS
     return {
-        "gpus": int(run.usage.used.max(initial=0)) if gpus is None else gpus,
         "usd_per_month": scaled_to_month(cost_usd, window_s),
         "window_s": window_s,
         "backlog_jobs": int((run.finish_us > end_us).sum()),

@@ -1,14 +1,14 @@
-"""Compare policies on one trace."""
+"""Replay a trace under one policy or several, and compare them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from msgspec import UNSET
 
-from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import PolicyComparison, PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
@@ -29,7 +29,7 @@ from gpuplan.planner.studies.replay import (
     price_choice,
 )
 from gpuplan.planner.studies.replay_parameters import ComparedParameters, CompareParameters
-from gpuplan.planner.studies.replay_results import CompareResults, NoSpotResults
+from gpuplan.planner.studies.replay_results import CompareResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,64 +74,53 @@ class CompareRequest:
 
     def check_checkpoints(self) -> None:
         """Refuse a table of checkpoints that no policy has use for. Raises `UsageError`."""
-        self.replay.check_checkpoints({one.label: one.effective() for one in self.policies})
+        self.replay.check_checkpoints(
+            {policy.label: policy.effective() for policy in self.policies}
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class CompareStudy:
-    """What the policies made of the same jobs.
+class PolicyReplays:
+    """Replays of the same jobs.
 
     Attributes:
         request: what was asked for.
         replayed: the jobs.
-        found: the comparison.
+        found: what each policy made of them.
         priced: the policies as they pay, and today at the same price.
-        results: as JSON has them.
     """
 
     request: CompareRequest
     replayed: ReplayInputs
     found: PolicyComparison
     priced: PricedPolicies
-    results: CompareResults
-
-    def parameters(self) -> CompareParameters:
-        """Return what goes under ``parameters`` in the JSON output."""
-        request = self.request
-        return CompareParameters(
-            policies=[
-                ComparedParameters(
-                    name=one.name,
-                    label=one.label,
-                    policy=one.policy,
-                    settings=dict(one.settings),
-                    price_choice=price_choice(asked.settings),
-                )
-                for one, asked in zip(self.found.outcomes, request.policies, strict=True)
-            ],
-            cluster=request.cluster,
-            gpus=request.gpus,
-            price=dict(request.price.usd_per_gpu_h) or None,
-            window=request.window,
-            **self.replayed.parameters,
-        )
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What would change the reader's decision."""
-        outcomes = self.found.outcomes
-        labels_of: dict[str, list[str]] = {}
-        for one in outcomes:
-            for warning in one.warnings:
-                labels_of.setdefault(warning, []).append(one.label)
-        own = (f"{', '.join(labels)}: {warning}" for warning, labels in labels_of.items())
+    def today(self) -> dict[str, Any]:
+        """What the log shows, for the results."""
+        today = self.priced.today
+        return {
+            "today": None if today is None else today.results(),
+            "today_groups": self.replayed.today_groups or UNSET,
+        }
+
+    @property
+    def charged(self) -> dict[str, Any]:
+        """What policies are charged and the jobs, for the parameters."""
+        return {
+            "price": dict(self.request.price.usd_per_gpu_h) or None,
+            "window": self.request.window,
+            **self.replayed.parameters,
+        }
+
+    def warnings_of(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """Return what would change the reader's decision; ``labels`` are names of the policies."""
+        results = [outcome.results for outcome in self.found.outcomes]
         return (
             *self.priced.warnings,
             *self.replayed.notes,
             *self.replayed.deadline_notes(self.request.policies),
-            *backlog_note([(one.label, one.results) for one in outcomes]),
-            *queue_notes(outcomes),
-            *own,
+            *backlog_note(list(zip(labels, results, strict=True))),
         )
 
     @property
@@ -140,10 +129,18 @@ class CompareStudy:
         return self.priced.notes
 
 
-def compare(
-    request: CompareRequest, progress: Callable[[float], None] | None = None
-) -> CompareStudy:
+def replay_policies(
+    request: CompareRequest,
+    progress: Callable[[float], None] | None = None,
+    *,
+    per_job: bool = False,
+) -> PolicyReplays:
     """Replay a trace under each policy.
+
+    Args:
+        request: the jobs and the policies.
+        progress: called with the share done.
+        per_job: whether to keep the replays, and whose each job is.
 
     Raises:
         InputError: the trace or a table cannot be used.
@@ -151,41 +148,87 @@ def compare(
     """
     request.check_checkpoints()
     check_price(request.policies, request.price)
-    effective = [one.effective() for one in request.policies]
-    read = request.replay.read(
+    effective = [policy.effective() for policy in request.policies]
+    inputs = request.replay.read(
         by_class=any(map(needs_classes, effective)),
         by_tenant=any(map(lends, effective)),
         window=request.window,
         rates=request.replay.rates(values for values in effective if not lends(values)),
+        labels=per_job,
     )
-    read = placeable(read, request.policies)
-    priced = price_policies(request.policies, request.price, request.replay, read)
+    inputs = placeable(inputs, request.policies)
+    priced = price_policies(request.policies, request.price, request.replay, inputs)
     found = run_all(
-        read.jobs,
+        inputs.jobs,
         priced.policies,
-        read.draws,
+        inputs.draws,
         timelines=request.timelines,
+        keeps=per_job,
         engine=request.engine,
         progress=progress,
     )
-    without = no_spot(read, priced.policies, request.engine)
-    results = replace(
-        _results(found, priced.today, without), today_groups=read.today_groups or UNSET
-    )
-    return CompareStudy(request, read, found, priced, results)
+    return PolicyReplays(request, inputs, found, priced)
 
 
-def _results(
-    found: PolicyComparison, today: Today | None, without: tuple[NoSpotResults, ...]
-) -> CompareResults:
-    return CompareResults(
-        today=None if today is None else today.results(),
+@dataclass(frozen=True, slots=True)
+class CompareStudy(PolicyReplays):
+    """What the policies made of the same jobs.
+
+    Attributes:
+        results: as JSON has them.
+    """
+
+    results: CompareResults
+
+    def parameters(self) -> CompareParameters:
+        """Return what goes under ``parameters`` in the JSON output."""
+        request = self.request
+        return CompareParameters(
+            policies=[
+                ComparedParameters(
+                    name=outcome.name,
+                    label=outcome.label,
+                    policy=outcome.policy,
+                    settings=dict(outcome.settings),
+                    price_choice=price_choice(policy.settings),
+                )
+                for outcome, policy in zip(self.found.outcomes, request.policies, strict=True)
+            ],
+            cluster=request.cluster,
+            gpus=request.gpus,
+            **self.charged,
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What would change the reader's decision."""
+        outcomes = self.found.outcomes
+        labels_of: dict[str, list[str]] = {}
+        for outcome in outcomes:
+            for warning in outcome.warnings:
+                labels_of.setdefault(warning, []).append(outcome.label)
+        return (
+            *self.warnings_of([outcome.label for outcome in outcomes]),
+            *queue_notes(outcomes),
+            *(f"{', '.join(labels)}: {warning}" for warning, labels in labels_of.items()),
+        )
+
+
+def compare(
+    request: CompareRequest, progress: Callable[[float], None] | None = None
+) -> CompareStudy:
+    """Replay a trace under each policy; raises as `replay_policies`."""
+    replays = replay_policies(request, progress)
+    found, priced = replays.found, replays.priced
+    results = CompareResults(
+        **replays.today,
         jobs=found.outcomes[0].results.jobs,
         span_s=found.span_s,
         first=found.outcomes[0].label,
         cheapest=found.cheapest[0].label,
         fastest=found.fastest[0].label,
         ties=found.ties,
-        no_spot=without,
+        no_spot=no_spot(replays.replayed, priced.policies, request.engine),
         policies=found.rows(),
     )
+    return CompareStudy(request, replays.replayed, found, priced, results)

@@ -14,7 +14,7 @@ from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.price_selection import conventional_prices
 from gpuplan.planner.money.price_settings import RENTED_PRICES, USUAL_GPU
-from gpuplan.planner.runs.policy_results import CommonResults
+from gpuplan.planner.runs.simulation import PolicyResults
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest
 
 WORTH_SAYING = 0.01
@@ -165,7 +165,7 @@ def todays_prices(today: Today | None, planned: str | None = None) -> str:
     return f"; today's bill pays {listed(prices, MOST_NAMED)}" if prices else ""
 
 
-def backlog_note(results: Sequence[tuple[str, CommonResults]]) -> tuple[str, ...]:
+def backlog_note(results: Sequence[tuple[str, PolicyResults]]) -> tuple[str, ...]:
     """Return what is not done at the end of the window, where it matters beside all work."""
     left = [
         f"{label} {_about(result.backlog_gpu_h)} ({counted(result.backlog_jobs, 'job')})"

@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from gpuplan.planner.compare import PolicyIdentity
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayParameters:
@@ -71,23 +73,11 @@ class SimulateParameters(ReplayParameters, ChargedParameters, PricedPolicyParame
     """What was asked of ``gpuplan simulate``: the policy, what it is charged, and the jobs."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedParameters:
-    """A policy of a comparison.
-
-    Attributes:
-        name: as typed.
-        label: with its size where there are several.
-        policy: its name in ``gpuplan list policies``.
-        settings: the effective value of every setting.
-        price_choice: settings that choose among prices.
-    """
-
-    name: str
-    label: str
-    policy: str
-    settings: dict[str, Any]
-    price_choice: dict[str, Any]
+@dataclass(frozen=True, kw_only=True)
+class ComparedParameters(
+    PricedPolicyParameters, PolicyIdentity
+):  # in JSON the identity comes first
+    """A policy of a comparison."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,9 @@ from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.characterize.today import TodayResults
 from gpuplan.planner.compare import ComparedPolicy, PolicyTies
+from gpuplan.planner.policies.spot.results import TenantResults
+from gpuplan.planner.policy_results import MeasuredResults
 from gpuplan.planner.runs.group_waits import GroupWaits
-from gpuplan.planner.runs.policy_results import PolicyResults, TenantResults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class ReplayedPolicy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateResults(PolicyResults, ReplayedPolicy):  # in JSON the policy comes first
+class SimulateResults(MeasuredResults, ReplayedPolicy):  # in JSON the policy comes first
     """What one policy makes of a trace."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuplan.planner.runs.dominance import same_point
+from gpuplan.planner.runs.ties import same_point
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.time import HOUR_S
 

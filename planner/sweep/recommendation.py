@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.statistics.bootstrap import interval
-from gpuplan.planner.runs.dominance import non_dominated
+from gpuplan.planner.runs.ties import non_dominated
 from gpuplan.planner.sweep.pareto_front import best_of, knee_of, objective
 from gpuplan.planner.sweep.reference_policy import Against, ReferenceRun, set_against
 from gpuplan.planner.sweep.result_types import ConfidenceResults

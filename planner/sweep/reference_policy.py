@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import polars as pl
 
 from gpuplan.analysis.statistics.bootstrap import Blocks, interval
 from gpuplan.planner.compare import PolicySpec
-from gpuplan.planner.runs.policy_results import common_results
+from gpuplan.planner.runs.simulation import PolicyResults
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.result_types import AgainstConfidence, AgainstResults
 from gpuplan.planner.sweep.scenario import Judged, SweepPoint
@@ -58,16 +58,16 @@ def replay_reference(
         UsageError: settings that no run can have, or a job that the policy cannot run.
     """
     run = spec.run(jobs, deepcopy(rng))
-    frame = run.frame
-    common, resampled = vars(common_results(jobs, run, frame)), None
+    resampled = None
     if blocks is not None:
+        frame = run.frame
         usd, jct_s = (frame[name].to_numpy() for name in ("cost_usd", "jct_s"))
         resampled = blocks.sums(usd), blocks.sums(jct_s) / blocks.size
     return ReferenceRun(
         label=spec.label,
         policy=spec.policy,
         settings=run.settings,
-        results={key: run.results.get(key, value) for key, value in common.items()},
+        results={one.name: run.results[one.name] for one in fields(PolicyResults)},
         resampled=resampled,
         warnings=tuple(f"{spec.label}: {warning}" for warning in run.warnings),
         timeline=run.timeline() if timelines else None,

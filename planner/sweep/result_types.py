@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpuplan.analysis.characterize.gpu_mix import GpuMixResults
 from gpuplan.analysis.characterize.today import TodayResults
 from gpuplan.planner.compare import PolicyIdentity
-from gpuplan.planner.runs.policy_results import CommonResults
+from gpuplan.planner.runs.simulation import PolicyResults
 
 Interval = tuple[float, float]
 
@@ -138,7 +138,7 @@ class MarkedThreshold(ThresholdResults):
 
 
 @dataclass(frozen=True)
-class ReferenceResults(CommonResults, PolicyIdentity):  # in JSON the identity comes first
+class ReferenceResults(PolicyResults, PolicyIdentity):  # in JSON the identity comes first
     """The replay under the policy of ``--against``."""
 
 

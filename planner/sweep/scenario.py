@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.statistics.bootstrap import Blocks
-from gpuplan.planner.policies.allpass import measure, replay, timeline_frame
-from gpuplan.planner.policies.allpass_bill import bill_of_allpass
+from gpuplan.planner.policies.allpass import replay, timeline_frame
+from gpuplan.planner.policies.allpass_results import bill_of_allpass, measure
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.ski_rental import SkiRental
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
@@ -54,7 +54,7 @@ class Replayed:
 
     Attributes:
         parameters: of the replay.
-        results: of `gpuplan.planner.policies.allpass.measure`.
+        results: of `gpuplan.planner.policies.allpass_results.measure`.
         resampled: for the confidence of a choice; None if not requested.
         timeline: of `gpuplan.planner.policies.allpass.timeline_frame`; None if not requested.
     """
@@ -114,7 +114,7 @@ class SweepPoint(Judged):
         price_ratio: serverful over serverless price of the case it belongs to: the median of the
             offers within the greatest capacity of the sweep.
         own_price_ratio: the same of the offers within its own capacity.
-        results: of `gpuplan.planner.policies.allpass.measure`.
+        results: of `gpuplan.planner.policies.allpass_results.measure`.
         resampled: over resamples of the trace; None if not requested.
         closed_form_cost_usd, closed_form_delay_s: of `SkiRental`, for fixed thresholds.
         break_even_ratio: the value of ``own_price_ratio`` at which the bill is that of everything

@@ -18,7 +18,7 @@ from gpuplan.analysis.statistics.bootstrap import draw_blocks
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.policies.allpass import check_fits, warnings_of
-from gpuplan.planner.runs.timelines import together
+from gpuplan.planner.runs.panels import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.alternatives import TodaysCluster, rented_only, without_moves
 from gpuplan.planner.sweep.recommendation import Case, choose, choose_rented

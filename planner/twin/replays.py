@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.runs.pace import ReplayPace
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.simulator import SiteRun, replay_site
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
+from gpuplan.simkit.watch import ReplayPace
 
 Progress = Callable[[float], None]
 """Called with the share of the work done, 0 to 1."""

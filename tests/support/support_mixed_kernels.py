@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from gpuplan.planner.policies.mixed.fair_share import share_rates
+from gpuplan.planner.policies.mixed.fairness import share_rates
 
 
 def place(

@@ -1,17 +1,26 @@
-"""FFT: fair and fast rounds on several GPU types."""
+"""FFT: least cost in every round, where jobs that got less than their share cost less.
+
+Source: FFT (Fast and Fair Training), equations (1), (6) and (7).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
+from gpuplan.planner.policies.mixed.results import FairnessResults
 from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+    from gpuplan.planner.policies.mixed.round_program import RoundAnswer
+    from gpuplan.simkit.arrays import FloatArray, IntArray
 
 OWN = {
     "phi": Setting(
@@ -43,12 +52,147 @@ OWN = {
 }
 
 
+PHI = ("mixed", "total", "remaining")
+
+
+@dataclass(frozen=True, slots=True)
+class FftRules:
+    """How FFT weighs jobs.
+
+    Attributes:
+        phi: work of a job in the two terms of its cost: ``total``, as the paper has it; ``mixed``,
+            the work left in the second; ``remaining``, the work left in both.
+        is_capped: whether the share of its work that a job does in a round is at most 1; None for
+            ``mixed`` alone.
+        switch_weight: of the rounds that a change of type takes.
+        fairness_weight: of what a job was denied.
+        per_gpu: count the GPUs of the job in a switch, and the time to restart it.
+        exact: solve each round to proven optimality; else within 0.1%.
+    """
+
+    phi: str = "mixed"
+    is_capped: bool | None = None
+    switch_weight: float = 1.0
+    fairness_weight: float = 1.0
+    per_gpu: bool = False
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if self.phi not in PHI:
+            raise ValueError(f"phi must be one of {', '.join(PHI)}, got {self.phi!r}")
+
+    @property
+    def caps(self) -> bool:
+        """Whether the share of work done in a round is at most 1."""
+        return self.phi == "mixed" if self.is_capped is None else self.is_capped
+
+
+def round_costs(
+    rules: FftRules,
+    *,
+    age: IntArray,
+    width: IntArray,
+    work: FloatArray,
+    left: FloatArray,
+    rate: FloatArray,
+    debt: FloatArray,
+    last: IntArray,
+    copy_rounds: FloatArray,
+) -> FloatArray:
+    """Return the cost of each job on each type, infinite where it cannot run; shape (m, T).
+
+    Args:
+        rules: the weights.
+        age: rounds since the first that each job could run in; shape (m,), as all below.
+        width: GPUs.
+        work, left: in all, and still to do.
+        rate: work per round on each type; shape (m, T).
+        debt: rho of the paper, what each was denied.
+        last: type that it ran on last; -1 before its first start.
+        copy_rounds: rounds that a change of type takes.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        done = rate / (left if rules.phi == "remaining" else work)[:, None]
+        if rules.caps:
+            done = np.minimum(done, 1.0)
+        rest = work if rules.phi == "total" else left
+        cost = age[:, None] * done + (width * rest)[:, None] / rate
+        types = np.arange(rate.shape[1])
+        moves = (last[:, None] >= 0) & (types != last[:, None])
+        cost += rules.switch_weight * moves * copy_rounds[:, None]
+        cost -= rules.fairness_weight * debt[:, None] * rate
+    found: FloatArray = np.where(rate > 0, cost, np.inf)
+    return found
+
+
+@dataclass(slots=True)
+class FftRounds:
+    """FFT as `gpuplan.planner.policies.mixed.mixed_rounds.play` calls it.
+
+    Attributes:
+        rules: its weights.
+        debt: of every job of the run.
+        answers: K, objective and bound of each round, with its number and the sum of debts.
+        loose: rounds that are further than 0.1% from the bound.
+    """
+
+    rules: FftRules
+    debt: FloatArray | None = None
+    answers: list[tuple[int, int, float, float, float]] = field(default_factory=list)
+    loose: int = 0
+    prices: FloatArray | None = None
+
+    def __call__(self, state: RoundState) -> IntArray:
+        """Return the type of each job in a round."""
+        if self.debt is None:
+            self.debt = np.zeros(state.jobs.gpus.size)
+        running, width, rate, work = state.running, state.width, state.rate, state.work
+        cluster = state.cluster
+        copy = state.jobs.state_gb[running] * 8 / cluster.gbps
+        if self.rules.per_gpu:
+            copy = (copy + cluster.restart_s) * width
+        cost = round_costs(
+            self.rules,
+            age=state.age,
+            width=width,
+            work=work,
+            left=state.left,
+            rate=rate,
+            debt=self.debt[running],
+            last=state.last,
+            copy_rounds=copy / cluster.round_s,
+        )
+        answer = self._solve(cost, width, state.gpus)
+        total = float(self.debt[running].sum())
+        self.answers.append((state.number, answer.gpus, answer.objective, answer.bound, total))
+        self.loose += not answer.is_within
+        self._settle(state, answer.kind)
+        return answer.kind
+
+    def _solve(self, cost: FloatArray, width: IntArray, gpus: IntArray) -> RoundAnswer:
+        from gpuplan.planner.policies.mixed.round_program import solve_round
+
+        answer = solve_round(cost, width, gpus, exact=self.rules.exact, prices=self.prices)
+        self.prices = answer.prices
+        return answer
+
+    def _settle(self, state: RoundState, kind: IntArray) -> None:
+        """Add to the debt of each job what it got less than its share in this round."""
+        from gpuplan.planner.policies.mixed.fairness import share_rates
+
+        assert self.debt is not None
+        running, rate = state.running, state.rate
+        fair = share_rates(rate, state.width, state.gpus, running.size)
+        rows = np.arange(running.size)
+        got = np.where(kind >= 0, rate[rows, np.maximum(kind, 0)], 0.0)
+        grown = self.debt[running] + state.age * fair / state.work * (fair - got)
+        self.debt[running] = np.maximum(0.0, grown)
+
+
 def prepare(
     jobs: RatedJobs, cluster: MixedCluster, values: Mapping[str, Any], _: np.random.Generator
 ) -> Decided:
     """Return the decisions for the jobs of a replay."""
-    from gpuplan.planner.policies.mixed.fft_rounds import FftRounds, FftRules
-
     rounds = FftRounds(
         FftRules(
             phi=values["phi"],
@@ -61,7 +205,9 @@ def prepare(
 
     def results() -> dict[str, Any]:
         gaps = [(best - bound) / max(abs(best), 1e-12) for _, _, best, bound, _ in rounds.answers]
-        return {"solver_gap_max": max(gaps, default=0.0), "rounds_above_gap": rounds.loose}
+        return fields_of(
+            FairnessResults(solver_gap_max=max(gaps, default=0.0), rounds_above_gap=rounds.loose)
+        )
 
     def warnings() -> tuple[str, ...]:
         if not rounds.loose:

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
-
-OPTIMAL = highspy.HighsModelStatus.kOptimal
-ENOUGH = (
-    OPTIMAL,
-    highspy.HighsModelStatus.kObjectiveTarget,
-    highspy.HighsModelStatus.kSolutionLimit,
-    highspy.HighsModelStatus.kTimeLimit,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +62,13 @@ def solve(
         gap: the search stops at this distance from the optimum; of a program of whole numbers.
         most_nodes: of the search tree; the best solution so far is then returned.
     """
+    import highspy
+
+    statuses = highspy.HighsModelStatus
+    enough = (
+        *(statuses.kOptimal, statuses.kObjectiveTarget),
+        *(statuses.kSolutionLimit, statuses.kTimeLimit),
+    )
     lp = highspy.HighsLp()
     columns, rows = program.cost.size, program.least.size
     lp.num_col_, lp.num_row_ = columns, rows
@@ -94,13 +92,13 @@ def solve(
     h.passModel(lp)
     h.run()
     info, status = h.getInfo(), h.getModelStatus()
-    if status not in ENOUGH or info.primal_solution_status != 2:
+    if status not in enough or info.primal_solution_status != 2:
         return None
-    found = h.getSolution()
+    solution = h.getSolution()
     return ProgramSolution(
-        x=np.array(found.col_value),
+        x=np.array(solution.col_value),
         objective=info.objective_function_value,
         bound=info.mip_dual_bound if whole else info.objective_function_value,
-        dual=np.zeros(0) if whole else np.array(found.row_dual),
-        is_optimal=status == OPTIMAL,
+        dual=np.zeros(0) if whole else np.array(solution.row_dual),
+        is_optimal=status == statuses.kOptimal,
     )

@@ -9,42 +9,35 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import DAY_S
-from gpuplan.analysis.base.words import counted
-from gpuplan.planner.money.renting_settings import (
-    OF_CLUSTER,
-    OF_PRICES,
-    RENTED,
-    idle_of_market,
-    priced_values,
+from gpuplan.planner.money.renting_settings import OF_CLUSTER
+from gpuplan.planner.policies.cluster_replay import (
+    ClusterReplay,
+    ReplaySettings,
+    replay_settings,
+    replayed,
+    size_note,
 )
-from gpuplan.planner.policies.allpass_settings import SETTINGS
-from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.cluster_settings import SHARED
 from gpuplan.planner.policies.policy import Policy
-from gpuplan.planner.policies.scaled_jobs import job_frame, measure
 from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, shape_of
-from gpuplan.planner.runs.panels import GPUS, Panel, TimeLines, usage_lines
 from gpuplan.planner.runs.settings import (
     FEWER_JOBS,
     Setting,
     SettingError,
-    check_values,
-    defaults_of,
 )
 from gpuplan.planner.runs.simulation import Simulation
-from gpuplan.planner.runs.timelines import usage_frame
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
-from gpuplan.simkit.run import Run
-from gpuplan.simkit.time import MICROS, TimeOverflow
+from gpuplan.simkit.time import TimeOverflow
 
 if TYPE_CHECKING:
-    from gpuplan.planner.policies.mixed.mixed_rounds import Choose, MixedRun
+    from gpuplan.planner.policies.mixed.mixed_rounds import Choose
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
     from gpuplan.planner.runs.trace_jobs import TraceJobs
+    from gpuplan.simkit.arrays import FloatArray, IntArray
 
 ANY = "GPU"
 """What GPUs are called in results where their type is not named."""
@@ -128,7 +121,7 @@ def mixed_policy(
     settings = {**size, **ROUNDS, **(own or {}), **OF_CLUSTER}
 
     def run(jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
-        return simulate(jobs, settings, given, name, prepare, rng)
+        return simulate(jobs, replay_settings(name, settings, given), prepare, rng)
 
     with_fft = "" if name == "fft" else "fft"
     return Policy(
@@ -139,12 +132,7 @@ def mixed_policy(
 
 
 def simulate(
-    jobs: TraceJobs,
-    settings: Mapping[str, Setting],
-    given: Mapping[str, Any],
-    name: str,
-    prepare: Prepare,
-    rng: np.random.Generator,
+    jobs: TraceJobs, settings: ReplaySettings, prepare: Prepare, rng: np.random.Generator
 ) -> Simulation:
     """Replay jobs in rounds under a policy with these settings, some of them given.
 
@@ -152,12 +140,16 @@ def simulate(
         InfeasibleError: a gang that no type of the cluster can hold.
         UsageError: settings that no run can have.
     """
+    from gpuplan.planner.policies.mixed.fairness import (
+        fairness_columns,
+        fairness_results,
+        type_lines,
+        type_timeline,
+    )
     from gpuplan.planner.policies.mixed.mixed_rounds import play
-    from gpuplan.planner.policies.mixed.rated_trace import check_fits, rated_jobs
+    from gpuplan.planner.policies.mixed.rated_jobs import check_fits, rated_jobs
 
-    check_values(settings, given)
-    values = priced_values(defaults_of(settings), given)
-    terms = terms_of(values)
+    values, given = settings.values, settings.given
     shape, notes = _shape(jobs, values)
     gpu_types = shape.gpu_types or (ANY,)
     errors, draws = rng.spawn(2)
@@ -165,61 +157,33 @@ def simulate(
     rated = rated_jobs(jobs, shape, cluster, values, given, errors)
     check_fits(jobs, rated, gpu_types, shape)
     _check_pauses(rated, cluster)
-    _warn_of_long(name, rated, cluster)
+    _warn_of_long(settings.policy, rated, cluster)
     decided = prepare(rated, cluster, values, draws)
     try:
-        found = play(rated, cluster, decided.choose)
+        played = play(rated, cluster, decided.choose)
     except TimeOverflow as error:
         raise UsageError(f"this replay cannot be made: {error}\n  next: {FEWER_JOBS}") from error
-    return _simulation(jobs, found, decided, name, values, given, shape, notes, terms)
-
-
-def _simulation(
-    jobs: TraceJobs,
-    found: MixedRun,
-    decided: Decided,
-    name: str,
-    values: Mapping[str, Any],
-    given: Mapping[str, Any],
-    shape: ClusterShape,
-    notes: tuple[str, ...],
-    terms: Any,
-) -> Simulation:
-    from gpuplan.planner.policies.mixed.fairness_metrics import fairness_results
-
-    gpu_types = shape.gpu_types or (ANY,)
     share = jobs.workload.billed_gpus / jobs.workload.gpus  # of a GPU, where a job has a fraction
-    run = replace(found.run, held_us=np.rint(found.run.held_us * share).astype(np.int64))
-    bill = bill_of(run, terms, jobs.window_us, shape.gpus)
-    hidden = {*OF_PRICES, *RENTED, "cluster", "gpus"}
-    plain = {key: value for key, value in values.items() if key not in hidden}
-    is_known = "state_gb" in given or (
-        jobs.rates is not None and jobs.rates.details is not None and jobs.rates.details.has_states
+    run = replace(played.run, held_us=np.rint(played.run.held_us * share).astype(np.int64))
+    has_states = jobs.rates is not None and bool(
+        jobs.rates.details is not None and jobs.rates.details.has_states
     )
-    state = () if is_known else (_state_note(values),)
-    return Simulation(
-        policy=name,
-        settings={k: v for k, v in plain.items() if k in given or k in _known(values)}
-        | {"cluster": str(shape), "gpus": shape.gpus}
-        | terms.effective(),
-        results=measure(jobs, run, bill, shape.gpus)
-        | fairness_results(found, gpu_types)
-        | decided.results(),
-        rows=partial(_rows, jobs, found, run, bill, gpu_types),
-        warnings=(
-            *notes,
-            *decided.warnings(),
-            *state,
-            *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
+    state = () if "state_gb" in given or has_states else (_state_note(values),)
+    fairness = fairness_results(played, gpu_types)
+    return replayed(
+        jobs,
+        settings,
+        ClusterReplay(
+            run=run,
+            size={"cluster": str(shape), "gpus": shape.gpus},
+            is_rescaled=True,
+            measured=lambda _: {**fields_of(fairness), **decided.results()},
+            notes=(*notes, *decided.warnings(), *state),
+            columns=partial(fairness_columns, played, gpu_types),
+            timeline=partial(type_timeline, played, gpu_types),
+            lines=partial(type_lines, played, gpu_types, jobs.job_id),
         ),
-        timeline=partial(_timeline, found, gpu_types),
-        run=run,
-        lines=partial(_lines, found, gpu_types, jobs.job_id),
     )
-
-
-def _known(values: Mapping[str, Any]) -> set[str]:
-    return values.keys() - SETTINGS.keys() | {"usd_per_gpu_h"}
 
 
 def _state_note(values: Mapping[str, Any]) -> str:
@@ -239,12 +203,9 @@ def _shape(jobs: TraceJobs, values: Mapping[str, Any]) -> tuple[ClusterShape, tu
     pool = None if shape is None else shape.pools[0]
     each = (None if pool is None else pool.gpus_per_node) or 1
     gpus = -(-enough_for(jobs.workload) // each) * each
-    notes = (
-        f"the cluster has {counted(gpus, 'GPU')}, as many as the jobs use at once if none "
-        "waits; set cluster for another size",
-    )
     per_node = None if pool is None else pool.gpus_per_node
-    return ClusterShape((GpuPool(gpus, per_node, pool.gpu_type if pool else None),)), notes
+    shape = ClusterShape((GpuPool(gpus, per_node, pool.gpu_type if pool else None),))
+    return shape, (size_note(gpus),)
 
 
 def _cluster(shape: ClusterShape, values: Mapping[str, Any]) -> MixedCluster:
@@ -286,40 +247,27 @@ def _check_pauses(rated: RatedJobs, cluster: MixedCluster) -> None:
         )
 
 
-def _rows(
-    jobs: TraceJobs, found: MixedRun, run: Run, bill: ClusterBill, gpu_types: tuple[str, ...]
-) -> pl.DataFrame:
-    from gpuplan.planner.policies.mixed.fairness_metrics import fairness_columns
+def fastest_free(
+    order: IntArray,
+    rate: FloatArray,
+    width: IntArray,
+    gpus: IntArray,
+    *,
+    keeps: IntArray | None = None,
+    skipping: bool = True,
+) -> IntArray:
+    """Return the type of each job, -1 to wait: the fastest that has enough free GPUs.
 
-    frame = job_frame(jobs, run, bill)
-    return frame.with_columns(**fairness_columns(found, gpu_types))
+    Args:
+        order: the jobs, best first.
+        rate: work per round of each job on each type; shape (m, T).
+        width: GPUs of each job.
+        gpus: of each type.
+        keeps: types that jobs stay on if they run, -1 for any.
+        skipping: whether jobs may pass one that does not fit.
+    """
+    from gpuplan.simkit.rounds.hosts import take_fastest
 
-
-def _timeline(found: MixedRun, gpu_types: tuple[str, ...]) -> pl.DataFrame:
-    from gpuplan.planner.policies.mixed.fairness_metrics import types_frame
-
-    whole, each = usage_frame(found.run), types_frame(found, gpu_types)
-    return whole.sort("time_s").join_asof(each.sort("time_s"), on="time_s").fill_null(0)
-
-
-def _lines(found: MixedRun, gpu_types: tuple[str, ...], job_id: pl.Series) -> TimeLines:
-    """Return GPUs in use by type, jobs waiting, and where each job of a small run ran."""
-    from gpuplan.planner.policies.mixed.fairness_metrics import job_bars, types_frame
-
-    lines = usage_lines(found.run)
-    if len(gpu_types) == 1:
-        return lines
-    each = types_frame(found, gpu_types)
-    at = np.searchsorted(each["time_s"].to_numpy() * MICROS, lines.time_us + 0.5, side="right")
-    series = {name: np.append(0, each[f"used_{name}"].to_numpy())[at] for name in gpu_types}
-    first, *others = lines.panels
-    title = f"GPUs held by type, of {sum(found.cluster.gpus):,}"
-    panel = Panel(title, GPUS, series, first.limit)
-    rows = tuple((f"GPUs held, {name}", GPUS, values) for name, values in series.items())
-    return TimeLines(
-        time_us=lines.time_us,
-        end_us=lines.end_us,
-        panels=(panel, *others),
-        rows=(*rows, *lines.rows),
-        bars=job_bars(found, job_id, gpu_types),
-    )
+    stays = np.full(width.size, -1, np.int64) if keeps is None else keeps
+    kind: IntArray = take_fastest(order, rate, width, gpus, stays, skipping)
+    return kind

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuplan.planner.policies.mixed.placement import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.rounds.decisions import Allocation, RoundsCluster, RoundView, run_decisions
+from gpuplan.simkit.rounds.hosts import put_on_hosts
 from gpuplan.simkit.rounds.simulator import RoundsRun
 from gpuplan.simkit.time import MICROS, to_micros
+from gpuplan.simkit.watch import ReplayPace
 
-LOG = logging.getLogger("gpuplan")
-SAY_FIRST_S, SAY_S = 5.0, 20.0
-"""Time until the first line on how far a replay is, and between two lines."""
-LEAST_DONE = 0.01
-"""Share of the jobs from which on those that are done tell how long the others take."""
+SAY_FIRST_S = 5.0
+"""Time until the first line on how far a replay is."""
 LEAST_LEFT = 1e-3
 """Share of its estimated work that a job has left at least, however long it ran."""
 
@@ -161,8 +157,7 @@ class _MixedDriver:
     spread: BoolArray = field(init=False)
     ran: IntArray = field(init=False)
     finished: int = 0
-    begun: float = 0.0
-    next_say: float = SAY_FIRST_S
+    pace: ReplayPace = field(default_factory=lambda: ReplayPace(SAY_FIRST_S))
     rounds: list[list[int]] = field(default_factory=list)
     stretches: list[tuple[int, int, int, int]] = field(default_factory=list)
     before: int = 0
@@ -234,28 +229,14 @@ class _MixedDriver:
         )
 
     def _say(self, number: int) -> None:
-        """Say on stderr, after `SAY_FIRST_S` and then every `SAY_S`, how long the rest may take.
+        """Say how far the replay is.
 
-        What is left is estimated twice, from the jobs that are done and from the rounds until the
-        last job comes: jobs that wait at the end, and busy rounds to come, are in neither.
+        What is left is estimated from the jobs that are done, and from the rounds until the last
+        job comes: jobs that wait at the end, and busy rounds to come, are in neither.
         """
-        if not self.rounds:  # what the first round compiles is no measure of the others
-            self.begun = time.monotonic()
-            return
-        spent = time.monotonic() - self.begun
-        if spent < self.next_say or not self.finished:
-            return
-        self.next_say, n, first = spent + SAY_S, self.switches.size, self.rounds[0][0]
+        first = self.rounds[0][0] if self.rounds else number
         ahead = max(int(self.first_round[-1]) - number, 0) / max(number - first, 1)
-        parts = [ahead]
-        if self.finished >= LEAST_DONE * n:
-            parts.append(n / self.finished - 1)
-        left = sorted(round(spent * part) for part in parts)
-        LOG.info(
-            "%s of %s jobs replayed in rounds after %.0f s, about %s s left",
-            *(f"{self.finished:,}", f"{n:,}", spent),
-            f"{left[0]:,}" if left[0] == left[-1] else f"{left[0]:,} to {left[-1]:,}",
-        )
+        self.pace.say(self.finished, self.switches.size, "jobs replayed in rounds", ahead)
 
     def _place(
         self,
@@ -333,3 +314,38 @@ class _MixedDriver:
     def close(self) -> None:
         for job in np.flatnonzero(self.on >= 0).tolist():
             self._stretch(job, -1, self.end)
+
+
+def place(
+    width: IntArray,
+    before: IntArray,
+    stays: BoolArray,
+    was_here: BoolArray,
+    *,
+    each: int,
+    is_pipeline: BoolArray,
+    state_gb: FloatArray,
+    consolidates: bool,
+) -> IntArray:
+    """Return GPUs on each host of the jobs that run on one type, in the order of their ids.
+
+    Gangs stay where they are, and come together when GPUs are freed. Those that paused get their
+    old hosts where these are free, then the rest is placed. In both steps data and tensor parallel
+    gangs come before pipelines, wide ones first, then by id. Source: FFT (Fast and Fair Training),
+    placement.
+
+    Args:
+        width: GPUs of each job; shape (m,).
+        before: GPUs on each host of the type when it last ran; shape (m, H).
+        stays: whether it ran on this type in the last round.
+        was_here: whether it last ran on this type.
+        each: GPUs of a host.
+        is_pipeline, state_gb: of `RatedJobs`.
+        consolidates: whether spread gangs move to fewer hosts where they can.
+    """
+    widest = np.lexsort((np.arange(width.size), -width, is_pipeline))
+    lightest = np.argsort(state_gb, kind="stable")
+    hosts: IntArray = put_on_hosts(
+        width, before, stays, was_here, widest, lightest, ~is_pipeline & consolidates, each
+    )
+    return hosts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
+from gpuplan.planner.policies.mixed.mixed_policy import Decided, fastest_free, mixed_policy
 from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ def prepare(
     jobs: RatedJobs, cluster: MixedCluster, values: Mapping[str, Any], _: np.random.Generator
 ) -> Decided:
     """Return the decisions for the jobs of a replay."""
-    from gpuplan.planner.policies.mixed.greedy_types import fastest_free
-
     limits = np.array(values["limits_gpu_s"], np.float64) / cluster.round_s
 
     def choose(state: RoundState) -> IntArray:

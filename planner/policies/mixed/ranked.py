@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuplan.planner.policies.cluster_replay import replay_settings
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
-from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, Decided, simulate
+from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, Decided, fastest_free, simulate
 from gpuplan.planner.policies.policy import Policy
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from gpuplan.simkit.arrays import FloatArray, IntArray
 
 ORDERS = ("fifo", "srtf", "las")
+MOVES = ("checkpoint_s", "restore_s")
+"""What a stop takes on one GPU type; on several it is what a move takes."""
 
 
 def prepare(
@@ -37,8 +40,6 @@ def prepare(
 
     Where it may stop jobs, all jobs get types anew in each round; otherwise those that run stay.
     """
-    from gpuplan.planner.policies.mixed.greedy_types import fastest_free
-
     preemptive, skipping = values["preemptive"], values["skipping"]
     limits = np.array(values.get("limits_s", ()), np.float64) / cluster.round_s
 
@@ -79,8 +80,11 @@ def on_several_types(classic: Policy) -> Policy:
         if shape is None or len(shape.pools) == 1:
             plain = {key: value for key, value in given.items() if key not in ROUNDS}
             return classic.run(jobs, plain, rng)
-        decide = partial(prepare, classic.name)
-        return simulate(jobs, settings, given, classic.name, decide, rng)
+        counted = {
+            name: one for name, one in settings.items() if name not in MOVES or name in given
+        }
+        replay = replace(replay_settings(classic.name, settings, given), known=counted)
+        return simulate(jobs, replay, partial(prepare, classic.name), rng)
 
     return replace(classic, settings=settings, run=run, takes_gpu_types=True)
 

@@ -14,9 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.planner.policies.mixed.gang_packing import Packing, fill, pack_gangs
+from gpuplan.planner.policies.mixed.gang_packing import (
+    Packing,
+    fill,
+    fill_least,
+    is_small,
+    pack_gangs,
+    solve_small,
+)
 from gpuplan.planner.policies.mixed.linear_program import Program, solve
-from gpuplan.planner.policies.mixed.small_rounds import fill_least, is_small, solve_small
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.rounds.least_loss import least_loss
 from gpuplan.simkit.rounds.transport import transport

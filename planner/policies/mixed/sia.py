@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gpuplan.simkit.arrays import IntArray
 
 LEAST_FACTOR = 0.01
+LEAST_POWER, MOST_PENALTY = -100.0, 1e6
+"""Beyond them costs leave the range of floating-point numbers."""
 
 
 def prepare(
@@ -65,12 +67,16 @@ POLICY = mixed_policy(
         "power": Setting(
             "number",
             "exponent of normalized rates, below 0",
-            at_least=-np.inf,
+            at_least=LEAST_POWER,
             at_most=0,
             default=-0.5,
         ),
         "waiting_penalty": Setting(
-            "number", "cost of a job that waits; above 1", above=1.0, default=1.1
+            "number",
+            "cost of a job that waits; above 1",
+            above=1.0,
+            at_most=MOST_PENALTY,
+            default=1.1,
         ),
     },
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
+from gpuplan.planner.policies.mixed.mixed_policy import Decided, fastest_free, mixed_policy
 from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ def prepare(
     jobs: RatedJobs, cluster: MixedCluster, values: Mapping[str, Any], rng: np.random.Generator
 ) -> Decided:
     """Return the decisions for the jobs of a replay."""
-    from gpuplan.planner.policies.mixed.greedy_types import fastest_free
-
     queue = np.full(jobs.gpus.size, -1, np.int64)
     draws = rng.uniform(size=jobs.gpus.size)
 

@@ -1,6 +1,6 @@
 """Equal shares of a fixed cluster, anew every minute."""
 
-from gpuplan.planner.policies.rounds.standing_policy import standing_policy
+from gpuplan.planner.policies.rounds.decided import standing_policy
 
 POLICY = standing_policy(
     "equal",

@@ -1,6 +1,6 @@
 """Pollux on a fixed cluster: the best allocation for its fitness every minute."""
 
-from gpuplan.planner.policies.rounds.standing_policy import standing_policy
+from gpuplan.planner.policies.rounds.decided import standing_policy
 
 POLICY = standing_policy(
     "pollux",

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.words import counted, listed
+from gpuplan.planner.policies.spot.results import PoolDemand
 from gpuplan.planner.runs.cluster_setting import enough_for, match_pools, shape_of
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
@@ -79,38 +80,6 @@ class SpotPools:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PoolLoad:
-    """What a pool is asked for, over its GPUs from the first submission to the last.
-
-    Attributes:
-        pool: the GPU type, or ``all``.
-        gpus: its GPUs.
-        hp_demand_over_capacity, spot_demand_over_capacity: GPU-hours that jobs request over those
-            that there are; above 1 where they are more.
-    """
-
-    pool: str
-    gpus: int
-    hp_demand_over_capacity: float
-    spot_demand_over_capacity: float
-
-    @property
-    def demand_over_capacity(self) -> float:
-        """All jobs together."""
-        return self.hp_demand_over_capacity + self.spot_demand_over_capacity
-
-    @property
-    def text(self) -> str:
-        """The load in words."""
-        name = "" if self.pool == "all" else f"{self.pool}: "
-        return (
-            f"{name}jobs request {self.demand_over_capacity:.0%} of {self.gpus:,} GPUs (high "
-            f"priority {self.hp_demand_over_capacity:.0%}, spot "
-            f"{self.spot_demand_over_capacity:.0%})"
-        )
-
-
 def tenants_of(jobs: TraceJobs) -> Tenants:
     """Return whose jobs they are; all of high priority where nobody says."""
     if jobs.tenants is not None:
@@ -161,7 +130,7 @@ def pools_of(jobs: TraceJobs, settings: Mapping[str, Any]) -> SpotPools:
     )
 
 
-def loads_of(jobs: TraceJobs, pools: SpotPools) -> tuple[PoolLoad, ...]:
+def loads_of(jobs: TraceJobs, pools: SpotPools) -> tuple[PoolDemand, ...]:
     """Return what each pool is asked for; over no time at all by its whole work per hour."""
     span_s = max(jobs.span_s, 3600.0)
     found = []
@@ -169,7 +138,7 @@ def loads_of(jobs: TraceJobs, pools: SpotPools) -> tuple[PoolLoad, ...]:
         work = pool.workload
         gpu_s = work.size_milli / MILLI * work.duration_s / (pool.gpus * span_s)
         found.append(
-            PoolLoad(
+            PoolDemand(
                 pool.name, pool.gpus, float(gpu_s[work.hp].sum()), float(gpu_s[~work.hp].sum())
             )
         )

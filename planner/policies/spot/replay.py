@@ -9,30 +9,36 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.planner.money.renting_settings import OF_PRICES, RENTED, priced_values
-from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
+from gpuplan.planner.policies.cluster_replay import (
+    ClusterReplay,
+    replay_settings,
+    replayed,
+)
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour, hourly_demand
-from gpuplan.planner.policies.spot.measures import (
-    class_results,
-    common_results,
+from gpuplan.planner.policies.spot.pools import SpotPool, SpotPools, loads_of, pools_of, tenants_of
+from gpuplan.planner.policies.spot.results import LendingResults
+from gpuplan.planner.policies.spot.run import (
+    LentRun,
+    joined,
+    kept_share,
     quota_results,
     spot_results,
     starving,
+    tenant_results,
 )
-from gpuplan.planner.policies.spot.pools import SpotPool, SpotPools, loads_of, pools_of, tenants_of
-from gpuplan.planner.policies.spot.run import LentRun, joined
 from gpuplan.planner.policies.spot.settings import (
     SPOT_PRICE_SHARE,
     scheduler_with,
     settings_of,
 )
-from gpuplan.planner.runs.panels import FACTOR, GPUS, JOBS, Panel, TimeLines
-from gpuplan.planner.runs.settings import FEWER_JOBS, SettingError, check_values, defaults_of
-from gpuplan.planner.runs.simulation import SOON_S, Simulation
-from gpuplan.planner.runs.timelines import usage_frame
+from gpuplan.planner.runs.panels import FACTOR, GPUS, JOBS, Panel, TimeLines, usage_frame
+from gpuplan.planner.runs.settings import FEWER_JOBS, SettingError
+from gpuplan.planner.runs.simulation import RunBill, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.spot.parameters import SpotScheduler
@@ -46,28 +52,26 @@ AFTER_H = 25
 
 
 def simulate(
-    jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator, policy: str
+    jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator, policy: str
 ) -> Simulation:
     """Run a policy of `gpuplan.planner.policies.spot.settings` under settings.
 
     Raises:
         UsageError: settings that no run can have, or a job that does not fit into its pool.
     """
-    known = settings_of(policy)
-    check_values(known, settings)
-    values = priced_values(defaults_of(known), settings)
-    scheduler, terms = scheduler_with(policy, values), terms_of(values)
-    pools = pools_of(jobs, settings)
-    _check_fits(jobs, pools, settings)
-    horizon_s = int(_last_submit(pools) + math.ceil(values["drain_s"]))
+    settings = replay_settings(policy, settings_of(policy), given)
+    scheduler = scheduler_with(policy, settings.values)
+    pools = pools_of(jobs, given)
+    _check_fits(jobs, pools, given)
+    horizon_s = int(_last_submit(pools) + math.ceil(settings.values["drain_s"]))
     seed = int(rng.integers(1 << 31))
     try:
-        found = [
+        runs = [
             simulate_spot(
                 pool.cards,
                 pool.workload,
                 scheduler,
-                lendable_gpus=_lendable(pool, pools, scheduler, values, horizon_s),
+                lendable_gpus=_lendable(pool, pools, scheduler, settings.values, horizon_s),
                 horizon_s=horizon_s,
                 seed=seed + at,
             )
@@ -75,36 +79,44 @@ def simulate(
         ]
     except TooManyRuns as error:
         raise UsageError(f"this replay cannot be made: {error}\n  next: {FEWER_JOBS}") from error
-    run = joined(pools, found, jobs.workload.submit_us)
-    bill = bill_of(run, terms, jobs.window_us, run.gpus)
-    work_gpu_us = float((jobs.workload.service_us * jobs.workload.billed_gpus).sum())
-    usd = terms.usd_per_gpu_h if terms.usd_per_gpu_h is not None else bill.mean_per_gpu_h or 0.0
-    spot_usd = values["spot_usd_per_gpu_h"]
-    if spot_usd is None:
-        spot_usd = SPOT_PRICE_SHARE * usd
-    late = float((run.finish_us > jobs.workload.deadline_us).mean())
-    jct_s = (run.finish_us - run.submit_us) / MICROS
-    own = known.keys() - OF_PRICES.keys() - RENTED.keys()
-    return Simulation(
-        policy=policy,
-        settings={name: value for name, value in values.items() if name in own}
-        | {"cluster": _shape_text(pools), "gpus": run.gpus}
-        | terms.effective(),
-        results=common_results(run, loads_of(jobs, pools), bill, work_gpu_us, jobs.window_us)
-        | {
-            "finished_within_10min_share": float((jct_s <= SOON_S).mean()),
-            "deadline_miss_share": late,
-            "hp": class_results(run, ~pools.is_spot),
-            "spot": class_results(run, pools.is_spot),
+    run = joined(pools, runs, jobs.workload.submit_us)
+
+    def measured(bill: RunBill) -> dict[str, Any]:
+        spot_usd = settings.values["spot_usd_per_gpu_h"]
+        if spot_usd is None:
+            spot_usd = SPOT_PRICE_SHARE * (bill.mean_usd_per_gpu_h or 0.0)
+        results = LendingResults(
+            demand=loads_of(jobs, pools),
+            hp=tenant_results(run, ~pools.is_spot),
+            spot=tenant_results(run, pools.is_spot),
             **spot_results(run, pools.is_spot, scheduler, spot_usd, jobs.window_us),
-            **quota_results(found, scheduler),
-            "starving_jobs": sum(starving(one).size for one in found),
-        },
-        rows=partial(_job_frame, jobs, pools, run, bill),
-        warnings=(*pools.notes, *_warnings(jobs, pools, found, run)),
-        timeline=partial(_timeline, pools, found, run),
-        run=run,
-        lines=partial(_lines, pools, found, run, scheduler),
+            **quota_results(runs, scheduler),
+            starving_jobs=sum(starving(pool_run).size for pool_run in runs),
+        )
+        return {
+            **fields_of(results),
+            "mean_service_s": float((run.finish_us - run.submit_us - run.waited_us).mean())
+            / MICROS,
+            "utilization": kept_share(run, bill, jobs.window_us),
+            "waiting_mean": UNSET,
+        }
+
+    return replayed(
+        jobs,
+        settings,
+        ClusterReplay(
+            run=run,
+            size={"cluster": ",".join(str(pool.shape) for pool in pools.pools), "gpus": run.gpus},
+            measured=measured,
+            notes=(*pools.notes, *_warnings(jobs, pools, runs, run)),
+            columns=lambda: {
+                "priority": np.where(pools.is_spot, "spot", "hp"),
+                "finished": run.is_finished,
+                "wasted_gpu_s": run.wasted_milli_s / MILLI,
+            },
+            timeline=partial(_timeline, pools, runs, run),
+            lines=partial(_lines, pools, runs, run, scheduler),
+        ),
     )
 
 
@@ -163,10 +175,6 @@ def _lendable(
     return np.maximum(0.0, pool.gpus - bound)
 
 
-def _shape_text(pools: SpotPools) -> str:
-    return ",".join(str(pool.shape) for pool in pools.pools)
-
-
 def _warnings(
     jobs: TraceJobs, pools: SpotPools, found: Sequence[SpotRun], run: LentRun
 ) -> tuple[str, ...]:
@@ -190,26 +198,6 @@ def _warnings(
     if left:
         notes.append(f"{counted(left, 'job')} unfinished at the end; means leave them out")
     return tuple(notes)
-
-
-def _job_frame(jobs: TraceJobs, pools: SpotPools, run: LentRun, bill: ClusterBill) -> pl.DataFrame:
-    """Return one row per job; ``cost_usd`` adds up to the whole bill."""
-    return pl.DataFrame(
-        {
-            "job_id": jobs.job_id,
-            "submit_s": run.submit_us / MICROS,
-            "start_s": run.start_us / MICROS,
-            "finish_s": run.finish_us / MICROS,
-            "jct_s": (run.finish_us - run.submit_us) / MICROS,
-            "jqt_s": run.waited_us / MICROS,
-            "gpu_s": jobs.workload.service_us / MICROS * jobs.workload.billed_gpus,
-            "cost_usd": bill.shares(run, jobs.workload.gpus),
-            "preemptions": run.stops,
-            "priority": np.where(pools.is_spot, "spot", "hp"),
-            "finished": run.is_finished,
-            "wasted_gpu_s": run.wasted_milli_s / MILLI,
-        }
-    )
 
 
 def _ticks(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.planner.policies.policy import Baseline
-from gpuplan.planner.policies.scaled_jobs import ScaledJobs, scaled_policy
-from gpuplan.planner.policies.widths.renting import RELEASE
+from gpuplan.planner.policies.scaled_jobs import RELEASE, ScaledJobs, scaled_policy
 from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from gpuplan.planner.policies.policy import Baseline
-from gpuplan.planner.policies.scaled_jobs import ScaledJobs, scaled_policy
-from gpuplan.planner.policies.widths.renting import RELEASE
+from gpuplan.planner.policies.scaled_jobs import RELEASE, ScaledJobs, scaled_policy
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.job_classes import ClassWorkload
