@@ -19,7 +19,7 @@ from gpuplan.cli.options.site_options import LogArgument, SiteChoice
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.studies.calibrate import CalibrateStudy
+    from gpuplan.planner.studies.calibrate import Calibration
 
 EXAMPLE = "gpuplan calibrate sacct.txt --slurm-conf slurm.conf -o twin.toml"
 
@@ -76,10 +76,10 @@ def register(app: typer.Typer) -> None:
         emit(_report(study), output, files=[(path, write) for path in twins])
 
 
-def _report(study: CalibrateStudy) -> Report:
+def _report(study: Calibration) -> Report:
     from gpuplan.cli.tables.twin_tables import calibration_headline, calibration_tables
 
-    found, show_advice = study.found, study.request.advice
+    found, show_advice = study.results, study.request.advice
 
     def draw() -> Figure:
         from gpuplan.cli.figures.twin import draw_calibration
@@ -89,13 +89,13 @@ def _report(study: CalibrateStudy) -> Report:
     tables = tuple(calibration_tables(found, show_advice))
     return Report(
         command="calibrate",
-        results=plain(study.results),
+        results=plain(found),
         tables=tables,
         answer=(*tables[:2], *(tables[-1:] if show_advice else ())),
         inputs=study.inputs,
         parameters=plain(study.request.parameters()),
         headline=calibration_headline(found),
-        warnings=found.warnings,
-        notes=found.notes,
+        warnings=study.warnings,
+        notes=study.notes,
         figure=draw,
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,9 +22,8 @@ from gpuplan.cli.options.site_options import SITE_PANEL, LogArgument
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.studies.whatif import WhatIfRequest, WhatIfStudy
-    from gpuplan.planner.twin.validate import ChangeValidation
-    from gpuplan.planner.twin.whatif import WhatIf
+    from gpuplan.planner.studies.whatif import WhatIfRequest
+    from gpuplan.planner.twin.whatif import WhatIfResults
 
 EXAMPLE = "gpuplan whatif sacct.txt --twin twin.toml --add-nodes 2"
 CHANGES_PANEL = "Changes"
@@ -203,52 +204,39 @@ def register(app: typer.Typer) -> None:
 
 
 def _answer(request: WhatIfRequest) -> Report:
+    from gpuplan.cli.tables.twin_tables import (
+        validation_headline,
+        validation_table,
+        whatif_headline,
+        whatif_tables,
+    )
     from gpuplan.planner.studies.whatif import whatif as run
+    from gpuplan.planner.twin.whatif import WhatIfResults
 
     with messages.progress("replaying"):
         study = run(request)
-    if study.validated is not None:
-        return _validation(study, study.validated)
-    assert study.found is not None
-    return _effects(study, study.found)
-
-
-def _effects(study: WhatIfStudy, found: WhatIf) -> Report:
-    from gpuplan.cli.tables.twin_tables import whatif_headline, whatif_tables
-
-    def draw() -> Figure:
-        from gpuplan.cli.figures.twin import draw_whatif
-
-        return draw_whatif(found)
-
+    results = study.results
+    draw: Callable[[], Figure] | None = None
+    if isinstance(results, WhatIfResults):
+        tables = tuple(whatif_tables(results))
+        headline, draw = whatif_headline(results, request.strict), partial(_drawn, results)
+    else:
+        tables = (validation_table(results.validation),)
+        headline = validation_headline(results.validation)
     return Report(
         command="whatif",
-        results=plain(study.results),
-        tables=tuple(whatif_tables(found)),
-        inputs=(study.input,),
-        parameters=plain(study.parameters()),
-        headline=whatif_headline(found, study.request.strict),
+        results=plain(results),
+        tables=tables,
+        inputs=study.inputs,
+        parameters=plain(request.parameters()),
+        headline=headline,
         warnings=study.warnings,
         notes=study.notes,
         figure=draw,
     )
 
 
-def _validation(study: WhatIfStudy, found: ChangeValidation) -> Report:
-    from gpuplan.cli.tables.twin_tables import show_signed, validation_table
+def _drawn(results: WhatIfResults) -> Figure:
+    from gpuplan.cli.figures.twin import draw_whatif
 
-    whole = found.groups[0]
-    return Report(
-        command="whatif",
-        results=plain(study.results),
-        tables=(validation_table(found),),
-        inputs=(study.input,),
-        parameters=plain(study.parameters()),
-        headline=(
-            f"The change was predicted to move the mean wait by "
-            f"{show_signed(whole.predicted_effect_s)}; recorded was "
-            f"{show_signed(whole.recorded_effect_s)}."
-        ),
-        warnings=study.warnings,
-        notes=study.notes,
-    )
+    return draw_whatif(results)

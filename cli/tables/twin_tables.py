@@ -9,10 +9,10 @@ from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_share
 
 if TYPE_CHECKING:
-    from gpuplan.planner.twin.calibrate import Calibration
+    from gpuplan.planner.twin.calibrate import CalibrateResults
     from gpuplan.planner.twin.score import WaitScore
     from gpuplan.planner.twin.validate import ChangeValidation
-    from gpuplan.planner.twin.whatif import ChangeEffect, WhatIf
+    from gpuplan.planner.twin.whatif import ChangeEffect, WhatIfResults
 
 
 def show_signed(seconds: float) -> str:
@@ -20,29 +20,29 @@ def show_signed(seconds: float) -> str:
     return f"{'+' if seconds > 0 else ''}{show_duration(seconds)}"
 
 
-def calibration_headline(found: Calibration) -> str:
+def calibration_headline(found: CalibrateResults) -> str:
     """Return the answer in a sentence, and another one where only a part of the log is replayed."""
-    score, floor, work = found.score, found.floor, found.work
+    score, floor, work = found.score, found.noise_floor, found.work
     part = (
         f" Only the last {work.jobs.id.size:,} jobs of the log are replayed; --all-jobs takes all "
-        f"{work.jobs.id.size + found.earlier:,}."
+        f"{work.jobs.id.size + found.earlier_jobs:,}."
     )
     return (
         f"Replayed under {_rules(found.chosen)}, {show_share(score.within)} of "
         f"{score.jobs:,} jobs start within 5 min or 20% of their recorded wait; the mean error is "
         f"{show_duration(score.mae_s)} (noise floor {show_duration(floor.mae_s)}, from ties)."
-    ) + (part if found.earlier else "")
+    ) + (part if found.earlier_jobs else "")
 
 
 def _rules(level: str) -> str:
-    from gpuplan.planner.twin.levels import ADDED, LEVELS
+    from gpuplan.planner.twin.settings import ADDED, LEVELS
 
     return "first in, first out" if level == LEVELS[0] else f"rules up to {ADDED[level]}"
 
 
-def calibration_tables(found: Calibration, show_advice: bool) -> Iterator[Table]:
+def calibration_tables(found: CalibrateResults, show_advice: bool) -> Iterator[Table]:
     """Yield the table of rules first."""
-    from gpuplan.planner.twin.levels import ADDED
+    from gpuplan.planner.twin.settings import ADDED
 
     first = found.levels[0].mae_s
     rows = [
@@ -70,12 +70,12 @@ def calibration_tables(found: Calibration, show_advice: bool) -> Iterator[Table]
         (Column("item", "item"), Column("value", "what")),
         [
             ("choice", found.choice),
-            *((f"{name} skipped", why) for name, why in found.skipped.items()),
+            *((f"{name} skipped", why) for name, why in found.skipped_levels.items()),
             *((f"not scored: {why}", f"{count:,} jobs") for why, count in
-              found.work.excluded.items()),
+              found.excluded.items()),
             *((f"never starts: {why}", f"{count:,} jobs") for why, count in
-              found.reasons.items()),
-            *(("rule off", text) for text in found.log.switched_off()),
+              found.rejected.items()),
+            *(("rule off", text) for text in found.rules_off),
         ],
     )  # fmt: skip
     for kind, scores in found.score.by.items():
@@ -114,7 +114,7 @@ def _groups(kind: str, scores: list[WaitScore]) -> Table:
     )  # fmt: skip
 
 
-def whatif_headline(found: WhatIf, strict: bool = False) -> str:
+def whatif_headline(found: WhatIfResults, strict: bool = False) -> str:
     """Return the answer in a sentence per change; with ``strict`` also what could be."""
     texts = []
     for change in found.changes:
@@ -137,8 +137,7 @@ def whatif_headline(found: WhatIf, strict: bool = False) -> str:
 
 def _but(change: ChangeEffect, strict: bool) -> str:
     """Return what a gate may trip on and the mean of all jobs does not say."""
-    from gpuplan.planner.studies.whatif import LEAST_WAIT_S
-    from gpuplan.planner.twin.whatif import LONGER, WITHIN
+    from gpuplan.planner.twin.whatif import LEAST_WAIT_S, LONGER, WITHIN
 
     rows = [
         row
@@ -168,7 +167,7 @@ def _but(change: ChangeEffect, strict: bool) -> str:
     return said
 
 
-def whatif_tables(found: WhatIf) -> Iterator[Table]:
+def whatif_tables(found: WhatIfResults) -> Iterator[Table]:
     """Yield rejected jobs first, then the effects."""
     lost = [
         (change.name, why, count)
@@ -228,6 +227,16 @@ def whatif_tables(found: WhatIf) -> Iterator[Table]:
         ],
         most=15,
     )  # fmt: skip
+
+
+def validation_headline(found: ChangeValidation) -> str:
+    """Return the predicted and the recorded effect on all jobs."""
+    whole = found.groups[0]
+    return (
+        f"The change was predicted to move the mean wait by "
+        f"{show_signed(whole.predicted_effect_s)}; recorded was "
+        f"{show_signed(whole.recorded_effect_s)}."
+    )
 
 
 def validation_table(found: ChangeValidation) -> Table:
