@@ -14,14 +14,22 @@ from msgspec import UNSET
 T = TypeVar("T")
 Hidden = Annotated[T, "hidden"]
 """The type of a field that JSON, tables and gates do not show, as in ``run: Hidden[Run]``."""
+Inlined = Annotated[T, "inlined"]
+"""The type of a field whose own fields are shown in its place, as in ``share: Inlined[Share]``."""
 SCALARS = frozenset({bool, float, int, str, type(None)})
 
 
 def fields_of(result: Any) -> dict[str, Any]:
     """Return what is shown of a dataclass by name, without fields that are `msgspec.UNSET`."""
     kind: Any = type(result)
-    values = {name: getattr(result, name) for name in shown_names(kind)}
-    return {name: value for name, value in values.items() if value is not UNSET}
+    values: dict[str, Any] = {}
+    for name, is_inlined in shown_names(kind):
+        value = getattr(result, name)
+        if is_inlined:
+            values |= fields_of(value)
+        elif value is not UNSET:
+            values[name] = value
+    return values
 
 
 def plain(value: Any) -> Any:
@@ -44,6 +52,8 @@ def plain(value: Any) -> Any:
 
 
 @cache
-def shown_names(kind: Any) -> tuple[str, ...]:
-    """Return the fields of a dataclass that are not `Hidden`, in their order."""
-    return tuple(part.name for part in fields(kind) if not str(part.type).startswith("Hidden["))
+def shown_names(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """Return the fields of a dataclass that are not `Hidden`, and whether they are `Inlined`."""
+    types = {part.name: str(part.type) for part in fields(kind)}
+    shown = {name: text for name, text in types.items() if not text.startswith("Hidden[")}
+    return tuple((name, text.startswith("Inlined[")) for name, text in shown.items())

@@ -180,13 +180,20 @@ def _object_schema(kind: Any) -> Schema:
     """Return the schema of a dataclass, without its hidden fields."""
     hints, about = get_type_hints(kind, include_extras=True), _descriptions(kind)
     default = {part.name: part.default for part in fields(kind)}
-    names = sorted(shown_names(kind), key=lambda name: default[name] is not MISSING)
-    optional = {name for name in names if default[name] is msgspec.UNSET}
-    return {
-        "type": "object",
-        "properties": {name: _described(name, type_schema(hints[name]), about) for name in names},
-        "required": sorted(set(names) - optional),
-    }
+    properties: Schema = {}
+    required: set[str] = set()
+    for name, is_inlined in sorted(
+        shown_names(kind), key=lambda shown: default[shown[0]] is not MISSING
+    ):
+        if is_inlined:
+            inner = type_schema(get_args(hints[name])[0])
+            properties |= inner["properties"]
+            required |= {*inner["required"]}
+            continue
+        properties[name] = _described(name, type_schema(hints[name]), about)
+        if default[name] is not msgspec.UNSET:
+            required.add(name)
+    return {"type": "object", "properties": properties, "required": sorted(required)}
 
 
 def _any_of(schemas: list[Schema]) -> Schema:

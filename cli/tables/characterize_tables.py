@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UnsetType
+
+from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.shapes import shapes_table, sparkline, timeline_row
 from gpuplan.cli.formats.today_text import today_text
@@ -21,7 +24,6 @@ from gpuplan.cli.formats.units import (
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize import Characterization
-    from gpuplan.analysis.characterize.intervals import Intervals
     from gpuplan.analysis.characterize.shares import Groups
     from gpuplan.analysis.characterize.today import GpuUsage, Today
 
@@ -107,8 +109,8 @@ def headline(result: Characterization, *, with_load: bool = True) -> str:
     """Return a sentence that summarizes the workload."""
     start = show_jobs(result.jobs, result.span_s)
     facts = []
-    if result.duration.p50 is not None:
-        facts.append(f"half finish within {show_duration(result.duration.p50)}")
+    if result.duration_s.p50 is not None:
+        facts.append(f"half finish within {show_duration(result.duration_s.p50)}")
     share = result.gpu_time.top10pct_longest_share
     if share is not None:
         facts.append(f"the longest 10% take {share:.0%} of the GPU time")
@@ -127,10 +129,10 @@ def _outlasts(result: Characterization) -> bool:
     return mean is not None and peak is not None and mean > peak
 
 
-def workload_tables(result: Characterization, intervals: Intervals | None = None) -> list[Table]:
+def workload_tables(result: Characterization) -> list[Table]:
     """Return what people read of one trace, the headline statistics first."""
     return [
-        _statistics(result, intervals),
+        _statistics(result),
         *_shapes(result),
         *([_gpu_mix(result)] if result.gpu_counts else []),
         *([_states(result)] if _has_states(result) else []),
@@ -138,8 +140,9 @@ def workload_tables(result: Characterization, intervals: Intervals | None = None
     ]
 
 
-def _statistics(result: Characterization, intervals: Intervals | None) -> Table:
-    summary = result.summary()
+def _statistics(result: Characterization) -> Table:
+    intervals = None if isinstance(result.ci, UnsetType) else result.ci
+    summary = plain(result)
     rows = []
     for path, label, unit, meaning in STATISTICS:
         value = value_at(summary, path)
@@ -198,8 +201,8 @@ def _meaning(path: str, meaning: str, result: Characterization) -> str:
     if path == "span_s" and result.first_submit and result.last_submit:
         first, last = (t[:16].replace("T", " ") for t in (result.first_submit, result.last_submit))
         return f"{first} to {last} UTC"
-    if path == "jobs" and 0 < result.duration.jobs < result.jobs - result.censored_jobs:
-        return f"{result.duration.jobs:,} of them have a duration"
+    if path == "jobs" and 0 < result.duration_s.jobs < result.jobs - result.censored_jobs:
+        return f"{result.duration_s.jobs:,} of them have a duration"
     if path == "arrivals.bursts.hours":
         bound = result.arrivals.bursts.bound_jobs_per_hour
         return f"more than {bound:,} jobs each, too many to be chance"
@@ -208,7 +211,7 @@ def _meaning(path: str, meaning: str, result: Characterization) -> str:
     if path == "load.mean_gpus" and _outlasts(result):
         return "GPU-hours / arrival time; above the peak, as jobs run on"
     if path == "load.peak_gpus" and result.load.unknown_waits:
-        if not result.queue.jobs:
+        if not result.queue_s.jobs:
             return "most at once, if jobs start at submission"
         return f"most at once ({result.load.unknown_waits:,} waits unknown, taken as 0)"
     return meaning
@@ -242,7 +245,7 @@ def _extremes(counts: tuple[int, ...], names: tuple[str, ...]) -> tuple[str, str
 
 def _gpu_mix(result: Characterization) -> Table:
     """Return the GPU counts; of very many, those with the most jobs, and the rest together."""
-    rows = [(show_number(n), s) for n, s in result.gpu_counts]
+    rows = [(show_number(part.num_gpus), part.share) for part in result.gpu_counts]
     if len(rows) > MIX_ROWS:
         kept = sorted(range(len(rows)), key=lambda i: (-rows[i][1].jobs, i))[: MIX_ROWS - 1]
         rest = [share for i, (_, share) in enumerate(rows) if i not in kept]
@@ -264,11 +267,11 @@ def _cells(share: Any) -> tuple[Any, ...]:
 
 
 def _has_states(result: Characterization) -> bool:
-    return [state for state, _ in result.states] != ["unknown"]
+    return [part.state for part in result.states] != ["unknown"]
 
 
 def _states(result: Characterization) -> Table:
-    rows = [(state.replace("_", " "), *_cells(share)) for state, share in result.states]
+    rows = [(part.state.replace("_", " "), *_cells(part.share)) for part in result.states]
     return Table("States", (Column("state", "state"), *SHARE_COLUMNS), rows)
 
 
@@ -278,7 +281,7 @@ WAIT_COLUMNS = {"mean_wait_s": "", "p50_wait_s": "", "p95_wait_s": "P95 wait"}
 
 def _group(column: str, table: Groups) -> Table:
     title, name = GROUP_TITLES[column]
-    has_waits = any(row.waits_s is not None for row in table.rows)
+    has_waits = any(row.mean_wait_s is not None for row in table.rows)
     rows = [
         (
             _short(row.name, NAME_CHARS - (WAIT_CHARS if has_waits else 0)),
@@ -287,13 +290,13 @@ def _group(column: str, table: Groups) -> Table:
             row.median_duration_s,
             row.p90_duration_s,
             row.mean_num_gpus,
-            *(row.waits_s or (None, None, None)),
+            *(row.mean_wait_s, row.p50_wait_s, row.p95_wait_s),
         )
         for row in table.rows
     ]
-    if table.rest is not None:
-        others = "1 other" if table.others == 1 else f"{table.others:,} others"
-        rows.append((others, *_cells(table.rest), table.rest_usd_per_month, *[None] * 6))
+    if (rest := table.others) is not None:
+        others = "1 other" if rest.names == 1 else f"{rest.names:,} others"
+        rows.append((others, *_cells(rest.share), rest.usd_per_month, *[None] * 6))
     is_priced = any(row.usd_per_month is not None for row in table.rows)
     columns = (
         Column(name, name),
@@ -327,10 +330,10 @@ def workload_headline(
 
 
 def _mixed(today: Today | None) -> str:
-    types = () if today is None else today.types
+    types = () if today is None else today.gpu_types
     if len(types) < 2:
         return ""
-    total = sum(one.gpu_h for one in types)
+    total = sum(usage.gpu_h for usage in types)
     first = f"{types[0].gpu_h / total:.0%} of the GPU-hours are on {types[0].gpu_type}"
     return f"{first}, {types[1].gpu_h / total:.0%} on {types[1].gpu_type}."
 
@@ -338,10 +341,10 @@ def _mixed(today: Today | None) -> str:
 def gpu_type_table(today: Today) -> Table:
     """Return a row per GPU type, most GPU-hours first, and one for all if there are several."""
     total = today.usage.gpu_h
-    usages = list(today.types)
+    usages: list[tuple[str, GpuUsage]] = [(usage.gpu_type, usage) for usage in today.gpu_types]
     if len(usages) > 1:
-        usages.insert(0, today.usage)  # so that a long list cannot hide it
-    is_priced = any(one.usd_per_gpu_h is not None for one in usages)
+        usages.insert(0, ("all", today.usage))  # so that a long list cannot hide it
+    is_priced = any(usage.usd_per_gpu_h is not None for _, usage in usages)
     money = (
         Column("usd_per_gpu_h", "$/GPU-h" if is_priced else "", lambda usd: f"{usd:,.3g}"),
         Column("usd_per_month", "$/month" if is_priced else "", show_about_usd),
@@ -356,13 +359,13 @@ def gpu_type_table(today: Today) -> Table:
         Column("peak_gpus", "peak", show_number),
         *money,
     )
-    rows = [_row(one, total) for one in usages]
+    rows = [_row(name, usage, total) for name, usage in usages]
     return Table("GPUs held today, by type", columns, rows, most=MOST_TYPES)
 
 
-def _row(usage: GpuUsage, total: float) -> tuple[object, ...]:
+def _row(name: str, usage: GpuUsage, total: float) -> tuple[object, ...]:
     return (
-        "all" if usage.gpu_type is None else usage.gpu_type,
+        name,
         usage.jobs,
         usage.gpu_h,
         usage.gpu_h / total if total else None,

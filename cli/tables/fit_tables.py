@@ -9,7 +9,7 @@ from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.fits.models import Fits, TraceFits
+    from gpuplan.analysis.fits.results import Fits, TraceFits
 
 LEAST_P = 1e-4
 
@@ -47,13 +47,13 @@ def chosen(fits: Fits) -> str:
     """Return the best model in words, or why there is none."""
     if fits.best is None:
         return f"no fit: {fits.reason}"
-    return in_words(fits.best.model.name, fits.best.model.parameters())
+    return in_words(fits.best.model, fits.best.parameters)
 
 
 def fit_tables(fits: TraceFits) -> list[Table]:
     """Return the models of durations and gaps by AIC, each with the tail of its sample."""
     tables = []
-    for what, found in (("durations", fits.duration), ("inter-arrival times", fits.gap)):
+    for what, found in (("durations", fits.duration_s), ("inter-arrival times", fits.gap_s)):
         tables.append(_models(what, found))
         if found.tail is not None:
             tables.append(_tail(what, found))
@@ -75,16 +75,16 @@ def _models(what: str, fits: Fits) -> Table:
         Column("vuong_p", "p", _probability),
     )
     rows = []
-    for fit in fits.fits:
-        model, vuong = fit.model, fit.vuong
+    for fit in fits.models:
+        vuong = fit.vuong
         rows.append(
             (
-                model.name,
-                Shown(model.name, in_words(model.name, model.parameters())),
-                model.free,
+                fit.model,
+                Shown(fit.model, in_words(fit.model, fit.parameters)),
+                fit.free_parameters,
                 fit.log_likelihood,
                 fit.aic,
-                fit.aic - fits.fits[0].aic,
+                fit.delta_aic,
                 fit.ks,
                 None if vuong is None else vuong.z,
                 None if vuong is None else vuong.p,

@@ -159,12 +159,12 @@ def sweep_warnings(found: Sweep) -> Iterator[str]:
     """Yield what may change the decision besides the warnings of the study."""
     if found.mix is not None:
         mix = found.mix
-        others = listed(mix.others, 3)
-        own = todays_prices(found.today, mix.planned)
+        planned, others = mix.planned_gpu_type, mix.other_gpu_types
+        own = todays_prices(found.today, planned)
         yield (
-            f"{mix.other_share:.0%} of the GPU-hours ran on {others}; the replays rent "
-            f"{mix.planned} for all{own}; --where \"gpu_type = '{mix.others[0]}'\" --prices "
-            f"builtin --set gpu={mix.others[0]} sweeps one type at its own price"
+            f"{mix.other_gpu_h_share:.0%} of the GPU-hours ran on {listed(others, 3)}; the replays "
+            f"rent {planned} for all{own}; --where \"gpu_type = '{others[0]}'\" --prices "
+            f"builtin --set gpu={others[0]} sweeps one type at its own price"
         )
     case = found.cases[0]
     cheapest, chosen = found.point(case.cheapest), found.taken(case)

@@ -23,11 +23,12 @@ def mixed_types_note(
     mix = gpu_mix(today, planned)
     if today is None or mix is None:
         return ()
-    share = f"{mix.other_share:.0%}" if mix.other_share >= 0.01 else "under 1%"
+    share = f"{mix.other_gpu_h_share:.0%}" if mix.other_gpu_h_share >= 0.01 else "under 1%"
     mean = None if prices is None or planned is not None else prices.mean(today.gpu_h_by_type())
     priced = "" if mean is None else f" at ${mean:.3g} per GPU-hour, the mean of their prices"
     return (
-        f"{share} of the GPU-hours ran on {listed(mix.others, MOST_NAMED)}, not on {mix.planned}; "
+        f"{share} of the GPU-hours ran on {listed(mix.other_gpu_types, MOST_NAMED)}, not on "
+        f"{mix.planned_gpu_type}; "
         f"the replay treats all GPUs as one type{priced}",
     )
 
@@ -37,12 +38,12 @@ def todays_prices(today: Today | None, planned: str | None = None) -> str:
     mix = gpu_mix(today, planned)
     if today is None or mix is None:
         return ""
-    priced = [usage for usage in today.types if usage.usd_per_gpu_h is not None]
+    priced = [usage for usage in today.gpu_types if usage.usd_per_gpu_h is not None]
     if len({usage.usd_per_gpu_h for usage in priced}) < 2 and planned is None:
         return ""
     own = [
         f"${usage.usd_per_gpu_h:.3g} per {usage.gpu_type}-hour"
         for usage in priced
-        if usage.gpu_type in mix.others
+        if usage.gpu_type in mix.other_gpu_types
     ]
     return f"; today's bill pays {listed(own, MOST_NAMED)}" if own else ""

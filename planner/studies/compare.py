@@ -180,7 +180,7 @@ def _results(
     found: PolicyComparison, today: Today | None, without: tuple[NoSpotResults, ...]
 ) -> CompareResults:
     return CompareResults(
-        today=None if today is None else today.results(),
+        today=today,
         jobs=found.outcomes[0].results.jobs,
         span_s=found.span_s,
         first=found.outcomes[0].label,

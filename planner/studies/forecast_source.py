@@ -160,7 +160,7 @@ def _most_held(trace: Trace, hour: int | None) -> dict[str, float]:
     if found is None:
         return {}
     names = {today.UNNAMED: NO_NAME}
-    types = {names.get(one.gpu_type or "", one.gpu_type or ""): one for one in found.types}
+    types = {names.get(one.gpu_type or "", one.gpu_type or ""): one for one in found.gpu_types}
     return {ALL: found.usage.peak_gpus, **{name: one.peak_gpus for name, one in types.items()}}
 
 

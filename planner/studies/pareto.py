@@ -197,7 +197,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     trace = read_trace(request.trace, request.jobs, columns=columns)
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
     now = today(trace)
-    named = () if now is None else tuple(str(usage.gpu_type) for usage in now.types)
+    named = () if now is None else tuple(usage.gpu_type for usage in now.gpu_types)
     priced = priced.for_log(named)
     if now is not None and (prices := priced.todays_prices(named)):
         now = today(trace, prices)

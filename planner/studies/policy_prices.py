@@ -102,7 +102,8 @@ def _unmatched(
     prices: GpuPrices, policies: Sequence[PolicySpec], today: Today | None
 ) -> tuple[str, ...]:
     """Return what to say of prices for GPU types that neither the log nor a cluster has."""
-    known = [] if today is None else [one.gpu_type for one in today.types]
+    known: list[str | None] = []
+    known += () if today is None else (usage.gpu_type for usage in today.gpu_types)
     for one in policies:
         shape = one.settings.get("cluster")
         known += [one.gpu_type, *(() if shape is None else (p.gpu_type for p in shape.pools))]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec import UNSET, UnsetType
 
-from gpuplan.analysis.characterize.today import TodayResults
+from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import ComparedPolicy, PolicyTies
 from gpuplan.planner.runs.group_waits import GroupWaits
 from gpuplan.planner.runs.policy_results import PolicyResults, TenantResults
@@ -24,7 +24,7 @@ class ReplayedPolicy:
     """
 
     policy: str
-    today: TodayResults | None
+    today: Today | None
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
 
 
@@ -68,7 +68,7 @@ class CompareResults:
         today_groups: the recorded waits by group, where ``--by`` and the log have them.
     """
 
-    today: TodayResults | None
+    today: Today | None
     jobs: int
     span_s: float
     first: str

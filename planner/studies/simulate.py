@@ -144,7 +144,7 @@ def simulate(request: SimulateRequest) -> SimulateStudy:
         SimulateResults,
         {
             "policy": run.policy,
-            "today": None if today is None else today.results(),
+            "today": today,
             "today_groups": read.today_groups or UNSET,
             **vars(policy_results(read.jobs, run, run.frame)),
         },

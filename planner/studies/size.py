@@ -223,7 +223,7 @@ def _warnings(
                 f"jobs held up to {today.peak_gpus:,.0f} GPUs at once, more than the "
                 f"{today.cluster_gpus:,} of --cluster"
             )
-    if any(pool.seen.waits == 0 for pool in pools):
+    if any(pool.seen.jobs_with_wait == 0 for pool in pools):
         notes.append("the log records no waits, so today's waits are unknown")
     if len(pools) > 1 and _chooses_types(request.policy.policy):
         notes.append(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuplan.analysis.characterize.gpu_mix import GpuMixResults
-from gpuplan.analysis.characterize.today import TodayResults
+from gpuplan.analysis.characterize.gpu_mix import GpuMix
+from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import PolicyIdentity
 from gpuplan.planner.runs.policy_results import CommonResults
 
@@ -380,9 +380,9 @@ class SweepResults:
     jobs: int
     span_s: float
     window_s: float | None
-    today: TodayResults | None
+    today: Today | None
     today_cluster: TodaysClusterResults | None
-    gpu_mix: GpuMixResults | None
+    gpu_mix: GpuMix | None
     verdict: VerdictResults | None
     points: tuple[MarkedThreshold, ...]
     recommended: RecommendedResults

@@ -32,9 +32,9 @@ def sweep_results(found: Sweep) -> SweepResults:
         jobs=found.cases[0].closed_form.jobs,
         span_s=found.span_s,
         window_s=found.window_s,
-        today=None if found.today is None else found.today.results(),
+        today=found.today,
         today_cluster=None if found.cluster is None else found.cluster.results(),
-        gpu_mix=None if found.mix is None else found.mix.results(),
+        gpu_mix=found.mix,
         verdict=None if found.verdict is None else found.verdict.results(),
         points=marked_thresholds(found),
         recommended=RecommendedResults(

@@ -87,9 +87,7 @@ def validate(
     site, full, old = prepared(log, before, calibration.warmup_s, calibration.limit_factor)
     early = old.jobs.submit < at
     replays = Replays(2)
-    run_old = replays.run(
-        "before", site, old.jobs.kept(early), level_config(full, level)
-    )
+    run_old = replays.run("before", site, old.jobs.kept(early), level_config(full, level))
     site, full, new = prepared(log, after, max(at - first, 0), calibration.limit_factor)
     run_new = replays.run("after", site, new.jobs, level_config(full, level))
     scored_old = old.scored[early] & (run_old.start >= 0)
