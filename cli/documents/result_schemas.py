@@ -82,7 +82,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.sweep import SweepParameters
     from gpuplan.planner.studies.synth import SynthParameters
     from gpuplan.planner.studies.whatif import WhatIfParameters
-    from gpuplan.planner.sweep.result_types import SweepResults
+    from gpuplan.planner.sweep.results import SweepResults
     from gpuplan.planner.twin.calibrate import CalibrateResults
     from gpuplan.planner.twin.validate import ValidationResults
     from gpuplan.planner.twin.whatif import WhatIfResults

@@ -16,7 +16,7 @@ from gpuplan.cli.formats.units import (
     show_usd,
 )
 from gpuplan.planner.sweep.recommendation import Case
-from gpuplan.planner.sweep.results import reference_results, threshold_results
+from gpuplan.planner.sweep.results import monthly, threshold_results
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import Sweep
 
@@ -79,7 +79,7 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
     marked = (*(Column(mark, "") for mark in MARKS), Column("", "note"))
     rows: list[list[Any]] = []
     for index, point in enumerate(found.points):
-        values, marks = threshold_results(found, point), found.marks(index)
+        values, marks = fields_of(threshold_results(found, point)), found.marks(index)
         words = [BEST_WORDS[mark] for mark in BEST_WORDS if marks[mark]]
         words += [MARKED] if point.is_fixed_at(marked_s) else []
         words += [] if marks["non_dominated"] else ["dominated"]
@@ -87,36 +87,36 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
             [
                 *(point.price_ratio, limit_of(point)),
                 *(row_name(point), point.policy, point.threshold_s),
-                *(getattr(values, column.key) for column in measured),
+                *(values[column.key] for column in measured),
                 *(marks[mark] for mark in MARKS),
                 ", ".join(words),
             ]
         )
     if found.rented is not None:
-        values = threshold_results(found, found.rented)
+        values = fields_of(threshold_results(found, found.rented))
         rows.append(
             [
                 *(None, None, "all rented", "serverful_only", found.rented.threshold_s),
-                *(getattr(values, column.key) for column in measured),
+                *(values[column.key] for column in measured),
                 *(
                     *(None for _ in MARKS),
                     "recommended" if found.cases[0].rented else "for comparison",
                 ),
             ]
         )
-    values = threshold_results(found, found.reference)
+    values = fields_of(threshold_results(found, found.reference))
     is_best = found.cases[0].best is None and found.cases[0].rented is None
     note = "recommended" if is_best else "for comparison"
     rows.append(
         [
             *(None, None, "all serverless", "serverless_only", found.reference.threshold_s),
-            *(getattr(values, column.key) for column in measured),
+            *(values[column.key] for column in measured),
             *(*(None for _ in MARKS), note),
         ]
     )
     if found.against is not None:
         reference_run = found.against
-        measures = fields_of(reference_results(found, reference_run))
+        measures = fields_of(monthly(found, reference_run))
         rows.append(
             [
                 *(None, None, TODAY, reference_run.label, None),
@@ -161,7 +161,8 @@ def cases_table(found: Sweep) -> Table:
         sure = taken.confidence
         share, between = taken.saving_share, None if sure is None else sure.saving_share
         if taken.against is not None:
-            share, between = taken.against.saving_share, taken.against.share
+            share, ends = taken.against.saving_share, taken.against.confidence
+            between = None if ends is None else ends.saving_share
         saving: Shown | None = None
         if share is not None:
             text = show_share(share)
@@ -177,8 +178,12 @@ def cases_table(found: Sweep) -> Table:
                 _break_even(point),
             ]
         )
-    sure = found.cases[0].confidence
-    how = "" if sure is None else f" ({sure.level:g}% interval from {sure.resamples:,} resamples)"
+    sure = found.cases[0].savings.confidence
+    how = (
+        ""
+        if sure is None
+        else f" ({sure.level_percent:g}% interval from {sure.resamples:,} resamples)"
+    )
     title = f"Savings vs. everything serverless{how}; break-even: price ratio that saves nothing"
     if found.against is not None:
         title = f"Savings vs. {TODAY}{how}; break-even: where all serverless costs the same"
@@ -208,7 +213,7 @@ def _money(found: Sweep) -> Table:
     rows = [
         [
             *(point.price_ratio, limit_of(point), row_name(point)),
-            *(point.results[key] for key in keys),
+            *(getattr(point.results, key) for key in keys),
             point.closed_form_cost_usd,
             _break_even(point),
         ]
@@ -251,7 +256,7 @@ def show_capacity(most: int | None) -> str:
 
 
 def _break_even(point: SweepPoint) -> float | Shown | None:
-    return Shown(None, NEVER) if point.never_pays else point.break_even_ratio
+    return Shown(None, NEVER) if point.never_pays else point.break_even_price_ratio
 
 
 def limit_of(point: SweepPoint) -> Shown:
@@ -275,7 +280,7 @@ def point_name(point: SweepPoint) -> str:
         if point.threshold_s == float("inf"):
             return "no threshold"
         return f"a threshold of {show_threshold(point.threshold_s)}"
-    mean = show_threshold(point.results["mean_threshold_s"])
+    mean = show_threshold(point.results.mean_threshold_s)
     return f"an adaptive threshold (mean {mean})"
 
 

@@ -23,8 +23,7 @@ from gpuplan.planner.studies.policy_prices import usual_gpu
 from gpuplan.planner.studies.replay import LOG_WINDOW, ReplayInputs, ReplayRequest, price_choice
 from gpuplan.planner.studies.replay_parameters import ComparedParameters, ReplayParameters
 from gpuplan.planner.sweep.alternatives import todays_cluster
-from gpuplan.planner.sweep.result_types import SweepResults
-from gpuplan.planner.sweep.results import sweep_frame, sweep_results
+from gpuplan.planner.sweep.results import SweepResults, sweep_frame, sweep_results
 from gpuplan.planner.sweep.sweep import Sweep, SweepGrid
 from gpuplan.planner.sweep.sweep import sweep as run_sweep
 from gpuplan.simkit.allpass.parameters import Allpass
