@@ -11,7 +11,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError, shortened
 from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.base.words import listed
-from gpuplan.analysis.forecast.demand import DemandSeries
+from gpuplan.analysis.forecast.demand import MOST_HOURS, DemandSeries
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.reading.times import read_moments
 from gpuplan.analysis.storage.files import is_parquet, is_pipe
@@ -21,7 +21,6 @@ TIMES = ("time", "timestamp", "datetime", "date")
 OF_JOBS = frozenset({"duration", "duration_s", "job_id", "num_gpus"})
 """Columns of a job log, which may begin with a time too."""
 MOST_GPUS = 1e7
-MOST_HOURS = 200_000
 ROUNDING = 1e-6
 """Sums of shares may end this far below 0."""
 EXPECTED = "a column 'hour' or 'time', then one column of GPUs per group"

@@ -69,8 +69,8 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         CharacterizeResults,
         WorkloadComparison,
     )
+    from gpuplan.planner.studies.forecast import ForecastResults
     from gpuplan.planner.studies.forecast_request import ForecastParameters
-    from gpuplan.planner.studies.forecast_results import ForecastResults
     from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
     from gpuplan.planner.studies.prices import PricesParameters
