@@ -60,8 +60,9 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.cli.results.diff import DiffParameters, DiffResults
     from gpuplan.cli.results.listing import ListParameters, ListResults
     from gpuplan.cli.results.run import RunParameters, RunResults
-    from gpuplan.planner.sharing.profile_results import ProfileResults
-    from gpuplan.planner.sharing.sharing_results import CoscalingResults, PlacementResults
+    from gpuplan.planner.sharing.coscaling_study import CoscalingResults
+    from gpuplan.planner.sharing.placement_study import PlacementResults
+    from gpuplan.planner.sharing.profiling import ProfileResults
     from gpuplan.planner.studies.bill import BillParameters, BillResults
     from gpuplan.planner.studies.calibrate import CalibrateParameters
     from gpuplan.planner.studies.characterize import (
@@ -77,7 +78,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
-    from gpuplan.planner.studies.share_results import ShareParameters
+    from gpuplan.planner.studies.share import ShareParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.sweep import SweepParameters
     from gpuplan.planner.studies.synth import SynthParameters

@@ -9,8 +9,8 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_number, show_share, show_usd
-from gpuplan.planner.sharing.coscaling_study import CoscalingStudy
-from gpuplan.planner.sharing.placement_study import PlacementStudy
+from gpuplan.planner.sharing.coscaling_study import CoscalingResults
+from gpuplan.planner.sharing.placement_study import PlacementResults
 from gpuplan.planner.sharing.service_outcome import overloads
 
 MOST_FRONTIER = 20
@@ -35,9 +35,9 @@ def _gpus(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def placement_tables(study: PlacementStudy) -> tuple[Table, ...]:
+def placement_tables(study: PlacementResults) -> tuple[Table, ...]:
     """Return the table of policies."""
-    rows = plain(study.results().policies)
+    rows = plain(study.policies)
     columns = [
         Column("policy", "policy"),
         Column("gamma", "gamma", lambda value: f"{value:g}"),
@@ -52,15 +52,15 @@ def placement_tables(study: PlacementStudy) -> tuple[Table, ...]:
     return (_table("GPUs in use, by placement policy", columns, rows),)
 
 
-def placement_headline(study: PlacementStudy) -> str:
+def placement_headline(study: PlacementResults) -> str:
     """Return the answer in one sentence."""
-    best = min(study.asked, key=lambda one: one.max_gpus)
+    best = min(study.policies, key=lambda one: one.max_gpus)
     exclusive = study.exclusive_gpus
     if best.max_gpus >= exclusive:
         return f"Sharing saves no GPUs: the instances need {exclusive:,} either way."
     share = 1 - best.max_gpus / exclusive
     gamma = f" at gamma {best.gamma:g}" if len(study.request.gammas) > 1 else ""
-    rows = study.results().policies
+    rows = study.policies
     usd = next(row.saved_usd_per_month for row in rows if row.max_gpus == best.max_gpus)
     month = "" if usd is None else f", {show_usd(usd)} a month"
     return (
@@ -69,10 +69,9 @@ def placement_headline(study: PlacementStudy) -> str:
     )
 
 
-def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
+def coscaling_tables(study: CoscalingResults) -> tuple[Table, ...]:
     """Return the policies, the services, the verdict by cold start, and the frontier."""
-    results = study.results()
-    rows = plain(results.policies)
+    rows = plain(study.policies)
     kept = [Column("training_kept_share", "training speed kept", show_share)]
     policies = _table(
         "Policies",
@@ -107,7 +106,7 @@ def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
         tables.append(_verdicts(study))
     if study.frontier:
         points = sorted(
-            plain(results.frontier),
+            plain(study.frontier),
             key=lambda row: (row["max_gpus"], row["worst_violation_rate"]),
         )
         for row in points:
@@ -126,14 +125,14 @@ def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def _verdicts(study: CoscalingStudy) -> Table:
+def _verdicts(study: CoscalingResults) -> Table:
     rows = [
         {"policy": outcome.policy}
         | {
             f"at_{row[at].cold_start_s:g}_s": (row[at].max_gpus, row[at].worst_violation_rate)
             for row in study.outcomes
         }
-        for at, outcome in enumerate(study.main)
+        for at, outcome in enumerate(study.policies)
     ]
     columns = [Column("policy", "policy")]
     for row in study.outcomes:
@@ -143,9 +142,9 @@ def _verdicts(study: CoscalingStudy) -> Table:
     return _table("Results by cold start", columns, rows)
 
 
-def coscaling_headline(study: CoscalingStudy) -> str:
+def coscaling_headline(study: CoscalingResults) -> str:
     """Return the answer in one sentence: GPUs, the worst service, training."""
-    one, whole = study.main[0], study.exclusive
+    one, whole = study.policies[0], study.exclusive
     if one.policy == whole.policy:
         parts = [f"{counted(one.max_gpus, 'GPU')}, each for one instance"]
     elif one.max_gpus >= whole.max_gpus:
@@ -160,24 +159,24 @@ def coscaling_headline(study: CoscalingStudy) -> str:
         alone = show_rate(whole.worst_violation_rate)
         text = f"worst service {worst.name}: {show_rate(worst.violation_rate)} over its SLO"
         parts.append(text if one is whole else f"{text}, {alone} on whole GPUs")
-    if one.training_kept:
-        low, high = min(one.training_kept), max(one.training_kept)
+    if speeds := [job.kept_share for job in one.training]:
+        low, high = min(speeds), max(speeds)
         kept = show_share(low) if high - low < 0.005 else f"{100 * low:.0f}-{100 * high:.0f}%"
         parts.append(f"training keeps {kept} of its speed")
     return f"{'; '.join(parts)}."
 
 
-def coscaling_warnings(study: CoscalingStudy) -> tuple[str, ...]:
+def coscaling_warnings(study: CoscalingResults) -> tuple[str, ...]:
     """Return what would change a decision: overload beyond the headroom, a verdict that turns."""
     found = []
-    for one in study.main[:1]:
+    for one in study.policies[:1]:
         found += [
             f"{service.name}: demand reaches {service.peak_demand_over_capacity:.1f} times the "
             f"registered capacity for up to {service.longest_overload_s:,} s, and vertical "
             f"scaling gives at most {service.headroom:.1f} times"
             for service in overloads(one.functions)
         ]
-    calm = study.results().verdicts
+    calm = study.verdicts
     if len({one.fewest_violations for one in calm}) > 1:
         text = "; ".join(
             f"{one.cold_start_s:g} s: {' and '.join(one.fewest_violations)}" for one in calm
