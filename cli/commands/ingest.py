@@ -184,7 +184,7 @@ def _answer(request: IngestRequest) -> Report:
 
 
 def _report(result: IngestResult, request: IngestRequest) -> Report:
-    summary = plain(result.results())
+    summary = plain(result)
     rejected, by_reason = summary["rows_rejected"], summary["rejected_by_reason"]
     provenance = result.provenance
     facts = [

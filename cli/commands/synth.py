@@ -29,7 +29,8 @@ from gpuplan.cli.options.shared_options import (
 if TYPE_CHECKING:
     from gpuplan.analysis.synth import Synthesis
     from gpuplan.analysis.synth.compare import Verdict
-    from gpuplan.planner.studies.synth import SynthRequest, SynthStudy
+    from gpuplan.planner.studies.answer import Answer
+    from gpuplan.planner.studies.synth import SynthRequest
 
 SOURCE_PANEL = "What to imitate (one of these)"
 UNIT_SHOW: dict[str, Callable[[Any], str]] = {
@@ -217,23 +218,18 @@ def _answer(request: SynthRequest) -> Report:
     return _report(study, plain(request.parameters()))
 
 
-def _report(study: SynthStudy, parameters: dict[str, Any]) -> Report:
-    result = study.synthesis
-    summary = plain(result.results())
-    within, compared = summary["statistics_within"], summary["statistics_compared"]
-    labels = ", ".join(row.statistic.label for row in result.outside)
-    few = summary["statistics_too_few_data"]
+def _report(study: Answer[SynthRequest, Synthesis], parameters: dict[str, Any]) -> Report:
+    result, few = study.results, study.results.statistics_too_few_data
     return Report(
         command="synth",
-        results=summary,
+        results=plain(result),
         tables=tuple(_tables(result)),
         inputs=study.inputs,
         parameters=parameters,
-        headline=f"{result.request.jobs:,} jobs over {show_duration(result.span_s)} in "
-        f"{result.output}: {within} of {compared} statistics "
+        headline=f"{result.jobs:,} jobs over {show_duration(result.span_s)} in "
+        f"{result.output}: {result.statistics_within} of {result.statistics_compared} statistics "
         f"within their tolerance{f', {few} with too few data to tell' if few else ''}",
-        warnings=((f"outside their tolerance: {labels}",) if labels else ())
-        + result.model.warnings,
+        warnings=study.warnings,
     )
 
 
@@ -249,11 +245,11 @@ def _tables(result: Synthesis) -> list[Table]:
     )
     rows = []
     for row in result.compared:
-        show = UNIT_SHOW[row.statistic.unit]
+        show = UNIT_SHOW[row.unit]
         rows.append(
             (
-                row.statistic.key,
-                row.statistic.label,
+                row.statistic,
+                row.label,
                 Shown(row.original, show(row.original)),
                 Shown(row.synthetic, show(row.synthetic)),
                 Shown(row.difference, show(row.difference)),

@@ -45,6 +45,7 @@ JSON_TYPES = {
     float: ["null", "number"],  # what is undefined or infinite is null
     str: "string",
     datetime: "string",
+    Path: "string",
     NoneType: "null",
 }
 """Type of a value -> its name in JSON."""
@@ -54,9 +55,9 @@ ATTRIBUTE = re.compile(r"    (?P<names>\w+(?:, \w+)*): (?P<text>.*)")
 
 def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     """Return command -> the type of its parameters, and those its results may have."""
-    from gpuplan.analysis.ingest.ingest import IngestAccount
+    from gpuplan.analysis.ingest.ingest import IngestResult
     from gpuplan.analysis.prices.results import PricesResults
-    from gpuplan.analysis.synth.write import SynthResults
+    from gpuplan.analysis.synth.write import Synthesis
     from gpuplan.cli.results.diff import DiffParameters, DiffResults
     from gpuplan.cli.results.listing import ListParameters, ListResults
     from gpuplan.cli.results.run import RunParameters, RunResults
@@ -89,9 +90,9 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.twin.whatif import WhatIfResults
 
     return {
-        "ingest": (IngestParameters, (IngestAccount,)),
+        "ingest": (IngestParameters, (IngestResult,)),
         "prices": (PricesParameters, (PricesResults,)),
-        "synth": (SynthParameters, (SynthResults,)),
+        "synth": (SynthParameters, (Synthesis,)),
         "bill": (BillParameters, (BillResults,)),
         "size": (SizeParameters, (SizeResults,)),
         "sweep": (SweepParameters, (SweepResults,)),

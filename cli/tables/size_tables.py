@@ -19,7 +19,7 @@ from gpuplan.cli.formats.units import (
 )
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.size import SizeStudy
+    from gpuplan.planner.studies.size import SizeAnswer
     from gpuplan.planner.studies.size_results import SizePoint, SizeResults
 
 SAME = 0.005
@@ -140,9 +140,9 @@ def commitment_table(results: SizeResults) -> Table:
     )
 
 
-def price_note(study: SizeStudy) -> tuple[str, ...]:
+def price_note(study: SizeAnswer) -> tuple[str, ...]:
     """Return a note where the price is assumed."""
-    if study.price_source:
+    if not study.price_is_assumed:
         return ()
     usd = study.results.pools[0].usd_per_gpu_h
     return (

@@ -23,6 +23,7 @@ from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.group_waits import recorded_waits
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.sizing.pools import COLUMNS, JobPool, PoolTerms, pools_of
+from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.size_pool import PoolAnswer
 from gpuplan.planner.studies.size_request import SizeRequest
 from gpuplan.planner.studies.size_results import (
@@ -34,25 +35,15 @@ from gpuplan.planner.studies.size_results import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SizeStudy:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeAnswer(Answer[SizeRequest, SizeResults]):
     """How many GPUs the jobs need.
 
     Attributes:
-        request: what was asked for.
-        trace: as read, without its rows.
-        results: as JSON has them.
-        price_source: where the price comes from; empty where it is assumed.
-        inputs: the files read.
-        warnings: what would change the reader's decision.
+        price_is_assumed: whether no price was given.
     """
 
-    request: SizeRequest
-    trace: Trace
-    results: SizeResults
-    price_source: str
-    inputs: tuple[InputFile, ...]
-    warnings: tuple[str, ...]
+    price_is_assumed: bool
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per size of the curve."""
@@ -71,7 +62,7 @@ class SizeStudy:
         return pl.DataFrame(flat, infer_schema_length=None)
 
 
-def size(request: SizeRequest, progress: Callable[[float], None] | None = None) -> SizeStudy:
+def size(request: SizeRequest, progress: Callable[[float], None] | None = None) -> SizeAnswer:
     """Return the smallest cluster that meets the targets, the curve, and the commitment.
 
     Raises:
@@ -102,7 +93,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     pools, seen = pools_of(trace, terms)
     trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
     kinds = [pool.gpu_type for pool in pools]
-    prices, tables, source = _prices(request, kinds)
+    prices, tables, is_assumed = _prices(request, kinds)
     answers = [
         PoolAnswer(request, pool, prices[pool.gpu_type], is_one=len(pools) == 1) for pool in pools
     ]
@@ -111,28 +102,24 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         if progress is not None and len(answers) > 1:
             progress((done + 1) / len(answers))
     results = replace(_together(request, answers, seen), today_groups=recorded)
-    return SizeStudy(
+    return SizeAnswer(
         request=request,
-        trace=trace,
         results=results,
-        price_source=source,
         inputs=(trace_input(trace), *tables),
         warnings=tuple(_warnings(request, trace, pools, answers)),
+        price_is_assumed=is_assumed,
     )
 
 
 def _prices(
     request: SizeRequest, kinds: Sequence[str | None]
-) -> tuple[dict[str | None, TypePrice], tuple[InputFile, ...], str]:
-    """Return the price of each type, the tables read, and where prices come from."""
-    if request.prices.is_given:
-        found, tables = prices_of(request.prices, kinds)
-        return found, tables, ", ".join(dict.fromkeys(one.source for one in found.values()))
-    if request.commit.is_given:
-        found, tables = prices_of(request.commit, kinds)
-        return found, tables, "--commit"
+) -> tuple[dict[str | None, TypePrice], tuple[InputFile, ...], bool]:
+    """Return the price of each type, the tables read, and whether prices are assumed."""
+    for priced in (request.prices, request.commit):
+        if priced.is_given:
+            return *prices_of(priced, kinds), False
     usual = float(default_settings()["conventional_usd_per_gpu_h"])
-    return {kind: TypePrice(usual, "assumed") for kind in kinds}, (), ""
+    return {kind: TypePrice(usual, "assumed") for kind in kinds}, (), True
 
 
 def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) -> SizeResults:
