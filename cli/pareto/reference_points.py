@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.cli.formats.report import Column, Table
-from gpuplan.cli.formats.units import parse_duration, show_duration
+from gpuplan.cli.formats.units import show_duration
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
