@@ -14,11 +14,13 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.prices.ladder import ladder_of
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
-from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, parameters_from
-from gpuplan.planner.pricing.price_settings import with_prices
+from gpuplan.planner.money.price_settings import with_prices
+from gpuplan.planner.money.renting_settings import LADDER
+from gpuplan.planner.policies.allpass_settings import SETTINGS, parameters_from
 from gpuplan.planner.registry import POLICIES
-from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
+from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.allpass.simulator import run_allpass
+from gpuplan.simkit.renting.market import price_ladder
 from gpuplan.simkit.workload import Workload
 
 START = int(ORIGIN.timestamp() * 1e6)
@@ -153,7 +155,7 @@ def test_a_choice_that_the_prices_lack_is_refused(chosen, problem):
     with pytest.raises(UsageError, match=problem):
         with_prices(chosen, book(DAY), None)
     two = book([*DAY, (0, "vast.ai", "H100", None, "marketplace", 2.0)])
-    with pytest.raises(UsageError, match="there is A100, H100"):
+    with pytest.raises(UsageError, match="one of A100, H100"):
         with_prices({}, two, None)
 
 
@@ -243,7 +245,7 @@ def test_no_offers_are_no_marketplace(policy, rows):
     assert "market" not in found.settings
     assert found.settings["conventional_usd_per_gpu_h"] == (1.4 if rows else 1.29)
     assert found.notes[-1] == (
-        "marketplace: none, as set (marketplace_offers=0), so provider changes nothing"
+        "marketplace: none, as set (marketplace_offers=0), so provider has no effect"
     )
 
 
@@ -382,7 +384,7 @@ def test_options_that_a_policy_has_no_use_for_are_refused(tmp_path, gpuplan):
         (("--timeline", tmp_path / "x.csv"), "ends in .parquet"),
         (("--set", "provider=vast"), "--set provider=vast: needs"),
         (("--prices", tmp_path / "none.parquet"), "none.parquet"),
-        (("--checkpoints", table), "of which --checkpoints has nothing"),
+        (("--checkpoints", table), "which --checkpoints has no row for"),
     ):
         code, _, err = gpuplan("simulate", trace, *options)
         assert code in (2, 3, 4), err

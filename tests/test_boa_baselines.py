@@ -174,7 +174,7 @@ def test_users_mistakes_are_errors():
     jobs = workload([0], [0], [1.0], [power_class("a")])
     with pytest.raises(UsageError, match="did you mean pollux"):
         find_baseline("polux")
-    with pytest.raises(UsageError, match="there is recorded"):
+    with pytest.raises(UsageError, match="expected one of recorded"):
         find_baseline("xyz")
     with pytest.raises(UsageError, match="above 0"):
         BASELINES["pollux-autoscaling"].run(jobs, RentedCluster(), 0.0)

@@ -86,7 +86,7 @@ def test_a_condition_that_is_no_change_is_refused_before_the_work(condition, mes
         ("knee.mean_jct > +5pp", "knee.mean_jct_s is not a share, so it has no percentage"),
         ("knee.mean_jct > +$5", "knee.mean_jct_s is not in dollars"),
         ("knee.mean_jcd > +5%", "did you mean knee.mean_jct_s"),
-        ("mean_jct > +5%", "mean_jct may be knee.mean_jct_s or points.mean_jct_s"),
+        ("mean_jct > +5%", "mean_jct is ambiguous: knee.mean_jct_s or points.mean_jct_s"),
     ],
 )
 def test_a_condition_that_cannot_be_meant_is_an_error(condition, message):

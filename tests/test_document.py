@@ -41,7 +41,7 @@ def test_gates_find_the_fields_of_every_study():
     )
     assert [gate.state for gate in gates] == ["failed", "passed", "unchecked", "error", "error"]
     assert gates[0].detail == "pareto.mean_jct_s is 2 h, limit 90 min"
-    assert gates[3].detail == "mean_jct may be pareto.mean_jct_s or tight.mean_jct_s"
+    assert gates[3].detail == "mean_jct is ambiguous: pareto.mean_jct_s or tight.mean_jct_s"
 
 
 def test_gates_end_the_program_as_they_should():
@@ -284,7 +284,7 @@ def test_a_result_is_the_same_after_a_cache():
     one = made.study()
     assert StudyResult.from_text(one.to_text()) == one
     for damaged in ("", "[]", "{}", one.to_text()[:-5], one.to_text().replace('"rows"', '"r"')):
-        with pytest.raises(ValueError, match="no result of a study"):
+        with pytest.raises(ValueError, match="not the result of a study"):
             StudyResult.from_text(damaged)
 
 
@@ -334,5 +334,5 @@ def test_a_folder_is_checked_and_left_as_it_was(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="file"):
         check_folder(tmp_path / "file")
-    with pytest.raises(OutputError, match="cannot be made"):
+    with pytest.raises(OutputError, match="is a file, not a folder"):
         check_folder(tmp_path / "file" / "b")

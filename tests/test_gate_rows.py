@@ -60,7 +60,7 @@ def test_a_row_that_is_not_there_is_not_checked():
     condition = "policies[las].cost_usd > 1"
     (gate,) = check(COMPARED, [condition])
     assert (gate.state, gate.path, gate.limit) == ("unchecked", "policies.cost_usd", 1.0)
-    assert gate.detail == "policies has no row 'las'; there is fifo or las, wide"
+    assert gate.detail == "policies has no row 'las'; expected fifo or las, wide"
     with pytest.raises(GateFailed, match="gate not checked: policies"):
         raise_tripped([gate])
     raise_tripped(allowing([gate], allow_unchecked=True))

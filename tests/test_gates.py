@@ -10,8 +10,8 @@ from support_schemas import Schema, schema_of
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
+from gpuplan.cli.formats.units import unit_of
 from gpuplan.cli.gates.conditions import read_condition
-from gpuplan.cli.gates.fields import unit_of
 from gpuplan.cli.gates.gates import (
     GateFailed,
     allowing,
@@ -118,7 +118,7 @@ def test_what_is_no_condition_is_refused(condition):
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
-        ("p95 > 1", "p95 may be duration_s.p95 or queue_s.p95"),
+        ("p95 > 1", "p95 is ambiguous: duration_s.p95 or queue_s.p95"),
         ("duration_s.p59 > 1", "did you mean duration_s.p50 or duration_s.p95"),
         ("duration_s > 4h", "name one of duration_s.p50, duration_s.p95, duration_s.jobs"),
         ("duration > 4h", "duration is a group of fields; name one of duration_s.p50"),
@@ -189,9 +189,12 @@ def test_gates_over_several_studies_name_the_study():
         ("pareto.jobs > 1", "pareto.jobs"),  # the whole path of one study
         ("characterize.jobs > 1", "characterize.jobs"),  # and not that of its durations
         ("best > 1", "pareto.best_s"),
-        ("jobs > 1", "jobs may be characterize.jobs or pareto.jobs"),
-        ("p95 > 1", "characterize: p95 may be duration_s.p95 or queue_s.p95"),
-        ("mean > 1", "mean may be pareto.mean; characterize: mean may be duration_s.mean or "),
+        ("jobs > 1", "jobs is ambiguous: characterize.jobs or pareto.jobs"),
+        ("p95 > 1", "characterize: p95 is ambiguous: duration_s.p95 or queue_s.p95"),
+        (
+            "mean > 1",
+            "mean is ambiguous: pareto.mean; characterize: mean is ambiguous: duration_s",
+        ),
         ("pareto.jops > 1", "pareto: no field 'jops' with a number; did you mean jobs"),
         ("bast > 1", "no field 'bast' with a number; did you mean pareto.best_s?"),
     ],
@@ -236,7 +239,7 @@ def test_a_study_that_is_not_there_is_refused_before_there_is_a_result():
     studies = {"characterize": "characterize", "policy": "compare"}
     with pytest.raises(UsageError, match=r"no study 'charcterize'; did you mean 'characterize'\?"):
         read_condition("charcterize.duration.p95 > 4h", studies)
-    with pytest.raises(UsageError, match="no study 'sweep'; there is characterize, policy"):
+    with pytest.raises(UsageError, match="no study 'sweep'; expected one of characterize, policy"):
         read_condition("sweep.recommended.cost > $4", studies)
     for field in ("characterize.jobs", "policies[fifo].cost", "duration.p95", "jobs", "policy.x"):
         assert read_condition(f"{field} > 4", studies).field == field
@@ -282,17 +285,21 @@ PURE = re.compile(
 """Fields that have no unit: the end of the path, its last name or the last two."""
 
 
-def numbers_in(schema: Schema, path: str = "") -> Iterator[str]:
+def numbers_in(schema: Schema, definitions: Schema, path: str = "") -> Iterator[str]:
     """Give the path of every number that a schema describes."""
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]]
+    for option in schema.get("anyOf", ()):
+        yield from numbers_in(option, definitions, path)
     kinds = {schema["type"]} if isinstance(schema.get("type"), str) else {*schema.get("type", ())}
     for name, inner in schema.get("properties", {}).items():
         if not (name in DRAWN and "items" in inner):
-            yield from numbers_in(inner, f"{path}.{name}" if path else name)
+            yield from numbers_in(inner, definitions, f"{path}.{name}" if path else name)
     items = schema.get("items")
-    if isinstance(items, dict) and "properties" in items:
-        yield from numbers_in(items, path)
+    if isinstance(items, dict) and "$ref" in items:
+        yield from numbers_in(items, definitions, path)
     if isinstance(schema.get("additionalProperties"), dict):
-        yield from numbers_in(schema["additionalProperties"], f"{path}.NAME")
+        yield from numbers_in(schema["additionalProperties"], definitions, f"{path}.NAME")
     if kinds & {"number", "integer"} and kinds <= {"number", "integer", "null"}:
         yield path
 
@@ -302,7 +309,8 @@ def numbers_in(schema: Schema, path: str = "") -> Iterator[str]:
     ["characterize", "pareto", "sweep", "simulate", "compare", "ingest", "synth", "prices"],
 )
 def test_every_field_of_every_schema_has_a_unit_or_is_a_pure_number(command):
-    paths = list(numbers_in(schema_of(command)["properties"]["results"]))
+    schema = schema_of(command)
+    paths = list(numbers_in(schema["properties"]["results"], schema["$defs"]))
     assert len(paths) >= 3
     for path in paths:
         path = path.replace("short_jobs.NAME", "short_jobs.under_60s")

@@ -305,7 +305,7 @@ def test_swf(tmp_path):
     provenance = result.provenance
     assert (provenance.relative_time, provenance.time_zone) == (False, "Europe/Berlin")
     assert provenance.notes == (
-        "num_gpus holds processors: the log knows no GPUs",
+        "num_gpus holds processors: the log has no GPUs",
         "jobs that were cancelled before they started (no duration): 1",
         "jobs whose allocation is unknown: the request counts: 1",
     )

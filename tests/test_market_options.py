@@ -12,7 +12,7 @@ from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.compare import PolicySpec, price
-from gpuplan.planner.pricing.price_settings import with_prices
+from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.registry import POLICIES
 
 START = int(ORIGIN.timestamp() * 1e6)
@@ -216,11 +216,11 @@ def test_a_cluster_has_the_prices_that_there_are():
     other = book(
         [(0, "lambda", "A100", None, "on_demand", 1.4), (0, "m", "H100", None, "serverless", 9)]
     )
-    with pytest.raises(UsageError, match=r"nothing of H100 on .*\n  next: --set usd_per_gpu_h=N"):
+    with pytest.raises(UsageError, match=r"no offers of H100 on .*\n  next: --set usd_per_gpu_h=N"):
         priced("fifo", other, gpu="H100")
     own = priced("fifo", other, gpu="H100", conventional_usd_per_gpu_h=2.0)
     assert own.settings == {"conventional_usd_per_gpu_h": 2.0, "marketplace_offers": 0}
-    with pytest.raises(UsageError, match="nothing of A100 on a marketplace or as spot"):
+    with pytest.raises(UsageError, match="no offers of A100 on a marketplace or as spot"):
         priced("hpa", alone, gpu="A100")
     with pytest.raises(
         UsageError, match=r"provider: the prices of .* have no marketplace with A100"
@@ -231,7 +231,7 @@ def test_a_cluster_has_the_prices_that_there_are():
     ):
         priced("fifo", market, conventional_provider="aws")
     modal = book([(0, "modal", "A100", None, "serverless", 2.5)])
-    with pytest.raises(UsageError, match="nothing of A100 on a marketplace, as spot or on demand"):
+    with pytest.raises(UsageError, match="no offers of A100 on a marketplace, as spot"):
         priced("fifo", modal)
 
 
@@ -316,20 +316,22 @@ def test_what_needs_offers_that_change_is_told_to_change_nothing_elsewhere(gpupl
         (
             "allpass",
             ("reclaim=true", "pricing=in-force"),
-            "reclaim=true and pricing=in-force change",
+            "reclaim=true and pricing=in-force have",
         ),
-        ("hpa", ("reclaim=true",), "reclaim=true changes"),
-        ("fifo", ("pricing=in-force",), "pricing=in-force changes"),
+        ("hpa", ("reclaim=true",), "reclaim=true has"),
+        ("fifo", ("pricing=in-force",), "pricing=in-force has"),
         ("fifo", ("pricing=in-force", "usd_per_gpu_h=1"), None),
         ("allpass", (), None),
-        ("allpass", ("grace_s=30", "reclaim=true"), "reclaim=true changes"),
+        ("allpass", ("grace_s=30", "reclaim=true"), "reclaim=true has"),
     ):
         sets = [word for one in given for word in ("--set", one)]
         words = ("simulate", trace, "--policy", policy, *sets)
-        message = [one for one in as_json(gpuplan, *words)["warnings"] if "the offers never" in one]
+        message = [
+            one for one in as_json(gpuplan, *words)["warnings"] if "these offers never" in one
+        ]
         assert len(message) == (idle is not None)
-        assert all(one.startswith(f"{idle} nothing, as the offers never change") for one in message)
+        assert all(one.startswith(f"{idle} no effect, because these offers") for one in message)
         priced = as_json(gpuplan, *words, *market[:2], *market[4:])["warnings"]
         assert not any("the offers never" in one for one in priced)
     alone = as_json(gpuplan, "simulate", trace, "--policy", "allpass", "--set", "grace_s=30")
-    assert "grace_s changes nothing without reclaim=true" in alone["warnings"]
+    assert "grace_s has no effect without reclaim=true" in alone["warnings"]

@@ -17,13 +17,13 @@ def test_the_nearest_name_wins_capitals_aside():
 
 
 def test_a_word_like_none_gets_all_of_them():
-    assert did_you_mean("x", ["b", "a"]) == "; there is a, b"
+    assert did_you_mean("x", ["b", "a"]) == "; expected one of a, b"
     assert did_you_mean("fob", ["foo", "bar"]) == "; did you mean 'foo'?"
 
 
 def test_a_name_that_is_known_is_found_and_another_is_told_with_its_option():
     assert find_named("a", {"a": 1}, "--letter") == 1
-    with pytest.raises(UsageError, match="--big-letter 'x': no such big letter; there is a"):
+    with pytest.raises(UsageError, match="--big-letter 'x': no such big letter; expected one of a"):
         find_named("x", {"a": 1}, "--big-letter")
 
 

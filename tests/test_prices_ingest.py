@@ -114,5 +114,5 @@ def test_sources_that_cannot_be_used(tmp_path, name, text, says):
 
 
 def test_unknown_format(tmp_path):
-    with pytest.raises(UsageError, match=r"no such .* format; there is aws"):
+    with pytest.raises(UsageError, match=r"no such .* format; expected one of aws"):
         ingest_text(tmp_path, f"{HEADER}\n", source_format="nope")

@@ -92,7 +92,7 @@ def test_markdown_escapes_bars_and_aligns_numbers():
         "",
         "| name | jobs | median |",
         "|---|---:|---:|",
-        "| ann | 1,234 | 5.5 |",
+        "| ann | 1,234 | 5.5 s |",
         "| b\\|ob, jr | 7 | - |",
     ]
     assert lines[-1] == "> warning: mind the gap"

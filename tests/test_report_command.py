@@ -113,7 +113,7 @@ def test_a_gate_that_cannot_be_read_is_told_before_the_work(gpuplan, trace, tmp_
         (("--set", "pareto.budget"), "expected study.option=value"),
         (("--set", "ingest.map=a=b"), "no such study"),
         (("--set", "characterize.fits=yes"), "expected true or false"),
-        (("--formats", "html,pdf"), "--formats pdf: no such form"),
+        (("--formats", "html,pdf"), "--formats pdf: unknown form"),
         (("--study", "pareto", "--prices", "builtin"), "--prices: is for characterize"),
         (("--set", "pareto.quiet=true"), "no option 'quiet'"),
     ],
@@ -226,7 +226,7 @@ def test_a_read_only_folder_exits_3(gpuplan, trace, tmp_path):
 def test_a_folder_that_is_a_file_exits_3(gpuplan, trace, tmp_path):
     (tmp_path / "r").write_text("mine")
     code, _, err = gpuplan("report", trace, "-o", tmp_path / "r")
-    assert code == 3 and "r: cannot be made a folder, as a file has that name\n  next: name" in err
+    assert code == 3 and "r: is a file, not a folder\n  next: name" in err
     assert (tmp_path / "r").read_text() == "mine"
 
 
@@ -252,7 +252,7 @@ def test_a_scenario_says_itself_what_is_studied(gpuplan, trace, tmp_path, monkey
     assert contract["studies"][1]["parameters"]["budget"] == "2x"
     assert [gate["state"] for gate in contract["gates"]] == ["passed", "failed"]
     code, _, err = gpuplan("report", scenario, "-o", folder, "--study", "pareto")
-    assert code == 2 and "says itself which studies" in err
+    assert code == 2 and "already names the studies" in err
 
 
 def test_a_reader_that_has_closed_the_pipe_is_no_error(trace, tmp_path):

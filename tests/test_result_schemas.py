@@ -13,7 +13,7 @@ from support_schemas import FOLDER
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.documents.result_schemas import (
     _any_of,
-    type_schema,
+    type_schemas,
     typed_results,
     written_schema,
 )
@@ -72,60 +72,56 @@ def test_the_schema_of_a_type_worked_by_hand() -> None:
         ci: float | UnsetType | None = UNSET
 
     instant = {"type": ["null", "string"], "description": "instants"}
-    assert type_schema(Result) == {
-        "type": "object",
-        "properties": {
-            "parts": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "wait_s": {
-                            "type": ["null", "number"],
-                            "description": "time in the queue, until the start (seconds)",
-                        },
-                        "first": instant,
-                        "last": instant,
-                    },
-                    "required": ["first", "last", "wait_s"],
+    references, definitions = type_schemas(Result)
+    assert references == [{"$ref": "#/$defs/Result"}]
+    assert definitions == {
+        "Part": {
+            "type": "object",
+            "properties": {
+                "wait_s": {
+                    "type": ["null", "number"],
+                    "description": "time in the queue, until the start (seconds)",
                 },
-                "description": "its parts",
+                "first": instant,
+                "last": instant,
             },
-            "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
-            "ci": {"type": ["null", "number"]},
+            "required": ["first", "last", "wait_s"],
         },
-        "required": ["counts", "parts"],
+        "Result": {
+            "type": "object",
+            "properties": {
+                "parts": {
+                    "type": "array",
+                    "items": {"$ref": "#/$defs/Part"},
+                    "description": "its parts",
+                },
+                "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+                "ci": {"type": ["null", "number"]},
+            },
+            "required": ["counts", "parts"],
+        },
     }
 
 
-def test_results_of_two_kinds_need_what_both_have() -> None:
-    one = {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a", "b"]}
-    two = {"type": "object", "properties": {"b": {}, "c": {}}, "required": ["b", "c"]}
-    merged = _any_of([one, two])
-    assert merged == {
-        "type": ["object"],
-        "properties": {"a": {}, "b": {}, "c": {}},
-        "required": ["b"],
+def test_scalars_are_merged_and_objects_are_options() -> None:
+    number, part = {"type": ["null", "number"]}, {"$ref": "#/$defs/Part"}
+    assert _any_of([{"type": "string"}, number]) == {"type": ["null", "number", "string"]}
+    assert _any_of([part, {"type": "null"}]) == {"anyOf": [part, {"type": "null"}]}
+    assert _any_of([{"type": "string", "enum": ["a"]}, {"type": "null"}]) == {
+        "type": ["null", "string"],
+        "enum": ["a", None],
     }
 
 
-def test_a_field_of_two_kinds_may_be_either() -> None:
+def test_a_list_or_a_number_is_one_type_and_two_kinds_of_lists_are_options() -> None:
     number = {"type": ["null", "number"]}
     counts = {"type": "object", "additionalProperties": {"type": "integer"}}
-    one = {"type": "object", "properties": {"gpus": number, "at": number}, "required": ["gpus"]}
-    two = {"type": "object", "properties": {"gpus": counts, "at": number}, "required": ["gpus"]}
-    both = [{"type": "array", "items": one}, {"type": "array", "items": two}]
-    assert _any_of(both)["items"] == {
-        "type": ["object"],
-        "properties": {
-            "gpus": {
-                "type": ["null", "number", "object"],
-                "additionalProperties": {"type": "integer"},
-            },
-            "at": number,
-        },
-        "required": ["gpus"],
+    rows = {"type": "array", "items": number}
+    assert _any_of([number, counts]) == {
+        "type": ["null", "number", "object"],
+        "additionalProperties": {"type": "integer"},
     }
+    assert _any_of([rows, counts]) == {"anyOf": [rows, counts]}
 
 
 @pytest.mark.parametrize("command", sorted(["report", *typed_results()]))

@@ -213,7 +213,7 @@ def test_speedups_by_class_and_what_is_wrong_with_them(gpuplan, tmp_path, newtra
     assert code in (0, 3), err  # a trace without durations cannot be replayed
     path = write_trace(tmp_path / "t.parquet", [0], [60.0])
     for text, problem in (
-        ("profile:t4", "knows no job class"),
+        ("profile:t4", "has no job class"),
         ("powr:0.8", "did you mean power"),
         ("power:0.6..0.9", "not the range"),
         ("table:no.csv", "no.csv"),
@@ -227,7 +227,7 @@ def test_speedups_by_class_and_what_is_wrong_with_them(gpuplan, tmp_path, newtra
     ("policy", "given", "problem"),
     [
         ("recorded", {"gpus": 3}, r"widest job takes 4 GPUs(.|\n)*allow at least 4"),
-        ("fixed-width", {"width": 0}, "1 GPU at least"),
+        ("fixed-width", {"width": 0}, "width must be at least 1"),
         ("pollux", {"cluster": ClusterShape.parse("A100=4,T4=4")}, "one GPU type"),
         ("pollux-autoscaling", {"target_efficiency": 0.0}, "above 0"),
         ("equal", {"gpu": "A100"}, "needs --prices"),
@@ -242,7 +242,7 @@ def test_old_names_stand_for_one_policy_each():
     assert find_policy("fixed") is POLICIES["fixed-threshold"]
     assert find_baseline("fixed") is POLICIES["fixed-width"]
     assert "fixed" not in POLICIES
-    with pytest.raises(UsageError, match="there is recorded, fixed-width, equal"):
+    with pytest.raises(UsageError, match="expected one of recorded, fixed-width, equal"):
         find_baseline("srt")
 
 

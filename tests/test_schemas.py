@@ -54,7 +54,18 @@ def validator_of(command: str, *, strict: bool):
 
 def problems(command: str, document, *, strict: bool) -> list[str]:
     errors = validator_of(command, strict=strict).iter_errors(document)
-    return [f"{error.json_path}: {error.message[:200]}" for error in errors]
+    return [f"{error.json_path}: {error.message[:200]}" for error in map(nearest, errors)]
+
+
+def nearest(error):
+    """Return the error of the option of an ``anyOf`` that a value comes nearest to."""
+    while error.context:
+        options = {}
+        for part in error.context:
+            options.setdefault(part.relative_schema_path[0], []).append(part)
+        parts = min(options.values(), key=lambda parts: (len(parts), -len(parts[0].absolute_path)))
+        error = parts[0]
+    return error
 
 
 @pytest.fixture(scope="module")

@@ -178,8 +178,8 @@ def test_load_speedup_by_name(tmp_path):
         ("amdahl:-0.1", "SIGMA must be between 0 and 1"),
         ("usl:0.1,2", "KAPPA must be between"),
         ("power:0.9..0.6", "low to high"),
-        ("profile:h100", "there is t4"),
-        ("profile:", "there is t4"),
+        ("profile:h100", "expected one of t4"),
+        ("profile:", "expected one of t4"),
     ],
 )
 def test_names_that_mean_nothing(text, said):

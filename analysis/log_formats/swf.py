@@ -1,7 +1,7 @@
 """Standard Workload Format: 18 numbers per job, after comments with the start of the log.
 
 Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers",
-JSSPP 1999; version 2.2 of the Parallel Workloads Archive. It counts processors and knows no GPUs.
+JSSPP 1999; version 2.2 of the Parallel Workloads Archive. It counts processors and has no GPUs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.batch import Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, number, states, text
 from gpuplan.analysis.reading.source import Head, SourceStream
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import check_zone, is_number, seconds
 
 COLUMNS = (
@@ -91,7 +90,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
                   allocated.is_null() & requested.is_not_null()),
             Tally("jobs of negative wait (no wait recorded)", waited < 0),
         ),
-        notes=("num_gpus holds processors: the log knows no GPUs",),
+        notes=("num_gpus holds processors: the log has no GPUs",),
         time_zone=_zone(context.head) if begins_s else None,
         relative_time=not begins_s,
         nothing=UNKNOWN,

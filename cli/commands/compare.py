@@ -12,19 +12,10 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
-from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.formats.units import (
-    show_about_usd,
-    show_count,
-    show_duration,
-    show_number,
-    show_share,
-    show_usd,
-)
+from gpuplan.cli.formats.report import Column, Report, Table, table
 from gpuplan.cli.options.cluster_options import ClusterListChoice
 from gpuplan.cli.options.completion import DEFAULT_POLICIES, one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
-from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
@@ -34,8 +25,10 @@ from gpuplan.cli.options.market_options import (
 from gpuplan.cli.options.replays import (
     COMPILING,
     LimitFactor,
+    OwnedPrices,
     ReplayChoice,
     WaitsBy,
+    WindowChoice,
     columns_of,
     with_limit_factor,
 )
@@ -58,7 +51,7 @@ def compare(
     lending: LendingChoice,
     cluster: ClusterListChoice,
     gpu_types: GpuTypeChoice,
-    priced: GpuPriceChoice,
+    price: OwnedPrices,
     window: WindowChoice,
     policy: Annotated[
         list[str] | None,
@@ -109,7 +102,7 @@ def compare(
             )
         ),
         engine.build(),
-        price=priced.prices(),
+        price=price,
         window=window.window.value,
         **cluster.parameters(),
     )
@@ -170,7 +163,7 @@ def _answer(request: CompareRequest) -> Report:
         headline=answer_text(today, rows, speedups),
         warnings=study.warnings,
         caveats=study.caveats,
-        notes=price_notes(request.policies, has_price=request.price is not None)
+        notes=price_notes(request.policies, has_price=request.price.is_given)
         if request.replay.prices is None
         else (),
         answer=(answer_table(today, rows, has_deadlines=has_deadlines),),
@@ -185,50 +178,49 @@ def _ratio(value: float) -> str:
 
 
 TIMES = (
-    Column("gpus", "GPUs", show_count),
-    Column("usd_per_month", "$/month", show_about_usd),
-    Column("cost_usd", "cost", show_usd),
+    {"gpus": "GPUs", "usd_per_month": "$/month", "cost_usd": "cost"},
     Column("cost_over_first", "to first", _ratio),
-    Column("mean_jct_s", "mean JCT", show_duration),
-    Column("median_jct_s", "median", show_duration),
-    Column("p90_jct_s", "P90", show_duration),
-    Column("p95_jct_s", "P95", show_duration),
-    Column("p99_jct_s", "P99", show_duration),
+    {
+        "mean_jct_s": "mean JCT",
+        "median_jct_s": "median",
+        "p90_jct_s": "P90",
+        "p95_jct_s": "P95",
+        "p99_jct_s": "P99",
+    },
 )
-SHARES = (
-    Column("mean_jct_over_first", "mean JCT to first", _ratio),
-    Column("mean_wait_s", "mean wait", show_duration),
-    Column("p95_wait_s", "P95 wait", show_duration),
-    Column("finished_within_10min_share", "within 10 min", show_share),
-    Column("deadline_miss_share", "late", show_share),
-    Column("paid_gpu_h", "GPU-hours billed", show_number),
-    Column("utilization", "used", show_share),
-    Column("backlog_jobs", "backlog (jobs)", show_count),
-    Column("backlog_gpu_h", "backlog (GPU-h)", show_number),
-)
+SHARES = {
+    "mean_wait_s": "mean wait",
+    "p95_wait_s": "P95 wait",
+    "finished_within_10min_share": "within 10 min",
+    "deadline_miss_share": "late",
+    "paid_gpu_h": "GPU-hours billed",
+    "utilization": "used",
+    "backlog_jobs": "backlog (jobs)",
+    "backlog_gpu_h": "backlog (GPU-h)",
+}
 
 
 def _tables(rows: list[dict[str, Any]], *, has_deadlines: bool) -> tuple[Table, ...]:
-    for row in rows:
-        row["note"] = "" if row["non_dominated"] else "dominated"
-    spaced = Column("label", "policy", lambda label: label.replace(",", ", "))  # wraps there
-    named = (spaced, Column("policy", ""))
-    hidden = (Column("window_s", ""), *(Column(column.key, "") for column in SHARES))
-    shares = tuple(one for one in SHARES if has_deadlines or one.key != "deadline_miss_share")
+    from gpuplan.cli.tables.policy_answer import POLICY
+
+    hidden = ("window_s", "mean_jct_over_first", *SHARES, "non_dominated")
+    late = {} if has_deadlines else {"deadline_miss_share": ""}
     return (
-        _table(
+        table(
             "Cost and job completion time (JCT)",
-            (*named, *TIMES, *hidden, Column("non_dominated", "")),
             rows,
+            POLICY,
+            {"policy": ""},
+            *TIMES,
+            dict.fromkeys(hidden, ""),
         ),
-        _table(
+        table(
             "Waiting (JCT less run time) and GPUs; dominated: another is cheaper and as fast, or "
             "faster and as cheap",
-            (named[0], *shares, Column("note", "note")),
             rows,
+            POLICY,
+            Column("mean_jct_over_first", "mean JCT to first", _ratio),
+            SHARES | late,
+            Column("note", "note", read=lambda row: "" if row["non_dominated"] else "dominated"),
         ),
     )
-
-
-def _table(title: str, columns: tuple[Column, ...], rows: list[dict[str, Any]]) -> Table:
-    return Table(title, columns, [[row.get(column.key) for column in columns] for row in rows])

@@ -53,7 +53,7 @@ def forecast(
         str | None,
         COMMON,
         typer.Option(
-            help="Forecast from this hour on, of the hours before it: a time (UTC), or an hour "
+            help="Forecast from this hour on, using the hours before it: a time (UTC), or an hour "
             "number where the trace has no calendar. Default: the end of the trace.",
             metavar="TIME",
             show_default=False,
@@ -79,7 +79,7 @@ def forecast(
         COMMON,
         typer.Option(
             help="GPUs of the cluster: 512, 64x8, or by GPU type A100=432x8,A10=2494 (of --by "
-            "gpu_type; only these are lent). Default: the most that jobs held at once so far.",
+            "gpu_type; only these types are lent). Default: the most that jobs held at once.",
             metavar="SHAPE",
             show_default=False,
         ),

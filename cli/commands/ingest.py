@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
 from gpuplan.cli.documents.study_command import StudyView, declared_command
-from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.report import cells_table
 from gpuplan.cli.options.shared_options import OutputFormat, ResultFormat
 
 if TYPE_CHECKING:
@@ -35,14 +35,11 @@ def show(study: Answer[IngestRequest, IngestResult]) -> StudyView:
         for key, value in summary.items()
         if not isinstance(value, dict | list) and key != "recognized_by"  # a long sentence
     ]
-    tables = [Table("Trace", (Column("field", "field"), Column("value", "value")), facts)]
+    tables = [cells_table("Trace", "field value", facts)]
     if by_reason:
-        reasons = (Column("reason", "reason"), Column("rows", "rows"))
-        tables.append(Table("Rejected rows", reasons, list(by_reason.items())))
+        tables.append(cells_table("Rejected rows", "reason rows", by_reason.items()))
     if provenance.notes:
-        tables.append(
-            Table("Notes", (Column("note", "note"),), [(note,) for note in provenance.notes])
-        )
+        tables.append(cells_table("Notes", "note", [(note,) for note in provenance.notes]))
     unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
     return StudyView(
         headline=f"{counted(provenance.rows_kept, 'job')} in {result.output}",

@@ -35,7 +35,7 @@ def init(
     if path.suffix.lower() != ".toml":
         raise UsageError(f"{path}: expected a name that ends in .toml")
     if os.path.exists(path) and not force:
-        raise OutputError(f"{path}: is there already\n  next: another name, or --force")
+        raise OutputError(f"{path}: already exists\n  next: another name, or --force")
     with atomic_output(path) as temporary:
         temporary.write_bytes((files("gpuplan.cli.scenario") / "example.toml").read_bytes())
     messages.note(f"wrote {path}\n  next: gpuplan run {path}")

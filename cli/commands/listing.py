@@ -14,7 +14,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.plain import fields_of, plain
 from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.formats.report import Column, Report, Table, cells_table, table
 from gpuplan.cli.options.completion import names_of_kind
 from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import (
@@ -81,7 +81,7 @@ class Listing:
         rows = self.rows if self.overview is None else self.overview
         scalars = (key for key, value in fields_of(rows[0]).items() if not isinstance(value, tuple))
         hidden = {key: "" for key in scalars if key not in self.columns}
-        return _table(self.title, {**self.columns, **hidden}, rows)
+        return table(self.title, rows, {**self.columns, **hidden})
 
     def named(self, name: str, kind: str) -> Listing:
         """Return the part of one name.
@@ -145,14 +145,6 @@ def list_built_in(
     emit(report, output)
 
 
-def _table(title: str, columns: dict[str, str], rows: Sequence[Any]) -> Table:
-    return Table(
-        title,
-        tuple(Column(key, header) for key, header in columns.items()),
-        [tuple(getattr(row, key) for key in columns) for row in rows],
-    )
-
-
 def _facts(headers: dict[str, str]) -> Callable[[Sequence[Any]], tuple[Table, ...]]:
     """Return what shows rows as tables of one fact per line, under these headers."""
 
@@ -165,8 +157,7 @@ def _facts(headers: dict[str, str]) -> Callable[[Sequence[Any]], tuple[Table, ..
 def _fact_table(row: Any, headers: dict[str, str]) -> Table:
     (title, *others) = headers
     facts = [(headers[key], value) for key in others if (value := getattr(row, key)) is not None]
-    columns = (Column("field", "field"), Column("value", "value"))
-    return Table(str(getattr(row, title)), columns, facts)
+    return cells_table(str(getattr(row, title)), "field value", facts)
 
 
 def _formats() -> Listing:

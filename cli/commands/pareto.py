@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.analysis.base.option import Group
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
@@ -15,11 +16,12 @@ from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 from gpuplan.cli.pareto.options import (
     ComparedChoice,
-    MoneyChoice,
+    PlannedGpuChoice,
     RentingChoice,
     ScalingChoice,
     WidthChoice,
 )
+from gpuplan.planner.money.price_request import PriceRequest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +37,8 @@ def pareto(
     trace: TraceArgument,
     scaling: ScalingChoice,
     width: WidthChoice,
-    money: MoneyChoice,
+    prices: Annotated[PriceRequest, Group(without=("gpu",))],
+    planned: PlannedGpuChoice,
     renting: RentingChoice,
     compared: ComparedChoice,
     choice: TraceChoice,
@@ -72,15 +75,16 @@ def pareto(
         target_jct_s=targets_of(target_jct),
         speedup=scaling.speedup,
         classes=choices_of(scaling, width),
-        cluster=cluster_of(renting, money),
-        types=gpu_types_of(money),
+        cluster=cluster_of(renting, planned),
+        types=gpu_types_of(planned),
+        prices=prices,
         method=compared.method.value,
         baselines=_baselines(compared.baseline),
         marks=tuple(parse_reference_points(compared.mark or [])),
         ci=compared.ci,
         sensitivity=compared.sensitivity,
         budget_text=budget,
-        gpu_texts=tuple(money.gpu or ()),
+        gpu_texts=tuple(planned.gpu or ()),
         mark_texts=tuple(compared.mark or ()),
     )
     return Study(request, _answer)
@@ -122,7 +126,7 @@ def _answer(request: ParetoRequest) -> Report:
         report,
         parameters=plain(study.parameters),
         inputs=study.inputs,
-        caveats=(*study.priced.notes, *report.caveats),
+        caveats=(*study.caveats, *report.caveats),
     )
 
 

@@ -15,7 +15,7 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import StudyView, declared_command
-from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.report import Column, cells_table, table
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -94,22 +94,14 @@ def show(study: PricesStudy) -> StudyView:
     facts = [(key, value) for key, value in account.items() if not isinstance(value, dict | list)]
     tables = list(market_tables(found))
     answer = [replace(tables[0], most=OFFERS_SHOWN)] if tables else []
-    tables.append(Table("Price table", (Column("field", "field"), Column("value", "value")), facts))
-    columns = (
-        Column("path", "source"),
-        Column("source_format", "format"),
-        Column("sampling", "sampling"),
-        Column("rows", "rows"),
-    )
-    rows = [(one.name, one.source_format, one.sampling, one.rows) for one in provenance.sources]
-    tables.append(Table("Sources", columns, rows))
+    tables.append(cells_table("Price table", "field value", facts))
+    headers = {"source_format": "format", "sampling": "sampling", "rows": "rows"}
+    path = Column("path", "source", read=lambda source: source.name)
+    tables.append(table("Sources", provenance.sources, path, headers))
     if provenance.rows_rejected:
-        reasons = (Column("reason", "reason"), Column("rows", "rows"))
-        tables.append(Table("Rejected rows", reasons, list(provenance.rows_rejected.items())))
+        tables.append(cells_table("Rejected rows", "reason rows", provenance.rows_rejected.items()))
     if provenance.notes:
-        tables.append(
-            Table("Notes", (Column("note", "note"),), [(note,) for note in provenance.notes])
-        )
+        tables.append(cells_table("Notes", "note", [(note,) for note in provenance.notes]))
     rejected, unpriced = account["rows_rejected"], account["rows_without_price"]
     priced = counted(provenance.rows_kept - unpriced, "price")
     kept = [f"{priced} of {counted(len(found.offers), 'source')}"]

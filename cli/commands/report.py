@@ -175,7 +175,7 @@ def report(
     if source.suffix.lower() == ".toml":
         if study or prices or shared:
             raise UsageError(
-                f"{source} says itself which studies, jobs and prices\n"
+                f"{source} already names the studies, jobs and prices\n"
                 "  next: change a value with --set, for example --set workload.seed=7"
             )
         make, studies, inputs, own = _of_scenario(source, settings or (), cache, no_cache=no_cache)

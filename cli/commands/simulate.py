@@ -12,20 +12,11 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
-from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.formats.report import Column, Report, Table, table
 from gpuplan.cli.formats.shapes import replay_shapes
-from gpuplan.cli.formats.units import (
-    show_about_usd,
-    show_count,
-    show_duration,
-    show_number,
-    show_share,
-    show_threshold,
-    show_usd,
-)
+from gpuplan.cli.formats.units import show_threshold
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import one_of, policies
-from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
@@ -35,8 +26,10 @@ from gpuplan.cli.options.market_options import (
 from gpuplan.cli.options.replays import (
     COMPILING,
     LimitFactor,
+    OwnedPrices,
     ReplayChoice,
     WaitsBy,
+    WindowChoice,
     columns_of,
     with_limit_factor,
 )
@@ -58,7 +51,7 @@ def simulate(
     lending: LendingChoice,
     cluster: ClusterChoice,
     gpu_types: GpuTypeChoice,
-    priced: GpuPriceChoice,
+    price: OwnedPrices,
     window: WindowChoice,
     policy: Annotated[
         str,
@@ -93,7 +86,7 @@ def simulate(
     )
     jobs = lending.marked(gpu_types.rated(replay.request(trace, choice, market)))
     jobs = replace(jobs, by=columns_of(by))
-    request = SimulateRequest(jobs, chosen, priced.prices(), window.window.value)
+    request = SimulateRequest(jobs, chosen, price, window.window.value)
     return Study(request, _lent)
 
 
@@ -148,7 +141,7 @@ def _answer(request: SimulateRequest) -> Report:
         headline=answer_text(today, [row], {result.policy: result.settings.get("speedup")}),
         warnings=study.warnings,
         caveats=study.caveats,
-        notes=price_notes([request.policy], has_price=request.price is not None)
+        notes=price_notes([request.policy], has_price=request.price.is_given)
         if request.replay.prices is None
         else (),
         answer=(answer, *(() if request.replay.by else tables[1:2])),
@@ -160,73 +153,69 @@ def _answer(request: SimulateRequest) -> Report:
 
 SHOWN = {
     "Job completion time (JCT), from submission to finish": {
-        "mean_jct_s": Column("mean_jct_s", "mean", show_duration),
-        "median_jct_s": Column("median_jct_s", "median", show_duration),
-        "p90_jct_s": Column("p90_jct_s", "P90", show_duration),
-        "p95_jct_s": Column("p95_jct_s", "P95", show_duration),
-        "p99_jct_s": Column("p99_jct_s", "P99", show_duration),
-        "deadline_miss_share": Column("deadline_miss_share", "late", show_share),
-        "cost_usd": Column("cost_usd", "cost", show_usd),
-        "usd_per_month": Column("usd_per_month", "$/month", show_about_usd),
-        "makespan_s": Column("makespan_s", "last finish after", show_duration),
+        "mean_jct_s": "mean",
+        "median_jct_s": "median",
+        "p90_jct_s": "P90",
+        "p95_jct_s": "P95",
+        "p99_jct_s": "P99",
+        "deadline_miss_share": "late",
+        "cost_usd": "cost",
+        "usd_per_month": "$/month",
+        "makespan_s": "last finish after",
     },
     "Where the mean JCT goes": {
-        "mean_service_s": Column("mean_service_s", "run time", show_duration),
-        "mean_startup_s": Column("mean_startup_s", "container start-up", show_duration),
-        "mean_queue_s": Column("mean_queue_s", "waiting for GPUs", show_duration),
-        "mean_demotion_s": Column("mean_demotion_s", "checkpoint and restore", show_duration),
-        "mean_preemption_s": Column("mean_preemption_s", "checkpoint and restore", show_duration),
+        "mean_service_s": "run time",
+        "mean_startup_s": "container start-up",
+        "mean_queue_s": "waiting for GPUs",
+        "mean_demotion_s": "checkpoint and restore",
+        "mean_preemption_s": "checkpoint and restore",
     },
     "Waiting, and what stops cost": {
-        "median_jqt_s": Column("median_jqt_s", "wait, median", show_duration),
-        "p95_jqt_s": Column("p95_jqt_s", "wait, P95", show_duration),
-        "p99_jqt_s": Column("p99_jqt_s", "wait, P99", show_duration),
-        "waiting_mean": Column("waiting_mean", "jobs waiting, mean", show_number),
-        "waiting_peak": Column("waiting_peak", "peak", show_count),
-        "preemptions": Column("preemptions", "preemptions", show_count),
-        "preempted_jobs": Column("preempted_jobs", "jobs preempted", show_count),
+        "median_jqt_s": "wait, median",
+        "p95_jqt_s": "wait, P95",
+        "p99_jqt_s": "wait, P99",
+        "waiting_mean": "jobs waiting, mean",
+        "waiting_peak": "peak",
+        "preemptions": "preemptions",
+        "preempted_jobs": "jobs preempted",
     },
     "The cluster": {
-        "gpus": Column("gpus", "GPUs", show_count),
-        "gpu_h": Column("gpu_h", "GPU-hours of jobs", show_number),
-        "utilization": Column("utilization", "used", show_share),
-        "gpu_busy_share": Column("gpu_busy_share", "held", show_share),
-        "fragmented_share": Column("fragmented_share", "fragmented", show_share),
-        "backlog_jobs": Column("backlog_jobs", "backlog (jobs)", show_count),
-        "backlog_gpu_h": Column("backlog_gpu_h", "backlog (GPU-h)", show_number),
-        "finished_within_10min_share": Column(
-            "finished_within_10min_share", "jobs done within 10 min", show_share
-        ),
+        "gpus": "GPUs",
+        "gpu_h": "GPU-hours of jobs",
+        "utilization": "used",
+        "gpu_busy_share": "held",
+        "fragmented_share": "fragmented",
+        "backlog_jobs": "backlog (jobs)",
+        "backlog_gpu_h": "backlog (GPU-h)",
+        "finished_within_10min_share": "jobs done within 10 min",
     },
     "Where the money goes": {
-        "cost_serverless_usd": Column("cost_serverless_usd", "serverless", show_usd),
-        "cost_marketplace_usd": Column("cost_marketplace_usd", "marketplace", show_usd),
-        "cost_conventional_usd": Column("cost_conventional_usd", "conventional", show_usd),
-        "mean_marketplace_usd_per_gpu_h": Column(
-            "mean_marketplace_usd_per_gpu_h", "marketplace $/GPU-h", show_number
-        ),
-        "mean_usd_per_gpu_h": Column("mean_usd_per_gpu_h", "mean $/GPU-h", show_number),
+        "cost_serverless_usd": "serverless",
+        "cost_marketplace_usd": "marketplace",
+        "cost_conventional_usd": "conventional",
+        "mean_marketplace_usd_per_gpu_h": "marketplace $/GPU-h",
+        "mean_usd_per_gpu_h": "mean $/GPU-h",
     },
     "The two tiers": {
-        "finished_serverless_share": Column(
-            "finished_serverless_share", "jobs that end serverless", show_share
-        ),
-        "mean_threshold_s": Column("mean_threshold_s", "mean threshold", show_threshold),
-        "workers_mean": Column("workers_mean", "workers, mean", show_number),
-        "workers_peak": Column("workers_peak", "workers, peak", show_count),
-        "worker_busy_share": Column("worker_busy_share", "worker time used", show_share),
+        "finished_serverless_share": "jobs that end serverless",
+        "mean_threshold_s": "mean threshold",
+        "workers_mean": "workers, mean",
+        "workers_peak": "workers, peak",
+        "worker_busy_share": "worker time used",
     },
 }
-"""Table title -> result key -> column; a policy without a key has no such column."""
+"""Table title -> result key -> header; a policy without a key has no such column."""
 
 
 def _tables(results: dict[str, Any], *, has_deadlines: bool) -> tuple[Table, ...]:
     hidden = set() if has_deadlines else {"deadline_miss_share"}
     tables = []
-    for title, columns in SHOWN.items():
-        found = {key: results[key] for key in columns if key in results and key not in hidden}
-        if found:
-            tables.append(
-                Table(title, tuple(columns[key] for key in found), [list(found.values())])
-            )
+    for title, headers in SHOWN.items():
+        columns = [
+            Column(key, header, show_threshold if key == "mean_threshold_s" else None)
+            for key, header in headers.items()
+            if key in results and key not in hidden
+        ]
+        if columns:
+            tables.append(table(title, [results], *columns))
     return tuple(tables)

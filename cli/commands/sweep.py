@@ -162,7 +162,7 @@ def sweep(
     size = None if cluster is None else read_size(cluster)
     if size is not None and today is None and size.shape.gpus is None:
         raise UsageError(
-            f"{size.option}: the number of nodes is missing, which only --against finds\n"
+            f"{size.option}: needs a number of nodes; only --against can find one\n"
             f"  next: --cluster 8{size.shape}, or --against fifo {size.option}"
         )
     ours = read_spec("allpass", settings or [])

@@ -11,7 +11,7 @@ import typer
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import StudyView, declared_command
-from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.cli.formats.report import Column, Shown, Table, cells_table, table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
@@ -21,7 +21,7 @@ from gpuplan.cli.options.shared_options import (
 
 if TYPE_CHECKING:
     from gpuplan.analysis.synth import Synthesis
-    from gpuplan.analysis.synth.compare import Verdict
+    from gpuplan.analysis.synth.compare import ComparedStatistic, Verdict
     from gpuplan.planner.requests.synth import SynthRequest
     from gpuplan.planner.studies.answer import Answer
 
@@ -75,33 +75,28 @@ def show(study: Answer[SynthRequest, Synthesis]) -> StudyView:
 
 
 def _tables(result: Synthesis) -> list[Table]:
-    columns = (
-        Column("statistic", ""),
-        Column("", "statistic"),
-        Column("original", "original"),
-        Column("synthetic", "synthetic"),
-        Column("difference", "difference"),
-        Column("allowed", "tolerance"),
-        Column("verdict", "within", _show_verdict),
-    )
-    rows = []
-    for row in result.compared:
-        show = UNIT_SHOW[row.unit]
-        rows.append(
-            (
-                row.statistic,
-                row.label,
-                Shown(row.original, show(row.original)),
-                Shown(row.synthetic, show(row.synthetic)),
-                Shown(row.difference, show(row.difference)),
-                None if row.allowed is None else Shown(row.allowed, show(row.allowed)),
-                row.verdict,
-            )
+    def shown(key: str, header: str) -> Column:
+        """Return a column of values in the unit of each row's statistic."""
+
+        def read(row: ComparedStatistic) -> Shown | None:
+            value = getattr(row, key)
+            return None if value is None else Shown(value, UNIT_SHOW[row.unit](value))
+
+        return Column(key, header, read=read)
+
+    tables = [
+        table(
+            f"How close it is ({result.model.source})",
+            result.compared,
+            {"statistic": ""},
+            Column("", "statistic", read=lambda row: row.label),
+            *(shown(key, key) for key in ("original", "synthetic", "difference")),
+            shown("allowed", "tolerance"),
+            Column("verdict", "within", _show_verdict),
         )
-    tables = [Table(f"How near it is ({result.model.source})", columns, rows)]
+    ]
     if result.model.notes:
-        notes = [(note,) for note in result.model.notes]
-        tables.append(Table("Assumptions", (Column("note", "note"),), notes))
+        tables.append(cells_table("Assumptions", "note", [(note,) for note in result.model.notes]))
     return tables
 
 

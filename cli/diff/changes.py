@@ -14,7 +14,8 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from gpuplan.cli.diff.read import Version
-from gpuplan.cli.gates.fields import ResultField, Row, addressed, fields_of, unit_of
+from gpuplan.cli.formats.units import unit_of
+from gpuplan.cli.gates.fields import ResultField, Row, addressed, fields_of
 from gpuplan.cli.gates.row_keys import layout_of
 
 NOISE = 1e-9  # a difference below this fraction is of rounding
@@ -56,7 +57,7 @@ class Change:
 
     @property
     def unit(self) -> str:
-        """Its unit, as `gpuplan.cli.gates.fields.unit_of` has it."""
+        """Its unit, as `gpuplan.cli.formats.units.unit_of` has it."""
         return unit_of(self.path)
 
     @property

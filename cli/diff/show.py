@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff
+from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff, Only
 from gpuplan.cli.diff.gates import signed_share
 from gpuplan.cli.documents.view import STATES
-from gpuplan.cli.formats.report import Column, Report, Shown, Table
+from gpuplan.cli.formats.report import Column, Report, Shown, Table, cells_table, table
 from gpuplan.cli.formats.units import show_between, show_duration, show_in
 from gpuplan.cli.gates.gates import GateResult
 from gpuplan.cli.results.diff import (
@@ -105,16 +108,18 @@ def report_of(
     order = (WORKLOAD, COST, JCT)
     matter = sorted(
         (
-            one
-            for one in comparison.numbers
-            if _subject(comparison, one)[0] in order
-            and one.is_in_both
-            and (one.old, one.new) != (None, None)
+            change
+            for change in comparison.numbers
+            if _subject(comparison, change)[0] in order
+            and change.is_in_both
+            and (change.old, change.new) != (None, None)
         ),
-        key=lambda one: order.index(_subject(comparison, one)[0]),
+        key=lambda change: order.index(_subject(comparison, change)[0]),
     )
     others = sorted(
-        (one for one in changed if not _subject(comparison, one)[0]), key=_size, reverse=True
+        (change for change in changed if not _subject(comparison, change)[0]),
+        key=_size,
+        reverse=True,
     )
     warnings = [
         f"{path}: its rows have no names, so it is not compared" for path in comparison.unmatched
@@ -130,11 +135,11 @@ def report_of(
                 tolerance_share=tolerance,
                 numbers=len(comparison.numbers),
                 changed=len(changed),
-                changes=tuple(_number(comparison, one) for one in changed),
-                answers=tuple(_text_of(one) for one in comparison.answers),
-                asked=tuple(_text_of(one) for one in comparison.asked),
+                changes=tuple(_number(comparison, change) for change in changed),
+                answers=tuple(_text_of(text) for text in comparison.answers),
+                asked=tuple(_text_of(text) for text in comparison.asked),
                 only=tuple(
-                    LoneRow(one.study or None, one.name, one.side) for one in comparison.only
+                    LoneRow(row.study or None, row.name, row.side) for row in comparison.only
                 ),
                 gates=tuple(gate.outcome() for gate in gates),
             )
@@ -146,8 +151,8 @@ def report_of(
             *tables[len(tables) - bool(gates) :],
         ),
         inputs=tuple(
-            InputFile(str(one.path), one.sha256, len(one.studies))
-            for one in (comparison.old, comparison.new)
+            InputFile(str(document.path), document.sha256, len(document.studies))
+            for document in (comparison.old, comparison.new)
         ),
         parameters=plain(DiffParameters(tolerance, top)),
         headline=headline_of(comparison, matter, len(changed), tolerance),
@@ -157,10 +162,10 @@ def report_of(
 
 def _other_windows(comparison: DocumentDiff) -> list[str]:
     """Return a warning where the two logs cover times of different length."""
-    for one in comparison.numbers:
-        is_window = one.path in WINDOWS and one.old and one.new
-        if is_window and abs(one.share or 0.0) > OTHER_WINDOW:
-            old, new = (show_duration(value or 0.0) for value in (one.old, one.new))
+    for change in comparison.numbers:
+        is_window = change.path in WINDOWS and change.old and change.new
+        if is_window and abs(change.share or 0.0) > OTHER_WINDOW:
+            old, new = (show_duration(value or 0.0) for value in (change.old, change.new))
             return [
                 f"the old log covers {old}, the new one {new}: compare what is per month or per "
                 "job; jobs and GPU-hours are totals"
@@ -179,91 +184,91 @@ def headline_of(
         return f"Nothing changed: all {count:,} numbers {same}."
     moves, same_as = [], []
     for subject in (WORKLOAD, COST, JCT):
-        of_it = [one for one in matter if _subject(comparison, one)[0] == subject]
-        moved = [one for one in of_it if one.is_above(tolerance)]
+        changes = [change for change in matter if _subject(comparison, change)[0] == subject]
+        moved = [change for change in changes if change.is_above(tolerance)]
         if moved:
             moves.append(_moved(comparison, max(moved, key=_size)))
-        elif of_it:
+        elif changes:
             same_as.append(subject)
     if not changed:
-        counted = f"No number changed by {within}"
+        changes_text = f"No number changed by {within}"
     else:
-        counted = f"{changed:,} of {count:,} numbers changed by {within}"
+        changes_text = f"{changed:,} of {count:,} numbers changed by {within}"
     sentences = ["; ".join(moves)] if moves else []
     if same_as and changed:
         *first, last = same_as
         names = f"{', '.join(first)} and {last} are" if first else f"{last} is"
         sentences.append(f"{names} unchanged")
-    sentences.append("; ".join((counted, *_in_one(comparison))))
+    sentences.append("; ".join((changes_text, *_in_one(comparison))))
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in sentences)
 
 
 def _in_one(comparison: DocumentDiff) -> list[str]:
     """Return how many rows and studies are in one of the documents only; nothing where none is."""
-    found = []
-    for has_name, one, several in ((True, "row", "rows"), (False, "study", "studies")):
-        lone = [each.side for each in comparison.only if bool(each.name) == has_name]
+    texts = []
+    for has_name, name in ((True, "row"), (False, "study")):
+        sides = [row.side for row in comparison.only if bool(row.name) == has_name]
         parts = [
-            f"{count:,} {one if count == 1 else several} only in the {side} document"
+            f"{counted(count, name)} only in the {side} document"
             for side in ("old", "new")
-            if (count := lone.count(side))
+            if (count := sides.count(side))
         ]
-        found += [", ".join(parts)] if parts else []
-    return found
+        texts += [", ".join(parts)] if parts else []
+    return texts
 
 
-def _moved(comparison: DocumentDiff, one: Change) -> str:
-    name = _subject(comparison, one)[1]
-    if one.rows:
-        name += f" of {one.rows[-1].label}"
-    if one.study:
-        name += f" ({one.study})"
-    if one.new is None:
-        return f"{name} has no value now ({_text(one, one.old)} before)"
-    if one.old is None or one.share is None or one.change is None:
-        return f"{name} is {_text(one, one.new)} (no value before)"
-    how = "rose" if one.change > 0 else "fell"
-    by = "" if one.old == 0 else f" {signed_share(abs(one.share)).lstrip('+')}"
-    return f"{name} {how}{by} from {show_between(one.old, one.new, _shown(one))}"
+def _moved(comparison: DocumentDiff, change: Change) -> str:
+    name = _subject(comparison, change)[1]
+    if change.rows:
+        name += f" of {change.rows[-1].label}"
+    if change.study:
+        name += f" ({change.study})"
+    if change.new is None:
+        return f"{name} has no value now ({_text(change, change.old)} before)"
+    if change.old is None or change.share is None or change.change is None:
+        return f"{name} is {_text(change, change.new)} (no value before)"
+    how = "rose" if change.change > 0 else "fell"
+    by = "" if change.old == 0 else f" {signed_share(abs(change.share)).lstrip('+')}"
+    return f"{name} {how}{by} from {show_between(change.old, change.new, _shown(change))}"
 
 
-def _subject(comparison: DocumentDiff, one: Change) -> tuple[str, str]:
+def _subject(comparison: DocumentDiff, change: Change) -> tuple[str, str]:
     """Return the subject of a number and its name there; nothing where it is none that matters."""
-    studies = [side.studies[one.study] for side in (comparison.old, comparison.new)]
+    studies = [side.studies[change.study] for side in (comparison.old, comparison.new)]
     command = studies[0]["command"]
     if command == "bill" and all(study["parameters"].get("period") for study in studies):
         command = "bill of a period"
-    return SUBJECTS.get(command, {}).get(one.path, ("", ""))
+    return SUBJECTS.get(command, {}).get(change.path, ("", ""))
 
 
-def _size(one: Change) -> float:
+def _size(change: Change) -> float:
     """Return how large a change is; what came or went is largest."""
-    return float("inf") if one.share is None else abs(one.share)
+    return float("inf") if change.share is None else abs(change.share)
 
 
-def _text(one: Change, value: float | None) -> str:
-    return "-" if value is None else _shown(one)(value)
+def _text(change: Change, value: float | None) -> str:
+    return "-" if value is None else _shown(change)(value)
 
 
-def _shown(one: Change) -> Callable[[float], str]:
-    return show_in(one.unit)
+def _shown(change: Change) -> Callable[[float], str]:
+    return show_in(change.unit)
 
 
-def _share_text(one: Change) -> str:
-    if one.share is None:
+def _share_text(change: Change) -> str:
+    if change.share is None:
         return "-"
-    return signed_share(one.share) if one.is_above(NOISE) else "0%"
+    return signed_share(change.share) if change.is_above(NOISE) else "0%"
 
 
-def _change_text(one: Change) -> str:
-    if one.change is None:
+def _change_text(change: Change) -> str:
+    if change.change is None:
         return "-"
-    if not one.is_above(NOISE):
+    if not change.is_above(NOISE):
         return "same"
-    sign = "+" if one.change > 0 else "-"
-    if one.unit == "share":
-        return f"{sign}{100 * abs(one.change):.3g} points"
-    return sign + _shown(one)(abs(one.change))
+    sign = "+" if change.change > 0 else "-"
+    if change.unit == "share":
+        return f"{sign}{100 * abs(change.change):.3g} points"
+    return sign + _shown(change)(abs(change.change))
 
 
 def _answer(
@@ -277,25 +282,21 @@ def _answer(
 
     Where no number changed, it is what differs in words, if anything does.
     """
-    changed = [one for one in matter if one.is_above(tolerance)]
-    several = "" if "" in comparison.old.studies else "study"
-    columns = (
-        Column("field", "what"), Column("study", several), Column("old", "old"),
-        Column("new", "new"), Column("change", "change"), Column("change_share", "change, %"),
-    )  # fmt: skip
-    rows = [
-        (
-            _named(comparison, one), one.study, Shown(one.old, _text(one, one.old)),
-            Shown(one.new, _text(one, one.new)), Shown(one.change, _change_text(one)),
-            Shown(one.share, _share_text(one)),
-        )
-        for one in (sorted(changed, key=_size, reverse=True) or others)
-    ]  # fmt: skip
+    changed = [change for change in matter if change.is_above(tolerance)]
+    rows = sorted(changed, key=_size, reverse=True) or others
     if not rows:
         return (_answers(comparison, top),) if comparison.answers else ()
     title = f"What changed by more than {_percent(tolerance)}, the largest first"
-    most = MOST_SHOWN if changed else top
-    return (Table(title if tolerance else "What changed", columns, rows, most=most),)
+    return (
+        table(
+            title if tolerance else "What changed",
+            rows,
+            Column("field", "what", read=partial(_named, comparison)),
+            {"study": _study_header(comparison)},
+            *VALUES,
+            most=MOST_SHOWN if changed else top,
+        ),
+    )
 
 
 def _answers(comparison: DocumentDiff, top: int) -> Table:
@@ -304,25 +305,33 @@ def _answers(comparison: DocumentDiff, top: int) -> Table:
 
 def _words(comparison: DocumentDiff, title: str, differing: Sequence[Differs], top: int) -> Table:
     """Return what differs in words, or in yes and no."""
-    several = "" if "" in comparison.old.studies else "study"
-    columns = (Column("study", several), *(Column(name, name) for name in ("name", "old", "new")))
+    columns = (Column("study", _study_header(comparison)), *map(Column, TEXTS, TEXTS))
     return Table(title, columns, _merged(comparison, differing), most=top)
+
+
+def _study_header(comparison: DocumentDiff) -> str:
+    return "" if "" in comparison.old.studies else "study"
+
+
+def _lone(rows: Sequence[Only], study: str, most: int) -> Table:
+    row_name = Column("name", "row", read=lambda row: row.name or "all of it")
+    return table(
+        "In one document only", rows, {"side": "document", "study": study}, row_name, most=most
+    )
 
 
 def _studies_of_one(comparison: DocumentDiff) -> list[Table]:
     """Return the studies that one of the documents lacks, as a table, if there are any."""
-    rows = [(one.side, one.study, "all of it") for one in comparison.only if not one.name]
-    names = (("side", "document"), ("study", "study"), ("name", "row"))
-    columns = tuple(Column(*name) for name in names)
-    return [Table("In one document only", columns, rows, most=10)] if rows else []
+    studies = [lone for lone in comparison.only if not lone.name]
+    return [_lone(studies, "study", 10)] if studies else []
 
 
-def _named(comparison: DocumentDiff, one: Change) -> str:
+def _named(comparison: DocumentDiff, change: Change) -> str:
     """Return what a number is called, with its row; a path is open to line breaks at its parts."""
-    name = _subject(comparison, one)[1]
+    name = _subject(comparison, change)[1]
     if not name:
-        name = re.sub(r"\.(?![^\[]*\])", " ", one.path)
-    return f"{name}, {one.rows[-1].label}" if one.rows else name
+        name = re.sub(r"\.(?![^\[]*\])", " ", change.path)
+    return f"{name}, {change.rows[-1].label}" if change.rows else name
 
 
 def _tables(
@@ -333,54 +342,39 @@ def _tables(
     top: int,
     gates: Sequence[GateResult],
 ) -> tuple[Table, ...]:
-    several = "" if "" in comparison.old.studies else "study"
-    columns = (
-        Column("about", "about"),
-        Column("study", several),
-        Column("field", "field"),
-        Column("old", "old"),
-        Column("new", "new"),
-        Column("change", "change"),
-        Column("change_share", "change, %"),
-        Column("unit", ""),
-    )
-    rows = [
-        (
-            _subject(comparison, one)[0],
-            one.study,
-            one.address,
-            Shown(one.old, _text(one, one.old)),
-            Shown(one.new, _text(one, one.new)),
-            Shown(one.change, _change_text(one)),
-            Shown(one.share, _share_text(one)),
-            one.unit,
-        )
-        for one in (*matter, *others)
-    ]
     title = "What matters, then other changes, the largest first"
     if tolerance:
         title += f" (above {_percent(tolerance)})"
-    tables = [Table(title, columns, rows, most=len(matter) + top)]
+    study = _study_header(comparison)
+    tables = [
+        table(
+            title,
+            (*matter, *others),
+            Column("about", "about", read=lambda change: _subject(comparison, change)[0]),
+            {"study": study},
+            Column("field", "field", read=attrgetter("address")),
+            *VALUES,
+            {"unit": ""},
+            most=len(matter) + top,
+        )
+    ]
     if comparison.answers:
         tables.append(_answers(comparison, top))
     if comparison.asked:
         tables.append(_words(comparison, "Options and inputs", comparison.asked, top))
     if comparison.only:
-        where = (Column("side", "document"), Column("study", several), Column("name", "row"))
-        only = [(one.side, one.study, one.name or "all of it") for one in comparison.only]
-        tables.append(Table("In one document only", where, only, most=top))
+        tables.append(_lone(comparison.only, study, top))
     if gates:
-        headings = tuple(Column(name, name) for name in ("gate", "result", "found"))
         judged = [(gate.condition, STATES[gate.state], gate.detail) for gate in gates]
-        tables.append(Table("Gates", headings, judged))
+        tables.append(cells_table("Gates", "gate result found", judged))
     return tuple(tables)
 
 
 def _merged(comparison: DocumentDiff, differing: Sequence[Differs]) -> list[tuple[Any, ...]]:
     """Return rows of a table; what differs alike in every study is one row."""
     studies: dict[tuple[Any, ...], list[str]] = {}
-    for one in differing:
-        studies.setdefault((one.name, one.old, one.new), []).append(one.study)
+    for text in differing:
+        studies.setdefault((text.name, text.old, text.new), []).append(text.study)
     both = comparison.old.studies.keys() & comparison.new.studies.keys()
     return [
         (study, *cells)
@@ -393,18 +387,27 @@ def _percent(tolerance: float) -> str:
     return f"{100 * tolerance:g}%"
 
 
-def _number(comparison: DocumentDiff, one: Change) -> ChangedNumber:
+VALUES = (
+    Column("old", "old", read=lambda change: Shown(change.old, _text(change, change.old))),
+    Column("new", "new", read=lambda change: Shown(change.new, _text(change, change.new))),
+    Column("change", "change", read=lambda change: Shown(change.change, _change_text(change))),
+    Column("change_share", "change, %", read=lambda row: Shown(row.share, _share_text(row))),
+)
+TEXTS = ("name", "old", "new")
+
+
+def _number(comparison: DocumentDiff, change: Change) -> ChangedNumber:
     return ChangedNumber(
-        about=_subject(comparison, one)[0] or None,
-        study=one.study or None,
-        field=one.address,
-        old=one.old,
-        new=one.new,
-        change=one.change,
-        change_share=one.share,
-        unit=one.unit or None,
+        about=_subject(comparison, change)[0] or None,
+        study=change.study or None,
+        field=change.address,
+        old=change.old,
+        new=change.new,
+        change=change.change,
+        change_share=change.share,
+        unit=change.unit or None,
     )
 
 
-def _text_of(one: Differs) -> ChangedText:
-    return ChangedText(one.study or None, one.name, one.old, one.new)
+def _text_of(text: Differs) -> ChangedText:
+    return ChangedText(text.study or None, text.name, text.old, text.new)

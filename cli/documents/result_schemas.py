@@ -56,6 +56,11 @@ JSON_TYPES: dict[Any, Schema] = {
 }
 """Type of a value -> its schema."""
 
+STRUCTURE = {"$ref", "items", "prefixItems", "additionalProperties"}
+"""Keys of schemas that cannot be merged with each other."""
+
+LINE = 100  # characters; a value that fits is on one line
+
 ATTRIBUTE = re.compile(r"    (?P<names>\w+(?:, \w+)*): (?P<text>.*)")
 
 
@@ -108,73 +113,96 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
 def result_schema(command: str) -> Schema:
     """Return the schema of what a command of `typed_results` writes as JSON."""
     parameters, results = typed_results()[command]
-    described = {
+    schemas, definitions = type_schemas(InputFile, parameters, *results)
+    properties = {
         "schema_version": {"const": 1},
         "command": {"const": command},
-        "inputs": {"type": "array", "items": type_schema(InputFile)},
-        "parameters": type_schema(parameters),
-        "results": _any_of([type_schema(one) for one in results]),
+        "inputs": {"type": "array", "items": schemas[0]},
+        "parameters": schemas[1],
+        "results": _any_of(schemas[2:]),
         "warnings": {"type": "array", "items": {"type": "string"}},
         "gpuplan_version": {"type": "string"},
     }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:gpuplan:schema:1:{command}",
-        "title": f"What gpuplan {command} writes as JSON",
-        "type": "object",
-        "properties": described,
-        "required": sorted(described),
-    }
+    return _document(command, f"gpuplan {command} writes as JSON", properties, definitions)
 
 
 def report_schema() -> Schema:
     """Return the schema of ``report.json``, which has the JSON output of each of its studies."""
     from gpuplan.cli.results.report import ReportedStudy, ReportResults
 
-    results, study = type_schema(ReportResults), type_schema(ReportedStudy)
+    _, definitions = type_schemas(ReportResults, ReportedStudy)
+    results, study = definitions.pop("ReportResults"), definitions["ReportedStudy"]
     study["required"] = sorted([*study["required"], "command"])
     study["anyOf"] = [{"$ref": f"urn:gpuplan:schema:1:{command}"} for command in titles()]
-    described = {
+    properties = {
         "schema_version": {"const": 1},
         "command": {"const": "report"},
         **results["properties"],
-        "studies": {"type": "array", "minItems": 1, "items": study},
+        "studies": {"type": "array", "minItems": 1, "items": _reference("ReportedStudy")},
     }
+    title = "gpuplan report and gpuplan run write as report.json"
+    return _document("report", title, properties, definitions)
+
+
+def _document(command: str, title: str, properties: Schema, definitions: Schema) -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:gpuplan:schema:1:report",
-        "title": "What gpuplan report and gpuplan run write as report.json",
+        "$id": f"urn:gpuplan:schema:1:{command}",
+        "title": f"What {title}",
         "type": "object",
-        "properties": described,
-        "required": sorted(described),
+        "properties": properties,
+        "required": sorted(properties),
+        "$defs": dict(sorted(definitions.items())),
     }
 
 
-def type_schema(kind: Any) -> Schema:
-    """Return the schema of a type as the renderer writes its values; any number may be null."""
-    if is_dataclass(kind):
-        return _object_schema(kind)
+def _reference(name: str) -> Schema:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def type_schemas(*types: type) -> tuple[list[Schema], dict[str, Schema]]:
+    """Return a reference to each dataclass, and name -> schema of these and of those inside."""
+    definitions: dict[str, Schema] = {}
+    return [_type_schema(kind, definitions) for kind in types], definitions
+
+
+def _type_schema(kind: Any, definitions: dict[str, Schema]) -> Schema:
+    """Return the schema of a type as the renderer writes its values; any number may be null.
+
+    Args:
+        kind: the type.
+        definitions: name -> schema of each dataclass and enumeration; those inside are added.
+    """
     outer, parts = get_origin(kind) or kind, get_args(kind)
+    if is_dataclass(kind) or isinstance(kind, EnumMeta):
+        name = outer.__name__
+        if name not in definitions:
+            definitions[name] = {}  # so that a type may contain itself
+            definitions[name] = _definition(kind, definitions)
+        return _reference(name)
     if outer is Annotated:  # by a pattern
-        return {**type_schema(parts[0]), "pattern": parts[1].pattern}
+        return {**_type_schema(parts[0], definitions), "pattern": parts[1].pattern}
     if outer in (Union, UnionType):
-        return _any_of([type_schema(part) for part in parts if part is not msgspec.UnsetType])
-    if outer is Literal or isinstance(kind, EnumMeta):
-        return {"type": "string", "enum": sorted(parts or [part.value for part in kind])}
+        options = [part for part in parts if part is not msgspec.UnsetType]
+        return _any_of([_type_schema(part, definitions) for part in options])
+    if outer is Literal:
+        return {"type": "string", "enum": sorted(parts)}
     if outer is tuple and Ellipsis not in parts:
-        each = [type_schema(part) for part in parts]
-        ends = {"minItems": len(each), "maxItems": len(each)}
-        return {"type": "array", "items": False, "prefixItems": each, **ends}
+        items = [_type_schema(part, definitions) for part in parts]
+        ends = {"minItems": len(items), "maxItems": len(items)}
+        return {"type": "array", "items": False, "prefixItems": items, **ends}
     if outer in (dict, Mapping, list, tuple, Sequence):
         is_map = outer in (dict, Mapping)
         inner, name = parts[is_map], "additionalProperties" if is_map else "items"
-        values = {} if inner is Any else {name: type_schema(inner)}
+        values = {} if inner is Any else {name: _type_schema(inner, definitions)}
         return {"type": "object" if is_map else "array", **values}
     return JSON_TYPES[outer]
 
 
-def _object_schema(kind: Any) -> Schema:
-    """Return the schema of a dataclass, without its hidden fields."""
+def _definition(kind: Any, definitions: dict[str, Schema]) -> Schema:
+    """Return the schema of an enumeration, or of a dataclass without its hidden fields."""
+    if isinstance(kind, EnumMeta):
+        return {"type": "string", "enum": sorted(entry.value for entry in list[Any](kind))}
     hints, about = get_type_hints(kind, include_extras=True), _descriptions(kind)
     default = {part.name: part.default for part in fields(kind)}
     properties: Schema = {}
@@ -183,44 +211,36 @@ def _object_schema(kind: Any) -> Schema:
         shown_names(kind), key=lambda shown: default[shown[0]] is not MISSING
     ):
         if is_inlined:
-            inner = type_schema(get_args(hints[name])[0])
+            inner = _definition(get_args(hints[name])[0], definitions)
             properties |= inner["properties"]
             required |= {*inner["required"]}
             continue
-        properties[name] = _described(name, type_schema(hints[name]), about)
+        properties[name] = _with_description(name, _type_schema(hints[name], definitions), about)
         if default[name] is not msgspec.UNSET:
             required.add(name)
     return {"type": "object", "properties": properties, "required": sorted(required)}
 
 
 def _any_of(schemas: list[Schema]) -> Schema:
-    """Return the schema of a value that may be of several types, in one where that can be."""
-    if all(schema == schemas[0] for schema in schemas[1:]):
-        return schemas[0]
-    merged: Schema = {}
-    kinds: set[str] = set()
-    for schema in schemas:
-        own = schema.get("type", [])
-        kinds |= {own} if isinstance(own, str) else set(own)
-    for schema in schemas:
-        merged |= {key: value for key, value in schema.items() if key != "type"}
-    for key in ("items", "additionalProperties"):
-        if key in merged:
-            merged[key] = _any_of([one[key] for one in schemas if key in one])
-    objects = [one for one in schemas if "properties" in one]
-    if len(objects) > 1:
-        known = dict.fromkeys(name for one in objects for name in one["properties"])
-        merged["properties"] = {
-            name: _any_of([one["properties"][name] for one in objects if name in one["properties"]])
-            for name in known
-        }
-        merged["required"] = sorted(set.intersection(*(set(one["required"]) for one in objects)))
-    if "enum" in merged and "null" in kinds:
-        merged["enum"] = [*merged["enum"], None]
-    return {"type": sorted(kinds), **merged}
+    """Return the schema of a value that may be of several types, with one ``type`` if possible."""
+    simple = [schema for schema in schemas if not schema.keys() & STRUCTURE]
+    options = [schema for schema in schemas if schema not in simple]
+    if simple and len(options) == 1 and "$ref" not in options[0]:
+        simple, options = [*simple, *options], []
+    if simple:
+        kinds = sorted({kind for schema in simple for kind in _kinds(schema)})
+        merged = {key: value for schema in simple for key, value in schema.items()}
+        if "enum" in merged and "null" in kinds:
+            merged["enum"] = [*merged["enum"], None]
+        options.append(merged | {"type": kinds if len(kinds) > 1 else kinds[0]})
+    return options[0] if len(options) == 1 else {"anyOf": options}
 
 
-def _described(name: str, schema: Schema, about: dict[str, str]) -> Schema:
+def _kinds(schema: Schema) -> list[str]:
+    return [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+
+
+def _with_description(name: str, schema: Schema, about: dict[str, str]) -> Schema:
     """Return the schema of a field with what its class says of it, or its unit."""
     unit = next((unit for end, unit in UNITS.items() if f"_{name}".endswith(end)), None)
     description = about.get(name, unit)
@@ -247,7 +267,20 @@ def _descriptions(kind: type) -> dict[str, str]:
 def written_schema(command: str) -> str:
     """Return the text of a schema file."""
     schema = report_schema() if command == "report" else result_schema(command)
-    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+    return _folded(schema, " ") + "\n"
+
+
+def _folded(value: Any, indent: str) -> str:
+    """Return JSON with a line for each part of what is too long for one."""
+    line = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or len(indent) + len(line) <= LINE:
+        return line
+    if isinstance(value, dict):
+        parts = [f'"{key}": {_folded(part, indent + " ")}' for key, part in value.items()]
+    else:
+        parts = [_folded(part, indent + " ") for part in value]
+    opened, closed = "{}" if isinstance(value, dict) else "[]"
+    return f"{opened}\n{indent}" + f",\n{indent}".join(parts) + f"\n{indent[1:]}{closed}"
 
 
 def main() -> None:

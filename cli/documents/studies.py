@@ -227,7 +227,7 @@ def _study_command(command: str) -> StudyCommand:
         raise UsageError(f"no command {command!r}{did_you_mean(command, COMMANDS)}")
     found = getattr(module_of(command), "COMMAND", None)
     if not isinstance(found, StudyCommand):
-        raise UsageError(f"gpuplan {command} is not a study: it makes no report")
+        raise UsageError(f"gpuplan {command} is not a study, so it has no report")
     return found
 
 

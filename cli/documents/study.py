@@ -108,7 +108,7 @@ class StudyResult:
                 **plain,
             )
         except (TypeError, KeyError, AttributeError, ValueError) as error:
-            raise ValueError(f"no result of a study: {error}") from error
+            raise ValueError(f"not the result of a study: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def read_forms(text: str) -> list[str]:
     forms = [name.strip() for name in text.split(",")]
     for name in forms:
         if name not in FORMS:
-            raise UsageError(f"--formats {name}: no such form; there is {', '.join(FORMS)}")
+            raise UsageError(f"--formats {name}: unknown form; expected one of {', '.join(FORMS)}")
     return list(dict.fromkeys(forms))
 
 
@@ -179,7 +179,7 @@ def _make(path: Path, made: list[Path]) -> None:
             if os.path.isdir(path):
                 return
             raise OutputError(
-                f"{path}: cannot be made a folder, as a file has that name\n"
+                f"{path}: is a file, not a folder\n"
                 "  next: name another folder with -o, or remove the file"
             ) from None
         except FileNotFoundError as error:

@@ -9,8 +9,9 @@ Baselines of a frontier have markers too, and kinds of GPUs a colour and a shade
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+from zlib import crc32
 
-from gpuplan.cli.figures.style import COLOURS, INK, SOFT
+from gpuplan.cli.figures.style import COLOURS, CYCLE, INK, SOFT
 
 Dash = tuple[int, tuple[float, ...]]
 SOLID: Dash = (0, ())
@@ -20,6 +21,7 @@ LONG: Dash = (0, (8, 1.5))
 LENT: Dash = (0, (7, 1, 1, 1))
 MIXED: Dash = (0, (9, 1.5, 3, 1.5))
 BESIDE_LENT: Dash = (0, (4, 1, 1, 1, 1, 1))
+OTHER: Dash = (0, (3, 1, 3, 4))
 AGAIN: tuple[Dash, ...] = ((0, (6, 2, 1.5, 2)), (0, (10, 3)), (0, (6, 2, 1.5, 2, 1.5, 2)))
 """Dashes of a policy's second, third, ... use; no policy has them itself."""
 
@@ -120,6 +122,9 @@ CLASSES: dict[str, Look] = {
 
 
 def look_of(policy: str, repeat: int = 0) -> Look:
-    """Return the look of a policy; its second, third, ... use in one picture has another dash."""
-    look = LOOKS.get(policy, Look(SOFT, SOLID))
+    """Return the look of a policy; its second, third, ... use in one picture has another dash.
+
+    A policy without a look of its own has a colour by its name, and a dash that no other one has.
+    """
+    look = LOOKS.get(policy) or Look(CYCLE[crc32(policy.encode()) % len(CYCLE)], OTHER)
     return look._replace(dash=AGAIN[(repeat - 1) % len(AGAIN)]) if repeat else look

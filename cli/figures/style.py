@@ -14,6 +14,7 @@ import re
 import warnings
 from bisect import bisect
 from collections.abc import Iterator
+from colorsys import hls_to_rgb, rgb_to_hls
 from contextlib import contextmanager
 from html import escape, unescape
 from itertools import accumulate
@@ -25,6 +26,7 @@ os.environ["MPLBACKEND"] = "agg"  # a notebook's own would be loaded, and may no
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
@@ -57,42 +59,45 @@ COLOURS = {
     "forest": "#006400",
 }
 CYCLE = tuple(COLOURS.values())
-TEXT = {  # contrast of at least 4.5 on white paper
-    SOFT: "#57606a",
-    COLOURS["blue"]: "#00659e",
-    COLOURS["orange"]: "#ad4c00",
-    COLOURS["green"]: "#00704f",
-    COLOURS["purple"]: "#97477a",
-    COLOURS["yellow"]: "#7d5700",
-    COLOURS["sky"]: "#1f6a97",
-    COLOURS["wine"]: "#882255",
-    COLOURS["indigo"]: "#332288",
-    COLOURS["olive"]: "#6b6b1f",
-    COLOURS["brown"]: "#80493f",
-    COLOURS["crimson"]: "#cc003f",
-    COLOURS["violet"]: "#8a00d0",
-    COLOURS["forest"]: "#005a00",
-}
+READABLE = 4.6
+"""Contrast of text, and of everything on a dark page; WCAG 2 asks for 4.5."""
+DARK_PAPER, DARK_PANEL = "#0d1117", "#161b22"
+
+
+def contrast(first: str, second: str) -> float:
+    """Return the contrast ratio of two colours by WCAG 2: 1 to 21."""
+    low, high = sorted(map(_luminance, (first, second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in to_rgb(colour)
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _shade(colour: str, page: str, step: float) -> str:
+    """Return the colour, made lighter or darker in steps until it can be read on a page."""
+    hue, lightness, saturation = rgb_to_hls(*to_rgb(colour))
+    while contrast(colour, page) < READABLE:
+        lightness += step
+        colour = to_hex(hls_to_rgb(hue, lightness, saturation))
+    return colour
+
+
+TEXT = {colour: _shade(colour, PAPER, -0.01) for colour in (SOFT, *CYCLE)}
 """Colour of a line or an area -> that of text about it."""
-DARK = {  # the colors on a dark page; text there needs 4.5 too
-    PAPER: "#0d1117",
-    "#ffffff": "#0d1117",
+DARK = {
+    PAPER: DARK_PAPER,
+    "#ffffff": DARK_PAPER,
     INK: "#e6edf3",
-    SOFT: "#8b949e",
-    COLOURS["blue"]: "#4aa8e8",
-    COLOURS["orange"]: "#ff8a3d",
-    COLOURS["green"]: "#2fc99b",
-    COLOURS["purple"]: "#e29ac2",
-    COLOURS["yellow"]: "#f0b429",
-    COLOURS["sky"]: "#8fd0f5",
-    COLOURS["wine"]: "#d4589a",
-    COLOURS["indigo"]: "#9a8cf0",
-    COLOURS["olive"]: "#c2c25a",
-    COLOURS["brown"]: "#c79a8f",
-    COLOURS["crimson"]: "#ff4d6d",
-    COLOURS["violet"]: "#c060ff",
-    COLOURS["forest"]: "#57d957",
+    **{colour: _shade(colour, DARK_PAPER, 0.01) for colour in (SOFT, *CYCLE)},
 }
+"""Colour -> that on a dark page."""
+TEXT_ON_DARK = {colour: _shade(DARK[colour], DARK_PANEL, 0.01) for colour in TEXT}
+"""Colour -> that of text about it on a panel of a dark page, which is lighter than the page."""
 DARK |= {text: DARK[colour] for colour, text in TEXT.items()}
 DARK_CSS = (
     "<style>@media (prefers-color-scheme: dark) {"

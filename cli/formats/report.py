@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.formats.escape import visible
+from gpuplan.cli.formats.units import show_named
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,12 +36,18 @@ class Column:
     Attributes:
         key: machine name with its unit, used by CSV; an empty one keeps the column out of CSV.
         header: what people read, with its unit; an empty one keeps the column from people.
-        show: turns a cell into text; None leaves text as it is and hides a missing value.
+        show: turns a cell into text; without it the unit in the key says how a number is shown.
+        read: returns the cell of a row of `table`; without it the key is an attribute of the row.
     """
 
     key: str
     header: str
     show: Callable[[Any], str] | None = None
+    read: Callable[[Any], Any] | None = None
+
+    def cell(self, row: Any) -> Any:
+        """Return the raw value of a row: an attribute, or an entry of a mapping."""
+        return value_of(row, self.key) if self.read is None else self.read(row)
 
     def text(self, cell: Any) -> str:
         """Return what people read in a cell; a missing value is a dash."""
@@ -47,7 +55,10 @@ class Column:
             return visible(cell.text)
         if cell is None or cell != cell:  # None or NaN
             return "-"
-        return visible(str(cell) if self.show is None else self.show(cell))
+        if self.show is not None:
+            return visible(self.show(cell))
+        is_number = isinstance(cell, int | float) and not isinstance(cell, bool)
+        return visible(show_named(self.key)(cell) if is_number else str(cell))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,53 @@ class Table:
         more = len(self.rows) - self.most
         text = f"And {more:,} more {'row' if more == 1 else 'rows'}; JSON has all."
         return replace(self, rows=self.rows[: self.most]), text
+
+
+def table(
+    title: str, rows: Iterable[Any], *columns: Mapping[str, str] | Column, most: int | None = None
+) -> Table:
+    """Return a table of typed rows.
+
+    Args:
+        title: a few words.
+        rows: dataclasses or mappings.
+        columns: keys with their headers, in their order. A key is an attribute of the rows; one
+            with dots is an attribute of it, which CSV has under its last name.
+        most: as `Table` has it.
+    """
+    listed = [
+        column
+        for group in columns
+        for column in (
+            [group]
+            if isinstance(group, Column)
+            else [_named(path, header) for path, header in group.items()]
+        )
+    ]
+    return Table(
+        title, tuple(listed), [[column.cell(row) for column in listed] for row in rows], most
+    )
+
+
+def cells_table(
+    title: str, names: str, rows: Iterable[Sequence[Any]], most: int | None = None
+) -> Table:
+    """Return a table of cells whose columns have these names, with spaces between, as headers."""
+    return Table(title, tuple(Column(name, name) for name in names.split()), list(rows), most)
+
+
+def _named(path: str, header: str) -> Column:
+    _, dot, name = path.rpartition(".")
+    return Column(name, header, read=partial(value_of, path=path) if dot else None)
+
+
+def value_of(row: Any, path: str) -> Any:
+    """Return the value at a dotted path of a row; None where a part is missing or None."""
+    for name in path.split("."):
+        if row is None:
+            return None
+        row = row.get(name) if isinstance(row, Mapping) else getattr(row, name)
+    return row
 
 
 @dataclass(frozen=True, slots=True)

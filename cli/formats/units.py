@@ -3,7 +3,31 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
+from functools import cache
+
+UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")
+STATISTIC = re.compile(r"mean|median|min|max|value|low|high|p\d+")
+"""Names with the unit of their group, as in ``duration_s.p95``."""
+
+SHARE = re.compile(
+    r"(\w+_)?share(_\w+)?|under_\d+s|gini|utilization|saving|variation|daily_volatility"
+    r"|(daily|weekly)_strength|\w+_over_one_gpu|efficiency|error|within|\w+_wait_growth"
+)
+"""Names of fractions of 1, which may be compared with a percentage."""
+
+WORDS = {
+    "gpu_h": re.compile(r"(\w+_)?gpu_hours"),
+    "h": re.compile(r"hours"),
+    "d": re.compile(r"(\w+_)?days"),
+    "workers": re.compile(r"workers(_\w+)?|\w+_workers|capacity"),
+    "gpus": re.compile(r"width"),
+}
+"""Unit -> names that contain it as a word."""
+
+BY_NAME = ("used_gpus",)
+"""Groups of one number for each name from the input, all in the unit of the group."""
 
 
 def significant(value: float, digits: int) -> float:
@@ -114,7 +138,37 @@ SHOWN: dict[str, Callable[[float], str]] = {
     "workers": lambda value: f"{show_number(value)} workers",
     "share": show_share,
 }
-"""How a number is shown, by its unit as `gpuplan.cli.gates.fields.unit_of` names it."""
+"""How a number is shown, by its unit as `unit_of` names it."""
+
+
+def unit_of(path: str) -> str:
+    """Return the unit of a field; empty for a number without one.
+
+    It is ``s``, ``h``, ``d``, ``usd``, ``gpus``, ``gpu_h``, ``workers`` or ``share``.
+    """
+    group, _, name = path.rpartition(".")
+    last = group.rpartition(".")[2]
+    if last in BY_NAME or STATISTIC.fullmatch(name):
+        name = last
+    if SHARE.fullmatch(name):
+        return "share"
+    for unit, words in WORDS.items():
+        if words.fullmatch(name):
+            return unit
+    # Dollars per GPU-hour are dollars: the unit is before "per" or "at".
+    match = UNIT_SUFFIX.search("_" + re.split(r"_?per_|_at_", name)[0])
+    return match[1] if match else ""
+
+
+@cache
+def show_named(name: str) -> Callable[[float], str]:
+    """Return what shows a number in a column of this name, whose header says the unit."""
+    if name.endswith("usd_per_month"):
+        return show_about_usd
+    if name.endswith("usd_per_gpu_h"):
+        return show_number
+    unit = unit_of(name)
+    return SHOWN[unit] if unit in ("s", "usd", "share") else show_number
 
 
 def show_in(unit: str) -> Callable[[float], str]:

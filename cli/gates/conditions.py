@@ -18,7 +18,7 @@ from gpuplan.analysis.base.amounts import SECONDS_PER
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import nearest
 from gpuplan.cli.app.lazy import COMMANDS
-from gpuplan.cli.gates.fields import unit_of
+from gpuplan.cli.formats.units import unit_of
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 CONDITION = re.compile(
@@ -155,7 +155,7 @@ def _check_study(field: str, studies: Mapping[str, str]) -> None:
         schema = files("gpuplan.cli").joinpath("schemas", f"{command}.json").read_text("utf-8")
         if re.search(rf'"{first}(_(s|h|usd|gpus|gpu_h))?"', schema):
             return
-    known = f"did you mean {near!r}?" if near else f"there is {', '.join(studies)}"
+    known = f"did you mean {near!r}?" if near else f"expected one of {', '.join(studies)}"
     raise UsageError(f"no study {first!r}; {known}")
 
 

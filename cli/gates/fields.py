@@ -16,29 +16,8 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.cli.formats.units import UNIT_SUFFIX
 from gpuplan.cli.gates.row_keys import KEY_NAMES, Layout, keys_of, named_items, text_of
-
-UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")
-STATISTIC = re.compile(r"mean|median|min|max|value|low|high|p\d+")
-"""Names with the unit of their group, as in ``duration_s.p95``."""
-
-SHARE = re.compile(
-    r"(\w+_)?share(_\w+)?|under_\d+s|gini|utilization|saving|variation|daily_volatility"
-    r"|(daily|weekly)_strength|\w+_over_one_gpu|efficiency|error|within|\w+_wait_growth"
-)
-"""Names of fractions of 1, which may be compared with a percentage."""
-
-WORDS = {
-    "gpu_h": re.compile(r"(\w+_)?gpu_hours"),
-    "h": re.compile(r"hours"),
-    "d": re.compile(r"(\w+_)?days"),
-    "workers": re.compile(r"workers(_\w+)?|\w+_workers|capacity"),
-    "gpus": re.compile(r"width"),
-}
-"""Unit -> names that contain it as a word."""
-
-BY_NAME = ("used_gpus",)
-"""Groups of one number for each name from the input, all in the unit of the group."""
 
 NAMED_AT_MOST = 8
 NEAR = 0.6  # of 1; below it a name is not a misspelling
@@ -219,7 +198,7 @@ class Numbers:
                 problem = f"{group} has no row {terms.strip()!r}"
                 if not labels:
                     raise NoField(f"{problem}; it has no rows by name")
-                raise NoRow(path, f"{problem}; there is {some(labels, ' or ')}")
+                raise NoRow(path, f"{problem}; expected {some(labels, ' or ')}")
             chosen = kept
         return chosen
 
@@ -269,7 +248,7 @@ def _lookup(paths: Iterable[str], name: str) -> str:
         if len(found) == 1:
             return found[0]
         if found:
-            raise UsageError(f"{name} may be {some(found, ' or ')}")
+            raise UsageError(f"{name} is ambiguous: {some(found, ' or ')}")
         inside = [path for path in paths if any(test(group) for group in groups_of(path))]
         if inside:
             raise UsageError(f"{name} is a group of fields; name one of {some(inside)}")
@@ -293,22 +272,3 @@ def _likeness(name: str, path: str) -> float:
 
 def _bare(path: str) -> str:
     return ".".join(UNIT_SUFFIX.sub("", part) for part in path.split("."))
-
-
-def unit_of(path: str) -> str:
-    """Return the unit of a field; empty for a number without one.
-
-    It is ``s``, ``h``, ``d``, ``usd``, ``gpus``, ``gpu_h``, ``workers`` or ``share``.
-    """
-    group, _, name = path.rpartition(".")
-    last = group.rpartition(".")[2]
-    if last in BY_NAME or STATISTIC.fullmatch(name):
-        name = last
-    if SHARE.fullmatch(name):
-        return "share"
-    for unit, words in WORDS.items():
-        if words.fullmatch(name):
-            return unit
-    # Dollars per GPU-hour are dollars: the unit is before "per" or "at".
-    match = UNIT_SUFFIX.search("_" + re.split(r"_?per_|_at_", name)[0])
-    return match[1] if match else ""

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.cli.app import messages
-from gpuplan.cli.formats.units import show_apart, show_in
+from gpuplan.cli.formats.units import show_apart, show_in, unit_of
 from gpuplan.cli.gates.conditions import Condition, limit_of, parse_condition
 from gpuplan.cli.gates.fields import (
     NoField,
@@ -24,7 +24,6 @@ from gpuplan.cli.gates.fields import (
     ResultField,
     fields_of,
     some,
-    unit_of,
 )
 from gpuplan.cli.gates.row_keys import layout_of
 
@@ -285,7 +284,7 @@ def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[Resu
         return found[0]
     if found:
         paths = [f"{study}.{path}" for study, path, _ in found]
-        unclear = [UsageError(f"{name} may be {some(paths, ' or ')}"), *unclear]
+        unclear = [UsageError(f"{name} is ambiguous: {some(paths, ' or ')}"), *unclear]
     if unclear:
         raise UsageError("; ".join(map(str, unclear)))
     if without_row:

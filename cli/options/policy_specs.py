@@ -189,7 +189,7 @@ def read_spec(
     if policy_name(plain) in POLICIES and _own(name):
         listed = " ".join(f"--set {part.strip()}" for part in _own(name))
         raise UsageError(
-            f"--policy {name!r}: one policy has its settings in --set\n"
+            f"--policy {name!r}: for one policy, settings go in --set\n"
             f"  next: --policy {plain} {listed}"
         )
     policy = find_policy(name)
@@ -251,8 +251,8 @@ class _Given:
             priced = self.values.setdefault("gpu", gpu_type)
             if not same_gpu(priced, gpu_type):
                 raise UsageError(
-                    f"{size} and {self.options['gpu']}: prices would be of another GPU than the "
-                    "cluster has\n  next: give one of the two"
+                    f"{size} and {self.options['gpu']}: the prices must be "
+                    "those of the cluster's GPU\n  next: give one of the two"
                 )
             self.options.setdefault("gpu", size)
         return PolicySpec(label, self.name, self.values, self.options, label)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.analysis.characterize.today import UNNAMED
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration

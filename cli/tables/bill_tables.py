@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.report import Column, Table, table, value_of
 from gpuplan.cli.formats.units import (
-    show_count,
     show_duration,
     show_number,
     show_price,
     show_share,
-    show_usd,
 )
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.bill import BillResults, BillStudy, MonthPart
+    from gpuplan.planner.studies.bill import BillGroup, BillResults, BillStudy, MonthPart
 
 MOST_GROUPS = 10
 MOST_MONTHS = 12
@@ -39,56 +38,47 @@ def groups_table(
         period: that it is of, in words; empty for a month.
         most: groups with a row of their own; the rest are one row. None for all.
     """
-    held = [one for one in results.groups if not _is_idle(results, one.name)]
-    shown = held if most is None else held[:most]
-    rest = held[len(shown) :]
-    rows = [
-        [one.name, one.usd_per_month, one.share, one.gpu_h, one.mean_gpus, one.jobs,
-         one.idle_usd_per_month]
-        for one in shown
-    ]  # fmt: skip
-    if rest:
-        rows.append(
-            [
-                f"{len(rest):,} more",
-                sum(round(100 * one.usd_per_month) for one in rest) / 100,
-                sum(one.share or 0.0 for one in rest),
-                sum(one.gpu_h for one in rest),
-                sum(one.mean_gpus for one in rest),
-                sum(one.jobs for one in rest),
-                sum(round(100 * one.idle_usd_per_month) for one in rest) / 100,
-            ]
-        )
-    rows += [
-        [one.name, one.usd_per_month, one.share, one.gpu_h, one.mean_gpus, None,
-         one.idle_usd_per_month]
-        for one in results.groups[len(held) :]
-    ]  # fmt: skip
-    gpu_h = sum(one.gpu_h for one in results.groups)
-    rows.append(
-        [TOTAL, results.usd_per_month, 1.0 if results.usd_per_month else None, gpu_h,
-         sum(one.mean_gpus for one in results.groups), results.jobs, results.idle_usd_per_month]
-    )  # fmt: skip
-    spread = results.idle_usd_per_month is not None and len(held) == len(results.groups)
-    return Table(
+    groups = [group for group in results.groups if not _is_idle(results, group.name)]
+    unheld = [{**fields_of(row), "jobs": None} for row in results.groups[len(groups) :]]
+    shown = groups if most is None else groups[:most]
+    rest = groups[len(shown) :]
+    more = [_sum(f"{len(rest):,} more", rest)] if rest else []
+    total = _sum(TOTAL, results.groups) | {
+        "usd_per_month": results.usd_per_month,
+        "share": 1.0 if results.usd_per_month else None,
+        "jobs": results.jobs,
+        "idle_usd_per_month": results.idle_usd_per_month,
+    }
+    spread = results.idle_usd_per_month is not None and len(groups) == len(results.groups)
+    return table(
         f"Bill by {results.by} {period}" if period else f"Monthly bill by {results.by}",
-        (
-            Column("name", results.by),
-            _dollars(period),
-            Column("share", "of the bill", show_share),
-            Column("gpu_h", "GPU-hours", show_number),
-            Column("mean_gpus", "GPUs, mean", show_number),
-            Column("jobs", "jobs", show_count),
-            _dollars(period, "idle_", "idle part" if spread else ""),
-        ),
-        rows,
+        [*shown, *more, *unheld, total],
+        {"name": results.by},
+        _dollars(period),
+        {"share": "of the bill", "gpu_h": "GPU-hours", "mean_gpus": "GPUs, mean", "jobs": "jobs"},
+        _dollars(period, "idle_", "idle part" if spread else ""),
     )
+
+
+def _sum(name: str, groups: Sequence[BillGroup]) -> dict[str, Any]:
+    """Return a row of several groups, whose dollars add up to the cent."""
+    row: dict[str, Any] = {"name": name}
+    for key in ("share", "gpu_h", "mean_gpus", "jobs"):
+        row[key] = sum(getattr(group, key) or 0 for group in groups)
+    for key in ("usd_per_month", "idle_usd_per_month"):
+        row[key] = sum(round(100 * (getattr(group, key) or 0.0)) for group in groups) / 100
+    return row
 
 
 def _dollars(period: str, part: str = "", header: str | None = None) -> Column:
     """Return the column of a bill, or of a part of it, in a period or a month."""
     name, what = ("usd", "$ in the period") if period else ("usd_per_month", "$ per month")
-    return Column(f"{part}{name}", what if header is None else header, show_month_usd)
+    return Column(
+        f"{part}{name}",
+        what if header is None else header,
+        show_month_usd,
+        lambda row: value_of(row, f"{part}usd_per_month"),
+    )
 
 
 def _is_idle(results: BillResults, name: str) -> bool:
@@ -99,60 +89,54 @@ def _is_idle(results: BillResults, name: str) -> bool:
 def types_table(results: BillResults, period: str = "") -> Table:
     """Return the bill by GPU type; arguments as those of `groups_table`."""
     has_cluster = results.cluster_gpus is not None
-    return Table(
+    return table(
         "By GPU type",
-        (
-            Column("gpu_type", "GPU"),
-            Column("usd_per_gpu_h", "$ per GPU-hour", lambda usd: f"{usd:,.4g}"),
-            Column("price_source", "price from"),
-            Column("gpus", "GPUs" if has_cluster else "", show_count),
-            Column("mean_gpus", "held, mean", show_number),
-            Column("peak_gpus", "peak", show_count),
-            Column("gpu_h", "GPU-hours", show_number),
-            _dollars(period),
-            _dollars(period, "idle_", "idle" if has_cluster else ""),
-        ),
-        [
-            [
-                one.gpu_type, one.usd_per_gpu_h, one.price_source, one.gpus, one.mean_gpus,
-                one.peak_gpus, one.gpu_h, one.usd_per_month, one.idle_usd_per_month,
-            ]
-            for one in results.gpu_types
-        ],
-    )  # fmt: skip
+        results.gpu_types,
+        {"gpu_type": "GPU"},
+        Column("usd_per_gpu_h", "$ per GPU-hour", lambda usd: f"{usd:,.4g}"),
+        {
+            "price_source": "price from",
+            "gpus": "GPUs" if has_cluster else "",
+            "mean_gpus": "held, mean",
+            "peak_gpus": "peak",
+            "gpu_h": "GPU-hours",
+        },
+        _dollars(period),
+        _dollars(period, "idle_", "idle" if has_cluster else ""),
+    )
 
 
 def months_table(results: BillResults) -> Table:
     """Return the bill of the window by calendar month."""
-    return Table(
+    return table(
         "By calendar month of the log",
-        (
-            Column("name", "month"),
-            Column("hours", "hours in the log", show_number),
-            Column("usd", "bill", show_usd),
-            Column("largest", "largest"),
-            Column("largest_usd", "its bill", show_usd),
-        ),
-        [
-            [one.name, one.hours, one.usd, *_largest(results, one.groups)]
-            for one in results.months
-        ],
+        [fields_of(month) | _largest(results, month.groups) for month in results.months],
+        {
+            "name": "month",
+            "hours": "hours in the log",
+            "usd": "bill",
+            "largest": "largest",
+            "largest_usd": "its bill",
+        },
         most=MOST_MONTHS,
-    )  # fmt: skip
+    )
 
 
-def _largest(results: BillResults, groups: Sequence[MonthPart]) -> tuple[str | None, float | None]:
+def _largest(results: BillResults, groups: Sequence[MonthPart]) -> dict[str, Any]:
     """Return who pays most of the jobs, and how much."""
-    held = (part for part in groups if not _is_idle(results, part.name))
-    top = max(held, key=lambda part: part.usd, default=None)
-    return (None, None) if top is None else (top.name, top.usd)
+    parts = (part for part in groups if not _is_idle(results, part.name))
+    top = max(parts, key=lambda part: part.usd, default=None)
+    return {"largest": top and top.name, "largest_usd": top and top.usd}
 
 
 def focus_table(study: BillStudy) -> Table:
     """Return the rows in the columns of FOCUS, which CSV has."""
     frame = study.to_frame()
-    columns = tuple(Column(name, name) for name in frame.columns)
-    return Table("The rows as FOCUS", columns, frame.rows())
+    return table(
+        "The rows as FOCUS",
+        frame.rows(named=True),
+        {name: name for name in frame.columns},
+    )
 
 
 def headline(results: BillResults, period: str, usd_per_month: float) -> str:
@@ -165,7 +149,7 @@ def headline(results: BillResults, period: str, usd_per_month: float) -> str:
     each, when = results.gpu_types, period or "a month"
     price = (
         f" at {show_price(each[0].usd_per_gpu_h)} per GPU-hour"
-        if len({one.usd_per_gpu_h for one in each}) == 1
+        if len({row.usd_per_gpu_h for row in each}) == 1
         else f" at the prices of {len(each)} GPU types"
     )
     held_h, span = show_number(results.gpu_h), show_duration(results.window_s)
@@ -183,10 +167,10 @@ def headline(results: BillResults, period: str, usd_per_month: float) -> str:
                 f" {share} of it is idle (${results.idle_usd_per_month:,.0f}): jobs held {held_h} "
                 f"GPU-hours in {span}."
             )
-    held = [one for one in results.groups if not _is_idle(results, one.name)]
-    if len(held) > 1 and results.used_usd_per_month:
-        total = sum(one.usd_per_month for one in held)
-        top = held[0]
+    groups = [group for group in results.groups if not _is_idle(results, group.name)]
+    if len(groups) > 1 and results.used_usd_per_month:
+        total = sum(group.usd_per_month for group in groups)
+        top = groups[0]
         text += (
             f" {results.by.capitalize()} {top.name} pays the most, "
             f"{show_share(top.usd_per_month / total)} of the bill of all jobs."

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UnsetType
 
-from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.analysis.base.plain import fields_of, plain
+from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.shapes import shapes_table, sparkline, timeline_row
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import (
-    show_about_usd,
     show_count,
     show_duration,
     show_ends,
@@ -97,12 +96,12 @@ STATISTICS: tuple[Row, ...] = (
 )
 HIDDEN_WHEN_ZERO = ("cpu_only_jobs", "censored_jobs")
 
-SHARE_COLUMNS = (
-    Column("jobs", "jobs", show_count),
-    Column("share_jobs", "of jobs", show_share),
-    Column("gpu_hours", "GPU-hours", show_number),
-    Column("share_gpu_hours", "of time", show_share),
-)
+SHARES = {
+    "jobs": "jobs",
+    "share_jobs": "of jobs",
+    "gpu_hours": "GPU-hours",
+    "share_gpu_hours": "of time",
+}
 
 
 def headline(result: Characterization, *, with_load: bool = True) -> str:
@@ -245,25 +244,22 @@ def _extremes(counts: tuple[int, ...], names: tuple[str, ...]) -> tuple[str, str
 
 def _gpu_mix(result: Characterization) -> Table:
     """Return the GPU counts; of very many, those with the most jobs, and the rest together."""
-    rows = [(show_number(part.num_gpus), part.share) for part in result.gpu_counts]
-    if len(rows) > MIX_ROWS:
-        kept = sorted(range(len(rows)), key=lambda i: (-rows[i][1].jobs, i))[: MIX_ROWS - 1]
-        rest = [share for i, (_, share) in enumerate(rows) if i not in kept]
-        rows = [rows[i] for i in sorted(kept)]
-        shown = [(name, *_cells(share)) for name, share in rows]
-        totals = zip(*(_cells(share) for share in rest), strict=True)
-        shown.append((f"{len(rest)} other counts", *(_total(column) for column in totals)))
-    else:
-        shown = [(name, *_cells(share)) for name, share in rows]
-    return Table("GPUs per job", (Column("num_gpus", "GPUs"), *SHARE_COLUMNS), shown)
+    counts = result.gpu_counts
+    kept = list(range(len(counts)))
+    if len(counts) > MIX_ROWS:
+        by_jobs = sorted(kept, key=lambda i: (-counts[i].share.jobs, i))
+        kept = sorted(by_jobs[: MIX_ROWS - 1])
+    rows = [{**fields_of(counts[i]), "num_gpus": show_number(counts[i].num_gpus)} for i in kept]
+    rest = [part.share for i, part in enumerate(counts) if i not in kept]
+    if rest:
+        totals = {key: _total([getattr(share, key) for share in rest]) for key in SHARES}
+        rows.append({"num_gpus": f"{len(rest)} other counts", **totals})
+    return table("GPUs per job", rows, {"num_gpus": "GPUs", **SHARES})
 
 
-def _total(cells: tuple[Any, ...]) -> Any:
-    return None if any(cell is None for cell in cells) else sum(cells)
-
-
-def _cells(share: Any) -> tuple[Any, ...]:
-    return (share.jobs, share.share_jobs, share.gpu_hours, share.share_gpu_hours)
+def _total(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def _has_states(result: Characterization) -> bool:
@@ -271,47 +267,37 @@ def _has_states(result: Characterization) -> bool:
 
 
 def _states(result: Characterization) -> Table:
-    rows = [(part.state.replace("_", " "), *_cells(part.share)) for part in result.states]
-    return Table("States", (Column("state", "state"), *SHARE_COLUMNS), rows)
+    rows = [fields_of(part) | {"state": part.state.replace("_", " ")} for part in result.states]
+    return table("States", rows, {"state": "state", **SHARES})
 
 
-WAIT_COLUMNS = {"mean_wait_s": "", "p50_wait_s": "", "p95_wait_s": "P95 wait"}
+WAITS = {"mean_wait_s": "", "p50_wait_s": "", "p95_wait_s": "P95 wait"}
 """Recorded waits -> their titles; without one they are in the other forms alone."""
 
 
-def _group(column: str, table: Groups) -> Table:
+def _group(column: str, groups: Groups) -> Table:
     title, name = GROUP_TITLES[column]
-    has_waits = any(row.mean_wait_s is not None for row in table.rows)
-    rows = [
-        (
-            _short(row.name, NAME_CHARS - (WAIT_CHARS if has_waits else 0)),
-            *_cells(row.share),
-            row.usd_per_month,
-            row.median_duration_s,
-            row.p90_duration_s,
-            row.mean_num_gpus,
-            *(row.mean_wait_s, row.p50_wait_s, row.p95_wait_s),
-        )
-        for row in table.rows
-    ]
-    if (rest := table.others) is not None:
+    has_waits = any(row.mean_wait_s is not None for row in groups.rows)
+    longest = NAME_CHARS - (WAIT_CHARS if has_waits else 0)
+    rows = [{**fields_of(row), name: _short(row.name, longest)} for row in groups.rows]
+    if (rest := groups.others) is not None:
         others = "1 other" if rest.names == 1 else f"{rest.names:,} others"
-        rows.append((others, *_cells(rest.share), rest.usd_per_month, *[None] * 6))
-    is_priced = any(row.usd_per_month is not None for row in table.rows)
-    columns = (
-        Column(name, name),
-        *SHARE_COLUMNS,
-        Column("usd_per_month", "$/month" if is_priced else "", show_about_usd),
-        Column("median_duration_s", "median", show_duration),
-        Column("p90_duration_s", "P90", show_duration),
-        Column("mean_num_gpus", "GPUs/job", show_number),
-        *(
-            Column(key, title if has_waits else "", show_duration)
-            for key, title in WAIT_COLUMNS.items()
-        ),
+        rows.append({**fields_of(rest), name: others})
+    is_priced = any(row.usd_per_month is not None for row in groups.rows)
+    ranked = "GPU time" if any(row.share.gpu_hours for row in groups.rows) else "jobs"
+    return table(
+        f"{title}: {groups.distinct:,}, by {ranked}",
+        rows,
+        {
+            name: name,
+            **SHARES,
+            "usd_per_month": "$/month" if is_priced else "",
+            "median_duration_s": "median",
+            "p90_duration_s": "P90",
+            "mean_num_gpus": "GPUs/job",
+            **{key: header if has_waits else "" for key, header in WAITS.items()},
+        },
     )
-    ranked = "GPU time" if any(row.share.gpu_hours for row in table.rows) else "jobs"
-    return Table(f"{title}: {table.distinct:,}, by {ranked}", columns, rows)
 
 
 def _short(name: str | None, most: int) -> str:
@@ -345,33 +331,14 @@ def gpu_type_table(today: Today) -> Table:
     if len(usages) > 1:
         usages.insert(0, ("all", today.usage))  # so that a long list cannot hide it
     is_priced = any(usage.usd_per_gpu_h is not None for _, usage in usages)
-    money = (
-        Column("usd_per_gpu_h", "$/GPU-h" if is_priced else "", lambda usd: f"{usd:,.3g}"),
-        Column("usd_per_month", "$/month" if is_priced else "", show_about_usd),
-    )
-    columns = (
-        Column("gpu_type", "GPU type"),
-        Column("jobs", "jobs", show_count),
+    return table(
+        "GPUs held today, by type",
+        [{**fields_of(usage), "gpu_type": name} for name, usage in usages],
+        {"gpu_type": "GPU type", "jobs": "jobs"},
         Column("gpu_h", "GPU-hours", show_count),
-        Column("gpu_h_share", "of all", show_share),
-        Column("mean_gpus", "mean GPUs", show_number),
-        Column("p95_gpus", "P95", show_number),
-        Column("peak_gpus", "peak", show_number),
-        *money,
-    )
-    rows = [_row(name, usage, total) for name, usage in usages]
-    return Table("GPUs held today, by type", columns, rows, most=MOST_TYPES)
-
-
-def _row(name: str, usage: GpuUsage, total: float) -> tuple[object, ...]:
-    return (
-        name,
-        usage.jobs,
-        usage.gpu_h,
-        usage.gpu_h / total if total else None,
-        usage.mean_gpus,
-        usage.p95_gpus,
-        usage.peak_gpus,
-        usage.usd_per_gpu_h,
-        usage.usd_per_month,
+        Column("gpu_h_share", "of all", read=lambda row: row["gpu_h"] / total if total else None),
+        {"mean_gpus": "mean GPUs", "p95_gpus": "P95", "peak_gpus": "peak"},
+        Column("usd_per_gpu_h", "$/GPU-h" if is_priced else "", lambda usd: f"{usd:,.3g}"),
+        {"usd_per_month": "$/month" if is_priced else ""},
+        most=MOST_TYPES,
     )

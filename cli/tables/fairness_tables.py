@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
+from gpuplan.cli.formats.report import Column, Report, table
+from gpuplan.cli.formats.units import show_number, show_share
 
 Row = Mapping[str, Any]
 SHARE = "an equal share of the cluster"
 ALIKE = 0.05
 """Mean JCTs and fairness within this share of each other are no difference."""
 
-FAIRNESS = (
-    Column("mean_jct_s", "mean JCT", show_duration),
-    Column("ftf_mean", "fairness, mean", show_number),
-    Column("ftf_max", "worst", show_number),
-    Column("ftf_below_one_share", "better than share", show_share),
-    Column("starvation_mean_s", "first start, mean", show_duration),
-    Column("starvation_max_s", "latest", show_duration),
-)
-MOVES = (
-    Column("switches", "switches", show_count),
-    Column("migrations", "changes of type", show_count),
-    Column("upward_share", "to a faster one", show_share),
-    Column("lost_gpu_h", "GPU-hours lost", show_number),
-    Column("productive_share", "productive", show_share),
-)
+FAIRNESS = {
+    "mean_jct_s": "mean JCT",
+    "ftf_mean": "fairness, mean",
+    "ftf_max": "worst",
+    "ftf_below_one_share": "better than share",
+    "starvation_mean_s": "first start, mean",
+    "starvation_max_s": "latest",
+}
+MOVES = {
+    "switches": "switches",
+    "migrations": "changes of type",
+    "upward_share": "to a faster one",
+    "lost_gpu_h": "GPU-hours lost",
+    "productive_share": "productive",
+}
 
 
 def with_fairness(report: Report, rows: Sequence[Row]) -> Report:
@@ -38,27 +39,32 @@ def with_fairness(report: Report, rows: Sequence[Row]) -> Report:
         report: of a replay.
         rows: results of its policies, with ``label``.
     """
-    own = [row for row in rows if "ftf_mean" in row]
-    if not own:
+    measured = [row for row in rows if "ftf_mean" in row]
+    if not measured:
         return report
     label = Column("label", "policy", lambda text: text.replace(",", ", "))
-    types = list(dict.fromkeys(name for row in own for name in row["utilization_by_type"]))
-    fair = _table(
+    types = list(dict.fromkeys(name for row in measured for name in row["utilization_by_type"]))
+    fair = table(
         "Finish-time fairness: completion time over that on a 1/N share of the cluster",
-        (label, *FAIRNESS),
-        own,
+        measured,
+        label,
+        FAIRNESS,
     )
-    moves = _table("Switches, and GPU time without progress", (label, *MOVES), own)
-    used = Table(
+    moves = table("Switches, and GPU time without progress", measured, label, MOVES)
+    used = table(
         "GPUs held, by type",
-        (label, *(Column(f"held_{name}", name, show_share) for name in types)),
-        [[row["label"], *(row["utilization_by_type"].get(name) for name in types)] for row in own],
+        measured,
+        label,
+        *(
+            Column(f"held_{name}", name, show_share, partial(_held, gpu_type=name))
+            for name in types
+        ),
     )
     extra = (fair, moves, used) if len(types) > 1 else (fair, moves)
     shown = (*report.answer[:1], fair) if report.answer else (fair,)
     return replace(
         report,
-        headline=" ".join(text for text in (report.headline, _trade(own)) if text),
+        headline=" ".join(text for text in (report.headline, _trade(measured)) if text),
         tables=(*report.tables, *extra),
         answer=shown,
     )
@@ -108,5 +114,6 @@ def _change(row: Row) -> tuple[str, str]:
     return f"{abs(times - 1):.0%} {'less' if times < 1 else 'more'} time", "than"
 
 
-def _table(title: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Table:
-    return Table(title, columns, [[row.get(column.key) for column in columns] for row in rows])
+def _held(row: Row, gpu_type: str) -> float | None:
+    share: float | None = row["utilization_by_type"].get(gpu_type)
+    return share

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.formats.model_names import MODEL_NAMES
-from gpuplan.cli.formats.report import Column, Shown, Table
-from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
+from gpuplan.cli.formats.report import Column, Table, table, value_of
+from gpuplan.cli.formats.units import show_duration, show_number, show_share
 
 if TYPE_CHECKING:
     from gpuplan.analysis.fits.results import Fits, TraceFits
@@ -62,35 +64,21 @@ def fit_tables(fits: TraceFits) -> list[Table]:
 
 def _models(what: str, fits: Fits) -> Table:
     left_out = f"; {fits.zeros:,} zeros left out" if fits.zeros else ""
-    title = f"Models of {what}, {fits.values:,} values{left_out}: {chosen(fits)}"
-    columns = (
-        Column("model", ""),
-        Column("", "model"),
-        Column("free_parameters", "parameters", show_count),
-        Column("log_likelihood", ""),
-        Column("aic", ""),
+    return table(
+        f"Models of {what}, {fits.values:,} values{left_out}: {chosen(fits)}",
+        fits.models,
+        {"model": ""},
+        Column("", "model", read=lambda fit: in_words(fit.model, fit.parameters)),
+        {"free_parameters": "parameters", "log_likelihood": "", "aic": ""},
         Column("delta_aic", "AIC above best", show_number),
         Column("ks", "KS distance", lambda value: f"{value:.3f}"),
-        Column("vuong_z", "best is closer by", lambda value: f"{value:.1f} sigma"),
-        Column("vuong_p", "p", _probability),
+        Column("vuong_z", "best is closer by", lambda z: f"{z:.1f} sigma", _vuong("z")),
+        Column("vuong_p", "p", show_probability, _vuong("p")),
     )
-    rows = []
-    for fit in fits.models:
-        vuong = fit.vuong
-        rows.append(
-            (
-                fit.model,
-                Shown(fit.model, in_words(fit.model, fit.parameters)),
-                fit.free_parameters,
-                fit.log_likelihood,
-                fit.aic,
-                fit.delta_aic,
-                fit.ks,
-                None if vuong is None else vuong.z,
-                None if vuong is None else vuong.p,
-            )
-        )
-    return Table(title, columns, rows)
+
+
+def _vuong(name: str) -> Callable[[Any], Any]:
+    return partial(value_of, path=f"vuong.{name}")
 
 
 def _tail(what: str, fits: Fits) -> Table:
@@ -120,5 +108,6 @@ def _tail(what: str, fits: Fits) -> Table:
     return Table(f"Tail of {what}", columns, rows)
 
 
-def _probability(p: float) -> str:
+def show_probability(p: float) -> str:
+    """Return a p-value with two digits; a tiny one as a bound."""
     return f"{p:.2g}" if p >= LEAST_P else f"< {LEAST_P:g}"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+from typing import Any
+
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.forecast.forecast import AUTO
 from gpuplan.analysis.forecast.models import LAST_VALUE
-from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_count, show_number, show_share
 from gpuplan.planner.studies.forecast import ForecastResults
-from gpuplan.planner.studies.forecast_lending import PEAK, Lendable
+from gpuplan.planner.studies.forecast_lending import PEAK
 from gpuplan.planner.studies.forecast_request import ALL
 
 MOST_ROWS = 12
@@ -26,7 +30,7 @@ def headline(
         backtest: whether the errors of the test are shown.
     """
     series, steps = results.series, len(results.series[0].next_hours)
-    expected = max(sum(one.next_hours[step].mean_gpus for one in series) for step in range(steps))
+    expected = max(sum(each.next_hours[step].mean_gpus for each in series) for step in range(steps))
     begin = results.issued_at or f"hour {results.issued_hour}"
     over = "hour" if steps == 1 else f"{steps} hours"
     who = series[0].name if len(series) == 1 else f"{len(series)} series together"
@@ -41,13 +45,14 @@ def headline(
 
 
 def _lending(results: ForecastResults, low_hours: int) -> str:
-    first = [one for one in results.lendable if one.p == 0.9 and one.guarantee_h == 1]
-    total, capacity = sum(one.gpus for one in first), sum(one.capacity_gpus for one in first)
+    loans = [loan for loan in results.lendable if loan.p == 0.9 and loan.guarantee_h == 1]
+    total = sum(loan.gpus for loan in loans)
+    capacity = sum(loan.capacity_gpus for loan in loans)
     of = f"{show_count(capacity)} GPUs"
-    if first[0].capacity_from == PEAK:
+    if loans[0].capacity_from == PEAK:
         of += " (the most in use so far; --cluster for another number)"
-    elif len(first) < len(results.series) and first[0].pool != ALL:
-        of += f" ({listed([one.pool for one in first])} alone, as in --cluster)"
+    elif len(loans) < len(results.series) and loans[0].pool != ALL:
+        of += f" ({listed([loan.pool for loan in loans])} alone, as in --cluster)"
     last = "hour" if low_hours == 1 else f"{low_hours} hours"
     doubt = f", if demand really fell to almost nothing in the last {last}" if low_hours else ""
     return f"You can lend {show_count(total)} of {of} for 1 h with 90% probability{doubt}."
@@ -70,16 +75,16 @@ def _choice(results: ForecastResults, model: str) -> str:
 def _tested(results: ForecastResults) -> str:
     """Return how the chosen models did in the test hours, which the choice has not seen."""
     if results.last_value_wins == len(results.series):
-        best = min(results.models, key=lambda one: one.mae)
-        last = next(one for one in results.models if one.name == LAST_VALUE)
+        best = min(results.models, key=lambda model: model.mae)
+        last = next(model for model in results.models if model.name == LAST_VALUE)
         text = f"The last value is used: in the test its MAE is {show_number(last.mae)} GPUs"
         if best.mae < last.mae:
             text += f", that of {best.name} {show_number(best.mae)}"
         return f"{text}."
     chosen, last_value = [], []
-    for one in results.series:
-        errors = {model.name: model.mae for model in one.models}
-        chosen.append(errors[one.chosen])
+    for series in results.series:
+        errors = {model.name: model.mae for model in series.models}
+        chosen.append(errors[series.chosen])
         last_value.append(errors[LAST_VALUE])
     better = sum(mae < last for mae, last in zip(chosen, last_value, strict=True))
     return (
@@ -104,29 +109,26 @@ def forecast_tables(
 
 
 def _next_hours(results: ForecastResults) -> Table:
-    steps = len(results.series[0].next_hours)
-    columns = (
-        Column("series", "series"),
+    def step_gpus(step: int) -> Column:
+        key = f"step_{step}_gpus"
+        return Column(key, f"+{step} h", _gpus, lambda row: row.next_hours[step - 1].mean_gpus)
+
+    def highest(key: str, header: str) -> Column:
+        read = attrgetter(key)
+        return Column(key, header, _gpus, lambda row: max(map(read, row.next_hours)))
+
+    return table(
+        "GPUs requested in the next hours",
+        results.series,
+        Column("series", "series", read=attrgetter("name")),
         Column("last_gpus", "last hour", _gpus),
-        *(Column(f"step_{step}_gpus", f"+{step} h", _gpus) for step in _shown(steps)),
-        Column("p90_gpus", "90% bound", _gpus),
-        Column("p95_gpus", "95% bound", _gpus),
+        *map(step_gpus, _shown(len(results.series[0].next_hours))),
+        highest("p90_gpus", "90% bound"),
+        highest("p95_gpus", "95% bound"),
         Column("peak_gpus", "peak so far", _gpus),
-        Column("chosen", "model"),
+        {"chosen": "model"},
+        most=MOST_ROWS,
     )
-    rows = [
-        (
-            one.name,
-            one.last_gpus,
-            *(one.next_hours[step - 1].mean_gpus for step in _shown(steps)),
-            max(hour.p90_gpus for hour in one.next_hours),
-            max(hour.p95_gpus for hour in one.next_hours),
-            one.peak_gpus,
-            one.chosen,
-        )
-        for one in results.series
-    ]
-    return Table("GPUs requested in the next hours", columns, rows, most=MOST_ROWS)
 
 
 def _shown(steps: int) -> tuple[int, ...]:
@@ -134,88 +136,74 @@ def _shown(steps: int) -> tuple[int, ...]:
 
 
 def _every_hour(results: ForecastResults) -> Table:
-    columns = (
-        Column("series", "series"),
-        Column("hour", "hour" if results.issued_at is None else ""),
-        Column("begin", "" if results.issued_at is None else "from (UTC)"),
+    is_dated = results.issued_at is not None
+    return table(
+        "Hour by hour",
+        [
+            {"series": series.name, **fields_of(hour), "model": series.chosen}
+            for series in results.series
+            for hour in series.next_hours
+        ],
+        {
+            "series": "series",
+            "hour": "" if is_dated else "hour",
+            "begin": "from (UTC)" if is_dated else "",
+        },
         Column("mean_gpus", "expected", _gpus),
-        Column("p50_gpus", "50% bound", _gpus),
-        Column("p90_gpus", "90% bound", _gpus),
-        Column("p95_gpus", "95% bound", _gpus),
-        Column("model", "model"),
+        *(Column(f"p{level}_gpus", f"{level}% bound", _gpus) for level in (50, 90, 95)),
+        {"model": "model"},
     )
-    rows = [
-        (
-            one.name, hour.hour, hour.begin, hour.mean_gpus, hour.p50_gpus, hour.p90_gpus,
-            hour.p95_gpus, one.chosen,
-        )
-        for one in results.series
-        for hour in one.next_hours
-    ]  # fmt: skip
-    return Table("Hour by hour", columns, rows)
 
 
 def _lent(results: ForecastResults) -> Table:
-    hours = sorted({one.guarantee_h for one in results.lendable})
-    columns = (
-        Column("pool", "lend from"),
+    hours = sorted({loan.guarantee_h for loan in results.lendable})
+    rows: dict[tuple[str, float], dict[str, Any]] = {}
+    for loan in results.lendable:
+        row = rows.setdefault((loan.pool, loan.p), fields_of(loan))
+        row[f"guarantee_{loan.guarantee_h}h_gpus"] = loan.gpus
+    return table(
+        "GPUs that can be lent as spot",
+        rows.values(),
+        {"pool": "lend from"},
         Column("capacity_gpus", "GPUs", _gpus),
         Column("p", "not needed with", lambda p: f"{100 * p:g}%"),
-        *(Column(f"guarantee_{hour}h_gpus", f"for {hour} h", show_count) for hour in hours),
+        {f"guarantee_{hour}h_gpus": f"for {hour} h" for hour in hours},
+        most=MOST_ROWS,
     )
-    grouped: dict[tuple[str, float], list[Lendable]] = {}
-    for one in results.lendable:
-        grouped.setdefault((one.pool, one.p), []).append(one)
-    rows = [
-        (pool, own[0].capacity_gpus, p, *(one.gpus for one in own))
-        for (pool, p), own in grouped.items()
-    ]
-    return Table("GPUs that can be lent as spot", columns, rows, most=MOST_ROWS)
 
 
 SCORES = (
-    Column("mae", "MAE", show_number),
-    Column("rmse", "RMSE", show_number),
+    Column("mae", "MAE"),
+    Column("rmse", "RMSE"),
     Column("mape", "MAPE", show_share),
-    Column("pinball_90", "pinball 90%", show_number),
+    Column("pinball_90", "pinball 90%"),
     Column("coverage_90", "90% covers", show_share),
     Column("coverage_95", "95% covers", show_share),
 )
 
 
 def _pooled(results: ForecastResults) -> Table:
-    chosen = [one.chosen for one in results.series]
-    columns = (
-        Column("model", "model"),
-        *SCORES,
-        Column("chosen", "chosen for", show_count),
-    )
-    rows = [
-        (one.name, *(getattr(one, column.key) for column in SCORES), chosen.count(one.name))
-        for one in results.models
-    ]
-    return Table(
+    chosen = [series.chosen for series in results.series]
+    return table(
         f"Backtest on the last {results.test_hours} of {results.hours:,} hours (means over the "
         "series, GPUs)",
-        columns,
-        rows,
+        results.models,
+        Column("model", "model", read=attrgetter("name")),
+        *SCORES,
+        Column("chosen", "chosen for", read=lambda model: chosen.count(model.name)),
     )
 
 
 def _each(results: ForecastResults) -> Table:
-    columns = (
-        Column("series", "series"),
-        Column("model", "model"),
-        Column("validation_mae", "MAE, validation", show_number),
+    return table(
+        f"Backtest of each series ({LAST_VALUE} first)",
+        [
+            fields_of(model)
+            | {"series": series.name, "model": model.name, "chosen": model.name == series.chosen}
+            for series in results.series
+            for model in series.models
+        ],
+        {"series": "series", "model": "model", "validation_mae": "MAE, validation"},
         *SCORES,
         Column("chosen", "chosen", lambda is_chosen: "yes" if is_chosen else ""),
     )
-    rows = [
-        (
-            one.name, model.name, model.validation_mae,
-            *(getattr(model, column.key) for column in SCORES), model.name == one.chosen,
-        )
-        for one in results.series
-        for model in one.models
-    ]  # fmt: skip
-    return Table(f"Backtest of each series ({LAST_VALUE} first)", columns, rows)

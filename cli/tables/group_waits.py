@@ -6,17 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.formats.units import show_count, show_duration, show_number
+from gpuplan.cli.formats.report import Report, table
 
 MOST_ROWS = 12
-COLUMNS = (
-    Column("jobs", "jobs", show_count),
-    Column("gpu_h", "GPU-hours", show_number),
-    Column("mean_wait_s", "mean wait", show_duration),
-    Column("p50_wait_s", "P50", show_duration),
-    Column("p95_wait_s", "P95", show_duration),
-)
+COLUMNS = {
+    "jobs": "jobs",
+    "gpu_h": "GPU-hours",
+    "mean_wait_s": "mean wait",
+    "p50_wait_s": "P50",
+    "p95_wait_s": "P95",
+}
 
 
 def with_group_waits(
@@ -33,26 +32,25 @@ def with_group_waits(
         runs: the name of each run, and its groups as JSON has them, most GPU-hours first.
         of_runs: what these names are of.
     """
-    known = [(label, groups) for label, groups in runs if groups]
-    if not known:
+    grouped = [(label, groups) for label, groups in runs if groups]
+    if not grouped:
         return report
     if today := report.results.get("today_groups"):
-        known.insert(0, ("today", today))
-    names = dict.fromkeys(group["name"] for _, groups in known for group in groups)
+        grouped.insert(0, ("today", today))
+    names = dict.fromkeys(group["name"] for _, groups in grouped for group in groups)
     place = {name: at for at, name in enumerate(names)}
-    rows = sorted(
-        ((group["name"], label, *(group[one.key] for one in COLUMNS))
-         for label, groups in known for group in groups),
-        key=lambda row: place[row[0]],
-    )  # fmt: skip
-    first = (Column("name", " and ".join(by)), Column("run", of_runs if len(known) > 1 else ""))
+    rows = [{**group, "run": label} for label, groups in grouped for group in groups]
     lends = any("hp" in row for row in report.results.get("policies", [report.results]))
     of_jobs = " of high-priority jobs" if lends else ""
-    title = f"Waits{of_jobs} by {' and '.join(by)}"
-    each = len(known)
-    table = Table(title, (*first, *COLUMNS), rows, most=max(MOST_ROWS // each, 1) * each)
+    each = len(grouped)
+    waits = table(
+        f"Waits{of_jobs} by {' and '.join(by)}",
+        sorted(rows, key=lambda row: place[row["name"]]),
+        {"name": " and ".join(by), "run": of_runs if each > 1 else "", **COLUMNS},
+        most=max(MOST_ROWS // each, 1) * each,
+    )
     return replace(
         report,
-        tables=(*report.tables[:1], replace(table, most=None), *report.tables[1:]),
-        answer=None if report.answer is None else (*report.answer, table),
+        tables=(*report.tables[:1], replace(waits, most=None), *report.tables[1:]),
+        answer=None if report.answer is None else (*report.answer, waits),
     )

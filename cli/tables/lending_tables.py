@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share, show_usd
+from gpuplan.cli.formats.report import Column, Report, Table, table, value_of
+from gpuplan.cli.formats.units import show_duration, show_share, show_usd
 
 Row = Mapping[str, Any]
 ALIKE = 0.02
@@ -25,19 +26,19 @@ def with_lending(report: Report, rows: Sequence[Row]) -> Report:
         report: of a replay.
         rows: results of its policies, with ``label``.
     """
-    own = [row for row in rows if "spot" in row]
-    if not own:
+    lending = [row for row in rows if "spot" in row]
+    if not lending:
         return report
-    alone = {one["label"]: one["hp"] for one in report.results.get("no_spot") or ()}
-    own = [{**row, "no_spot": alone[row["label"]]} if alone else row for row in own]
-    answer = _answer(own, _queue(report.parameters))
-    tables = (answer, _classes(own), _quota(own), _demand(own))
+    alone = {row["label"]: row["hp"] for row in report.results.get("no_spot") or ()}
+    lending = [{**row, "no_spot": alone[row["label"]]} if alone else row for row in lending]
+    answer = _answer(lending, _queue(report.parameters))
+    tables = (answer, _classes(lending), _quota(lending), _demand(lending))
     notes = tuple(
         note for note in report.notes if not note.startswith("A100")
     )  # prices of rented GPUs say nothing of lending
     return replace(
         report,
-        headline=_headline(own),
+        headline=_headline(lending),
         tables=(*tables, *report.tables),
         answer=(answer,),
         notes=notes,
@@ -52,7 +53,7 @@ def _headline(rows: Sequence[Row]) -> str:
 def _queue(parameters: Row) -> str:
     """Return how all policies queue; empty where they differ."""
     policies = parameters.get("policies", [parameters])
-    kinds = {one["settings"].get("blocking") for one in policies} - {None}
+    kinds = {policy["settings"].get("blocking") for policy in policies} - {None}
     if kinds == {False}:
         return "; jobs pass one that does not fit"
     return "; a job that does not fit holds up those behind it" if kinds == {True} else ""
@@ -146,83 +147,66 @@ def _seconds(value: float) -> str:
     return show_duration(round(value, 1))
 
 
-def _table(title: str, columns: Sequence[tuple[Column, Any]], rows: Sequence[Row]) -> Table:
-    cells = [[read(row) for _, read in columns] for row in rows]
-    return Table(title, tuple(column for column, _ in columns), cells)
+LABEL = Column("label", "policy", lambda label: label.replace(",", ", "))
 
 
-def _plain(key: str, header: str, show: Any) -> tuple[Column, Any]:
-    return Column(key, header, show), lambda row: row[key]
-
-
-def _of(kind: str, key: str, header: str, show: Any) -> tuple[Column, Any]:
-    return Column(f"{kind}_{key}", header, show), lambda row: row[kind][key]
-
-
-LABEL = (
-    Column("label", "policy", lambda label: label.replace(",", ", ")),
-    lambda row: row["label"],
-)
+def _of(kind: str, **headers: str) -> Iterator[Column]:
+    """Yield columns of one class of jobs, whose results are a group of each row."""
+    for key, header in headers.items():
+        yield Column(f"{kind}_{key}", header, read=partial(value_of, path=f"{kind}.{key}"))
 
 
 def _answer(rows: Sequence[Row], queue: str) -> Table:
-    columns = [
+    alone = _of("no_spot", mean_jqt_s="HP wait, no spot") if "no_spot" in rows[0] else ()
+    return table(
+        f"High-priority (HP) and spot jobs, and what spot earns{queue}",
+        rows,
         LABEL,
-        _of("hp", "mean_jqt_s", "HP wait", show_duration),
-        *(
-            [_of("no_spot", "mean_jqt_s", "HP wait, no spot", show_duration)]
-            if "no_spot" in rows[0]
-            else []
-        ),
-        _of("hp", "p99_jct_s", "HP P99 JCT", show_duration),
-        _of("spot", "mean_jqt_s", "spot wait", show_duration),
-        _of("spot", "mean_jct_s", "spot JCT", show_duration),
-        _plain("eviction_rate", "evicted", show_share),
-        _plain("guarantee_success_share", "kept", show_share),
-        _plain("wasted_gpu_h", "wasted GPU-h", show_number),
-        _plain("allocation_rate", "in use", show_share),
-        _plain("benefit_usd_per_month", "$/month", show_usd),
-    ]
-    return _table(f"High-priority (HP) and spot jobs, and what spot earns{queue}", columns, rows)
+        *_of("hp", mean_jqt_s="HP wait"),
+        *alone,
+        *_of("hp", p99_jct_s="HP P99 JCT"),
+        *_of("spot", mean_jqt_s="spot wait", mean_jct_s="spot JCT"),
+        Column("eviction_rate", "evicted", show_share),
+        {"guarantee_success_share": "kept", "wasted_gpu_h": "wasted GPU-h"},
+        Column("allocation_rate", "in use", show_share),
+        Column("benefit_usd_per_month", "$/month", show_usd),
+    )
 
 
 def _classes(rows: Sequence[Row]) -> Table:
-    columns = [LABEL]
-    for kind, name in (("hp", "HP"), ("spot", "spot")):
-        columns += [
-            _of(kind, "jobs", f"{name} jobs", show_count),
-            _of(kind, "unfinished", "unfinished", show_count),
-            _of(kind, "mean_jct_s", "mean JCT", show_duration),
-            _of(kind, "p50_jct_s", "median", show_duration),
-            _of(kind, "p99_jqt_s", "P99 wait", show_duration),
-            _of(kind, "gpu_h", "GPU-h", show_number),
-        ]
-    return _table("Both classes of jobs", columns, rows)
+    measures = {
+        "unfinished": "unfinished",
+        "mean_jct_s": "mean JCT",
+        "p50_jct_s": "median",
+        "p99_jqt_s": "P99 wait",
+        "gpu_h": "GPU-h",
+    }
+    high, spot = _of("hp", jobs="HP jobs", **measures), _of("spot", jobs="spot jobs", **measures)
+    return table("Both classes of jobs", rows, LABEL, *high, *spot)
 
 
 def _quota(rows: Sequence[Row]) -> Table:
-    columns = [
+    return table(
+        "Spot runs and the quota (eta: its factor)",
+        rows,
         LABEL,
-        _plain("spot_runs", "spot runs", show_count),
-        _plain("evictions", "evictions", show_count),
-        _plain("starving_jobs", "starving", show_count),
-        _plain("paying_spot_gpu_h", "paying GPU-h", show_number),
-        _plain("mean_eta", "mean eta", show_number),
-        _plain("eta_at_min_share", "at its minimum", show_share),
-        _plain("eta_at_max_share", "at its maximum", show_share),
-    ]
-    return _table("Spot runs and the quota (eta: its factor)", columns, rows)
+        {
+            "spot_runs": "spot runs",
+            "evictions": "evictions",
+            "starving_jobs": "starving",
+            "paying_spot_gpu_h": "paying GPU-h",
+            "mean_eta": "mean eta",
+            "eta_at_min_share": "at its minimum",
+            "eta_at_max_share": "at its maximum",
+        },
+    )
 
 
 def _demand(rows: Sequence[Row]) -> Table:
-    columns = (
-        Column("pool", "pool"),
-        Column("gpus", "GPUs", show_count),
+    return table(
+        "Requested GPUs over those there are",
+        {pool["pool"]: pool for row in rows for pool in row["demand"]}.values(),
+        {"pool": "pool", "gpus": "GPUs"},
         Column("hp_demand_over_capacity", "HP requests", show_share),
         Column("spot_demand_over_capacity", "spot requests", show_share),
     )
-    cells = [
-        [one[column.key] for column in columns]
-        for one in {one["pool"]: one for row in rows for one in row["demand"]}.values()
-    ]
-    return Table("Requested GPUs over those there are", columns, cells)

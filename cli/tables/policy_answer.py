@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import (
     show_about_usd,
     show_count,
     show_duration,
     show_number,
-    show_share,
 )
 from gpuplan.planner.runs.ties import WAIT_TIE, by_cost, fastest_of, same_times, spread
 from gpuplan.planner.speedup.registry import LAWS
@@ -133,38 +132,31 @@ def _spaced(label: str) -> str:
 
 
 POLICY = Column("label", "policy", _spaced)
-MONEY = (
-    Column("gpus", "GPUs", show_count),
-    Column("usd_per_month", "$/month", show_about_usd),
-)
-TIMES = (
-    Column("mean_jct_s", "mean JCT", show_duration),
-    Column("p95_jct_s", "P95 JCT", show_duration),
-    Column("mean_wait_s", "mean wait", show_duration),
-    Column("p95_wait_s", "P95 wait", show_duration),
-    Column("utilization", "used", show_share),
-)
-BACKLOG = Column("backlog_gpu_h", "backlog (GPU-h)", show_number)
-LATE = Column("deadline_miss_share", "late", show_share)
-
-
-def answer_columns(rows: Sequence[Row], *, has_deadlines: bool) -> tuple[Column, ...]:
-    """Return the columns of the answer: a backlog where there is one, deadlines where known."""
-    backlog = (BACKLOG,) if any(row["backlog_gpu_h"] >= 0.5 for row in rows) else ()
-    return (*MONEY, *TIMES, *backlog, *((LATE,) if has_deadlines else ()))
+MEASURES = {
+    "gpus": "GPUs",
+    "usd_per_month": "$/month",
+    "mean_jct_s": "mean JCT",
+    "p95_jct_s": "P95 JCT",
+    "mean_wait_s": "mean wait",
+    "p95_wait_s": "P95 wait",
+    "utilization": "used",
+}
 
 
 def answer_table(today: Today | None, rows: Sequence[Row], *, has_deadlines: bool) -> Table:
-    """Return a row for today and one per policy."""
-    columns = (POLICY, *answer_columns(rows, has_deadlines=has_deadlines))
-    cells = [[row.get(column.key) for column in columns] for row in rows]
-    if today is not None:
-        now = _today_row(today)
-        cells.insert(0, [now.get(column.key) for column in columns])
+    """Return a row for today and one per policy; with a backlog and late jobs where there are."""
     window = show_duration(rows[0]["window_s"])
     same = len({row["window_s"] for row in rows}) == 1
     title = f"Charged for the same {window}" if same else "Charged until the last job ends"
-    return Table(f"{title}; JCT: submission to finish", columns, cells)
+    backlog = {"backlog_gpu_h": "backlog (GPU-h)"}
+    return table(
+        f"{title}; JCT: submission to finish",
+        rows if today is None else [_today_row(today), *rows],
+        POLICY,
+        MEASURES,
+        backlog if any(row["backlog_gpu_h"] >= 0.5 for row in rows) else {},
+        {"deadline_miss_share": "late"} if has_deadlines else {},
+    )
 
 
 def _today_row(today: Today) -> Row:

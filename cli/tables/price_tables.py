@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
-from gpuplan.cli.formats.report import Column, Table
-from gpuplan.cli.formats.units import show_count, show_number, show_share, show_usd
+from gpuplan.analysis.base.plain import fields_of
+from gpuplan.cli.formats.report import Column, Table, table, value_of
+from gpuplan.cli.formats.units import show_count
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.prices.cheapest_source import Cheapest
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.supply import Supply
-    from gpuplan.analysis.prices.view import PriceView
-    from gpuplan.planner.pricing.trace_bill import TraceCost
+    from gpuplan.analysis.prices.view import Cheapest, PriceView
+    from gpuplan.planner.money.trace_bill import SourceBill, TraceCost
 
 MAX_LEADERS = 4
 MAX_SUPPLIES = 20
-SOURCE = (Column("gpu_type", "GPU"), Column("provider", "provider"), Column("kind", "kind"))
+
+
+def _kind(row: Any) -> str:
+    kind: str = value_of(row, "kind")
+    return kind.replace("_", "-")
+
+
+SOURCE = (
+    Column("gpu_type", "GPU"),
+    Column("provider", "provider"),
+    Column("kind", "kind", read=_kind),
+)
 
 
 def bill_tables(cost: TraceCost, view: PriceView) -> Iterator[Table]:
@@ -36,16 +49,16 @@ def show_price(value: float) -> str:
 
 def market_tables(market: PriceView, gpus: Collection[str] | None = None) -> Iterator[Table]:
     """Yield tables of offers, availability and the cheapest sources, for all GPUs or for some."""
-    offers = [one for one in market.offers if gpus is None or one.gpu_type in gpus]
+    offers = [offer for offer in market.offers if gpus is None or offer.gpu_type in gpus]
     if offers:
         yield _offers(offers)
-    if any(one.available or (one.listed_share or 1) < 1 for one in offers):
+    if any(offer.available or (offer.listed_share or 1) < 1 for offer in offers):
         yield _availability(offers)
-    shown = [one for one in market.supply if _has_dynamics(one, market, gpus)]
-    if shown:
-        yield _supply(shown)
-    choice = Counter(one.gpu_type for one in offers)
-    leading = [one for one in market.cheapest if choice[one.gpu_type] > 1]
+    supplies = [supply for supply in market.supply if _has_dynamics(supply, market, gpus)]
+    if supplies:
+        yield _supply(supplies)
+    choice = Counter(offer.gpu_type for offer in offers)
+    leading = [cheapest for cheapest in market.cheapest if choice[cheapest.gpu_type] > 1]
     if leading:
         yield _cheapest(leading)
 
@@ -56,59 +69,49 @@ def cost_table(cost: TraceCost, market: PriceView) -> Table:
     Prices without hours have the lowest of their range in its place.
     """
     first = ("cheapest", "each hour") if market.hourly else ("lowest", "listed")
-    columns = (
-        *SOURCE,
-        Column("gpu_hours", "GPU-hours", show_number),
-        Column("cost_usd", "cost", show_usd),
-        Column("lowest_usd", "at its lowest", show_usd),
-        Column("saving", "saving", show_share),
-        Column("hourly_share", "by the hour", show_share),
-    )
-    rows: list[tuple[object, ...]] = []
+    rows: list[SourceBill | dict[str, Any]] = []
     for least in cost.cheapest:
-        name = (*first, least.gpu_hours, None, least.cost_usd)
-        rows.append((least.wanted_gpu, *name, None, least.hourly_share))
-        rows += [
-            (
-                *(bill.gpu_type, bill.provider, _words(bill.kind), bill.gpu_hours),
-                *(bill.cost_usd, bill.lowest_usd, bill.saving, bill.hourly_share),
-            )
-            for bill in cost.bills
-            if bill.wanted_gpu == least.wanted_gpu
-        ]
-    return Table("What the trace would have cost (US dollars)", columns, rows)
+        named = {"gpu_type": least.wanted_gpu, "provider": first[0], "kind": first[1]}
+        rows.append({**fields_of(least), **named})
+        rows += [bill for bill in cost.bills if bill.wanted_gpu == least.wanted_gpu]
+    return table(
+        "What the trace would have cost (US dollars)",
+        rows,
+        *SOURCE,
+        {
+            "gpu_hours": "GPU-hours",
+            "cost_usd": "cost",
+            "lowest_usd": "at its lowest",
+            "saving": "saving",
+            "hourly_share": "by the hour",
+        },
+    )
 
 
 def _offers(offers: Sequence[Offer]) -> Table:
-    dated = any(one.listed_share is not None for one in offers)
-    saved = any(one.saving is not None for one in offers)
-    aged = any(one.age_days for one in offers)
-    columns = (
+    dated = any(offer.listed_share is not None for offer in offers)
+    saved = any(offer.saving is not None for offer in offers)
+    aged = any(offer.age_days for offer in offers)
+
+    def usd(name: str, header: str = "") -> Column:
+        return Column(f"{name}_usd_per_gpu_h", header, show_price, attrgetter(name))
+
+    return table(
+        "Prices (US dollars per GPU-hour)",
+        offers,
         *SOURCE,
-        Column("median_usd_per_gpu_h", "median", show_price),
-        Column("", "min-max"),
-        Column("least_usd_per_gpu_h", ""),
-        Column("most_usd_per_gpu_h", ""),
-        Column("", "P25-P75" if dated else ""),
-        Column("p25_usd_per_gpu_h", ""),
-        Column("p75_usd_per_gpu_h", ""),
-        Column("mean_usd_per_gpu_h", "mean" if dated else "", show_price),
-        Column("daily_volatility", "day vol." if dated else "", show_share),
-        Column("saving", "saving" if saved else "", show_share),
+        usd("median", "median"),
+        Column("", "min-max", read=lambda offer: _range(offer.least, offer.most)),
+        usd("least"),
+        usd("most"),
+        Column("", "P25-P75" if dated else "", read=lambda offer: _range(offer.p25, offer.p75)),
+        usd("p25"),
+        usd("p75"),
+        usd("mean", "mean" if dated else ""),
+        {"daily_volatility": "day vol." if dated else "", "saving": "saving" if saved else ""},
         Column("age_days", "age (d)" if aged else "", show_count),
-        Column("begins_after_days", "", show_count),
+        {"begins_after_days": ""},
     )
-    rows = [
-        (
-            *(one.gpu_type, one.provider, _words(one.kind), one.median),
-            *(_range(one.least, one.most), one.least, one.most),
-            *(_range(one.p25, one.p75), one.p25, one.p75),
-            *(one.mean, one.daily_volatility, one.saving),
-            *(one.age_days, one.begins_after_days),
-        )
-        for one in offers
-    ]
-    return Table("Prices (US dollars per GPU-hour)", columns, rows)
 
 
 def _range(low: float | None, high: float | None) -> str | None:
@@ -119,76 +122,71 @@ def _range(low: float | None, high: float | None) -> str | None:
 
 
 def _availability(offers: Sequence[Offer]) -> Table:
-    counted = any(one.available for one in offers)
-    columns = (
+    counted = any(offer.available for offer in offers)
+
+    def available(name: str, key: str, header: str) -> Column:
+        read = partial(value_of, path=f"available.{name}")
+        return Column(key, header if counted else "", read=read)
+
+    return table(
+        "Availability (listed: share of the hours in which it has a price)",
+        offers,
         *SOURCE,
-        Column("listed_share", "listed", show_share),
-        Column("mean_available", "mean" if counted else "", show_number),
-        Column("least_available", "min" if counted else "", show_count),
-        Column("most_available", "max" if counted else "", show_count),
-        Column("none_share", "none left" if counted else "", show_share),
+        {"listed_share": "listed"},
+        available("mean", "mean_available", "mean"),
+        available("least", "least_available", "min"),
+        available("most", "most_available", "max"),
+        available("none_share", "none_share", "none left"),
     )
-    rows = []
-    for one in offers:
-        has = one.available
-        known = (None,) * 4 if has is None else (has.mean, has.least, has.most, has.none_share)
-        rows.append((one.gpu_type, one.provider, _words(one.kind), one.listed_share, *known))
-    return Table("Availability (listed: share of the hours in which it has a price)", columns, rows)
 
 
-def _has_dynamics(one: Supply, market: PriceView, gpus: Collection[str] | None) -> bool:
+def _has_dynamics(supply: Supply, market: PriceView, gpus: Collection[str] | None) -> bool:
     """Return whether to show availability: if it changes, or if nothing else is known."""
     from gpuplan.analysis.job_table.gpu_names import same_gpu
 
-    if gpus is not None and not any(same_gpu(gpu, one.gpu_type) for gpu in gpus):
+    if gpus is not None and not any(same_gpu(gpu, supply.gpu_type) for gpu in gpus):
         return False
     sources = {(offer.provider, offer.gpu_type, offer.kind) for offer in market.offers}
-    is_priced = (one.provider, one.gpu_type, one.kind) in sources
-    return one.available_share < 1 or not is_priced
+    is_priced = (supply.provider, supply.gpu_type, supply.kind) in sources
+    return supply.available_share < 1 or not is_priced
 
 
-def _supply(shown: Sequence[Supply]) -> Table:
-    columns = (
-        *SOURCE,
-        Column("region", "region"),
-        Column("known_days", "known (d)", show_number),
-        Column("mean", "mean", show_number),
-        Column("available_share", "of time", show_share),
-        Column("transitions_per_day", "changes/day", show_number),
-        Column("median_available_h", "stays (h)", show_number),
-        Column("median_unavailable_h", "away (h)", show_number),
-    )
-    rows = [
-        (
-            *(one.gpu_type, one.provider, _words(one.kind), one.region),
-            *(one.known_days, one.mean, one.available_share, one.transitions_per_day),
-            *(one.median_available_h, one.median_unavailable_h),
-        )
-        for one in sorted(shown, key=lambda one: -one.known_days)[:MAX_SUPPLIES]
-    ]
-    rest = len(shown) - len(rows)
+def _supply(supplies: Sequence[Supply]) -> Table:
+    longest = sorted(supplies, key=lambda supply: -supply.known_days)[:MAX_SUPPLIES]
+    rest = len(supplies) - len(longest)
     title = "How it comes and goes (stays, away: median stretch with and without any available)"
-    return Table(title + (f"; {rest} shorter left out" if rest else ""), columns, rows)
+    return table(
+        title + (f"; {rest} shorter left out" if rest else ""),
+        longest,
+        *SOURCE,
+        {
+            "region": "region",
+            "known_days": "known (d)",
+            "mean": "mean",
+            "available_share": "of time",
+            "transitions_per_day": "changes/day",
+            "median_available_h": "stays (h)",
+            "median_unavailable_h": "away (h)",
+        },
+    )
 
 
 def _cheapest(leading: Sequence[Cheapest]) -> Table:
-    columns = (
+    rows: list[dict[str, Any]] = []
+    for cheapest in leading:
+        named = {"gpu_type": cheapest.gpu_type}
+        mean = {"mean_usd_per_gpu_h": cheapest.mean_usd_per_gpu_h}
+        for provider, kind, share in cheapest.shares[:MAX_LEADERS]:
+            rows.append({**named, "provider": provider, "kind": kind, "share_hours": share, **mean})
+            mean = {}
+        if others := cheapest.shares[MAX_LEADERS:]:
+            name = "1 other" if len(others) == 1 else f"{len(others)} others"
+            share = sum(share for *_, share in others)
+            rows.append({**named, "provider": name, "kind": "", "share_hours": share})
+    return table(
+        "The cheapest source over time",
+        rows,
         *SOURCE,
-        Column("share_hours", "of hours", show_share),
+        {"share_hours": "of hours"},
         Column("mean_usd_per_gpu_h", "mean of the cheapest", show_price),
     )
-    rows: list[tuple[object, ...]] = []
-    for one in leading:
-        for number, (provider, kind, share) in enumerate(one.shares[:MAX_LEADERS]):
-            price = one.mean_usd_per_gpu_h if number == 0 else None
-            rows.append((one.gpu_type, provider, _words(kind), share, price))
-        if len(one.shares) > MAX_LEADERS:
-            others = len(one.shares) - MAX_LEADERS
-            name = "1 other" if others == 1 else f"{others} others"
-            share = sum(share for *_, share in one.shares[MAX_LEADERS:])
-            rows.append((one.gpu_type, name, "", share, None))
-    return Table("The cheapest source over time", columns, rows)
-
-
-def _words(kind: str) -> str:
-    return kind.replace("_", "-")

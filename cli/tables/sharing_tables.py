@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted
-from gpuplan.cli.formats.report import Column, Table
-from gpuplan.cli.formats.units import show_number, show_share, show_usd
+from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.formats.units import show_count, show_share, show_usd
 from gpuplan.planner.sharing.coscaling_study import CoscalingResults
 from gpuplan.planner.sharing.placement_study import PlacementResults
 from gpuplan.planner.sharing.service_outcome import overloads
@@ -21,40 +18,37 @@ def show_latency(seconds: float) -> str:
     return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
-def show_rate(share: float) -> str:
-    """Return a violation rate with one decimal."""
-    return f"{100 * share:.1f}%"
-
-
 def show_ratio(value: float) -> str:
     """Return a ratio with two decimals."""
     return f"{value:.2f}x"
 
 
-def _gpus(value: float) -> str:
-    return f"{value:,.0f}"
+GAMMA = Column("gamma", "gamma", lambda value: f"{value:g}")
+GPUS = (Column("max_gpus", "peak GPUs", show_count), Column("mean_gpus", "mean GPUs"))
+WORST = Column("worst_violation_rate", "worst service over SLO", show_share)
+COLD_STARTS = Column("cold_starts", "cold starts", show_count)
 
 
 def placement_tables(study: PlacementResults) -> tuple[Table, ...]:
     """Return the table of policies."""
-    rows = plain(study.policies)
-    columns = [
-        Column("policy", "policy"),
-        Column("gamma", "gamma", lambda value: f"{value:g}"),
-        Column("max_gpus", "peak GPUs", _gpus),
-        Column("mean_gpus", "mean GPUs", show_number),
-        Column("saved_vs_exclusive_share", "saved", show_rate),
+    priced = study.request.usd_per_gpu_h is not None
+    policies = table(
+        "GPUs in use, by placement policy",
+        study.policies,
+        {"policy": "policy"},
+        GAMMA,
+        *GPUS,
+        {"saved_vs_exclusive_share": "saved"},
         Column("sm_fragmentation", "SMs not requested", show_share),
         Column("memory_fragmentation", "memory free", show_share),
-    ]
-    if study.request.usd_per_gpu_h is not None:
-        columns.append(Column("saved_usd_per_month", "saved a month", show_usd))
-    return (_table("GPUs in use, by placement policy", columns, rows),)
+        *([Column("saved_usd_per_month", "saved a month", show_usd)] if priced else []),
+    )
+    return (policies,)
 
 
 def placement_headline(study: PlacementResults) -> str:
     """Return the answer in one sentence."""
-    best = min(study.policies, key=lambda one: one.max_gpus)
+    best = min(study.policies, key=lambda placement: placement.max_gpus)
     exclusive = study.exclusive_gpus
     if best.max_gpus >= exclusive:
         return f"Sharing saves no GPUs: the instances need {exclusive:,} either way."
@@ -71,95 +65,83 @@ def placement_headline(study: PlacementResults) -> str:
 
 def coscaling_tables(study: CoscalingResults) -> tuple[Table, ...]:
     """Return the policies, the services, the verdict by cold start, and the frontier."""
-    rows = plain(study.policies)
-    kept = [Column("training_kept_share", "training speed kept", show_share)]
-    policies = _table(
-        "Policies",
-        [
-            Column("policy", "policy"),
-            Column("max_gpus", "peak GPUs", _gpus),
-            Column("mean_gpus", "mean GPUs", show_number),
-            Column("worst_violation_rate", "worst service over SLO", show_rate),
-            Column("cold_starts", "cold starts", _gpus),
-            *(kept if study.request.jobs else ()),
-        ],
-        rows,
+    kept = {"training_kept_share": "training speed kept"} if study.request.jobs else {}
+    policies = table(
+        "Policies", study.policies, {"policy": "policy"}, *GPUS, WORST, COLD_STARTS, kept
     )
-    services = _table(
+    services = table(
         "Services",
         [
-            Column("policy", "policy"),
-            Column("name", "service"),
-            Column("violation_rate", "over SLO", show_rate),
-            Column("p50_s", "p50", show_latency),
-            Column("p95_s", "p95", show_latency),
-            Column("p95_over_slo", "p95 / SLO", show_ratio),
-            Column("cold_starts", "cold starts", _gpus),
-            Column("peak_demand_over_capacity", "peak / capacity", show_ratio),
-            Column("longest_overload_s", "longest overload (s)", _gpus),
-            Column("instance_s", "", None),
+            {"policy": row.policy, **fields_of(service)}
+            for row in study.policies
+            for service in row.functions
         ],
-        [{"policy": row["policy"], **one} for row in rows for one in row["functions"]],
+        {"policy": "policy", "name": "service"},
+        Column("violation_rate", "over SLO", show_share),
+        Column("p50_s", "p50", show_latency),
+        Column("p95_s", "p95", show_latency),
+        Column("p95_over_slo", "p95 / SLO", show_ratio),
+        COLD_STARTS,
+        Column("peak_demand_over_capacity", "peak / capacity", show_ratio),
+        Column("longest_overload_s", "longest overload (s)", show_count),
+        Column("instance_s", ""),
     )
     tables = [policies, services]
     if len(study.outcomes) > 1:
         tables.append(_verdicts(study))
     if study.frontier:
-        points = sorted(
-            plain(study.frontier),
-            key=lambda row: (row["max_gpus"], row["worst_violation_rate"]),
-        )
-        for row in points:
-            row["note"] = "" if row["efficient"] else "dominated"
-        columns = [
-            Column("policy", "policy"),
-            Column("gamma", "gamma", lambda value: f"{value:g}"),
+        frontier = table(
+            "GPUs vs. the worst service",
+            sorted(study.frontier, key=lambda row: (row.max_gpus, row.worst_violation_rate)),
+            {"policy": "policy"},
+            GAMMA,
             Column("capacity_factor", "registered capacity", show_ratio),
-            Column("max_gpus", "peak GPUs", _gpus),
-            Column("worst_violation_rate", "worst service over SLO", show_rate),
-            Column("note", "note"),
-        ]
-        title = "GPUs vs. the worst service"
-        table = _table(title, columns, points)
-        tables.append(Table(table.title, table.columns, table.rows, MOST_FRONTIER))
+            GPUS[0],
+            WORST,
+            Column("note", "note", read=lambda row: "" if row.efficient else "dominated"),
+            most=MOST_FRONTIER,
+        )
+        tables.append(frontier)
     return tuple(tables)
 
 
 def _verdicts(study: CoscalingResults) -> Table:
     rows = [
         {"policy": outcome.policy}
-        | {
-            f"at_{row[at].cold_start_s:g}_s": (row[at].max_gpus, row[at].worst_violation_rate)
-            for row in study.outcomes
-        }
+        | {f"at_{row[at].cold_start_s:g}_s": row[at] for row in study.outcomes}
         for at, outcome in enumerate(study.policies)
     ]
-    columns = [Column("policy", "policy")]
-    for row in study.outcomes:
-        key = f"at_{row[0].cold_start_s:g}_s"
-        header = f"cold start {row[0].cold_start_s:g} s: GPUs, worst over SLO"
-        columns.append(Column(key, header, lambda pair: f"{pair[0]:,}, {show_rate(pair[1])}"))
-    return _table("Results by cold start", columns, rows)
+    colds = [f"{row[0].cold_start_s:g}" for row in study.outcomes]
+    outcomes = (
+        Column(
+            f"at_{cold}_s",
+            f"cold start {cold} s: GPUs, worst over SLO",
+            lambda outcome: f"{outcome.max_gpus:,}, {show_share(outcome.worst_violation_rate)}",
+        )
+        for cold in colds
+    )
+    return table("Results by cold start", rows, {"policy": "policy"}, *outcomes)
 
 
 def coscaling_headline(study: CoscalingResults) -> str:
     """Return the answer in one sentence: GPUs, the worst service, training."""
-    one, whole = study.policies[0], study.exclusive
-    if one.policy == whole.policy:
-        parts = [f"{counted(one.max_gpus, 'GPU')}, each for one instance"]
-    elif one.max_gpus >= whole.max_gpus:
+    outcome, exclusive = study.policies[0], study.exclusive
+    if outcome.policy == exclusive.policy:
+        parts = [f"{counted(outcome.max_gpus, 'GPU')}, each for one instance"]
+    elif outcome.max_gpus >= exclusive.max_gpus:
         parts = [
-            f"Sharing under {one.policy} saves no GPUs: {one.max_gpus:,}, and {whole.max_gpus:,} "
-            "on whole GPUs"
+            f"Sharing under {outcome.policy} saves no GPUs: {outcome.max_gpus:,}, and "
+            f"{exclusive.max_gpus:,} on whole GPUs"
         ]
     else:
-        parts = [f"{counted(one.max_gpus, 'GPU')} under {one.policy} instead of {whole.max_gpus:,}"]
-    if one.functions:
-        worst = max(one.functions, key=lambda service: service.violation_rate)
-        alone = show_rate(whole.worst_violation_rate)
-        text = f"worst service {worst.name}: {show_rate(worst.violation_rate)} over its SLO"
-        parts.append(text if one is whole else f"{text}, {alone} on whole GPUs")
-    if speeds := [job.kept_share for job in one.training]:
+        gpus = counted(outcome.max_gpus, "GPU")
+        parts = [f"{gpus} under {outcome.policy} instead of {exclusive.max_gpus:,}"]
+    if outcome.functions:
+        worst = max(outcome.functions, key=lambda service: service.violation_rate)
+        alone = show_share(exclusive.worst_violation_rate)
+        text = f"worst service {worst.name}: {show_share(worst.violation_rate)} over its SLO"
+        parts.append(text if outcome is exclusive else f"{text}, {alone} on whole GPUs")
+    if speeds := [job.kept_share for job in outcome.training]:
         low, high = min(speeds), max(speeds)
         kept = show_share(low) if high - low < 0.005 else f"{100 * low:.0f}-{100 * high:.0f}%"
         parts.append(f"training keeps {kept} of its speed")
@@ -168,23 +150,18 @@ def coscaling_headline(study: CoscalingResults) -> str:
 
 def coscaling_warnings(study: CoscalingResults) -> tuple[str, ...]:
     """Return what would change a decision: overload beyond the headroom, a verdict that turns."""
-    found = []
-    for one in study.policies[:1]:
-        found += [
+    warnings = []
+    for outcome in study.policies[:1]:
+        warnings += [
             f"{service.name}: demand reaches {service.peak_demand_over_capacity:.1f} times the "
             f"registered capacity for up to {service.longest_overload_s:,} s, and vertical "
             f"scaling gives at most {service.headroom:.1f} times"
-            for service in overloads(one.functions)
+            for service in overloads(outcome.functions)
         ]
-    calm = study.verdicts
-    if len({one.fewest_violations for one in calm}) > 1:
+    if len({verdict.fewest_violations for verdict in study.verdicts}) > 1:
         text = "; ".join(
-            f"{one.cold_start_s:g} s: {' and '.join(one.fewest_violations)}" for one in calm
+            f"{verdict.cold_start_s:g} s: {' and '.join(verdict.fewest_violations)}"
+            for verdict in study.verdicts
         )
-        found.append(f"the policy with the fewest violations depends on the cold start ({text})")
-    return tuple(found)
-
-
-def _table(title: str, columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> Table:
-    cells = [[row.get(column.key) for column in columns] for row in rows]
-    return Table(title, tuple(columns), cells)
+        warnings.append(f"the policy with the fewest violations depends on the cold start ({text})")
+    return tuple(warnings)

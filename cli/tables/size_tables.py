@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted
-from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.today_text import period_text
 from gpuplan.cli.formats.units import (
     show_about_usd,
@@ -15,12 +16,11 @@ from gpuplan.cli.formats.units import (
     show_duration,
     show_number,
     show_price,
-    show_share,
 )
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.size import SizeAnswer
-    from gpuplan.planner.studies.size_results import SizePoint, SizeResults
+    from gpuplan.planner.studies.size_results import SizePoint, SizePool, SizeResults
 
 SAME = 0.005
 """Costs that differ by less are shown as equal."""
@@ -37,112 +37,94 @@ def show_dollars(value: float) -> str:
 def curve_table(results: SizeResults) -> Table:
     """Return one row per size."""
     several = len(results.pools) > 1
-    marks = {(pool.name if several else None, pool.gpus): "answer" for pool in results.pools}
+    answers = {pool.name if several else None: pool.gpus for pool in results.pools}
+    marks = {(gpu_type, gpus): "answer" for gpu_type, gpus in answers.items()}
     for pool in results.pools:
         today = (pool.name if several else None, pool.today.cluster_gpus)
         marks[today] = "answer, today" if today in marks else "today"
-    answers = {pool.name if several else None: pool.gpus for pool in results.pools}
-    rows = []
-    for one in results.points:
-        note, answer = marks.get((one.gpu_type, one.gpus), ""), answers[one.gpu_type]
-        if not note and one.meets is False:
-            note = "too small"
-        elif one.meets and answer is not None and one.gpus < answer:
-            note = f"{note}, meets, off the step".removeprefix(", ")
-        rows.append(
-            [one.gpu_type, one.gpus, one.nodes, one.mean_wait_s, one.p95_wait_s, one.p99_wait_s,
-             one.utilization, one.usd_per_month, one.usd_per_wait_h_saved, note]
-        )  # fmt: skip
-    has_nodes = any(one.nodes is not None for one in results.points)
-    return Table(
+
+    def note(point: SizePoint) -> str:
+        mark, answer = marks.get((point.gpu_type, point.gpus), ""), answers[point.gpu_type]
+        if not mark and point.meets is False:
+            return "too small"
+        if point.meets and answer is not None and point.gpus < answer:
+            return f"{mark}, meets, off the step".removeprefix(", ")
+        return mark
+
+    return table(
         f"Waits and cost by size, under {results.policy}",
-        (
-            *((Column("gpu_type", "GPU"),) if several else (Column("gpu_type", ""),)),
-            Column("gpus", "GPUs", show_count),
-            Column("nodes", "nodes" if has_nodes else "", show_count),
-            Column("mean_wait_s", "wait, mean", show_duration),
-            Column("p95_wait_s", "P95", show_duration),
-            Column("p99_wait_s", "P99", show_duration),
-            Column("utilization", "used", show_share),
-            Column("usd_per_month", "$/month", show_dollars),
-            Column("usd_per_wait_h_saved", "$ per hour of wait saved", show_dollars),
-            Column("note", "" if not any(row[-1] for row in rows) else "note"),
-        ),
-        rows,
+        results.points,
+        {
+            "gpu_type": "GPU" if several else "",
+            "gpus": "GPUs",
+            "nodes": _nodes(results.points),
+            "mean_wait_s": "wait, mean",
+            "p95_wait_s": "P95",
+            "p99_wait_s": "P99",
+            "utilization": "used",
+        },
+        Column("usd_per_month", "$/month", show_dollars),
+        Column("usd_per_wait_h_saved", "$ per hour of wait saved", show_dollars),
+        Column("note", "note" if any(map(note, results.points)) else "", read=note),
     )
+
+
+def _nodes(rows: Sequence[SizePoint | SizePool]) -> str:
+    """Return the header of nodes, empty where GPUs have none."""
+    return "nodes" if any(row.nodes is not None for row in rows) else ""
 
 
 def pools_table(results: SizeResults) -> Table:
     """Return one row per GPU type."""
-    rows = [
-        [
-            pool.name, pool.jobs, pool.gpus, pool.nodes,
-            pool.interval and pool.interval.low_gpus, pool.interval and pool.interval.high_gpus,
-            pool.today.cluster_gpus, pool.today.mean_gpus, pool.today.peak_gpus,
-            pool.widest_job_gpus, pool.no_wait_gpus, pool.usd_per_gpu_h, pool.usd_per_month,
-        ]
-        for pool in results.pools
-    ]  # fmt: skip
-    has_nodes = any(pool.nodes is not None for pool in results.pools)
-    return Table(
-        "By GPU type: a pool each" if len(rows) > 1 else "The jobs and their GPUs",
-        (
-            Column("name", "GPU"),
-            Column("jobs", "jobs", show_count),
-            Column("gpus", "GPUs needed", show_count),
-            Column("nodes", "nodes" if has_nodes else "", show_count),
-            Column("low_gpus", "interval from", show_count),
-            Column("high_gpus", "to", show_count),
-            Column("cluster_gpus", "today", show_count),
-            Column("mean_gpus", "held, mean", show_number),
-            Column("peak_gpus", "peak", show_count),
-            Column("widest_job_gpus", "widest job", show_count),
-            Column("no_wait_gpus", "no waits from", show_count),
-            Column("usd_per_gpu_h", "$/GPU-h", lambda usd: f"{usd:,.4g}"),
-            Column("usd_per_month", "$/month", show_dollars),
-        ),
-        rows,
+    return table(
+        "By GPU type: a pool each" if len(results.pools) > 1 else "The jobs and their GPUs",
+        results.pools,
+        {
+            "name": "GPU",
+            "jobs": "jobs",
+            "gpus": "GPUs needed",
+            "nodes": _nodes(results.pools),
+            "interval.low_gpus": "interval from",
+            "interval.high_gpus": "to",
+            "today.cluster_gpus": "today",
+            "today.mean_gpus": "held, mean",
+            "today.peak_gpus": "peak",
+            "widest_job_gpus": "widest job",
+            "no_wait_gpus": "no waits from",
+        },
+        Column("usd_per_gpu_h", "$/GPU-h", lambda usd: f"{usd:,.4g}"),
+        Column("usd_per_month", "$/month", show_dollars),
     )
 
 
 def commitment_table(results: SizeResults) -> Table:
     """Return the commitment beside its two extremes."""
-    named = [(pool.name, pool.commitment) for pool in results.pools]
-    several = len(named) > 1
+    plans = [(pool.name, pool.commitment) for pool in results.pools]
+    several = len(plans) > 1
     if several:
-        named.append(("all", results.commitment))
-    rows = [
-        [
-            name, plan.committed_gpus, plan.interval and plan.interval.low_gpus,
-            plan.interval and plan.interval.high_gpus, plan.on_demand_mean_gpus,
-            plan.on_demand_peak_gpus, plan.coverage_share, plan.utilization, plan.usd_per_month,
-            plan.all_committed_usd_per_month, plan.all_on_demand_usd_per_month,
-        ]
-        for name, plan in named
-        if plan is not None
-    ]  # fmt: skip
-    return Table(
+        plans.append(("all", results.commitment))
+    return table(
         "What to commit to where on-demand GPUs fill in and no job waits",
-        (
-            Column("name", "GPU" if several else ""),
-            Column("committed_gpus", "commit to", show_count),
-            Column("low_gpus", "interval from", show_count),
-            Column("high_gpus", "to", show_count),
-            Column("on_demand_mean_gpus", "on demand, mean", show_number),
-            Column("on_demand_peak_gpus", "peak", show_count),
-            Column("coverage_share", "of GPU time committed", show_share),
-            Column("utilization", "used", show_share),
-            Column("usd_per_month", "$/month", show_dollars),
-            Column("all_committed_usd_per_month", "all committed", show_dollars),
-            Column("all_on_demand_usd_per_month", "all on demand", show_dollars),
-        ),
-        rows,
+        [{"name": name, **fields_of(plan)} for name, plan in plans if plan is not None],
+        {
+            "name": "GPU" if several else "",
+            "committed_gpus": "commit to",
+            "interval.low_gpus": "interval from",
+            "interval.high_gpus": "to",
+            "on_demand_mean_gpus": "on demand, mean",
+            "on_demand_peak_gpus": "peak",
+            "coverage_share": "of GPU time committed",
+            "utilization": "used",
+        },
+        Column("usd_per_month", "$/month", show_dollars),
+        Column("all_committed_usd_per_month", "all committed", show_dollars),
+        Column("all_on_demand_usd_per_month", "all on demand", show_dollars),
     )
 
 
 def price_note(study: SizeAnswer) -> tuple[str, ...]:
     """Return a note where the price is assumed."""
-    if not study.price_is_assumed:
+    if study.request.prices.is_given or study.request.commit.is_given:
         return ()
     usd = study.results.pools[0].usd_per_gpu_h
     return (
@@ -154,7 +136,7 @@ def headline(results: SizeResults, period: Mapping[str, str | None] | None = Non
     """Return the size, how sure it is, and what today is; the commitment where asked for."""
     parts = []
     if results.gpus is not None:
-        parts += [_answer(results), _sure(results)]
+        parts += [_answer(results), _interval(results)]
     elif results.points:
         parts.append(_curves(results))
     if results.commitment is not None:
@@ -167,7 +149,7 @@ def headline(results: SizeResults, period: Mapping[str, str | None] | None = Non
 def _answer(results: SizeResults) -> str:
     assert results.gpus is not None and results.usd_per_month is not None
     nodes = "" if results.nodes is None else f" ({counted(results.nodes, 'node')})"
-    names = " and ".join(one.name for one in results.targets)
+    names = " and ".join(target.name for target in results.targets)
     grown = f" after {results.growth:.0%} growth" if results.growth else ""
     gpus = counted(results.gpus, "GPU")
     text = f"You need {gpus}{nodes} for {names}{grown} under {results.policy}"
@@ -191,7 +173,7 @@ def _wait(results: SizeResults, point: SizePoint) -> str:
     return f"a {called} wait of {show_duration(first.value)}"
 
 
-def _sure(results: SizeResults) -> str:
+def _interval(results: SizeResults) -> str:
     ends, gpus = results.interval, results.today.cluster_gpus
     widest = results.pools[0].widest_job_gpus
     if len(results.pools) == 1 and results.gpus == widest:
@@ -225,8 +207,8 @@ def _curves(results: SizeResults) -> str:
     return " ".join(parts)
 
 
-def _curve(results: SizeResults, one: list[SizePoint]) -> str:
-    first, last = one[0], one[-1]
+def _curve(results: SizeResults, points: list[SizePoint]) -> str:
+    first, last = points[0], points[-1]
     of = "" if first.gpu_type is None else f"{first.gpu_type} "
     if first is last:
         return (
@@ -285,4 +267,4 @@ def _today(results: SizeResults, when: str) -> str:
 
 
 def _point(results: SizeResults, gpus: int) -> SizePoint | None:
-    return next((one for one in results.points if one.gpus == gpus), None)
+    return next((point for point in results.points if point.gpus == gpus), None)

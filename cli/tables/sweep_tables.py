@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import itemgetter
 
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.cli.formats.report import Column, Shown, Table, table, value_of
 from gpuplan.cli.formats.units import (
     show_between,
-    show_count,
-    show_duration,
-    show_number,
     show_share,
     show_threshold,
     show_usd,
@@ -45,149 +42,138 @@ BEST_WORDS = {"recommended": "recommended", "knee": "best trade-off"}
 MARKS = ("recommended", "knee", "non_dominated")
 
 
-def sweep_tables(found: Sweep, marked_s: float | None = None) -> tuple[Table, ...]:
+def sweep_tables(sweep: Sweep, marked_s: float | None = None) -> tuple[Table, ...]:
     """Return the points, the choice in each case, where the money goes and the closed form.
 
     Among the points a fixed threshold may be marked, in seconds.
     """
-    return (_points(found, marked_s), cases_table(found), _money(found), _closed_form(found))
+    return (_points(sweep, marked_s), cases_table(sweep), _money(sweep), _closed_form(sweep))
 
 
-def _points(found: Sweep, marked_s: float | None) -> Table:
-    several = len(capacities_of(found)) > 1 or len(ratios_of(found)) > 1
-    named = (
-        *grid_columns(found),
-        Column("", "threshold"),
-        Column("policy", ""),
-        Column("threshold_s", ""),
-    )
-    measured = (
-        Column("cost_usd", "cost", show_usd),
-        Column("usd_per_month", "$/month", show_usd),
-        Column("mean_jct_s", "mean JCT", show_duration),
-        Column("median_jct_s", "", show_duration),
-        Column("p95_jct_s", "P95", show_duration),
-        Column("mean_queue_s", "queue", show_duration),
-        Column("finished_serverless_share", "serverless", show_share),
-        Column(
-            "deadline_miss_share",
-            "late" if found.has_deadlines and not several else "",
-            show_share,
-        ),
-        *(Column(key, "") for key in ONLY_CSV),
-    )
-    marked = (*(Column(mark, "") for mark in MARKS), Column("", "note"))
-    rows: list[list[Any]] = []
-    for index, point in enumerate(found.points):
-        values, marks = fields_of(threshold_results(found, point)), found.marks(index)
+def _points(sweep: Sweep, marked_s: float | None) -> Table:
+    several = len(capacities_of(sweep)) > 1 or len(ratios_of(sweep)) > 1
+    case, rows = sweep.cases[0], []
+    for index, point in enumerate(sweep.points):
+        marks = sweep.marks(index)
         words = [BEST_WORDS[mark] for mark in BEST_WORDS if marks[mark]]
         words += [MARKED] if point.is_fixed_at(marked_s) else []
         words += [] if marks["non_dominated"] else ["dominated"]
         rows.append(
-            [
-                *(point.price_ratio, limit_of(point)),
-                *(row_name(point), point.policy, point.threshold_s),
-                *(values[column.key] for column in measured),
-                *(marks[mark] for mark in MARKS),
-                ", ".join(words),
-            ]
+            {
+                **fields_of(threshold_results(sweep, point)),
+                **marks,
+                "price_ratio": point.price_ratio,
+                "capacity": limit_of(point),
+                "threshold": row_name(point),
+                "policy": point.policy,
+                "note": ", ".join(words),
+            }
         )
-    if found.rented is not None:
-        values = fields_of(threshold_results(found, found.rented))
-        rows.append(
-            [
-                *(None, None, "all rented", "serverful_only", found.rented.threshold_s),
-                *(values[column.key] for column in measured),
-                *(
-                    *(None for _ in MARKS),
-                    "recommended" if found.cases[0].rented else "for comparison",
-                ),
-            ]
-        )
-    values = fields_of(threshold_results(found, found.reference))
-    is_best = found.cases[0].best is None and found.cases[0].rented is None
-    note = "recommended" if is_best else "for comparison"
-    rows.append(
-        [
-            *(None, None, "all serverless", "serverless_only", found.reference.threshold_s),
-            *(values[column.key] for column in measured),
-            *(*(None for _ in MARKS), note),
-        ]
+    is_all_serverless = case.best is None and case.rented is None
+    for run, threshold, policy, is_best in (
+        (sweep.rented, "all rented", "serverful_only", bool(case.rented)),
+        (sweep.reference, "all serverless", "serverless_only", is_all_serverless),
+    ):
+        if run is not None:
+            rows.append(
+                {
+                    **fields_of(threshold_results(sweep, run)),
+                    **dict.fromkeys(("price_ratio", "capacity", *MARKS)),
+                    "threshold": threshold,
+                    "policy": policy,
+                    "note": "recommended" if is_best else "for comparison",
+                }
+            )
+    if (against := sweep.against) is not None:
+        note = against.label if len(against.label) <= NOTE else against.policy
+        named = {"threshold": TODAY, "policy": against.label, "threshold_s": None, "note": note}
+        rows.append(fields_of(monthly(sweep, against)) | named)
+    return table(
+        "Cost and job completion time (JCT); queue: mean wait; serverless: jobs that end there",
+        rows,
+        *grid_columns(sweep),
+        Column("", "threshold", read=itemgetter("threshold")),
+        {"policy": "", "threshold_s": ""},
+        Column("cost_usd", "cost"),
+        Column("usd_per_month", "$/month", show_usd),
+        {
+            "mean_jct_s": "mean JCT",
+            "median_jct_s": "",
+            "p95_jct_s": "P95",
+            "mean_queue_s": "queue",
+            "finished_serverless_share": "serverless",
+            "deadline_miss_share": "late" if sweep.has_deadlines and not several else "",
+            **dict.fromkeys((*ONLY_CSV, *MARKS), ""),
+        },
+        Column("", "note", read=itemgetter("note")),
     )
-    if found.against is not None:
-        reference_run = found.against
-        measures = fields_of(monthly(found, reference_run))
-        rows.append(
-            [
-                *(None, None, TODAY, reference_run.label, None),
-                *(measures.get(column.key) for column in measured),
-                *(
-                    *(None for _ in MARKS),
-                    reference_run.label
-                    if len(reference_run.label) <= NOTE
-                    else reference_run.policy,
-                ),
-            ]
-        )
-    title = "Cost and job completion time (JCT); queue: mean wait; serverless: jobs that end there"
-    return Table(title, (*named, *measured, *marked), rows)
 
 
-def grid_columns(found: Sweep) -> tuple[Column, Column]:
+def grid_columns(sweep: Sweep) -> tuple[Column, Column]:
     """Return the columns of price ratio and capacity, shown where there are several."""
     return (
-        Column("price_ratio", "price ratio" if len(ratios_of(found)) > 1 else "", show_number),
-        Column("capacity", "capacity" if len(capacities_of(found)) > 1 else ""),
+        Column("price_ratio", "price ratio" if len(ratios_of(sweep)) > 1 else ""),
+        Column("capacity", "capacity" if len(capacities_of(sweep)) > 1 else ""),
     )
 
 
-def cases_table(found: Sweep) -> Table:
+def cases_table(sweep: Sweep) -> Table:
     """Return what to take at each price ratio and value of time."""
-    valued = any(case.value_of_time is not None for case in found.cases)
-    sampled = any(case.taken.confidence is not None for case in found.cases)
-    columns = (
-        *grid_columns(found),
-        Column("value_of_time_usd_per_h", "job-hour" if valued else "", show_usd),
-        Column("threshold", "take"),
-        Column("cost_usd", "cost", show_usd),
-        Column("mean_jct_s", "mean JCT", show_duration),
-        Column("saving_share", "saving"),
-        *([Column("best_share", "best in resamples", show_share)] if sampled else []),
-        Column("break_even_price_ratio", "break-even", show_number),
-    )
-    rows: list[list[Any]] = []
-    for case in found.cases:
-        point, taken = found.taken(case), case.taken
-        sure = taken.confidence
-        share, between = taken.saving_share, None if sure is None else sure.saving_share
-        if taken.against is not None:
-            share, ends = taken.against.saving_share, taken.against.confidence
-            between = None if ends is None else ends.saving_share
-        saving: Shown | None = None
-        if share is not None:
-            text = show_share(share)
-            if between is not None:
-                text += f" ({show_between(*between, show_share)})"
-            saving = Shown(share, text)
-        rows.append(
-            [
-                *(case.price_ratio, limit_of(point), case.value_of_time),
-                _taken(case, point),
-                *(point.cost_usd, point.mean_jct_s, saving),
-                *([sure and sure.best_share] if sampled else []),
-                _break_even(point),
-            ]
-        )
-    sure = found.cases[0].savings.confidence
+    valued = any(case.value_of_time is not None for case in sweep.cases)
+    confidence = sweep.cases[0].savings.confidence
     how = (
-        ""
-        if sure is None
-        else f" ({sure.level_percent:g}% interval from {sure.resamples:,} resamples)"
+        f" ({confidence.level_percent:g}% interval from {confidence.resamples:,} resamples)"
+        if confidence is not None
+        else ""
     )
     title = f"Savings vs. everything serverless{how}; break-even: price ratio that saves nothing"
-    if found.against is not None:
+    if sweep.against is not None:
         title = f"Savings vs. {TODAY}{how}; break-even: where all serverless costs the same"
-    return Table(title, columns, rows)
+    sampled = any(case.taken.confidence is not None for case in sweep.cases)
+    rows = []
+    for case in sweep.cases:
+        point = sweep.taken(case)
+        rows.append(
+            {
+                "price_ratio": case.price_ratio,
+                "capacity": limit_of(point),
+                "value_of_time_usd_per_h": case.value_of_time,
+                "threshold": _taken(case, point),
+                "cost_usd": point.cost_usd,
+                "mean_jct_s": point.mean_jct_s,
+                "saving": _saving(case),
+                "best_share": value_of(case.taken, "confidence.best_share"),
+                "break_even_price_ratio": _break_even(point),
+            }
+        )
+    return table(
+        title,
+        rows,
+        *grid_columns(sweep),
+        {
+            "value_of_time_usd_per_h": "job-hour" if valued else "",
+            "threshold": "take",
+            "cost_usd": "cost",
+            "mean_jct_s": "mean JCT",
+            "saving": "saving",
+            **({"best_share": "best in resamples"} if sampled else {}),
+            "break_even_price_ratio": "break-even",
+        },
+    )
+
+
+def _saving(case: Case) -> Shown | None:
+    """Return the share saved, with its interval where there is one."""
+    taken = case.taken
+    share = taken.saving_share
+    ends: tuple[float, float] | None = value_of(taken, "confidence.saving_share")
+    if taken.against is not None:
+        share = taken.against.saving_share
+        ends = value_of(taken.against, "confidence.saving_share")
+    if share is None:
+        return None
+    interval = "" if ends is None else f" ({show_between(*ends, show_share)})"
+    return Shown(share, f"{show_share(share)}{interval}")
 
 
 def _taken(case: Case, point: SweepPoint) -> str:
@@ -196,58 +182,59 @@ def _taken(case: Case, point: SweepPoint) -> str:
     return "all serverless" if case.best is None else row_name(point)
 
 
-def _money(found: Sweep) -> Table:
-    columns = (
-        *grid_columns(found),
-        Column("", "threshold"),
-        Column("mean_threshold_s", "mean", show_threshold),
-        Column("cost_serverless_usd", "serverless", show_usd),
-        Column("cost_marketplace_usd", "marketplace", show_usd),
-        Column("cost_conventional_usd", "conventional", show_usd),
-        Column("worker_busy_share", "busy", show_share),
-        Column("workers_peak", "" if len(capacities_of(found)) > 1 else "peak", show_count),
-        Column("closed_form_cost_usd", "closed form", show_usd),
-        Column("break_even_price_ratio", "break-even", show_number),
-    )
-    keys = [column.key for column in columns[3:-2]]
-    rows = [
-        [
-            *(point.price_ratio, limit_of(point), row_name(point)),
-            *(getattr(point.results, key) for key in keys),
-            point.closed_form_cost_usd,
-            _break_even(point),
-        ]
-        for point in found.points
-    ]
-    return Table(
+def _money(sweep: Sweep) -> Table:
+    return table(
         "Where the money goes; busy: share of rented time; closed form: at the median price, "
         "without idle or starting workers; break-even: price ratio that saves nothing",
-        columns,
-        rows,
+        [
+            {
+                **fields_of(point.results),
+                "price_ratio": point.price_ratio,
+                "capacity": limit_of(point),
+                "threshold": row_name(point),
+                "closed_form_cost_usd": point.closed_form_cost_usd,
+                "break_even_price_ratio": _break_even(point),
+            }
+            for point in sweep.points
+        ],
+        *grid_columns(sweep),
+        Column("", "threshold", read=itemgetter("threshold")),
+        Column("mean_threshold_s", "mean", show_threshold),
+        {
+            "cost_serverless_usd": "serverless",
+            "cost_marketplace_usd": "marketplace",
+            "cost_conventional_usd": "conventional",
+            "worker_busy_share": "busy",
+            "workers_peak": "" if len(capacities_of(sweep)) > 1 else "peak",
+            "closed_form_cost_usd": "closed form",
+            "break_even_price_ratio": "break-even",
+        },
     )
 
 
-def _closed_form(found: Sweep) -> Table:
-    form = found.cases[0].closed_form
-    columns = (
-        Column("rule", "fixed threshold, without a replay"),
-        Column("threshold_s", "threshold", show_threshold),
-        Column("cost_usd", "cost", show_usd),
-        Column("delay_s", "mean checkpoint and restore", show_duration),
-    )
-    rows: list[list[Any]] = []
-    for name, at in (
-        ("cheapest for these durations", form.best_s()),
-        ("smallest that saves for these durations", form.break_even_s()),
-        ("at most twice the cheapest for any durations", form.competitive_s),
-    ):
-        found_at = None if at is None else (float(form.cost_usd(at)), float(form.delay_s(at)))
-        rows.append([name, at, *(found_at or (None, None))])
-    title = (
+def _closed_form(sweep: Sweep) -> Table:
+    form = sweep.cases[0].closed_form
+    rows = [
+        {
+            "rule": rule,
+            "threshold_s": threshold_s,
+            "cost_usd": None if threshold_s is None else float(form.cost_usd(threshold_s)),
+            "delay_s": None if threshold_s is None else float(form.delay_s(threshold_s)),
+        }
+        for rule, threshold_s in (
+            ("cheapest for these durations", form.best_s()),
+            ("smallest that saves for these durations", form.break_even_s()),
+            ("at most twice the cheapest for any durations", form.competitive_s),
+        )
+    ]
+    return table(
         f"Closed form at {show_usd(form.serverless_usd)} serverless and "
-        f"{show_usd(form.serverful_usd)} rented per GPU-hour"
+        f"{show_usd(form.serverful_usd)} rented per GPU-hour",
+        rows,
+        {"rule": "fixed threshold, without a replay"},
+        Column("threshold_s", "threshold", show_threshold),
+        {"cost_usd": "cost", "delay_s": "mean checkpoint and restore"},
     )
-    return Table(title, columns, rows)
 
 
 def show_capacity(most: int | None) -> str:
@@ -264,14 +251,14 @@ def limit_of(point: SweepPoint) -> Shown:
     return Shown(point.capacity, show_capacity(point.capacity))
 
 
-def capacities_of(found: Sweep) -> set[int | None]:
+def capacities_of(sweep: Sweep) -> set[int | None]:
     """Return the capacities of a sweep."""
-    return {point.capacity for point in found.points}
+    return {point.capacity for point in sweep.points}
 
 
-def ratios_of(found: Sweep) -> set[float]:
+def ratios_of(sweep: Sweep) -> set[float]:
     """Return the price ratios of a sweep."""
-    return {point.price_ratio for point in found.points}
+    return {point.price_ratio for point in sweep.points}
 
 
 def point_name(point: SweepPoint) -> str:

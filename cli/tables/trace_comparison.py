@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.units import show_between, show_duration, show_ends, show_number
 from gpuplan.cli.tables.characterize_tables import HIDDEN_WHEN_ZERO, STATISTICS, UNIT_SHOW, value_at
-from gpuplan.cli.tables.fit_tables import chosen
+from gpuplan.cli.tables.fit_tables import chosen, show_probability
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize import Characterization
@@ -75,49 +75,43 @@ def _cell(workload: Characterization, path: str, unit: str, value: float) -> str
 
 
 def _models(names: Sequence[str], workloads: Sequence[Characterization]) -> Table:
-    rows = []
-    for name, workload in zip(names, workloads, strict=True):
-        assert not isinstance(workload.fits, UnsetType)
-        rows.append((name, "durations", chosen(workload.fits.duration_s)))
-        rows.append((name, "gaps", chosen(workload.fits.gap_s)))
+    rows = [
+        (name, what, chosen(fit))
+        for name, workload in zip(names, workloads, strict=True)
+        if not isinstance(fits := workload.fits, UnsetType)
+        for what, fit in (("durations", fits.duration_s), ("gaps", fits.gap_s))
+    ]
     columns = (Column("trace", "trace"), Column("what", "of"), Column("model", "best model"))
     return Table("Models of least AIC", columns, rows)
 
 
 def _two_sample(pairs: Sequence[TwoSample]) -> Table:
-    rows = []
-    for pair in pairs:
-        name, show = QUANTITIES[pair.quantity]
-        ratio = pair.median_ratio
-        between = ""
-        if pair.ratio_ci is not None:
-            between = f" ({show_between(*pair.ratio_ci, show_number)})"
-        rows.append(
-            (
-                pair.first,
-                pair.second,
-                Shown(pair.quantity, name),
-                pair.ks,
-                _shown(pair.ks_at, show),
-                pair.p_value,
-                _shown(pair.median_first, show),
-                _shown(pair.median_second, show),
-                None if ratio is None else Shown(ratio, f"{show_number(ratio)}x{between}"),
-            )
-        )
-    columns = (
-        Column("first", "first"),
-        Column("second", "second"),
-        Column("quantity", "of"),
+    return table(
+        "How far apart (p as if jobs were independent: too small)",
+        pairs,
+        {"first": "first", "second": "second"},
+        Column("quantity", "of", lambda quantity: QUANTITIES[quantity][0]),
         Column("ks", "KS", lambda value: f"{value:.3f}"),
-        Column("ks_at", "at"),
-        Column("p_value", "p", lambda p: f"{p:.2g}" if p >= 1e-4 else "< 0.0001"),
-        Column("median_first", "median"),
-        Column("median_second", "median of second"),
-        Column("median_ratio", "ratio"),
+        _measured("ks_at", "at"),
+        Column("p_value", "p", show_probability),
+        _measured("median_first", "median"),
+        _measured("median_second", "median of second"),
+        Column("median_ratio", "ratio", read=_ratio),
     )
-    return Table("How far apart (p as if jobs were independent: too small)", columns, rows)
 
 
-def _shown(value: float | None, show: Callable[[float], str]) -> Shown | None:
-    return None if value is None else Shown(value, show(value))
+def _measured(name: str, header: str) -> Column:
+    """Return a column of values in the unit of each row's quantity."""
+
+    def read(pair: TwoSample) -> Shown | None:
+        value = getattr(pair, name)
+        return None if value is None else Shown(value, QUANTITIES[pair.quantity][1](value))
+
+    return Column(name, header, read=read)
+
+
+def _ratio(pair: TwoSample) -> Shown | None:
+    if pair.median_ratio is None:
+        return None
+    ends = f" ({show_between(*pair.ratio_ci, show_number)})" if pair.ratio_ci is not None else ""
+    return Shown(pair.median_ratio, f"{show_number(pair.median_ratio)}x{ends}")

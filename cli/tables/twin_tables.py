@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.formats.report import Column, Table
-from gpuplan.cli.formats.units import show_count, show_duration, show_share
+from gpuplan.analysis.base.plain import fields_of
+from gpuplan.cli.formats.report import Column, Table, cells_table, table
+from gpuplan.cli.formats.units import show_duration, show_share
 
 if TYPE_CHECKING:
     from gpuplan.planner.twin.calibrate import CalibrateResults
@@ -20,18 +22,18 @@ def show_signed(seconds: float) -> str:
     return f"{'+' if seconds > 0 else ''}{show_duration(seconds)}"
 
 
-def calibration_headline(found: CalibrateResults) -> str:
+def calibration_headline(calibration: CalibrateResults) -> str:
     """Return the answer in a sentence, and another one where only a part of the log is replayed."""
-    score, floor, work = found.score, found.noise_floor, found.work
+    score, floor, work = calibration.score, calibration.noise_floor, calibration.work
     part = (
         f" Only the last {work.jobs.id.size:,} jobs of the log are replayed; --all-jobs takes all "
-        f"{work.jobs.id.size + found.earlier_jobs:,}."
+        f"{work.jobs.id.size + calibration.earlier_jobs:,}."
     )
     return (
-        f"Replayed under {_rules(found.chosen)}, {show_share(score.within)} of "
+        f"Replayed under {_rules(calibration.chosen)}, {show_share(score.within)} of "
         f"{score.jobs:,} jobs start within 5 min or 20% of their recorded wait; the mean error is "
         f"{show_duration(score.mae_s)} (noise floor {show_duration(floor.mae_s)}, from ties)."
-    ) + (part if found.earlier_jobs else "")
+    ) + (part if calibration.earlier_jobs else "")
 
 
 def _rules(level: str) -> str:
@@ -40,97 +42,89 @@ def _rules(level: str) -> str:
     return "first in, first out" if level == LEVELS[0] else f"rules up to {ADDED[level]}"
 
 
-def calibration_tables(found: CalibrateResults, show_advice: bool) -> Iterator[Table]:
+def calibration_tables(calibration: CalibrateResults, show_advice: bool) -> Iterator[Table]:
     """Yield the table of rules first."""
     from gpuplan.planner.twin.settings import ADDED
 
-    first = found.levels[0].mae_s
-    rows = [
-        (
-            ADDED[level.name], level.name, level.within, level.mae_s,
-            level.mae_s / first if first > 0 else None, level.replayed_mean_s,
-            level.recorded_mean_s, "chosen" if level.name == found.chosen else "",
-        )
-        for level in found.levels
-    ]  # fmt: skip
-    yield Table(
+    first = calibration.levels[0].mae_s
+    yield table(
         "Error left after each rule",
-        (
-            Column("rule", "rule added"), Column("level", "level"),
-            Column("within", "within", show_share),
-            Column("mae_s", "mean error", show_duration),
-            Column("error_left", "error left", show_share),
-            Column("replayed_mean_wait_s", "mean wait replayed", show_duration),
-            Column("recorded_mean_wait_s", "recorded", show_duration), Column("chosen", ""),
+        calibration.levels,
+        Column("rule", "rule added", read=lambda level: ADDED[level.name]),
+        Column("level", "level", read=lambda level: level.name),
+        {"within": "within", "mae_s": "mean error"},
+        Column(
+            "error_left",
+            "error left",
+            show_share,
+            lambda level: level.mae_s / first if first > 0 else None,
         ),
-        rows,
-    )  # fmt: skip
+        Column("replayed_mean_wait_s", "mean wait replayed", read=attrgetter("replayed_mean_s")),
+        Column("recorded_mean_wait_s", "recorded", read=attrgetter("recorded_mean_s")),
+        Column("chosen", "", read=lambda level: "chosen" * (level.name == calibration.chosen)),
+    )
     yield Table(
         "Why",
         (Column("item", "item"), Column("value", "what")),
         [
-            ("choice", found.choice),
-            *((f"{name} skipped", why) for name, why in found.skipped_levels.items()),
+            ("choice", calibration.choice),
+            *((f"{name} skipped", why) for name, why in calibration.skipped_levels.items()),
             *((f"not scored: {why}", f"{count:,} jobs") for why, count in
-              found.excluded.items()),
+              calibration.excluded.items()),
             *((f"never starts: {why}", f"{count:,} jobs") for why, count in
-              found.rejected.items()),
-            *(("rule off", text) for text in found.rules_off),
+              calibration.rejected.items()),
+            *(("rule off", text) for text in calibration.rules_off),
         ],
     )  # fmt: skip
-    for kind, scores in found.score.by.items():
+    for kind, scores in calibration.score.by.items():
         if len(scores) > 1:
             yield _groups(kind, scores)
-    if found.inferred:
-        yield Table(
+    if calibration.inferred:
+        yield table(
             "Settings not given, with their defaults",
-            (Column("key", "setting"), Column("value", "value"), Column("source", "source"),
-             Column("why", "why")),
-            [(one.key, str(one.value), one.source, one.why) for one in found.inferred],
+            calibration.inferred,
+            {"key": "setting"},
+            Column("value", "value", read=lambda setting: str(setting.value)),
+            {"source": "source", "why": "why"},
             most=30,
-        )  # fmt: skip
-    if found.document.unknown:
-        names = ", ".join(found.document.unknown)
+        )
+    if calibration.document.unknown:
+        names = ", ".join(calibration.document.unknown)
         yield Table("Settings without effect here", (Column("key", "settings"),), [(names,)])
     if show_advice:
-        texts = found.advice or ("No pattern stands out.",)
+        texts = calibration.advice or ("No pattern stands out.",)
         yield Table("Advice", (Column("advice", "advice"),), [(text,) for text in texts])
 
 
 def _groups(kind: str, scores: list[WaitScore]) -> Table:
-    return Table(
+    return table(
         f"By {kind}",
-        (
-            Column(kind, kind), Column("jobs", "jobs", show_count),
-            Column("within", "within", show_share), Column("mae_s", "mean error", show_duration),
-            Column("bias_s", "bias", show_signed),
-            Column("recorded_mean_wait_s", "recorded wait", show_duration),
-        ),
-        [
-            (one.name, one.jobs, one.within, one.mae_s, one.bias_s, one.recorded_mean_s)
-            for one in scores
-        ],
+        scores,
+        Column(kind, kind, read=attrgetter("name")),
+        {"jobs": "jobs", "within": "within", "mae_s": "mean error"},
+        Column("bias_s", "bias", show_signed),
+        Column("recorded_mean_wait_s", "recorded wait", read=attrgetter("recorded_mean_s")),
         most=15,
-    )  # fmt: skip
+    )
 
 
-def whatif_headline(found: WhatIfResults, strict: bool = False) -> str:
+def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
     """Return the answer in a sentence per change; with ``strict`` also what could be."""
     texts = []
-    for change in found.changes:
-        whole = change.groups[0] if change.groups else None
-        if whole is None:
+    for change in whatif.changes:
+        overall = change.groups[0] if change.groups else None
+        if overall is None:
             texts.append(f"{change.name}: no scored job starts in both replays.")
             continue
         lost = sum(change.rejected.values())
-        also = f" {lost:,} jobs never start with it." if lost else ""
-        said = (
-            "no effect beyond the error" if whole.verdict == "within the error"
-            else f"waits get {whole.verdict}"
+        rejected = f" {lost:,} jobs never start with it." if lost else ""
+        effect = (
+            "no effect beyond the error" if overall.verdict == "within the error"
+            else f"waits get {overall.verdict}"
         )  # fmt: skip
         texts.append(
-            f"{change.name}: {said} (mean {show_signed(whole.effect_s)}, "
-            f"error {show_duration(whole.error_s)}){_but(change, strict)}.{also}"
+            f"{change.name}: {effect} (mean {show_signed(overall.effect_s)}, "
+            f"error {show_duration(overall.error_s)}){_but(change, strict)}.{rejected}"
         )
     return " ".join(texts)
 
@@ -141,11 +135,12 @@ def _but(change: ChangeEffect, strict: bool) -> str:
 
     rows = [
         row
-        for one in change.groups
+        for group in change.groups
         for row in (
-            ("mean", one.name, one.effect_s, one.error_s, one.verdict, one.replayed_mean_wait_s),
-            ("P95", one.name, one.p95_effect_s, one.p95_error_s, one.p95_verdict,
-             one.replayed_p95_wait_s),
+            ("mean", group.name, group.effect_s, group.error_s, group.verdict,
+             group.replayed_mean_wait_s),
+            ("P95", group.name, group.p95_effect_s, group.p95_error_s, group.p95_verdict,
+             group.replayed_p95_wait_s),
         )
     ]  # fmt: skip
     other = [row for row in rows if row[4] not in (WITHIN, rows[0][4])]
@@ -167,71 +162,55 @@ def _but(change: ChangeEffect, strict: bool) -> str:
     return said
 
 
-def whatif_tables(found: WhatIfResults) -> Iterator[Table]:
+def whatif_tables(whatif: WhatIfResults) -> Iterator[Table]:
     """Yield rejected jobs first, then the effects."""
-    lost = [
+    rejected = [
         (change.name, why, count)
-        for change in found.changes
+        for change in whatif.changes
         for why, count in change.rejected.items()
     ]
-    several = len(found.changes) > 1
-    of = "" if several else f": {found.changes[0].name}"
-    which = Column("change", "change" if several else "")
-    effects = Table(
+    effects = [
+        fields_of(group) | {"change": change.name, "group": group.name}
+        for change in whatif.changes
+        for group in change.groups
+    ]
+    several = len(whatif.changes) > 1
+    of = "" if several else f": {whatif.changes[0].name}"
+    first = {"change": "change" if several else "", "group": whatif.by}
+    if rejected:
+        yield cells_table("Jobs that never start with the change", "change reason jobs", rejected)
+    yield table(
         f"Effect on waits{of}",
-        (
-            which, Column("group", found.by),
-            Column("jobs", "jobs", show_count),
-            Column("recorded_mean_wait_s", "recorded", show_duration),
-            Column("replayed_mean_wait_s", "replayed", show_duration),
-            Column("changed_mean_wait_s", "changed", show_duration),
-            Column("effect_s", "effect", show_signed), Column("error_s", "error", show_duration),
-            Column("verdict", "verdict"), Column("p95_effect_s", ""), Column("p95_error_s", ""),
-        ),
-        [
-            (
-                change.name, one.name, one.jobs, one.recorded_mean_wait_s,
-                one.replayed_mean_wait_s, one.changed_mean_wait_s, one.effect_s, one.error_s,
-                one.verdict, one.p95_effect_s, one.p95_error_s,
-            )
-            for change in found.changes
-            for one in change.groups
-        ],
+        effects,
+        first,
+        {
+            "jobs": "jobs",
+            "recorded_mean_wait_s": "recorded",
+            "replayed_mean_wait_s": "replayed",
+            "changed_mean_wait_s": "changed",
+        },
+        Column("effect_s", "effect", show_signed),
+        {"error_s": "error", "verdict": "verdict", "p95_effect_s": "", "p95_error_s": ""},
         most=15,
-    )  # fmt: skip
-    if lost:
-        yield Table(
-            "Jobs that never start with the change",
-            (Column("change", "change"), Column("reason", "reason"),
-             Column("jobs", "jobs", show_count)),
-            lost,
-        )  # fmt: skip
-    yield effects
-    yield Table(
+    )
+    yield table(
         f"Effect on the 95th percentile of waits{of}",
-        (
-            which, Column("group", found.by),
-            Column("recorded_p95_wait_s", "recorded", show_duration),
-            Column("replayed_p95_wait_s", "replayed", show_duration),
-            Column("changed_p95_wait_s", "changed", show_duration),
-            Column("p95_effect_s", "effect", show_signed),
-            Column("p95_error_s", "error", show_duration), Column("p95_verdict", "verdict"),
-        ),
-        [
-            (
-                change.name, one.name, one.recorded_p95_wait_s, one.replayed_p95_wait_s,
-                one.changed_p95_wait_s, one.p95_effect_s, one.p95_error_s, one.p95_verdict,
-            )
-            for change in found.changes
-            for one in change.groups
-        ],
+        effects,
+        first,
+        {
+            "recorded_p95_wait_s": "recorded",
+            "replayed_p95_wait_s": "replayed",
+            "changed_p95_wait_s": "changed",
+        },
+        Column("p95_effect_s", "effect", show_signed),
+        {"p95_error_s": "error", "p95_verdict": "verdict"},
         most=15,
-    )  # fmt: skip
+    )
 
 
-def validation_headline(found: ChangeValidation) -> str:
+def validation_headline(validation: ChangeValidation) -> str:
     """Return the predicted and the recorded effect on all jobs."""
-    whole = found.groups[0]
+    whole = validation.groups[0]
     return (
         f"The change was predicted to move the mean wait by "
         f"{show_signed(whole.predicted_effect_s)}; recorded was "
@@ -239,19 +218,13 @@ def validation_headline(found: ChangeValidation) -> str:
     )
 
 
-def validation_table(found: ChangeValidation) -> Table:
+def validation_table(validation: ChangeValidation) -> Table:
     """Return predicted against recorded effects."""
-    return Table(
+    return table(
         "Predicted vs. recorded effect",
-        (
-            Column("group", found.by), Column("jobs_before", "jobs before", show_count),
-            Column("jobs_after", "jobs after", show_count),
-            Column("predicted_effect_s", "predicted", show_signed),
-            Column("recorded_effect_s", "recorded", show_signed),
-        ),
-        [
-            (one.name, one.jobs_before, one.jobs_after, one.predicted_effect_s,
-             one.recorded_effect_s)
-            for one in found.groups
-        ],
-    )  # fmt: skip
+        validation.groups,
+        Column("group", validation.by, read=attrgetter("name")),
+        {"jobs_before": "jobs before", "jobs_after": "jobs after"},
+        Column("predicted_effect_s", "predicted", show_signed),
+        Column("recorded_effect_s", "recorded", show_signed),
+    )

@@ -16,7 +16,7 @@ from gpuplan.planner.registry import BASELINES, find_baseline
 ALL = "all"
 STANDING_NOTE = (
     "a baseline on a fixed cluster (equal, pollux) has its GPUs ready from the first job on, and "
-    "may be a little ahead where GPUs abound: each job of a plan waits up to"
+    "may do slightly better where GPUs are plentiful: each job of a plan waits up to"
 )
 WEIGHTED_NOTE = (
     "the plans minimize the mean weighted by --weight, and baselines ignore it; savings are of "

@@ -78,8 +78,8 @@ class ReferencePoints:
     def notes(self) -> tuple[str, ...]:
         """Caveats for the reader."""
         return (
-            "points of --mark are as given: they compare with the plans only if they are of the "
-            "same jobs, and count GPUs alike",
+            "points of --mark are taken as given: they are comparable only if they cover the same "
+            "jobs and count GPUs the same way",
         )
 
     def results(self) -> tuple[MarkResults, ...]:

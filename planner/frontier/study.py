@@ -11,7 +11,6 @@ import polars as pl
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.frontier.budget import (
     Budget,
@@ -32,6 +31,7 @@ from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluste
 from gpuplan.planner.frontier.replay.replay import PlanReplay
 from gpuplan.planner.frontier.replay.search import OVER, BudgetSearch, Candidate
 from gpuplan.planner.frontier.replay.todays_peak import TodaysPeak
+from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.time import HOUR_S
 
@@ -86,7 +86,7 @@ class FrontierStudy(BudgetStudy[Frontier, Point]):
     """
 
     ends: tuple[Frontier, ...] = ()
-    price: Quote | None = None
+    price: Price | None = None
     method: str = EXACT
     sections: tuple[Section, ...] = ()
     mix: GpuMix | None = None
@@ -165,7 +165,7 @@ def study_frontier(
     *,
     budgets: Sequence[Budget] = (),
     targets_s: Sequence[float] = (),
-    price: Quote | None = None,
+    price: Price | None = None,
     method: str = EXACT,
     cluster: RentedCluster | None = None,
     today: Today | None = None,

@@ -25,8 +25,8 @@ NONE_GIVEN = (
 )
 
 
-def second_of(time: datetime) -> int:
-    """Return the second after 1970 of a time; one without an offset is in UTC."""
+def epoch_s(time: datetime) -> int:
+    """Return the second after 1970 of an instant."""
     return int(as_utc(time).timestamp())
 
 
@@ -163,8 +163,8 @@ class WhatIfRequest(StudyRequest):
         datetime | None,
         Opt(
             "Instead: replay a change that happened at this time (UTC), with --before and --after.",
-            write=second_of,
             panel=HAPPENED,
+            write=epoch_s,
             omitted=True,
             common=True,
         ),
@@ -219,7 +219,7 @@ class WhatIfRequest(StudyRequest):
 
     def site(self) -> tuple[SiteDocument, CalibrationTable]:
         """Return the settings, and what the calibration found. Raises `InputError`."""
-        from gpuplan.analysis.site.twin_file import read_twin
+        from gpuplan.analysis.site.document import read_twin
 
         return read_twin(self.twin)
 

@@ -300,7 +300,7 @@ def _overheads(
         if known is None:
             raise InputError(
                 trace.path,
-                f"jobs of class {name!r}, of which --checkpoints has nothing",
+                f"jobs of class {name!r}, which --checkpoints has no row for",
                 column="job_class",
                 expected=f"one of {', '.join(list(checkpoints)[:12])}",
                 hint=f"add it, or a row of class {EVERY_OTHER} for every other one",

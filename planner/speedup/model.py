@@ -97,7 +97,7 @@ class SpeedupModel:
         """Return the model of one GPU type. Raises `UsageError` if it is unknown."""
         if gpu_type not in self.types:
             known = ", ".join(self.types) or "one GPU type only, without a name"
-            raise UsageError(f"{self.name} knows no GPU {gpu_type!r}; it has {known}")
+            raise UsageError(f"{self.name} has no GPU {gpu_type!r}; it has {known}")
         return self.types[gpu_type]
 
     def with_types(self, speeds: Mapping[str, float]) -> SpeedupModel:

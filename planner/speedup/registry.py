@@ -14,7 +14,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.plugins import Registry
 from gpuplan.planner.speedup import sia, t4
-from gpuplan.planner.speedup.law import AMDAHL, POWER, USL, SpeedupLaw, checked
+from gpuplan.planner.speedup.law import BUILT_IN, SpeedupLaw, checked
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types
 from gpuplan.planner.speedup.table import load_table
 
@@ -44,7 +44,7 @@ LAWS = Registry(
     "gpuplan.speedups",
     "speedup law",
     SpeedupLaw,
-    (AMDAHL, USL, POWER),
+    BUILT_IN,
     calls={"make": object},
     reserved=OTHER_KINDS,
     prepare=checked,
@@ -122,7 +122,8 @@ def load_speedup(text: str) -> SpeedupModel:
         return _law(kind, rest, f"--speedup {text!r}")
     if kind == "profile":
         if rest not in PROFILES:
-            raise UsageError(f"--speedup {text!r}: no such profile; there is {', '.join(PROFILES)}")
+            known = ", ".join(PROFILES)
+            raise UsageError(f"--speedup {text!r}: no such profile; expected one of {known}")
         by_type, listed = PROFILES[rest]
         return of_types(text, listed.source, by_type)
     if kind == "pollux" and rest:

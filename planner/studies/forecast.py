@@ -13,10 +13,9 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.forecast.demand import DemandSeries, time_of_hour
-from gpuplan.analysis.forecast.forecast import DemandForecast, least_hours
+from gpuplan.analysis.forecast.forecast import DemandForecast, ModelScore, least_hours
 from gpuplan.analysis.forecast.forecast import forecast as run_models
 from gpuplan.analysis.forecast.models import LAST_VALUE, LEVELS, Split
-from gpuplan.analysis.forecast.scores import ModelScore
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.user_tables.holidays import holidays_file
@@ -134,7 +133,7 @@ def forecast(request: ForecastRequest) -> Answer[ForecastRequest, ForecastResult
     pools, holidays, notes = pools_of_demand(request, source), request.days(), list[str]()
     if holidays:
         if not demand.has_calendar:
-            raise UsageError(f"--holidays: the hours of {request.source} are of no calendar")
+            raise UsageError(f"--holidays: the hours of {request.source} have no dates")
         notes += _unused(holidays, demand)
     low_hours = _low_hours(demand) if request.at is None else 0
     if low_hours:
@@ -206,8 +205,8 @@ def _unused(holidays: Sequence[date], demand: DemandSeries) -> list[str]:
         return []
     begin, end = (time_of_hour(demand.first_hour + at).date() for at in (0, train))
     return [
-        f"no holiday between {begin} and {end}, the part that trains the models: they learn "
-        "nothing of holidays"
+        f"no holiday falls between {begin} and {end}, which is what the models learn from: they "
+        "treat holidays as other days"
     ]
 
 

@@ -22,10 +22,12 @@ from gpuplan.planner.frontier.reference_points import Mark, reference_points_of
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.study import EXACT, FrontierStudy, Section, study_frontier
 from gpuplan.planner.frontier.types.typed_study import TypedStudy, study_types
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.planner.speedup.registry import DEFAULT_SPEEDUP, load_speedup
 from gpuplan.planner.studies.frontier_results import frontier_results, mix_results
-from gpuplan.planner.studies.gpu_types import GpuTypes, PricedTypes, price_types
+from gpuplan.planner.studies.gpu_types import GpuTypes
 from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
 
 Progress = Callable[[float], None]
@@ -43,7 +45,8 @@ class ParetoRequest:
         speedup: how jobs gain from GPUs, as ``power:0.8``; None assumes that.
         classes: how the jobs become classes, and which widths these may get.
         cluster: how GPUs are rented in the replay; None replays nothing.
-        types: the GPU types and their prices.
+        types: the GPU types.
+        prices: what they cost, and others that the jobs ran on; empty for no dollars.
         method: of the plan, one of `gpuplan.planner.frontier.methods.registry.METHODS`.
         baselines: policies to replay at the same budgets.
         marks: known points to show beside the frontier.
@@ -60,6 +63,7 @@ class ParetoRequest:
     classes: ClassOptions = field(default_factory=ClassOptions)
     cluster: RentedCluster | None = field(default_factory=RentedCluster)
     types: GpuTypes = field(default_factory=GpuTypes)
+    prices: PriceRequest = field(default_factory=PriceRequest)
     method: str = EXACT
     baselines: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
@@ -72,7 +76,7 @@ class ParetoRequest:
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
         """The files it reads, also as part of a text."""
-        return (self.trace, self.speedup, self.types.prices)
+        return (self.trace, self.speedup, self.prices.prices)
 
     @property
     def writes(self) -> tuple[Path, ...]:
@@ -83,17 +87,17 @@ class ParetoRequest:
         """Check everything but the trace. Raises `InputError` or `UsageError`."""
         self.open()
 
-    def open(self) -> tuple[SpeedupModel, PricedTypes]:
-        """Return the speedups, as named and on the GPU types, with their prices.
+    def open(self) -> tuple[SpeedupModel, SpeedupModel, Prices]:
+        """Return the speedups, as named and on the GPU types, and the prices.
 
         Raises:
             InputError: a table that cannot be read.
             UsageError: fields that do not fit together.
         """
         model = load_speedup(DEFAULT_SPEEDUP if self.speedup is None else self.speedup)
-        priced = price_types(self.types, model)
-        self._check_compared(is_mixed=priced.is_mixed)
-        return model, priced
+        on_types, prices = self.types.model(model), self.types.price(self.prices)
+        self._check_compared(is_mixed=self.types.is_mixed)
+        return model, on_types, prices
 
     def _check_compared(self, *, is_mixed: bool) -> None:
         """Refuse what cannot be compared."""
@@ -123,20 +127,20 @@ class ParetoStudy:
         request: what was asked for.
         trace: the jobs.
         model: the speedups as named.
-        priced: the GPU types with their prices.
+        prices: of the GPU types, and those of the log.
         frontier: the plans on one GPU type, or on a mix of several.
     """
 
     request: ParetoRequest
     trace: Trace
     model: SpeedupModel
-    priced: PricedTypes
+    prices: Prices
     frontier: FrontierStudy | TypedStudy
 
     @property
     def inputs(self) -> tuple[InputFile, ...]:
         """The files read."""
-        return (trace_input(self.trace), *self.priced.inputs)
+        return (trace_input(self.trace), *self.prices.inputs)
 
     @property
     def results(self) -> ParetoResults | MixResults:
@@ -164,8 +168,8 @@ class ParetoStudy:
             gpu=list(request.gpu_texts),
             recorded_on=request.types.recorded_on,
             price_usd_per_gpu_h=self._prices(),
-            prices=request.types.prices,
-            provider=request.types.provider,
+            prices=request.prices.prices,
+            provider=request.prices.provider,
             replay=request.cluster is not None,
             cluster=None if request.cluster is None else request.cluster.shape,
             method=request.method,
@@ -178,10 +182,20 @@ class ParetoStudy:
 
     def _prices(self) -> dict[str, float] | float | None:
         """Return the price of each named GPU type, or the only price."""
-        priced = self.priced
-        if priced.types:
-            return {name: one.usd_per_gpu_h for name, one in priced.quotes.items()}
-        return None if priced.quote is None else priced.quote.usd_per_gpu_h
+        types = self.request.types
+        if not types.names:
+            return self.prices.usd(None)
+        return {name: price.usd_per_gpu_h for name, price in types.priced(self.prices).items()}
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What limits the plan: a GPU type that changes no speedup."""
+        names = self.request.types.names
+        if len(names) != 1 or self.model.law is not None or self.model.types:
+            return ()
+        return (
+            f"--gpu {names[0]} only names the price: {self.model.name} is used as it was measured",
+        )
 
 
 def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoStudy:
@@ -192,24 +206,24 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
         InputError: the trace or a table cannot be used.
         UsageError: fields that do not fit together.
     """
-    model, priced = request.open()
+    model, on_types, prices = request.open()
+    types = request.types
     columns = tuple(dict.fromkeys((*COLUMNS, *TODAY_COLUMNS)))
     trace = read_trace(request.trace, request.jobs, columns=columns)
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
     now = today(trace)
-    named = () if now is None else tuple(usage.gpu_type for usage in now.gpu_types)
-    priced = priced.for_log(named)
-    if now is not None and (prices := priced.todays_prices(named)):
-        now = today(trace, prices)
-    mix = None if priced.is_mixed else gpu_mix(now, next(iter(priced.types), None))
+    log_types = () if now is None else tuple(usage.gpu_type for usage in now.gpu_types)
+    prices = types.for_log(prices, log_types)
+    now = None if now is None else now.at_prices(prices.usd)
+    mix = None if types.is_mixed else gpu_mix(now, next(iter(types.names), None))
     found: FrontierStudy | TypedStudy
-    if priced.is_mixed:
+    if types.is_mixed:
         found = study_types(
             trace,
-            priced.model,
-            priced.quotes,
+            on_types,
+            types.priced(prices),
             classes,
-            recorded_on=request.types.recorded_on,
+            recorded_on=types.recorded_on,
             budgets=request.budgets,
             targets_s=request.target_jct_s,
             cluster=request.cluster,
@@ -218,11 +232,11 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     else:
         found = study_frontier(
             trace,
-            priced.model,
+            on_types,
             classes,
             budgets=request.budgets,
             targets_s=request.target_jct_s,
-            price=priced.quote,
+            price=prices.get(None),
             method=request.method,
             cluster=request.cluster,
             today=now,
@@ -234,7 +248,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
 
             sections = (*sections, laws_of(found, trace, classes))
         found = replace(found, sections=sections, mix=mix)
-    return ParetoStudy(request, trace, model, priced, found)
+    return ParetoStudy(request, trace, model, prices, found)
 
 
 def first_submit_of(trace: Trace) -> datetime | None:

@@ -8,7 +8,6 @@ from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.analysis.prices.quote import QuoteResults
 from gpuplan.planner.frontier.baseline_comparison import BaselineResults
 from gpuplan.planner.frontier.model.plan import Assignment, PlanResults
 from gpuplan.planner.frontier.reference_points import MarkResults
@@ -23,6 +22,7 @@ from gpuplan.planner.frontier.replay.search import Candidate
 from gpuplan.planner.frontier.types.heterogeneous import MixPlanResults
 from gpuplan.planner.frontier.uncertainty.confidence import BandsResults, SensitivityResults
 from gpuplan.planner.frontier.uncertainty.laws import LawResults
+from gpuplan.planner.money.price_request import Price
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ class ParetoResults:
     rescale: RescaleResults
     method: str
     price_usd_per_gpu_h: float | None
-    price: QuoteResults | None
+    price: Price | None
     today: Today | None
     gpu_mix: GpuMix | None
     recorded: RecordedResults | None
@@ -363,7 +363,7 @@ class MixResults:
     speedup: NamedSpeedup
     rescale: RescaleResults
     method: str
-    prices: dict[str, QuoteResults]
+    prices: dict[str, Price]
     recorded_on: str
     today: Today | None
     load_gpus: float

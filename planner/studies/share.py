@@ -184,13 +184,13 @@ class ShareRequest:
                 raise UsageError(f"{wrong}: needs --functions, not instances")
             return
         if self.usd_per_gpu_h is not None:
-            raise UsageError("--price: goes with INSTANCES")
+            raise UsageError("--price: applies to INSTANCES only")
         if self.names:
-            raise UsageError("--map: goes with INSTANCES")
+            raise UsageError("--map: applies to INSTANCES only")
         if len(self.gammas) > 1:
             raise UsageError("--gamma: one value with --functions; the frontier varies it")
         if self.settings.reference:
-            raise UsageError("--set tie_break=reference: goes with INSTANCES, not with --functions")
+            raise UsageError("--set tie_break=reference: applies to INSTANCES, not to --functions")
         loads = Loads(self.load, self.multiplier, self.seed)
         loads.check_names([one.name for one in self.services])
         for one in self.services:

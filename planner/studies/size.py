@@ -9,15 +9,14 @@ import polars as pl
 from msgspec import UNSET
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.policies.allpass_settings import default_settings
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.policies.scaled_jobs import needs_classes
-from gpuplan.planner.pricing.type_prices import TypePrice, prices_of
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.group_waits import recorded_waits
@@ -37,13 +36,7 @@ from gpuplan.planner.studies.size_results import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeAnswer(Answer[SizeRequest, SizeResults]):
-    """How many GPUs the jobs need.
-
-    Attributes:
-        price_is_assumed: whether no price was given.
-    """
-
-    price_is_assumed: bool
+    """How many GPUs the jobs need."""
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per size of the curve."""
@@ -92,34 +85,32 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     recorded = recorded_waits(trace.submitted().jobs, request.by) or UNSET
     pools, seen = pools_of(trace, terms)
     trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
-    kinds = [pool.gpu_type for pool in pools]
-    prices, tables, is_assumed = _prices(request, kinds)
+    prices = _prices(request)
     answers = [
-        PoolAnswer(request, pool, prices[pool.gpu_type], is_one=len(pools) == 1) for pool in pools
+        PoolAnswer(request, pool, prices.of(pool.gpu_type), is_one=len(pools) == 1)
+        for pool in pools
     ]
-    for done, one in enumerate(answers):
-        one.run()
+    for done, answer in enumerate(answers):
+        answer.run()
         if progress is not None and len(answers) > 1:
             progress((done + 1) / len(answers))
     results = replace(_together(request, answers, seen), today_groups=recorded)
     return SizeAnswer(
         request=request,
         results=results,
-        inputs=(trace_input(trace), *tables),
+        inputs=(trace_input(trace), *prices.inputs),
         warnings=tuple(_warnings(request, trace, pools, answers)),
-        price_is_assumed=is_assumed,
     )
 
 
-def _prices(
-    request: SizeRequest, kinds: Sequence[str | None]
-) -> tuple[dict[str | None, TypePrice], tuple[InputFile, ...], bool]:
-    """Return the price of each type, the tables read, and whether prices are assumed."""
-    for priced in (request.prices, request.commit):
-        if priced.is_given:
-            return *prices_of(priced, kinds), False
-    usual = float(default_settings()["conventional_usd_per_gpu_h"])
-    return {kind: TypePrice(usual, "assumed") for kind in kinds}, (), True
+def _prices(request: SizeRequest) -> Prices:
+    """Return the prices of GPUs held: those given, of a commitment, or the usual one."""
+    if request.prices.is_given:
+        return Prices.read(request.prices)
+    if request.commit.is_given:
+        return Prices.read(request.commit)
+    usual = float(RENTED["conventional_usd_per_gpu_h"].default)
+    return Prices({"": usual}, option="assumed")
 
 
 def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) -> SizeResults:
@@ -196,7 +187,7 @@ def _warnings(
     notes = list(trace.notes)
     notes += request.jobs.submission_notes if request.commit.is_given else ()
     for priced in (request.prices, request.commit, request.on_demand):
-        notes += GpuPrices(priced.usd_per_gpu_h).unmatched_note(kinds, priced.option)
+        notes += Prices(priced.usd_per_gpu_h, option=priced.option).unmatched_note(kinds)
     by_deadlines = find_policy(request.policy.policy).decides_by_deadlines
     for pool, answer in zip(pools, answers, strict=True):
         name = f"{answer.name}: " if len(pools) > 1 else ""

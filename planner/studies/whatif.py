@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuplan.analysis.site.log import SiteLog, read_site_log
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.planner.requests.whatif import WhatIfRequest, second_of
+from gpuplan.planner.requests.whatif import WhatIfRequest, epoch_s
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin import site_changes as changes
 from gpuplan.planner.twin.validate import ValidationResults, validate
@@ -31,7 +31,7 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
             changes.with_settings(document, read_slurm_conf(path))
             for path in (request.before, request.after)
         )
-        at = second_of(request.validate)
+        at = epoch_s(request.validate)
         return Answer(
             request=request,
             results=validate(log, old, new, at, calibration, request.by),

@@ -11,10 +11,9 @@ import numpy as np
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.site.document import TABLES, SiteDocument, dotted
-from gpuplan.analysis.site.hostlist import MOST_HOSTS
 from gpuplan.analysis.site.log import SiteLog
+from gpuplan.analysis.site.notation import MOST_HOSTS, WHOLE
 from gpuplan.analysis.site.schema import nested, read_settings
-from gpuplan.analysis.site.units import WHOLE
 from gpuplan.planner.twin.settings import NAMED
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
@@ -142,7 +141,8 @@ def set_value(text: str) -> SiteChange:
     except UsageError as error:
         raise UsageError(f"--set {error}") from error
     if keys[0] not in TABLES:
-        raise UsageError(f"--set {text}: {keys[0]} cannot be set; there is {', '.join(TABLES)}")
+        known = ", ".join(TABLES)
+        raise UsageError(f"--set {text}: {keys[0]} cannot be set; expected one of {known}")
     return SiteChange(
         f"set {text}", lambda document: document.put(changed.strip(), *keys), keys=(keys,)
     )
@@ -169,7 +169,7 @@ def check_names(change: SiteChange, document: SiteDocument, log: SiteLog) -> Non
             if word not in known:
                 raise UsageError(
                     f"--set {dotted(*keys)}: no {kind} {word}{perhaps(word, known)}; "
-                    f"there is {', '.join(sorted(known)) or 'none'}"
+                    f"expected one of {', '.join(sorted(known)) or 'none'}"
                 )
 
 

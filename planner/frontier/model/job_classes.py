@@ -348,7 +348,7 @@ def _profile_of(trace: Trace, speedup: SpeedupModel, label: str, class_by: str) 
     if profile is None:
         raise InputError(
             trace.path,
-            f"{speedup.name} knows no {class_by} {label!r}; it has {', '.join(speedup.classes)}",
+            f"{speedup.name} has no {class_by} {label!r}; it has {', '.join(speedup.classes)}",
             hint="leave such jobs out with --where, tell classes apart by another column with "
             "--class-by, or give a law such as --speedup power:0.8",
         )

@@ -212,7 +212,7 @@ def workloads_by_type(
         candidate widths; a class is missing where its speed on the type is not known.
 
     Raises:
-        UsageError: the model knows no GPU types, or not that one.
+        UsageError: the model has no GPU types, or not that one.
         InputError: see `workload_of`.
     """
     if not speedup.types:

@@ -12,7 +12,6 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.frontier.budget import (
     DOLLARS,
@@ -34,6 +33,7 @@ from gpuplan.planner.frontier.types.heterogeneous import (
     workloads_by_type,
 )
 from gpuplan.planner.frontier.types.typed_replay import ReplayedTypedPlan, replay_and_measure_types
+from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.speedup.model import SpeedupModel
 
 CANDIDATES = 48  # smaller budgets to replay, in search of a bill within the requested budget
@@ -60,7 +60,7 @@ class TypedStudy(BudgetStudy[TypedFrontier, TypedPoint]):
     """
 
     recorded_on: str
-    prices: Mapping[str, Quote]
+    prices: Mapping[str, Price]
 
     def saved_s(self, point: TypedPoint) -> float:
         """Return the reduction of the mean completion time by $100 more a month, in seconds."""
@@ -74,7 +74,7 @@ class TypedStudy(BudgetStudy[TypedFrontier, TypedPoint]):
 def study_types(
     trace: Trace,
     speedup: SpeedupModel,
-    prices: Mapping[str, Quote],
+    prices: Mapping[str, Price],
     choices: ClassOptions | None = None,
     *,
     recorded_on: str | None = None,

@@ -57,7 +57,7 @@ class FrontierConfidence:
         """Caveats for the reader."""
         return (
             f"bands have {self.bands.level:g}% confidence, by {self.bands.resamples} resamples of "
-            "the jobs: they say nothing of wrong speedups, other kinds of jobs, trends or peaks",
+            "the jobs: they do not cover wrong speedups, other kinds of jobs, trends or peaks",
         )
 
     def results(self) -> BandsResults:
