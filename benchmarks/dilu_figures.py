@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuplan.analysis.user_tables.rates import read_rates
 from gpuplan.analysis.user_tables.sharing_profiles import read_profile
-from gpuplan.planner.sharing.coscaling_study import SharingOutcome, SharingRequest, run_policy
+from gpuplan.planner.sharing.coscaling_study import CoscalingRow, SharingRequest, run_policy
 from gpuplan.planner.sharing.loads import RequestProcess, even_arrivals
 from gpuplan.planner.sharing.profile_search import search_service
 from gpuplan.simkit.arrays import FloatArray
@@ -67,7 +67,7 @@ def service(model: str, name: str, arrival_s: FloatArray, **changes: object) -> 
     return replace(one, **changes)  # type: ignore[arg-type]
 
 
-def on_one_gpu(services: Sequence[Service], trained: bool) -> dict[str, SharingOutcome]:
+def on_one_gpu(services: Sequence[Service], trained: bool) -> dict[str, CoscalingRow]:
     """Return how services and a training job on one GPU fare by policy; exclusive takes more."""
     job = TrainingJob("job", TRAINING, TRAINING_REQUEST, TRAINING_LIMIT)
     settings = PlacementSettings(gamma=4.0, omega=2.0)
@@ -79,7 +79,7 @@ def on_one_gpu(services: Sequence[Service], trained: bool) -> dict[str, SharingO
     }
 
 
-def ratio(runs: dict[str, SharingOutcome], other: str, key: str) -> float:
+def ratio(runs: dict[str, CoscalingRow], other: str, key: str) -> float:
     """Return a latency under Dilu over that under another policy, the mean over services."""
     pairs = zip(runs["dilu"].functions, runs[other].functions, strict=True)
     return float(np.mean([getattr(one, key) / getattr(two, key) for one, two in pairs]))
@@ -106,7 +106,7 @@ def figure_7() -> Iterator[Row]:
             value = float(np.mean([ratio(runs, other, key) for runs in found]))
             here = f"{value:.2f}x" if other == "exclusive" else f"{value - 1:+.0%}"
             yield Row(f"Figure 7, {key[:3]}, dilu vs. {other}", text, "", here)
-    kept = float(np.mean([runs["dilu"].training_kept[0] for runs in found]))
+    kept = float(np.mean([runs["dilu"].training[0].kept_share for runs in found]))
     yield Row("Figure 7, training speed kept", "97.2%", "", f"{kept:.1%}")
 
 
@@ -194,7 +194,7 @@ def figure_16(request: SharingRequest) -> Iterator[Row]:
 
 
 def _per_share(
-    run: SharingOutcome, request: SharingRequest, policy: str
+    run: CoscalingRow, request: SharingRequest, policy: str
 ) -> tuple[float, float]:  # of services and of training
     def held(one: Service | TrainingJob) -> float:
         return {"exclusive": 1.0, "infless-l": one.limit}.get(policy, one.request)
@@ -202,5 +202,7 @@ def _per_share(
     pairs = list(zip(request.services, run.functions, strict=True))
     gpu_s = sum(held(one) * found.instance_s for one, found in pairs)
     finished = sum(found.requests - found.unfinished for _, found in pairs)
-    speeds = [kept / held(job) for job, kept in zip(request.jobs, run.training_kept, strict=True)]
+    speeds = [
+        part.kept_share / held(job) for job, part in zip(request.jobs, run.training, strict=True)
+    ]
     return finished / gpu_s, float(np.mean(speeds))

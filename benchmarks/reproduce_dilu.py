@@ -116,7 +116,7 @@ def placements(path: Path, want: dict[str, int], where: str) -> Iterator[Row]:
     """Yield the most GPUs in use by policy."""
     request = PlacementRequest(read_instances(path), POLICIES, 1000, 4, REFERENCE)
     study = study_placement(request)
-    most = {one.policy: one.max_gpus for one in study.asked}
+    most = {one.policy: one.max_gpus for one in study.policies}
     for policy in POLICIES:
         same = most[policy] == want[policy]
         reference = f"{want[policy]}, authors' program"
@@ -133,7 +133,7 @@ def gammas(path: Path) -> Iterator[Row]:
     """Yield the GPUs at bounds of the limits."""
     values = (1.0, 1.5, 2.0, 2.5)
     request = PlacementRequest(read_instances(path), ("dilu",), 1000, 4, REFERENCE, values)
-    found = {one.gamma: one.max_gpus for one in study_placement(request).asked}
+    found = {one.gamma: one.max_gpus for one in study_placement(request).policies}
     for gamma, want in ((1.0, GAMMA_1), (1.5, GAMMA_15)):
         here = found[gamma]
         reference = f"{want}, authors' program"

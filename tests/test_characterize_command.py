@@ -250,8 +250,8 @@ def test_the_curves_are_the_data():
     smallest = [(point.share_jobs, point.share_gpu_hours) for point in result.gpu_time.lorenz]
     assert list(zip(*lorenz.lines[1].get_data(), strict=True)) == smallest
     jobs, held = (line.get_ydata() for line in cdf.lines[:2])
-    assert jobs.tolist() == [point.share_jobs for point in result.cdf]
-    assert list(held) == [point.share_gpu_hours for point in result.cdf]
+    assert jobs.tolist() == [point.share_jobs for point in result.duration_cdf]
+    assert list(held) == [point.share_gpu_hours for point in result.duration_cdf]
     fill = load.patches[0]
     assert fill.get_data().values.tolist() == [entry.mean_gpus for entry in result.load.timeline]
 

@@ -76,5 +76,5 @@ def test_a_sweep_compares_with_everything_serverless_billed_alike():
     assert found.reference.cost_usd == pytest.approx((0.5 * 60 + 120) / 1000)
     for point in found.points:
         if point.policy == "fixed":
-            assert point.results["cost_serverless_usd"] == pytest.approx((0.5 * 60 + 120) / 1000)
+            assert point.results.cost_serverless_usd == pytest.approx((0.5 * 60 + 120) / 1000)
             assert point.closed_form_cost_usd < point.cost_usd  # it knows no steps

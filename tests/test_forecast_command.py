@@ -209,6 +209,16 @@ def test_what_cannot_be_forecast_is_refused(gpuplan, demand, words, code, told):
     assert found == code and told in err, err
 
 
+def test_a_history_of_a_century_is_refused_at_once(gpuplan, tmp_path):
+    log = tmp_path / "log.csv"
+    rows = ("1,1900-01-01T00:00:00Z,60,1", "2,2024-01-01T00:00:00Z,60,1")
+    log.write_text("\n".join(("job_id,submit_time,duration_s,num_gpus", *rows, "")))
+    code, _, err = gpuplan("forecast", log, "--by", "all")
+    assert code == 3, err
+    assert "its jobs span 1,086,960 hours, from 1900-01-01 to 2024-01-01" in err
+    assert "at most 200,000 hours (22 years)" in err and "--since" in err
+
+
 def test_the_predicate_of_spot_is_checked(gpuplan, trace):
     code, _, err = gpuplan("forecast", str(trace), "--spot", "num_gpu > 1")
     assert code == 2 and "--spot" in err and "did you mean num_gpus" in err

@@ -34,7 +34,7 @@ def test_the_study_of_profiles_says_what_the_command_does(gpuplan, tmp_path):
     study = profile(ProfileRequest((table,), slo_s=0.1))
     code, out, _ = gpuplan("profile", table, "--slo", "100ms", "--output-format", "json")
     assert code == 0 and plain(study.results) == json.loads(out)["results"]
-    function = study.models[0].function
+    function = study.results.functions[0].function
     (one,) = study.results.functions
     assert (one.request, one.limit, one.batch) == (function.request, function.limit, function.batch)
     with pytest.raises(UsageError, match="--map size: expected one of batch"):

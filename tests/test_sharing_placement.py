@@ -193,7 +193,7 @@ def test_the_ties_of_the_authors_program_hold_at_3200_instances(monkeypatch, pol
             twin.end(at, ask)
         active.append(len(twin.active))
     request = PlacementRequest(instances, (policy,), 1000, 4, reproduce.REFERENCE)
-    (found,) = study_placement(request).asked
+    (found,) = study_placement(request).policies
     assert found.run.active_gpus.tolist() == active
     for at in twin.parts:
         gpus = [gpu for gpu, _ in twin.parts[at]]

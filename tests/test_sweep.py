@@ -22,9 +22,8 @@ from gpuplan.planner.policies.allpass import simulate
 from gpuplan.planner.runs.deadlines import check_factor
 from gpuplan.planner.runs.ties import non_dominated
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
-from gpuplan.planner.sweep.pareto_front import knee_of
+from gpuplan.planner.sweep.recommendation import knee_of
 from gpuplan.planner.sweep.results import sweep_frame
-from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.planner.sweep.verdict import judge
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
@@ -64,10 +63,10 @@ def test_every_point_is_the_replay_it_names(lab):
             "threshold_s": point.threshold_s,
             "capacity": 20,
         }
-        assert point.results == simulate(jobs, settings, np.random.default_rng(5)).results
+        assert vars(point.results) == simulate(jobs, settings, np.random.default_rng(5)).results
     assert found.points[2].closed_form_cost_usd is None
     assert found.points[0].closed_form_cost_usd == found.cases[0].closed_form.cost_usd(60.0)
-    assert found.reference.results["finished_serverless_share"] == 1
+    assert found.reference.results.finished_serverless_share == 1
     choices = (*found.points, found.reference)
     fastest = min(p.mean_jct_s for p in choices)
     near = [p for p in choices if p.mean_jct_s <= 1.1 * fastest]
@@ -300,8 +299,10 @@ def test_philly_sweeps(gpuplan, shared, tmp_path):
 
 def test_rented_workers_compete_with_the_fastest_choice_not_with_the_chosen_one():
     def point(cost_usd, mean_jct_s):
-        measured = {"cost_usd": cost_usd, "mean_jct_s": mean_jct_s}
-        return SweepPoint("fixed", 60.0, None, 0.5, 0.5, measured, None)
+        return SimpleNamespace(
+            policy="fixed", threshold_s=60.0, capacity=None, resampled=None,
+            cost_usd=cost_usd, mean_jct_s=mean_jct_s,
+        )  # fmt: skip
 
     case = SimpleNamespace(best=1, value_of_time=None, closed_form=SimpleNamespace(jobs=200))
     chosen, everything = point(50.0, 109.0), point(100.0, 105.0)

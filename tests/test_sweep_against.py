@@ -40,12 +40,12 @@ def test_ten_jobs_by_hand():
     assert found.against.cost_usd == pytest.approx(57)
     for case in found.cases:
         assert found.chosen(case).cost_usd == pytest.approx(20)
-        assert case.against.saving_usd == pytest.approx(37)
-        assert case.against.saving_share == pytest.approx(37 / 57)
-        assert case.against.mean_jct_change_s == 0
-        assert case.against.change_s == (0, 0)
-    assert found.cases[0].against.net_saving_usd is None
-    assert found.cases[1].against.net_saving_usd == pytest.approx(37)
+        assert case.savings.against.saving_usd == pytest.approx(37)
+        assert case.savings.against.saving_share == pytest.approx(37 / 57)
+        assert case.savings.against.mean_jct_change_s == 0
+        assert case.savings.against.confidence.mean_jct_change_s == (0, 0)
+    assert found.cases[0].savings.against.net_saving_usd is None
+    assert found.cases[1].savings.against.net_saving_usd == pytest.approx(37)
 
 
 def test_it_is_the_policy_of_compare_and_changes_nothing_else(jobs):
@@ -53,13 +53,13 @@ def test_it_is_the_policy_of_compare_and_changes_nothing_else(jobs):
         one = PolicySpec("now", policy, {})
         found = sweep(jobs, Allpass(), GRID, np.random.default_rng(1), against=one, level=90)
         (same,) = compare(jobs, [one], np.random.default_rng(1)).outcomes
-        assert dict(found.against.results) == {
-            key: getattr(same.results, key) for key in found.against.results
+        assert vars(found.against.results) == {
+            key: getattr(same.results, key) for key in vars(found.against.results)
         }
         alone = sweep(jobs, Allpass(), GRID, np.random.default_rng(1), level=90)
         assert _results(found) == _results(alone)
-        assert found.cases[0].confidence == alone.cases[0].confidence
-        assert found.cases[0].saving_usd == alone.cases[0].saving_usd
+        assert found.cases[0].savings.confidence == alone.cases[0].savings.confidence
+        assert found.cases[0].savings.saving_usd == alone.cases[0].savings.saving_usd
 
 
 def _results(found):
@@ -75,13 +75,17 @@ def test_resamples_add_up_the_bills_of_the_same_jobs(jobs):
     case = found.cases[0]
     assert case.best == 0
     assert found.against.cost_usd == pytest.approx(found.points[0].cost_usd)
-    assert case.against.usd == pytest.approx((0, 0), abs=1e-6)
-    assert case.against.change_s == pytest.approx((0, 0), abs=1e-6)
+    assert case.savings.against.confidence.saving_usd == pytest.approx((0, 0), abs=1e-6)
+    assert case.savings.against.confidence.mean_jct_change_s == pytest.approx((0, 0), abs=1e-6)
     # The bills of everything serverless give the interval that is told of it anyway.
     alone = PolicySpec("alone", "serverless-only", {})
     case = sweep(jobs, base, grid, np.random.default_rng(1), against=alone, level=90).cases[0]
-    assert case.against.usd == pytest.approx(case.confidence.saving_usd, rel=1e-6)
-    assert case.against.share == pytest.approx(case.confidence.saving_share, rel=1e-6)
+    assert case.savings.against.confidence.saving_usd == pytest.approx(
+        case.savings.confidence.saving_usd, rel=1e-6
+    )
+    assert case.savings.against.confidence.saving_share == pytest.approx(
+        case.savings.confidence.saving_share, rel=1e-6
+    )
 
 
 def test_settings_are_shared_but_not_what_is_swept():

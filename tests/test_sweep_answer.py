@@ -33,8 +33,10 @@ def test_everything_rented_is_the_policy_serverful_only(lab):
         one = PolicySpec("rented", "serverful-only", settings)
         (same,) = compare(jobs, [one], np.random.default_rng(3)).outcomes
         for key in ("cost_usd", "mean_jct_s", "p95_jct_s", "workers_peak"):
-            assert found.rented.results[key] == pytest.approx(getattr(same.results, key)), key
-        assert found.rented.results["cost_serverless_usd"] == 0
+            assert getattr(found.rented.results, key) == pytest.approx(
+                getattr(same.results, key)
+            ), key
+        assert found.rented.results.cost_serverless_usd == 0
     none = sweep(jobs, Allpass(capacity=1), grid, np.random.default_rng(3))
     assert none.rented is None and none.verdict is None  # some job needs more workers
 

@@ -14,8 +14,7 @@ from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.policies.allpass import replay
 from gpuplan.planner.policies.allpass_results import measure
 from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
-from gpuplan.planner.sweep.pareto_front import best_of, objective
-from gpuplan.planner.sweep.recommendation import Confidence
+from gpuplan.planner.sweep.recommendation import Confidence, best_of, objective
 from gpuplan.planner.sweep.results import marked_thresholds, sweep_results
 from gpuplan.planner.sweep.scenario import replay_scenario
 from gpuplan.planner.sweep.ski_rental import serverful_price, ski_rental
@@ -83,7 +82,7 @@ def test_a_price_ratio_is_a_replay_at_those_prices(jobs):
             conventional_price=factor * base.conventional_price,
         )
         # Prices are whole billionths of a dollar in the kernel, hence no closer.
-        assert point.results == pytest.approx(measure(replay(jobs, dear, draws)), rel=1e-8)
+        assert vars(point.results) == pytest.approx(measure(replay(jobs, dear, draws)), rel=1e-8)
         if point.policy == "fixed":
             form = ski_rental(jobs.workload, dear)
             assert point.closed_form_cost_usd == pytest.approx(form.cost_usd(60.0), rel=1e-12)
@@ -91,13 +90,13 @@ def test_a_price_ratio_is_a_replay_at_those_prices(jobs):
 
 def test_at_the_break_even_ratio_nothing_is_saved(jobs):
     first = sweep(jobs, Allpass(), SweepGrid([60.0], adaptive=False), np.random.default_rng(1))
-    ratio = first.points[0].break_even_ratio
+    ratio = first.points[0].break_even_price_ratio
     grid = SweepGrid([60.0], adaptive=False, price_ratios=[ratio])
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(1))
     assert found.points[0].cost_usd == pytest.approx(found.reference.cost_usd)
-    assert found.cases[0].saving_usd == pytest.approx(0, abs=1e-6)
-    assert found.points[0].break_even_ratio == pytest.approx(ratio)
-    assert found.reference.break_even_ratio is None
+    assert found.cases[0].savings.saving_usd == pytest.approx(0, abs=1e-6)
+    assert found.points[0].break_even_price_ratio == pytest.approx(ratio)
+    assert found.reference.break_even_price_ratio is None
 
 
 def test_where_containers_and_checkpoints_cost_more_moving_pays_at_no_price(gpuplan, tmp_path):
@@ -107,18 +106,18 @@ def test_where_containers_and_checkpoints_cost_more_moving_pays_at_no_price(gpup
     grid = SweepGrid([0.0, 20.0, 60.0], adaptive=False, price_ratios=[0.1, 0.5])
     found = sweep(short, base, grid, np.random.default_rng(1))
     assert [point.never_pays for point in found.points] == 2 * [True, True, False]
-    assert not any(point.break_even_ratio is not None for point in found.points)
+    assert not any(point.break_even_price_ratio is not None for point in found.points)
     assert not found.reference.never_pays
     # One of 100 s saves 100 - 62 s of its container: it pays below a ratio, and not above.
     (point,) = sweep(
         apart([100.0] * 3), base, SweepGrid([20.0], adaptive=False), np.random.default_rng(1)
     ).points
-    assert point.break_even_ratio > 0 and not point.never_pays
+    assert point.break_even_price_ratio > 0 and not point.never_pays
     free = replace(base, marketplace_prices=(0.0,), conventional_price=0.0)
     (point,) = sweep(
         apart([100.0] * 3), free, SweepGrid([20.0], adaptive=False), np.random.default_rng(1)
     ).points
-    assert point.break_even_ratio is None and not point.never_pays
+    assert point.break_even_price_ratio is None and not point.never_pays
     path = write_trace(tmp_path / "short.parquet", [0, 1e5, 2e5], [30.0] * 3)
     asked = ("sweep", path, "--threshold", "0,1h", "--policy", "fixed")
     table = gpuplan(*asked, "--quiet", "--full")[1].partition("Where the money goes")[2]
@@ -164,11 +163,11 @@ def test_the_worth_of_time_decides(jobs):
     costs = [point.cost_usd for point in found.points]
     jcts = [point.mean_jct_s for point in found.points]
     assert costs[cheap.best] == min(costs)
-    assert cheap.net_saving_usd == cheap.saving_usd
+    assert cheap.savings.net_saving_usd == cheap.savings.saving_usd
     later_h = (min(jcts) - found.reference.mean_jct_s) * jobs.workload.size / 3600
     assert later_h > 0 and fast.best is None  # nothing is as fast as serverless
     assert found.chosen(fast) is found.reference
-    assert fast.saving_usd == fast.net_saving_usd == 0
+    assert fast.savings.saving_usd == fast.savings.net_saving_usd == 0
     assert fast.closed_form.value_of_time == 1000.0
     assert cheap.knee == fast.knee
 
@@ -179,10 +178,10 @@ def test_everything_serverless_is_a_choice(jobs):
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(1), level=90)
     assert {point.cost_usd for point in found.points} == {found.reference.cost_usd}
     for case in found.cases:
-        assert case.best is None and case.confidence.best_share == 1
+        assert case.best is None and case.savings.confidence.best_share == 1
     assert found.recommended is found.reference
     named = sweep_results(found).recommended
-    assert (named.policy, named.saving_usd) == ("serverless_only", 0)
+    assert (named.chosen.policy, named.savings.saving_usd) == ("serverless_only", 0)
     # Two workers make jobs wait for longer than a tenth of the least: serverless is better.
     few = sweep(jobs, Allpass(), SweepGrid([60.0], capacities=[8]), np.random.default_rng(1))
     assert few.points[0].mean_jct_s > 1.1 * few.reference.mean_jct_s
@@ -194,7 +193,7 @@ def test_everything_serverless_is_a_choice(jobs):
 
 def test_a_summary_has_lists_or_none_for_intervals():
     sure = Confidence(90.0, 100, 5, 0.75, (-1.0, 2.0), None)
-    assert plain(sure.results()) == {
+    assert plain(sure) == {
         "level_percent": 90.0,
         "resamples": 100,
         "block_jobs": 5,
@@ -202,7 +201,7 @@ def test_a_summary_has_lists_or_none_for_intervals():
         "saving_usd": [-1.0, 2.0],
         "saving_share": None,
     }
-    other = replace(sure, saving_usd=None, saving_share=(0.1, 0.2)).results()
+    other = replace(sure, saving_usd=None, saving_share=(0.1, 0.2))
     assert (other.saving_usd, other.saving_share) == (None, (0.1, 0.2))
 
 
@@ -214,14 +213,14 @@ def test_saving_and_confidence_by_hand():
     found = sweep(jobs, SIMPLE, grid, np.random.default_rng(0), level=90)
     case = found.cases[0]
     assert found.chosen(found.cases[0]).threshold_s == 1800
-    sure = case.confidence
+    sure = case.savings.confidence
     assert sure.best_share == 1
     # A worker is requested at the next tick at the latest and billed from then on.
     low, high = sure.saving_share
     assert low == pytest.approx(high)
-    assert case.saving_share == pytest.approx(low)
-    assert case.saving_usd == pytest.approx(20 * case.saving_share)
-    assert 0.2 < case.saving_share <= 0.25
+    assert case.savings.saving_share == pytest.approx(low)
+    assert case.savings.saving_usd == pytest.approx(20 * case.savings.saving_share)
+    assert 0.2 < case.savings.saving_share <= 0.25
     assert (sure.resamples, sure.block_jobs) == (200, 1)
 
 
@@ -231,7 +230,7 @@ def test_confidence_is_low_where_the_choice_hangs_on_one_job():
     jobs = apart([60.0] * 59 + [172_800.0])
     grid = SweepGrid([300.0, 2400.0], adaptive=False, values_of_time=[0.0])
     found = sweep(jobs, SIMPLE, grid, np.random.default_rng(0), level=90, resamples=400)
-    sure = found.cases[0].confidence
+    sure = found.cases[0].savings.confidence
     assert found.chosen(found.cases[0]).threshold_s == 300
     assert sure.best_share == 1  # where the long job is missing the two tie
     assert sure.saving_share[0] == 0
@@ -244,8 +243,8 @@ def test_a_resample_adds_up_the_jobs_in_it(jobs):
     rules = Allpass(controller="fixed", threshold_s=60.0)
     whole = Blocks(size, np.array([[0]]), np.array([[size]]))
     found = replay_scenario(rules, jobs, draws, whole)
-    assert found.resampled.cost_usd == pytest.approx(found.results["cost_usd"])
-    assert found.resampled.mean_jct_s == pytest.approx(found.results["mean_jct_s"])
+    assert found.resampled.cost_usd == pytest.approx(found.results.cost_usd)
+    assert found.resampled.mean_jct_s == pytest.approx(found.results.mean_jct_s)
     blocks = draw_blocks(size, 7, 3, np.random.default_rng(3))
     some = replay_scenario(rules, jobs, draws, blocks).resampled
     run = replay(jobs, rules, draws)
@@ -350,10 +349,10 @@ def test_the_break_even_of_a_few_cheap_workers_is_below_one(jobs):
         np.random.default_rng(1),
     )
     (point,) = found.points
-    spent = point.results["cost_marketplace_usd"] + point.results["cost_conventional_usd"]
-    left = found.reference.cost_usd - point.results["cost_serverless_usd"]
+    spent = point.results.cost_marketplace_usd + point.results.cost_conventional_usd
+    left = found.reference.cost_usd - point.results.cost_serverless_usd
     assert point.price_ratio == pytest.approx(0.464 / 2.10)
-    assert point.break_even_ratio == pytest.approx(left / spent * 0.464 / 2.10)
+    assert point.break_even_price_ratio == pytest.approx(left / spent * 0.464 / 2.10)
 
 
 @pytest.mark.parametrize("source", [(), ("--prices", "builtin")], ids=["defaults", "builtin"])
@@ -386,7 +385,7 @@ def test_break_even_does_not_depend_on_the_factor_of_a_price_ratio(jobs):
     low_6, low, high_6, high = sweep(jobs, Allpass(), grid, np.random.default_rng(1)).points
     assert (low.own_price_ratio, high.own_price_ratio) == (0.3, 1.0)
     for point, other in ((low_6, high_6), (low, high)):
-        assert point.break_even_ratio == pytest.approx(other.break_even_ratio)
+        assert point.break_even_price_ratio == pytest.approx(other.break_even_price_ratio)
     for few, most in ((low_6, low), (high_6, high)):
         expected = serverful_price(Allpass(capacity=6)) / serverful_price(Allpass())
         assert few.own_price_ratio / most.own_price_ratio == pytest.approx(expected)

@@ -106,12 +106,15 @@ def test_whether_serverless_pays_is_said_by_the_bill_of_rented_workers(jobs):
         taken = (
             found.rented if verdict.serverless_pays is False else found.point(found.cases[0].best)
         )
-        assert (named.cost_usd, named.mean_jct_s) == (taken.cost_usd, taken.mean_jct_s)
-        assert (named.policy == "serverful_only") == (verdict.serverless_pays is False)
-        assert named.saving_usd == pytest.approx(found.reference.cost_usd - taken.cost_usd)
+        assert (named.chosen.cost_usd, named.chosen.mean_jct_s) == (
+            taken.cost_usd,
+            taken.mean_jct_s,
+        )
+        assert (named.chosen.policy == "serverful_only") == (verdict.serverless_pays is False)
+        assert named.savings.saving_usd == pytest.approx(found.reference.cost_usd - taken.cost_usd)
         if verdict.serverless_pays is False:
             assert not any(point.recommended for point in marked_thresholds(found))
-            assert named.confidence.saving_usd[0] <= named.saving_usd
+            assert named.savings.confidence.saving_usd[0] <= named.savings.saving_usd
             notes = [row[-1] for row in answer_tables(found)[0].rows]
             assert notes.count("recommended") == 1 and "best threshold" in " ".join(notes)
         said[usd] = (verdict.serverless_pays, headline(found).split(" for these")[0])
@@ -129,12 +132,12 @@ def test_thresholds_that_cost_the_same_are_one_range_without_a_winner(jobs):
     cost = np.array([point.cost_usd for point in found.points])
     near = cost <= (1 + SAME) * cost.min()
     assert near.tolist() == [True, True, True, False]
-    assert (found.verdict.same_from_s, found.verdict.same_to_s) == (56.0, 60.0)
+    assert (found.verdict.same_cost_from_s, found.verdict.same_cost_to_s) == (56.0, 60.0)
     assert found.verdict.tied
     assert "Any threshold from 56 to 60 s costs the same within 2%" in headline(found)
     alone = sweep(jobs, Allpass(), SweepGrid([60.0, 3600.0], adaptive=False),
         np.random.default_rng(1))  # fmt: skip
-    assert not alone.verdict.tied and alone.verdict.same_from_s is None
+    assert not alone.verdict.tied and alone.verdict.same_cost_from_s is None
     assert "a threshold of 60 s is the cheapest whose mean JCT is within 10%" in headline(
         alone
     ).replace("A threshold", "a threshold")

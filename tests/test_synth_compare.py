@@ -12,9 +12,10 @@ from support_synth import (
     workload,
 )
 
+from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.synth import Request, fit_model, preset_model, synthesize
-from gpuplan.analysis.synth.compare import STATISTICS, ComparedStatistic
+from gpuplan.analysis.synth.compare import STATISTICS, compared
 from gpuplan.analysis.trace.trace import read_trace
 
 
@@ -26,7 +27,7 @@ def original():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_every_statistic_is_within_its_tolerance(original, tmp_path, seed):
     result = synthetic(original, tmp_path / "t.parquet", seed=seed)
-    judged = [row.summary() for row in result.compared if row.verdict is not None]
+    judged = [plain(row) for row in result.compared if row.verdict is not None]
     assert not [row for row in judged if row["verdict"] != "within"]
     assert len(judged) >= 28
 
@@ -54,7 +55,10 @@ def test_jobs_in_no_bursts_do_not_pass_for_bursty_ones(original, tmp_path):
 def test_what_a_few_jobs_decide_is_not_said_to_pass(tmp_path):
     found = synthesize(preset_model("seren"), Request(20_000), tmp_path / "t.parquet")
     row = by_key(found)["gpu_time_cdf.distance"]
-    assert row.verdict == "too_few_data" and 0.05 == row.allowed < row.difference < row.explained
+    assert (
+        row.verdict == "too_few_data"
+        and 0.05 == row.allowed < row.difference < row.explained_by_chance
+    )
     assert row not in found.outside
     assert found.summary()["statistics_too_few_data"] >= 1
 
@@ -71,9 +75,9 @@ def test_what_a_few_jobs_decide_is_not_said_to_pass(tmp_path):
     ],
 )
 def test_verdicts(difference, explained, few, verdict):
-    row = ComparedStatistic(STATISTICS[0], 0.0, difference, 0.05, explained, few)
+    row = compared(STATISTICS[0], 0.0, difference, 0.05, explained, few)
     assert row.verdict == verdict
-    assert ComparedStatistic(STATISTICS[0], 0.0, difference, None).verdict is None
+    assert compared(STATISTICS[0], 0.0, difference, None).verdict is None
 
 
 def test_what_is_compared_is_what_characterize_says(original, tmp_path):

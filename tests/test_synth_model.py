@@ -108,4 +108,4 @@ def test_laws_with_points_of_their_own_are_compared(text, tmp_path):
     stored["reference"]["gpu_time_cdf"][0][0] = 0.25
     (tmp_path / "m.json").write_text(json.dumps(stored))
     result = synthesize(read_model(tmp_path / "m.json"), Request(50), tmp_path / "a.parquet")
-    assert "gpu_time_cdf.distance" in {row.statistic.key for row in result.compared}
+    assert "gpu_time_cdf.distance" in {row.statistic for row in result.compared}

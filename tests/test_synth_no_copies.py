@@ -38,7 +38,7 @@ def test_no_row_of_the_original_occurs_even_where_chance_would_make_one(tmp_path
     result = synthetic(trace, tmp_path / "t.parquet")
     drawn = rows(tmp_path / "t.parquet")
     assert drawn.join(trace.jobs, on=KEY, how="semi").is_empty()
-    assert result.moved == drawn.filter(pl.col("duration_s") == 31).height > 1000
+    assert result.rows_moved == drawn.filter(pl.col("duration_s") == 31).height > 1000
     ordinary = workload()
     synthetic(ordinary, tmp_path / "u.parquet")
     assert rows(tmp_path / "u.parquet").join(ordinary.jobs, on=KEY, how="semi").is_empty()
@@ -64,11 +64,11 @@ def test_no_row_without_a_duration_is_one_of_the_original(tmp_path, job_class):
     assert drawn.join(trace.jobs, on=key, how="semi", nulls_equal=True).is_empty()
     assert drawn["submit_time"].is_sorted() and drawn.height == count
     off = (drawn["submit_time"].dt.epoch("us") % 1_000_000 == 500_000).sum()
-    assert result.moved == off > 900
+    assert result.rows_moved == off > 900
     other = trace.jobs.with_columns(num_gpus=pl.lit(2.0))  # another width is another row
     recorded = other.select(RECORDED)
     free = synthesize(fit_model(trace), Request(count), tmp_path / "u.parquet", recorded=recorded)
-    assert free.moved == 0
+    assert free.rows_moved == 0
 
 
 @pytest.mark.parametrize(("timed", "warned"), [(0, False), (1, True), (99, True), (100, False)])

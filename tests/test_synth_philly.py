@@ -65,7 +65,7 @@ def test_philly_with_every_seed(shared, tmp_path):
     model = fit_model(read_trace(tmp_path / "philly.parquet"))
     for seed in range(10):
         result = synthesize(model, Request(55_009, seed), tmp_path / "t.parquet")
-        judged = {row.statistic.key: row.verdict for row in result.compared if row.verdict}
+        judged = {row.statistic: row.verdict for row in result.compared if row.verdict}
         assert set(judged.values()) == {"within"}, (seed, result.outside)
     alone = [
         synthesize(regardless_of_crowds(model), Request(55_009, seed), tmp_path / "t.parquet")

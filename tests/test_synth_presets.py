@@ -7,6 +7,7 @@ from support_synth import (
     rows,
 )
 
+from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.synth import PRESETS, Request, preset_model, synthesize
 from gpuplan.analysis.synth.presets import PUBLISHED
@@ -17,7 +18,7 @@ from gpuplan.analysis.trace.trace import read_trace
 def test_presets_meet_what_is_published(name, tmp_path):
     model = preset_model(name)
     result = synthesize(model, Request(min(model.jobs, 60_000)), tmp_path / "t.parquet")
-    assert not result.outside, [row.summary() for row in result.outside]
+    assert not result.outside, [plain(row) for row in result.outside]
     drawn = characterize(read_trace(tmp_path / "t.parquet"))
     assert drawn.interarrival.scv == pytest.approx(model.arrivals.scv, rel=0.1)
     assert drawn.interarrival.zero_share == pytest.approx(model.arrivals.zero_share, abs=0.01)

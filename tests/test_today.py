@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_traces import write_trace
 
+from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.today import COLUMNS, today
 from gpuplan.analysis.trace.trace import read_trace
@@ -35,7 +36,7 @@ def test_a_log_worked_out_by_hand(tmp_path):
     assert found.usage.peak_gpus == 6
     assert found.usage.p95_gpus == 6  # held for 50 of 160 s
     assert (found.mean_wait_s, found.mean_run_s, found.mean_jct_s) == (25, 100, 125)
-    a100, h100 = found.types
+    a100, h100 = found.gpu_types
     assert (a100.gpu_type, a100.peak_gpus, a100.usd_per_month) == (
         "A100", 4, pytest.approx(400 / 160 * MONTH_H)
     )  # fmt: skip
@@ -56,7 +57,9 @@ def test_a_month_has_730_5_hours():
 
 def test_a_log_without_waits_has_no_completion_time(tmp_path):
     found = shown(write_trace(tmp_path / "t.parquet", [0, 50], [100.0, 100.0]))
-    assert (found.mean_wait_s, found.mean_jct_s, found.p95_jct_s, found.waits) == (None,) * 3 + (0,)
+    assert (found.mean_wait_s, found.mean_jct_s, found.p95_jct_s, found.jobs_with_wait) == (
+        None,
+    ) * 3 + (0,)
     assert found.mean_run_s == 100
     assert found.usage.usd_per_month is None
 
@@ -65,7 +68,7 @@ def test_a_type_without_a_price_leaves_the_bill_of_all_open(tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0, 0], [10.0, 10.0], gpu_type=["A100", None])
     found = shown(path, usd_per_gpu_h={"A100": 1.0})
     assert found.usage.usd_per_month is None
-    assert {each.gpu_type: each.usd_per_gpu_h for each in found.types} == {
+    assert {each.gpu_type: each.usd_per_gpu_h for each in found.gpu_types} == {
         "A100": 1.0, "unknown": None
     }  # fmt: skip
 
@@ -98,14 +101,14 @@ def test_it_agrees_with_a_count_second_by_second(tmp_path_factory, jobs):
     assert found.usage.peak_gpus == seconds.max()
     held = np.sort(seconds)
     assert found.usage.p95_gpus == held[int(np.ceil(0.95 * held.size)) - 1]
-    assert sum(each.gpu_h for each in found.types) == pytest.approx(found.usage.gpu_h)
+    assert sum(each.gpu_h for each in found.gpu_types) == pytest.approx(found.usage.gpu_h)
 
 
 def test_the_price_of_every_gpu_may_be_one(tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0], [3600.0], num_gpus=[2])
     found = shown(path, usd_per_gpu_h={"": 1.5})
     assert found.usage.usd_per_month == pytest.approx(2 * 1.5 * 730.5)
-    assert pl.DataFrame(found.summary()["gpu_types"])["usd_per_month"].sum() == pytest.approx(
+    assert pl.DataFrame(plain(found)["gpu_types"])["usd_per_month"].sum() == pytest.approx(
         found.usage.usd_per_month
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.plain import Hidden, plain
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.arrivals import (
     ArrivalStatistics,
@@ -27,9 +28,17 @@ from gpuplan.analysis.characterize.durations import (
     spread,
 )
 from gpuplan.analysis.characterize.gpu_time import GpuTime, gpu_time
+from gpuplan.analysis.characterize.intervals import Intervals
 from gpuplan.analysis.characterize.load import Load, load
-from gpuplan.analysis.characterize.results import GpuCountRow, StateRow, WorkloadResults
-from gpuplan.analysis.characterize.shares import Groups, Share, by_gpu_count, by_name, by_state
+from gpuplan.analysis.characterize.shares import (
+    GpuCount,
+    Groups,
+    StateShare,
+    by_gpu_count,
+    by_name,
+    by_state,
+)
+from gpuplan.analysis.fits.results import TraceFits
 from gpuplan.analysis.history.jobs import JobArrays, known_ascending
 from gpuplan.analysis.job_table.schema import STATES
 from gpuplan.analysis.trace.trace import Trace
@@ -38,29 +47,31 @@ NOT_STARTED = STATES.index("not_started")
 GROUPED = ("job_class", "user", "group")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Characterization:
-    """The statistics of a workload; None means undefined or not recorded.
+    """What a workload is; null means undefined or not recorded.
 
     Attributes:
         jobs: jobs in the selection.
-        cpu_only_jobs: jobs that started without a GPU; in durations and arrivals, out of GPU
-            statistics. A log may not record the GPUs of a job that never started.
+        cpu_only_jobs: jobs that started without a GPU.
         censored_jobs: jobs still running at the snapshot.
-        users: distinct users; None if not recorded.
-        span_s: time from the first to the last submission.
-        first_submit, last_submit: UTC; None if the source has no calendar.
-        duration: run times of timed jobs.
-        short: share of timed jobs of at most each of `SHORT_S` seconds.
-        cdf: distribution function of durations.
+        users: distinct users.
+        span_s: seconds from the first submission to the last.
+        first_submit: the first submission, UTC.
+        last_submit: the last submission, UTC.
+        duration_s: run times, seconds.
+        short_jobs: the share of jobs of at most so many seconds.
+        duration_cdf: the distribution function of run times.
         gpu_time: GPU time and its concentration.
         interarrival: gaps between submissions.
         arrivals: daily and weekly pattern, bursts.
-        load: GPUs held.
-        gpu_counts: part of each GPU count, ascending.
-        states: part of each state, in the order of the schema.
-        queue: recorded waits.
-        groups: column -> its table, for the columns that are recorded.
+        load: GPUs held over time.
+        gpu_counts: the jobs by GPU count.
+        states: the jobs by state.
+        queue_s: recorded waits, seconds.
+        groups: the jobs by class, user and group, as far as these are recorded.
+        fits: heavy-tailed models, where asked for.
+        ci: confidence intervals, where asked for.
         notes: caveats for the reader.
     """
 
@@ -71,47 +82,25 @@ class Characterization:
     span_s: float
     first_submit: str | None
     last_submit: str | None
-    duration: Spread
-    short: tuple[float | None, ...]
-    cdf: tuple[CdfPoint, ...]
+    duration_s: Spread
+    short_jobs: dict[str, float | None]
+    duration_cdf: tuple[CdfPoint, ...]
     gpu_time: GpuTime
     interarrival: Interarrival
     arrivals: ArrivalStatistics
     load: Load
-    gpu_counts: tuple[tuple[float, Share], ...]
-    states: tuple[tuple[str, Share], ...]
-    queue: Spread
+    gpu_counts: tuple[GpuCount, ...]
+    states: tuple[StateShare, ...]
+    queue_s: Spread
     groups: dict[str, Groups]
-    notes: tuple[str, ...]
-
-    def results(self) -> WorkloadResults:
-        """Return the statistics as JSON has them."""
-        short = zip(SHORT_S, self.short, strict=True)
-        return WorkloadResults(
-            jobs=self.jobs,
-            cpu_only_jobs=self.cpu_only_jobs,
-            censored_jobs=self.censored_jobs,
-            users=self.users,
-            span_s=self.span_s,
-            first_submit=self.first_submit,
-            last_submit=self.last_submit,
-            duration_s=self.duration,
-            short_jobs={f"under_{limit:.0f}s": share for limit, share in short},
-            duration_cdf=self.cdf,
-            gpu_time=self.gpu_time,
-            interarrival=self.interarrival,
-            arrivals=self.arrivals,
-            load=self.load,
-            gpu_counts=tuple(GpuCountRow(n, **asdict(share)) for n, share in self.gpu_counts),
-            states=tuple(StateRow(state, **asdict(share)) for state, share in self.states),
-            queue_s=self.queue,
-            groups={column: table.results() for column, table in self.groups.items()},
-        )
+    notes: Hidden[tuple[str, ...]]
+    fits: TraceFits | UnsetType = UNSET
+    ci: Intervals | UnsetType = UNSET
 
     def summary(self) -> dict[str, Any]:
-        """Return the statistics as plain values."""
-        found: dict[str, Any] = plain(self.results())
-        return found
+        """Return what is shown of it as plain values."""
+        values: dict[str, Any] = plain(self)
+        return values
 
 
 def characterize(trace: Trace, *, top: int = 10) -> Characterization:
@@ -156,16 +145,16 @@ def characterize(trace: Trace, *, top: int = 10) -> Characterization:
         span_s=own.span_s,
         first_submit=submit[0].isoformat() if calendar else None,
         last_submit=submit[-1].isoformat() if calendar else None,
-        duration=spread(ascending),
-        short=tuple(share_at_most(ascending, limit) for limit in SHORT_S),
-        cdf=cdf_part.result(),
+        duration_s=spread(ascending),
+        short_jobs={f"under_{limit:.0f}s": share_at_most(ascending, limit) for limit in SHORT_S},
+        duration_cdf=cdf_part.result(),
         gpu_time=gpu_time_part.result(),
         interarrival=interarrival(own.submit_us),
         arrivals=arrivals(own, trace.provenance, top=top),
         load=load_part.result(),
         gpu_counts=by_gpu_count(jobs),
         states=by_state(jobs),
-        queue=spread(known_ascending(own.queue_s)),
+        queue_s=spread(known_ascending(own.queue_s)),
         groups=groups,
         notes=_notes(trace, jobs),
     )

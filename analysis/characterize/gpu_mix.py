@@ -10,33 +10,7 @@ from gpuplan.analysis.job_table.gpu_names import UNNAMED, gpu_name, same_gpu
 
 @dataclass(frozen=True, slots=True)
 class GpuMix:
-    """The GPU type of a plan, and the others in the log.
-
-    Attributes:
-        planned: the type that every job is planned for.
-        others: the other types, most GPU-hours first.
-        other_gpu_h: GPU-hours on these.
-        gpu_h: GPU-hours of the log.
-    """
-
-    planned: str
-    others: tuple[str, ...]
-    other_gpu_h: float
-    gpu_h: float
-
-    @property
-    def other_share(self) -> float:
-        """Share of the GPU-hours that ran on another type."""
-        return self.other_gpu_h / self.gpu_h if self.gpu_h else 0.0
-
-    def results(self) -> GpuMixResults:
-        """Return the numbers as JSON has them."""
-        return GpuMixResults(self.planned, self.others, self.other_gpu_h, self.other_share)
-
-
-@dataclass(frozen=True, slots=True)
-class GpuMixResults:
-    """The GPU-hours of a log on other GPU types than the one planned for, as JSON has them.
+    """The GPU-hours of a log on other GPU types than the one planned for.
 
     Attributes:
         planned_gpu_type: the type that every job is planned for.
@@ -60,14 +34,17 @@ def gpu_mix(today: Today | None, planned: str | None = None) -> GpuMix | None:
     """
     if today is None:
         return None
-    named = [usage for usage in today.types if usage.gpu_type not in (None, UNNAMED)]
+    named = [usage for usage in today.gpu_types if usage.gpu_type != UNNAMED]
     if not named:
         return None
-    kept = gpu_name(planned or str(named[0].gpu_type))
-    others = [usage for usage in named if not same_gpu(kept, str(usage.gpu_type))]
+    kept = gpu_name(planned or named[0].gpu_type)
+    others = [usage for usage in named if not same_gpu(kept, usage.gpu_type)]
     other_gpu_h = sum(usage.gpu_h for usage in others)
     if not other_gpu_h:
         return None
     return GpuMix(
-        kept, tuple(str(usage.gpu_type) for usage in others), other_gpu_h, today.usage.gpu_h
+        planned_gpu_type=kept,
+        other_gpu_types=tuple(usage.gpu_type for usage in others),
+        other_gpu_h=other_gpu_h,
+        other_gpu_h_share=other_gpu_h / today.usage.gpu_h if today.usage.gpu_h else 0.0,
     )

@@ -17,10 +17,10 @@ import numpy as np
 
 from gpuplan.analysis.base.arrays import CountArray, FloatArray, IntArray
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS
 from gpuplan.analysis.characterize.arrivals import zone_of
 from gpuplan.analysis.characterize.durations import SHORT_S
-from gpuplan.analysis.characterize.results import IntervalResults
 from gpuplan.analysis.characterize.shares import block_of_a_day, distinct_interval
 from gpuplan.analysis.characterize.time_resamples import (
     resampled_bursts,
@@ -55,14 +55,13 @@ Ends = tuple[float, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Confidence intervals of one trace.
+    """Confidence intervals by a block bootstrap.
 
     Attributes:
-        level: confidence, percent.
-        resamples: number of resamples.
-        block_jobs: consecutive jobs in a block.
-        statistics: path in the results -> (low, high); None if undefined, and for
-            the upper end of extremes.
+        level: percent.
+        resamples: of the bootstrap.
+        block_jobs: consecutive jobs of a block.
+        statistics: path of a statistic in the results -> the ends of its interval.
         medians: median duration of each resample, for comparisons; shape (resamples,).
         blocks: blocks in a resample.
     """
@@ -71,12 +70,8 @@ class Intervals:
     resamples: int
     block_jobs: int
     statistics: dict[str, Ends | None]
-    medians: FloatArray
-    blocks: int
-
-    def results(self) -> IntervalResults:
-        """Return what stands under ``ci`` in the results."""
-        return IntervalResults(self.level, self.resamples, self.block_jobs, self.statistics)
+    medians: Hidden[FloatArray]
+    blocks: Hidden[int]
 
 
 def check_level(level: float, resamples: int) -> None:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import UNSET
 
 from gpuplan.analysis.characterize import Characterization, characterize
-from gpuplan.analysis.characterize.intervals import Intervals, check_level, intervals
-from gpuplan.analysis.characterize.results import WorkloadResults
+from gpuplan.analysis.characterize.intervals import check_level, intervals
 from gpuplan.analysis.trace.trace import Trace
-
-if TYPE_CHECKING:
-    from gpuplan.analysis.fits.models import TraceFits
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +34,7 @@ class PortraitOptions:
             check_level(self.ci, self.resamples)
 
 
-@dataclass(frozen=True, slots=True)
-class CharacterizedTrace:
-    """One trace.
-
-    Attributes:
-        workload: its statistics.
-        fits: its models; None if not requested.
-        intervals: confidence intervals of its statistics; None if not requested.
-    """
-
-    workload: Characterization
-    fits: TraceFits | None
-    intervals: Intervals | None
-
-    def results(self) -> WorkloadResults:
-        """Return the numbers as JSON has them; what was not asked for is left out."""
-        return replace(
-            self.workload.results(),
-            fits=UNSET if self.fits is None else self.fits.results(),
-            ci=UNSET if self.intervals is None else self.intervals.results(),
-        )
-
-
-def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> CharacterizedTrace:
+def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Characterization:
     """Return the statistics of a trace and the requested parts.
 
     Args:
@@ -72,20 +43,17 @@ def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Cha
         position: among the traces of a comparison; each has a random stream of its own.
     """
     workload = characterize(trace, top=options.top)
-    fits = None
     if options.fits:
-        from gpuplan.analysis.fits.models import (
-            fit_trace,  # imports SciPy, which the rest does without
-        )
+        from gpuplan.analysis.fits.models import fit_trace  # imports SciPy
 
-        fits = fit_trace(trace)
-    found = None
+        workload = replace(workload, fits=fit_trace(trace))
     if options.ci is not None:
         stream = np.random.SeedSequence(options.seed, spawn_key=(position,))
-        found = intervals(
+        ends = intervals(
             trace,
             level=options.ci,
             resamples=options.resamples,
             rng=np.random.default_rng(stream),
         )
-    return CharacterizedTrace(workload, fits, found)
+        workload = replace(workload, ci=ends)
+    return workload

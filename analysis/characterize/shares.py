@@ -21,9 +21,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.plain import Inlined
 from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
 from gpuplan.analysis.characterize.durations import percentile
-from gpuplan.analysis.characterize.results import GroupTable, GroupTableRow, RestRow
 from gpuplan.analysis.history.jobs import JobArrays, known_ascending
 from gpuplan.analysis.job_table.schema import STATES
 from gpuplan.analysis.reading.computed import number_text
@@ -73,10 +73,10 @@ class Share:
     """Jobs and GPU time of a part of the trace.
 
     Attributes:
-        jobs: number of jobs.
-        share_jobs: the same as a share of the whole.
-        gpu_hours: GPU time of its runs; None if unknown.
-        share_gpu_hours: the same as a share of the total; None if that is 0 or unknown.
+        jobs: its jobs.
+        share_jobs: their share of all jobs.
+        gpu_hours: their GPU-hours.
+        share_gpu_hours: their share of all GPU-hours.
     """
 
     jobs: int
@@ -86,73 +86,82 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRow:
-    """One class, user or group.
+class GpuCount:
+    """The part of the jobs of one GPU count.
 
-    ``name`` is None for jobs that have none recorded, ``usd_per_month`` where there is no price.
-    ``waits_s`` has the mean, the median and P95 of recorded waits; None without any.
+    Attributes:
+        num_gpus: the GPU count.
+    """
+
+    num_gpus: float
+    share: Inlined[Share]
+
+
+@dataclass(frozen=True, slots=True)
+class StateShare:
+    """The part of the jobs that ended in one state.
+
+    Attributes:
+        state: the state.
+    """
+
+    state: str
+    share: Inlined[Share]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """The jobs of one class, user or group.
+
+    Attributes:
+        name: the class, user or group; null for jobs that name none.
+        median_duration_s: their median run time.
+        p90_duration_s: the 90th percentile of their run times.
+        mean_num_gpus: mean GPUs of those that use GPUs.
+        mean_wait_s: mean of their recorded waits; null where the log records none.
+        p50_wait_s: the median of these.
+        p95_wait_s: the 95th percentile of these.
+        usd_per_month: dollars per month for their GPU-hours; null without a price.
     """
 
     name: str | None
-    share: Share
+    share: Inlined[Share]
     median_duration_s: float | None
     p90_duration_s: float | None
     mean_num_gpus: float | None
-    waits_s: tuple[float, float, float] | None = None
+    mean_wait_s: float | None
+    p50_wait_s: float | None
+    p95_wait_s: float | None
     usd_per_month: float | None = None
 
-    def results(self) -> GroupTableRow:
-        """Return one flat row; ``mean_num_gpus`` is the mean width of its GPU jobs."""
-        part = self.share
-        mean, median, p95 = self.waits_s or (None, None, None)
-        return GroupTableRow(
-            name=self.name,
-            jobs=part.jobs,
-            share_jobs=part.share_jobs,
-            gpu_hours=part.gpu_hours,
-            share_gpu_hours=part.share_gpu_hours,
-            median_duration_s=self.median_duration_s,
-            p90_duration_s=self.p90_duration_s,
-            mean_num_gpus=self.mean_num_gpus,
-            mean_wait_s=mean,
-            p50_wait_s=median,
-            p95_wait_s=p95,
-            usd_per_month=self.usd_per_month,
-        )
+
+@dataclass(frozen=True, slots=True)
+class OtherGroups:
+    """The jobs of all names without a row of their own.
+
+    Attributes:
+        names: how many names.
+        usd_per_month: dollars per month for their GPU-hours; null without a price.
+    """
+
+    names: int
+    share: Inlined[Share]
+    usd_per_month: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The table of one column.
+    """The jobs by class, user or group.
 
     Attributes:
-        distinct: names in the column.
-        rows: those with the most GPU time (or the most jobs without any), in descending order.
-        others: how many names are not in ``rows``.
-        rest: the jobs of those, as one.
-        rest_usd_per_month: their bill of a month; None without a price.
+        distinct: how many names there are.
+        rows: the largest ones.
+        others: all other names; null where every name has a row.
     """
 
     distinct: int
     rows: tuple[GroupRow, ...]
-    others: int
-    rest: Share | None
-    rest_usd_per_month: float | None = None
-
-    def results(self) -> GroupTable:
-        """Return the table; ``others`` is None where every name has its row."""
-        rest, rows = self.rest, tuple(row.results() for row in self.rows)
-        if rest is None:
-            return GroupTable(self.distinct, rows, None)
-        others = RestRow(
-            names=self.others,
-            jobs=rest.jobs,
-            share_jobs=rest.share_jobs,
-            gpu_hours=rest.gpu_hours,
-            share_gpu_hours=rest.share_gpu_hours,
-            usd_per_month=self.rest_usd_per_month,
-        )
-        return GroupTable(self.distinct, rows, others)
+    others: OtherGroups | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,19 +195,19 @@ def _tally(code: Callable[[slice], NDArray[Any]], size: int, jobs: JobArrays) ->
     return _Tally(count, gpu_s, timed=jobs.gpu_hours is not None)
 
 
-def by_gpu_count(jobs: JobArrays) -> tuple[tuple[float, Share], ...]:
+def by_gpu_count(jobs: JobArrays) -> tuple[GpuCount, ...]:
     """Return the GPU counts that occur, ascending, each with its part of the GPU jobs."""
     counts = distinct(jobs.num_gpus)
     tally = _tally(lambda part: np.searchsorted(counts, jobs.num_gpus[part]), counts.size, jobs)
     first = int(counts[0] == 0)  # CPU-only jobs do not count in the GPU mix
     tally = _Tally(tally.jobs[first:], tally.gpu_s[first:], tally.timed)
-    return tuple((float(count), tally.share(i)) for i, count in enumerate(counts[first:]))
+    return tuple(GpuCount(float(count), tally.share(i)) for i, count in enumerate(counts[first:]))
 
 
-def by_state(jobs: JobArrays) -> tuple[tuple[str, Share], ...]:
+def by_state(jobs: JobArrays) -> tuple[StateShare, ...]:
     """Return the states that occur, in the order of the schema."""
     tally = _tally(lambda part: jobs.state[part], len(STATES), jobs)
-    return tuple((STATES[code], tally.share(code)) for code in tally.present())
+    return tuple(StateShare(STATES[code], tally.share(code)) for code in tally.present())
 
 
 def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
@@ -227,12 +236,8 @@ def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
         for code, chosen in zip(shown, together, strict=True)
     )
     rest = ranked[top:]
-    return Groups(
-        distinct=nameless,
-        rows=rows,
-        others=rest.size,
-        rest=tally.share(rest) if rest.size else None,
-    )
+    others = OtherGroups(rest.size, tally.share(rest)) if rest.size else None
+    return Groups(distinct=nameless, rows=rows, others=others)
 
 
 def names_of(values: pl.Series) -> pl.Series:
@@ -301,7 +306,7 @@ def _positions(
 
 
 def _row(name: str | None, share: Share, chosen: NDArray[Any], jobs: JobArrays) -> GroupRow:
-    waits_s = _waits(jobs.queue_s[chosen])  # before the durations, so that one copy is there
+    mean_s, median_s, p95_s = _waits(jobs.queue_s[chosen])  # frees its copy before the next
     duration_s = known_ascending(jobs.duration_s[chosen])
     num_gpus = jobs.num_gpus[chosen]
     wide = np.count_nonzero(num_gpus)
@@ -311,13 +316,15 @@ def _row(name: str | None, share: Share, chosen: NDArray[Any], jobs: JobArrays) 
         median_duration_s=percentile(duration_s, 50) if duration_s.size else None,
         p90_duration_s=percentile(duration_s, 90) if duration_s.size else None,
         mean_num_gpus=float(num_gpus.sum()) / wide if wide else None,
-        waits_s=waits_s,
+        mean_wait_s=mean_s,
+        p50_wait_s=median_s,
+        p95_wait_s=p95_s,
     )
 
 
-def _waits(queue_s: FloatArray) -> tuple[float, float, float] | None:
+def _waits(queue_s: FloatArray) -> tuple[float | None, float | None, float | None]:
     """Return the mean, the median and P95 of the recorded waits; None without any."""
     wait_s = known_ascending(queue_s)
     if not wait_s.size:
-        return None
+        return None, None, None
     return float(wait_s.mean()), percentile(wait_s, 50), percentile(wait_s, 95)

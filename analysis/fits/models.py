@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpuplan.analysis.base.arrays import FloatArray
@@ -17,13 +15,7 @@ from gpuplan.analysis.fits.families import (
 )
 from gpuplan.analysis.fits.mixtures import fit_hyperexponential, splice
 from gpuplan.analysis.fits.pareto import fit_tail, vuong
-from gpuplan.analysis.fits.results import (
-    FitResults,
-    ModelResults,
-    ParetoTail,
-    TraceFitResults,
-    Vuong,
-)
+from gpuplan.analysis.fits.results import Fits, ModelFit, TraceFits
 from gpuplan.analysis.fits.sample import Sample, positive_sample
 from gpuplan.analysis.history.jobs import known_ascending
 from gpuplan.analysis.trace.trace import Trace
@@ -35,99 +27,12 @@ LEAST_SPREAD = 1e-6
 CURVE_POINTS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFit:
-    """One model, fitted.
-
-    Attributes:
-        model: the distribution.
-        log_likelihood: sum of the log-density over the positive values, in seconds.
-        aic: Akaike's criterion, ``2 (fitted parameters) - 2 log_likelihood``; least is best.
-        ks: greatest distance of its distribution function from that of the positive values.
-        vuong: the best model against this one; z above 0 favours the best. None for itself.
-        survival: P(X > x) at the values of `Fits.curve_s`.
-    """
-
-    model: Distribution
-    log_likelihood: float
-    aic: float
-    ks: float
-    vuong: Vuong | None
-    survival: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class Fits:
-    """Models of a sample of times.
-
-    Attributes:
-        values: positive values, which the models describe.
-        zeros: values of 0, which they leave out.
-        distinct: distinct positive values.
-        fits: by AIC, best first; empty if there is nothing to fit.
-        tail: the Pareto tail; None for fewer than 50 values.
-        reason: why there are no fits; None if there are.
-        curve_s: values for a picture, ascending.
-        survival: share of the positive values above each of them.
-    """
-
-    values: int
-    zeros: int
-    distinct: int
-    fits: tuple[ModelFit, ...] = ()
-    tail: ParetoTail | None = None
-    reason: str | None = None
-    curve_s: FloatArray | None = None
-    survival: FloatArray | None = None
-
-    @property
-    def best(self) -> ModelFit | None:
-        """The model of least AIC."""
-        return self.fits[0] if self.fits else None
-
-    def results(self) -> FitResults:
-        """Return the numbers as JSON has them."""
-        return FitResults(
-            values=self.values,
-            zeros=self.zeros,
-            distinct=self.distinct,
-            reason=self.reason,
-            chosen=None if self.best is None else self.best.model.name,
-            models=tuple(
-                ModelResults(
-                    model=fit.model.name,
-                    parameters=fit.model.parameters(),
-                    free_parameters=fit.model.free,
-                    log_likelihood=fit.log_likelihood,
-                    aic=fit.aic,
-                    delta_aic=fit.aic - self.fits[0].aic,
-                    ks=fit.ks,
-                    vuong=fit.vuong,
-                )
-                for fit in self.fits
-            ),
-            tail=self.tail,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class TraceFits:
-    """Models of a trace: of the durations of timed jobs, and of the gaps between submissions."""
-
-    duration: Fits
-    gap: Fits
-
-    def results(self) -> TraceFitResults:
-        """Return what stands under ``fits`` in the results."""
-        return TraceFitResults(duration_s=self.duration.results(), gap_s=self.gap.results())
-
-
 def fit_trace(trace: Trace) -> TraceFits:
     """Return the models of a trace read with at least the columns of a characterization."""
     jobs = trace.arrays().submitted()
     return TraceFits(
-        duration=fit_times(known_ascending(jobs.duration_s)),
-        gap=fit_times(np.sort(np.diff(jobs.submit_us)) / MICROS),
+        duration_s=fit_times(known_ascending(jobs.duration_s)),
+        gap_s=fit_times(np.sort(np.diff(jobs.submit_us)) / MICROS),
     )
 
 
@@ -158,11 +63,15 @@ def fit_times(ascending: FloatArray) -> Fits:
         values,
         zeros,
         distinct,
-        fits=tuple(
+        chosen=models[order[0]].name,
+        models=tuple(
             ModelFit(
-                model=models[i],
+                model=models[i].name,
+                parameters=models[i].parameters(),
+                free_parameters=models[i].free,
                 log_likelihood=likelihoods[i],
                 aic=aic[i],
+                delta_aic=aic[i] - aic[order[0]],
                 ks=ks_distance(sample, models[i]),
                 vuong=None if i == order[0] else vuong(sample, best, densities[i]),
                 survival=models[i].survival(curve_s),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.base.plain import Hidden
+
 
 @dataclass(frozen=True, slots=True)
 class Vuong:
@@ -61,7 +64,7 @@ class ParetoTail:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelResults:
+class ModelFit:
     """A model fitted to a sample.
 
     Attributes:
@@ -73,6 +76,7 @@ class ModelResults:
         delta_aic: that over the best model's.
         ks: greatest distance between the distribution functions of model and sample.
         vuong: Vuong's test against the best model.
+        survival: P(X > x) at the values of `Fits.curve_s`.
     """
 
     model: str
@@ -83,10 +87,11 @@ class ModelResults:
     delta_aic: float
     ks: float
     vuong: Vuong | None
+    survival: Hidden[FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
-class FitResults:
+class Fits:
     """Models of one quantity.
 
     Attributes:
@@ -97,19 +102,28 @@ class FitResults:
         chosen: name of the best model.
         models: the best first.
         tail: the Pareto tail of the largest values.
+        curve_s: values for a picture, ascending.
+        survival: share of the positive values above each of them.
     """
 
     values: int
     zeros: int
     distinct: int
-    reason: str | None
-    chosen: str | None
-    models: tuple[ModelResults, ...]
-    tail: ParetoTail | None
+    reason: str | None = None
+    chosen: str | None = None
+    models: tuple[ModelFit, ...] = ()
+    tail: ParetoTail | None = None
+    curve_s: Hidden[FloatArray | None] = None
+    survival: Hidden[FloatArray | None] = None
+
+    @property
+    def best(self) -> ModelFit | None:
+        """The model of least AIC."""
+        return self.models[0] if self.models else None
 
 
 @dataclass(frozen=True, slots=True)
-class TraceFitResults:
+class TraceFits:
     """Models of a trace.
 
     Attributes:
@@ -117,5 +131,5 @@ class TraceFitResults:
         gap_s: models of gaps between submissions.
     """
 
-    duration_s: FitResults
-    gap_s: FitResults
+    duration_s: Fits
+    gap_s: Fits

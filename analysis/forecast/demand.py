@@ -21,6 +21,8 @@ from gpuplan.analysis.user_tables.cells import text_cells
 
 PARTS_PER_GPU = 1_000_000
 DAY_H, WEEK_H = 24, 168
+MOST_HOURS = 200_000
+"""Of a history, 22 years: models of a longer one take minutes."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_WEEKDAY = 3  # a Thursday
 OTHERS = "(others)"

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.plain import Hidden, plain
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.base.words import a_log
 from gpuplan.analysis.ingest.side_tables import side_tables_first
@@ -36,7 +36,7 @@ from gpuplan.analysis.trace.input_files import InputFile
 
 
 @dataclass(frozen=True, slots=True)
-class IngestAccount:
+class IngestResult:
     """What became of the rows of logs; read = kept + rejected.
 
     Attributes:
@@ -51,6 +51,10 @@ class IngestAccount:
         time_zone: zone in which the source wrote its times; null where it is relative.
         relative_time: whether the source has no calendar.
         notes: what a reader of the trace should know.
+        provenance: facts stored in the trace: format, sources, counts, notes.
+        rows_by_source: rows read per source, in their order; of a side table all it has, while
+            `Provenance.rows_read` counts only those rejected.
+        warnings: what makes the trace doubtful.
     """
 
     source_format: str
@@ -59,33 +63,14 @@ class IngestAccount:
     rows_kept: int
     rows_rejected: int
     rejected_by_reason: dict[str, int]
-    output: str
-    rejects_file: str | None
+    output: Path
+    rejects_file: Path | None
     time_zone: str | None
     relative_time: bool
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class IngestResult:
-    """A written trace and the account of its rows.
-
-    Attributes:
-        provenance: facts stored in the trace: format, sources, counts, notes.
-        rows_by_source: rows read per source, in their order; of a side table all it has, while
-            `Provenance.rows_read` counts only those rejected.
-        output: the trace.
-        rejects_file: the rejected rows; None where there are none.
-        recognized_by: the evidence for the format; None if the user named it.
-        warnings: what makes the trace doubtful.
-    """
-
-    provenance: Provenance
-    rows_by_source: tuple[int, ...]
-    output: Path
-    rejects_file: Path | None
-    recognized_by: str | None = None
-    warnings: tuple[str, ...] = ()
+    provenance: Hidden[Provenance]
+    rows_by_source: Hidden[tuple[int, ...]]
+    warnings: Hidden[tuple[str, ...]] = ()
 
     @property
     def inputs(self) -> tuple[InputFile, ...]:
@@ -95,29 +80,10 @@ class IngestResult:
             for source, rows in zip(self.provenance.sources, self.rows_by_source, strict=True)
         )
 
-    @property
-    def results(self) -> IngestAccount:
-        """The counts and facts as JSON has them; read = kept + rejected."""
-        provenance = self.provenance
-        by_reason = provenance.rows_rejected or {}
-        return IngestAccount(
-            source_format=provenance.source_format,
-            recognized_by=self.recognized_by,
-            rows_read=provenance.rows_read,
-            rows_kept=provenance.rows_kept,
-            rows_rejected=sum(by_reason.values()),
-            rejected_by_reason=by_reason,
-            output=str(self.output),
-            rejects_file=None if self.rejects_file is None else str(self.rejects_file),
-            time_zone=provenance.time_zone,
-            relative_time=provenance.relative_time,
-            notes=tuple(provenance.notes),
-        )
-
     def summary(self) -> dict[str, Any]:
         """Return the counts and facts as plain values."""
-        account: dict[str, Any] = plain(self.results)
-        return account
+        values: dict[str, Any] = plain(self)
+        return values
 
 
 def ingest(
@@ -224,12 +190,21 @@ class LogReader:
             provenance = readings[0].provenance() if len(readings) == 1 else merge(readings, trace)
             write_rejects([done.log for done in readings], rejects)
         evidence = [logs[0].evidence or "--map" for logs in by_format.values()]
+        by_reason = provenance.rows_rejected or {}
         return IngestResult(
-            provenance=provenance,
-            rows_by_source=tuple(rows for done in readings for rows in done.rows_by_source),
+            source_format=provenance.source_format,
+            recognized_by="; ".join(evidence) if len(evidence) > 1 else logs[0].evidence,
+            rows_read=provenance.rows_read,
+            rows_kept=provenance.rows_kept,
+            rows_rejected=sum(by_reason.values()),
+            rejected_by_reason=by_reason,
             output=output,
             rejects_file=rejects if any(len(done.log) for done in readings) else None,
-            recognized_by="; ".join(evidence) if len(evidence) > 1 else logs[0].evidence,
+            time_zone=provenance.time_zone,
+            relative_time=provenance.relative_time,
+            notes=tuple(provenance.notes),
+            provenance=provenance,
+            rows_by_source=tuple(rows for done in readings for rows in done.rows_by_source),
             warnings=tuple(warning for done in readings for warning in done.warnings()),
         )
 

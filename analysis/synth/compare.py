@@ -7,13 +7,12 @@ from csv import DictReader
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.plain import Hidden, plain
 from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US, MICROS
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
 from gpuplan.analysis.characterize.durations import share_at_most, spread
@@ -76,7 +75,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class StatisticRow:
+class ComparedStatistic:
     """A statistic of the synthetic trace beside that of the original.
 
     Attributes:
@@ -88,6 +87,7 @@ class StatisticRow:
         allowed: the tolerance; null where there is none.
         explained_by_chance: the largest difference that so few data explain.
         verdict: whether the difference is within the tolerance; null without one.
+        label: what people read.
     """
 
     statistic: str
@@ -98,60 +98,44 @@ class StatisticRow:
     allowed: float | None
     explained_by_chance: float
     verdict: Verdict | None
+    label: Hidden[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedStatistic:
-    """A statistic of the original and of the synthetic trace.
+def compared(
+    about: Statistic,
+    original: float,
+    synthetic: float,
+    allowed: float | None,
+    explained: float = 0.0,
+    few: bool = False,
+) -> ComparedStatistic:
+    """Return a statistic with the judgment of its difference.
 
-    Attributes:
-        statistic: which one.
-        original: its value there; 0 for distances.
-        synthetic: its value here.
+    Args:
+        about: which one.
+        original: its value in the original; 0 for distances.
+        synthetic: its value in the synthetic trace.
         allowed: largest difference that passes; None without a tolerance.
         explained: largest difference that so few data explain.
         few: the synthetic trace has too few jobs to judge anything.
     """
-
-    statistic: Statistic
-    original: float
-    synthetic: float
-    allowed: float | None
-    explained: float = 0.0
-    few: bool = False
-
-    @property
-    def difference(self) -> float:
-        """Synthetic less original."""
-        return self.synthetic - self.original
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """The judgment of the difference; None without a tolerance."""
-        if self.allowed is None:
-            return None
-        apart = abs(self.difference)
-        if self.few or self.allowed < apart <= self.explained:
-            return Verdict.too_few_data
-        return Verdict.within if apart <= self.allowed else Verdict.outside
-
-    def results(self) -> StatisticRow:
-        """Return one flat row as JSON has it."""
-        return StatisticRow(
-            statistic=self.statistic.key,
-            unit=self.statistic.unit,
-            original=self.original,
-            synthetic=self.synthetic,
-            difference=self.difference,
-            allowed=self.allowed,
-            explained_by_chance=self.explained,
-            verdict=self.verdict,
-        )
-
-    def summary(self) -> dict[str, Any]:
-        """Return one flat row of plain values."""
-        numbers: dict[str, Any] = plain(self.results())
-        return numbers
+    difference, verdict = synthetic - original, None
+    if allowed is not None:
+        apart = abs(difference)
+        verdict = Verdict.within if apart <= allowed else Verdict.outside
+        if few or allowed < apart <= explained:
+            verdict = Verdict.too_few_data
+    return ComparedStatistic(
+        statistic=about.key,
+        unit=about.unit,
+        original=original,
+        synthetic=synthetic,
+        difference=difference,
+        allowed=allowed,
+        explained_by_chance=explained,
+        verdict=verdict,
+        label=about.label,
+    )
 
 
 def measure(
@@ -241,14 +225,14 @@ def compare(
             continue
         stated = statistic.tolerance
         if stated is None:
-            rows.append(ComparedStatistic(statistic, original, synthetic, None))
+            rows.append(compared(statistic, original, synthetic, None))
             continue
         scale = abs(original) if statistic.relative else 1.0
         most = max(stated, FLAT_SHARE * flat.get(statistic.key, np.inf))
         explained = max(stated * wider, CHANCE * chance.get(statistic.key, 0.0)) * scale
         allowed = max(min(stated * wider, most) * scale, SMALL[statistic.unit])
         few = jobs.jobs < FEWEST_JOBS
-        rows.append(ComparedStatistic(statistic, original, synthetic, allowed, explained, few))
+        rows.append(compared(statistic, original, synthetic, allowed, explained, few))
     return rows
 
 

@@ -6,7 +6,7 @@ share of gangs. All else is assumed, and said in the notes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -20,9 +20,9 @@ from gpuplan.analysis.base.time_units import DAY_S, HOUR_S, MICROS
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.job_table.schema import CANONICAL, LAST_INSTANT_US, METADATA_KEY, Provenance
 from gpuplan.analysis.storage.files import atomic_output
-from gpuplan.analysis.synth.compare import ComparedStatistic, Statistic
+from gpuplan.analysis.synth.compare import ComparedStatistic, Statistic, compared
 from gpuplan.analysis.synth.week import local_midnight_s
-from gpuplan.analysis.synth.write import NOTHING_RECORDED, Request, Synthesis
+from gpuplan.analysis.synth.write import NOTHING_RECORDED, Request, Synthesis, synthesis_of
 
 NAME = "gfs"
 GPUS = 2296
@@ -167,15 +167,8 @@ def synthesize_mix(mix: SpotMix, request: Request, output: Path) -> Synthesis:
             for name, kind in CANONICAL.items()
         ).write_parquet(temporary, metadata={METADATA_KEY: provenance.to_json()})
     submit = jobs["submit_time"].dt.epoch("us")
-    return Synthesis(
-        output=output,
-        model=mix,
-        request=replace(request, jobs=jobs.height, days=days),
-        provenance=provenance,
-        span_s=float(submit[-1] - submit[0]) / MICROS,
-        compared=tuple(_statistics(mix, jobs)),
-        moved=0,
-    )
+    span_s = float(submit[-1] - submit[0]) / MICROS
+    return synthesis_of(output, mix, jobs.height, span_s, provenance, _statistics(mix, jobs))
 
 
 def _draw_jobs(
@@ -249,8 +242,8 @@ def _statistics(mix: SpotMix, jobs: pl.DataFrame) -> list[ComparedStatistic]:
 
 def _share(key: str, label: str, wanted: float, is_so: BoolArray) -> ComparedStatistic:
     n = max(is_so.size, 1)
-    return ComparedStatistic(
-        statistic=Statistic(key, f"{label} (share)", "share", 0.02),
+    return compared(
+        Statistic(key, f"{label} (share)", "share", 0.02),
         original=wanted,
         synthetic=float(is_so.mean()) if is_so.size else 0.0,
         allowed=0.02,

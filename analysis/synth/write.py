@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -13,7 +13,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.plain import Hidden, plain
 from gpuplan.analysis.base.time_units import DAY_S, MICROS
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.job_table.schema import (
@@ -25,7 +25,7 @@ from gpuplan.analysis.job_table.schema import (
     SourceFile,
 )
 from gpuplan.analysis.storage.files import atomic_output
-from gpuplan.analysis.synth.compare import ComparedStatistic, StatisticRow, Verdict, compare
+from gpuplan.analysis.synth.compare import ComparedStatistic, Verdict, compare
 from gpuplan.analysis.synth.draw import SampledJobs, draw, to_frame
 from gpuplan.analysis.synth.model import Reference, WorkloadModel
 from gpuplan.analysis.synth.week import local_midnight_s
@@ -82,7 +82,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class SynthResults:
+class Synthesis:
     """A synthetic trace beside its original.
 
     Attributes:
@@ -100,78 +100,67 @@ class SynthResults:
         statistics_outside: how many are outside.
         rows_moved: sampled rows that equaled a recorded one and were changed.
         notes: what the model assumes.
+        model: the model of the trace.
+        provenance: the metadata of the file.
     """
 
-    output: str
+    output: Path
     jobs: int
     span_s: float
     source: str
     original_jobs: int
     time_zone: str | None
     relative_time: bool
-    compared: tuple[StatisticRow, ...]
+    compared: tuple[ComparedStatistic, ...]
     statistics_compared: int
     statistics_within: int
     statistics_too_few_data: int
     statistics_outside: int
     rows_moved: int
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Synthesis:
-    """A synthetic trace that was written.
-
-    Attributes:
-        output: the file.
-        model: the model of the trace.
-        request: the requested size.
-        provenance: the metadata of the file.
-        span_s: time from the first to the last submission.
-        compared: statistics next to those of the original.
-        moved: sampled rows that equalled a recorded one and were changed by a step of the clock.
-    """
-
-    output: Path
-    model: SynthModel
-    request: Request
-    provenance: Provenance
-    span_s: float
-    compared: tuple[ComparedStatistic, ...]
-    moved: int
+    model: Hidden[SynthModel]
+    provenance: Hidden[Provenance]
 
     @property
     def outside(self) -> tuple[ComparedStatistic, ...]:
         """Statistics that differ by more than their tolerance."""
-        return self.facts(Verdict.outside)
-
-    def facts(self, verdict: Verdict) -> tuple[ComparedStatistic, ...]:
-        """Return the statistics with a verdict."""
-        return tuple(row for row in self.compared if row.verdict == verdict)
-
-    def results(self) -> SynthResults:
-        """Return the numbers as JSON has them."""
-        return SynthResults(
-            output=str(self.output),
-            jobs=self.request.jobs,
-            span_s=self.span_s,
-            source=self.model.source,
-            original_jobs=self.model.jobs,
-            time_zone=self.provenance.time_zone,
-            relative_time=self.provenance.relative_time,
-            compared=tuple(row.results() for row in self.compared),
-            statistics_compared=sum(row.verdict is not None for row in self.compared),
-            statistics_within=len(self.facts(Verdict.within)),
-            statistics_too_few_data=len(self.facts(Verdict.too_few_data)),
-            statistics_outside=len(self.outside),
-            rows_moved=self.moved,
-            notes=(*self.model.notes, *self.model.warnings),
-        )
+        return tuple(row for row in self.compared if row.verdict == Verdict.outside)
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers as plain values."""
-        numbers: dict[str, Any] = plain(self.results())
-        return numbers
+        values: dict[str, Any] = plain(self)
+        return values
+
+
+def synthesis_of(
+    output: Path,
+    model: SynthModel,
+    jobs: int,
+    span_s: float,
+    provenance: Provenance,
+    compared: Sequence[ComparedStatistic],
+    moved: int = 0,
+) -> Synthesis:
+    """Return a trace that was written, with its statistics counted by their verdict."""
+    verdicts = [row.verdict for row in compared]
+    return Synthesis(
+        output=output,
+        jobs=jobs,
+        span_s=span_s,
+        source=model.source,
+        original_jobs=model.jobs,
+        time_zone=provenance.time_zone,
+        relative_time=provenance.relative_time,
+        compared=tuple(compared),
+        statistics_compared=len(verdicts) - verdicts.count(None),
+        statistics_within=verdicts.count(Verdict.within),
+        statistics_too_few_data=verdicts.count(Verdict.too_few_data),
+        statistics_outside=verdicts.count(Verdict.outside),
+        rows_moved=moved,
+        notes=(*model.notes, *model.warnings),
+        model=model,
+        provenance=provenance,
+    )
 
 
 def synthesize(
@@ -231,15 +220,8 @@ def synthesize(
     compared = compare(sampled.job_arrays(), users, zone, _reference(model, request, span_s))
     with atomic_output(output) as temporary:
         _write(model, sampled, temporary, provenance)
-    return Synthesis(
-        output=output,
-        model=model,
-        request=request,
-        provenance=provenance,
-        span_s=float(sampled.submit_us[-1] - sampled.submit_us[0]) / MICROS,
-        compared=tuple(compared),
-        moved=moved,
-    )
+    drawn_s = float(sampled.submit_us[-1] - sampled.submit_us[0]) / MICROS
+    return synthesis_of(output, model, request.jobs, drawn_s, provenance, compared, moved)
 
 
 def _span_s(model: WorkloadModel, request: Request) -> float:

@@ -9,14 +9,14 @@ from gpuplan.cli.documents.study_command import StudyView, declared_command
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.studies.calibrate import CalibrateStudy
+    from gpuplan.planner.studies.calibrate import Calibration
 
 
-def show(study: CalibrateStudy) -> StudyView:
+def show(study: Calibration) -> StudyView:
     """Return the calibration as people see it."""
     from gpuplan.cli.tables.twin_tables import calibration_headline, calibration_tables
 
-    calibration, show_advice = study.found, study.request.advice
+    calibration, show_advice = study.results, study.request.advice
 
     def draw() -> Figure:
         from gpuplan.cli.figures.twin import draw_calibration
@@ -28,7 +28,7 @@ def show(study: CalibrateStudy) -> StudyView:
         headline=calibration_headline(calibration),
         tables=tables,
         answer=(*tables[:2], *(tables[-1:] if show_advice else ())),
-        notes=calibration.notes,
+        notes=study.notes,
         figure=draw,
         texts={".toml": study.twin_text},
     )

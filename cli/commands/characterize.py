@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import UnsetType
 
 from gpuplan.analysis.base.option import Group
 from gpuplan.analysis.base.plain import plain
@@ -24,7 +26,12 @@ from gpuplan.planner.money.price_request import PriceRequest
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.studies.characterize import CharacterizeRequest, CharacterizeStudy
+    from gpuplan.planner.studies.characterize import (
+        CharacterizeRequest,
+        CharacterizeResults,
+        TraceBill,
+        WorkloadComparison,
+    )
 
 RESAMPLES = 200
 
@@ -106,15 +113,30 @@ def register(app: typer.Typer) -> None:
 
 
 def _answer(request: CharacterizeRequest) -> Report:
+    from gpuplan.planner.studies.characterize import WorkloadComparison
     from gpuplan.planner.studies.characterize import characterize as run
 
     with messages.progress("characterizing") as progress:
-        found = run(request, progress)
-    parameters = plain(request.parameters())
-    return (_one if len(found.traces) == 1 else _several)(found, parameters)
+        study = run(request, progress)
+    results, parameters = study.results, plain(request.parameters())
+    report = (
+        _compared(results)
+        if isinstance(results, WorkloadComparison)
+        else _one(results, study.bill, parameters.get("period"))
+    )
+    return replace(
+        report,
+        results=plain(results),
+        inputs=study.inputs,
+        parameters=parameters,
+        warnings=study.warnings,
+        caveats=study.caveats,
+    )
 
 
-def _one(found: CharacterizeStudy, parameters: dict[str, Any]) -> Report:
+def _one(
+    workload: CharacterizeResults, bill: TraceBill | None, period: dict[str, str | None] | None
+) -> Report:
     from gpuplan.cli.tables.characterize_tables import (
         gpu_type_table,
         main_statistics,
@@ -124,52 +146,44 @@ def _one(found: CharacterizeStudy, parameters: dict[str, Any]) -> Report:
     from gpuplan.cli.tables.fit_tables import fit_tables
     from gpuplan.cli.tables.price_tables import bill_tables
 
-    (portrait,), bill = found.portraits, found.bill
-
     def draw() -> Figure:
         from gpuplan.cli.figures.workload import draw_workload
 
-        return draw_workload(portrait.workload, portrait.fits)
+        return draw_workload(workload)
 
-    tables = workload_tables(portrait.workload, portrait.intervals)
-    types = () if found.today is None else (gpu_type_table(found.today),)
+    tables = workload_tables(workload)
+    types = () if workload.today is None else (gpu_type_table(workload.today),)
     return Report(
         command="characterize",
-        results=plain(found.results),
+        results={},
         tables=(
             tables[0],
             *types,
             *tables[1:],
-            *(fit_tables(portrait.fits) if portrait.fits else ()),
+            *(() if isinstance(workload.fits, UnsetType) else fit_tables(workload.fits)),
             *(() if bill is None else bill_tables(bill.cost, bill.view)),
         ),
-        inputs=found.inputs,
-        parameters=parameters,
-        headline=workload_headline(portrait.workload, found.today, parameters.get("period")),
-        warnings=found.warnings,
-        caveats=found.caveats,
+        headline=workload_headline(workload, workload.today, period),
         answer=(*types, main_statistics(tables[0])),
         figure=draw,
     )
 
 
-def _several(found: CharacterizeStudy, parameters: dict[str, Any]) -> Report:
+def _compared(results: WorkloadComparison) -> Report:
     from gpuplan.cli.tables.trace_comparison import comparison_headline, comparison_tables
+
+    names = [trace.name for trace in results.traces]
+    workloads = [trace.workload for trace in results.traces]
 
     def draw() -> Figure:
         from gpuplan.cli.figures.cdf import draw_comparison
 
-        return draw_comparison(
-            list(found.names), [portrait.workload for portrait in found.portraits]
-        )
+        return draw_comparison(names, workloads)
 
     return Report(
         command="characterize",
-        results=plain(found.results),
-        tables=tuple(comparison_tables(found.names, found.portraits, found.pairs)),
-        inputs=found.inputs,
-        parameters=parameters,
-        headline=comparison_headline(found.names, found.portraits),
-        warnings=found.warnings,
+        results={},
+        tables=tuple(comparison_tables(names, workloads, results.comparison)),
+        headline=comparison_headline(names, workloads),
         figure=draw,
     )

@@ -161,7 +161,7 @@ def _answer(request: ForecastRequest) -> Report:
     def draw() -> Figure:
         from gpuplan.cli.figures.forecast import draw_forecast
 
-        return draw_forecast(study.found)
+        return draw_forecast(study.results.demand)
 
     tables, answer = forecast_tables(study.results, request.backtest)
     return Report(
@@ -172,7 +172,10 @@ def _answer(request: ForecastRequest) -> Report:
         inputs=study.inputs,
         parameters=plain(request.parameters()),
         headline=headline(
-            study.results, request.model, low_hours=study.low_hours, backtest=request.backtest
+            study.results,
+            request.model,
+            low_hours=study.results.low_hours,
+            backtest=request.backtest,
         ),
         warnings=study.warnings,
         figure=draw,

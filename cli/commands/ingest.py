@@ -13,6 +13,8 @@ from gpuplan.cli.options.shared_options import OutputFormat, ResultFormat
 
 if TYPE_CHECKING:
     from gpuplan.analysis.ingest.ingest import IngestResult
+    from gpuplan.planner.requests.ingest import IngestRequest
+    from gpuplan.planner.studies.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +24,10 @@ class IngestOutput:
     output_format: OutputFormat = ResultFormat.table
 
 
-def show(result: IngestResult) -> StudyView:
+def show(study: Answer[IngestRequest, IngestResult]) -> StudyView:
     """Return the account of every row as people see it."""
-    summary = plain(result.results)
+    result = study.results
+    summary = plain(result)
     rejected, by_reason = summary["rows_rejected"], summary["rejected_by_reason"]
     provenance = result.provenance
     facts = [

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.sharing.profile_results import ProfileResults
     from gpuplan.planner.sharing.profile_search import LoadChoice
-    from gpuplan.planner.sharing.profiling import ProfiledModel
-    from gpuplan.planner.studies.profile import ProfileStudy
+    from gpuplan.planner.sharing.profiling import ProfiledFunction, ProfileResults
 
 EXAMPLE = "gpuplan profile resnet152.csv --slo 100ms -o functions.toml"
 
@@ -141,21 +139,25 @@ def profile(
     slo_s = None if slo is None else parse_latency(slo, "--slo")
     request = ProfileRequest(tuple(tables), slo_s, training, te_drop, names, load)
     study = run(request)
-    files = [(path, _writer(study.models, path.parent, _note(slo))) for path in functions]
+    files = [
+        (path, _writer(study.results.functions, path.parent, _note(slo))) for path in functions
+    ]
     report = Report(
         command="profile",
         results=plain(study.results),
         tables=(_table(study.results),),
         inputs=study.inputs,
         parameters=plain(request.parameters()),
-        headline=_headline(study.models),
+        headline=_headline(study.results.functions),
         warnings=study.warnings,
-        figure=None if training else lambda: _figure(study),
+        figure=None if training else lambda: _figure(study.results),
     )
     emit(report, output, files=files)
 
 
-def _writer(profiled: Sequence[ProfiledModel], folder: Path, note: str) -> Callable[[Path], None]:
+def _writer(
+    profiled: Sequence[ProfiledFunction], folder: Path, note: str
+) -> Callable[[Path], None]:
     """Return what writes the file of functions."""
     from gpuplan.analysis.user_tables.sharing_functions import functions_text
 
@@ -172,14 +174,15 @@ def _note(slo: str | None) -> str:
     return f"Functions that share GPUs, profiled for {what}. Add memory_gb, work and load by hand."
 
 
-def _figure(study: ProfileStudy) -> Figure:
+def _figure(results: ProfileResults) -> Figure:
     from gpuplan.cli.figures.sharing import draw_profiles
 
-    pairs = zip(study.tables, study.models, strict=True)
-    return draw_profiles([(table, one.service) for table, one in pairs if one.service is not None])
+    return draw_profiles(
+        [(one.table, one.service) for one in results.functions if one.service is not None]
+    )
 
 
-def _headline(profiled: Sequence[ProfiledModel]) -> str:
+def _headline(profiled: Sequence[ProfiledFunction]) -> str:
     one = profiled[0]
     function = one.function
     if len(profiled) > 1:

@@ -22,9 +22,9 @@ from gpuplan.cli.options.shared_options import OutputWithoutRows
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.sharing.coscaling_study import CoscalingStudy
-    from gpuplan.planner.sharing.placement_study import PlacementStudy
-    from gpuplan.planner.studies.share import ShareRequest, ShareStudy
+    from gpuplan.planner.sharing.coscaling_study import CoscalingResults
+    from gpuplan.planner.sharing.placement_study import PlacementResults
+    from gpuplan.planner.studies.share import ShareAnswer, ShareRequest
 
 EXAMPLE = "gpuplan share --load bursty.txt --functions functions.toml --policy dilu"
 COMPILING = "compiling the simulator; this happens once and takes about half a minute"
@@ -257,19 +257,19 @@ def register(app: typer.Typer) -> None:
 
 
 def _answer(request: ShareRequest) -> Report:
+    from gpuplan.planner.sharing.placement_study import PlacementResults
     from gpuplan.planner.studies.share import share as run
     from gpuplan.simkit.jit import compiling
 
     what = "placing" if request.functions is None else "sharing"
     with messages.progress(what) as progress, compiling(lambda: messages.note(COMPILING)):
         study = run(request, progress)
-    if study.placed is not None:
-        return _placement(study, study.placed)
-    assert study.shared is not None
-    return _coscaling(study, study.shared)
+    if isinstance(study.results, PlacementResults):
+        return _placement(study, study.results)
+    return _coscaling(study, study.results)
 
 
-def _placement(study: ShareStudy, found: PlacementStudy) -> Report:
+def _placement(study: ShareAnswer, found: PlacementResults) -> Report:
     from gpuplan.cli.tables.sharing_tables import placement_headline, placement_tables
 
     def figure() -> Figure:
@@ -279,17 +279,17 @@ def _placement(study: ShareStudy, found: PlacementStudy) -> Report:
 
     return Report(
         command="share",
-        results=plain(study.results),
+        results=plain(found),
         tables=placement_tables(found),
         inputs=study.inputs,
         parameters=plain(study.parameters),
         headline=placement_headline(found),
-        warnings=study.notes,
+        warnings=study.warnings,
         figure=figure,
     )
 
 
-def _coscaling(study: ShareStudy, found: CoscalingStudy) -> Report:
+def _coscaling(study: ShareAnswer, found: CoscalingResults) -> Report:
     from gpuplan.cli.tables.sharing_tables import (
         coscaling_headline,
         coscaling_tables,
@@ -304,7 +304,7 @@ def _coscaling(study: ShareStudy, found: CoscalingStudy) -> Report:
     tables = coscaling_tables(found)
     return Report(
         command="share",
-        results=plain(study.results),
+        results=plain(found),
         tables=tables,
         answer=tables[:3],
         inputs=study.inputs,

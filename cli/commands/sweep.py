@@ -238,7 +238,7 @@ def _answer(request: SweepRequest) -> Report:
         command="sweep",
         results=plain(study.results),
         tables=(*sweep_tables(found, marked_s), answer[0]),
-        inputs=study.replayed.inputs,
+        inputs=study.inputs,
         parameters=plain(study.parameters),
         headline=headline(found),
         warnings=(*sweep_warnings(found), *study.warnings),

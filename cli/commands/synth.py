@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import StudyView, declared_command
@@ -22,8 +21,9 @@ from gpuplan.cli.options.shared_options import (
 
 if TYPE_CHECKING:
     from gpuplan.analysis.synth import Synthesis
-    from gpuplan.analysis.synth.compare import Verdict
-    from gpuplan.planner.studies.synth import SynthStudy
+    from gpuplan.analysis.synth.compare import ComparedStatistic, Verdict
+    from gpuplan.planner.requests.synth import SynthRequest
+    from gpuplan.planner.studies.answer import Answer
 
 SOURCE_PANEL = "What to imitate (one of these)"
 UNIT_SHOW: dict[str, Callable[[Any], str]] = {
@@ -61,21 +61,16 @@ class SynthOutput:
     allow_unchecked: AllowUnchecked = False
 
 
-def show(study: SynthStudy) -> StudyView:
+def show(study: Answer[SynthRequest, Synthesis]) -> StudyView:
     """Return how near the new trace is as people see it."""
-    result = study.synthesis
-    summary = plain(study.results)
-    within, compared = summary["statistics_within"], summary["statistics_compared"]
-    labels = ", ".join(row.statistic.label for row in result.outside)
-    few = summary["statistics_too_few_data"]
+    result, few = study.results, study.results.statistics_too_few_data
     if study.request.save_model is not None:
         messages.note(f"wrote {study.request.save_model}")
     return StudyView(
         tables=tuple(_tables(result)),
-        headline=f"{result.request.jobs:,} jobs over {show_duration(result.span_s)} in "
-        f"{result.output}: {within} of {compared} statistics "
+        headline=f"{result.jobs:,} jobs over {show_duration(result.span_s)} in "
+        f"{result.output}: {result.statistics_within} of {result.statistics_compared} statistics "
         f"within their tolerance{f', {few} with too few data to tell' if few else ''}",
-        warnings=(f"outside their tolerance: {labels}",) if labels else (),
     )
 
 
@@ -83,9 +78,9 @@ def _tables(result: Synthesis) -> list[Table]:
     def shown(key: str, header: str) -> Column:
         """Return a column of values in the unit of each row's statistic."""
 
-        def read(row: Any) -> Shown | None:
+        def read(row: ComparedStatistic) -> Shown | None:
             value = getattr(row, key)
-            return None if value is None else Shown(value, UNIT_SHOW[row.statistic.unit](value))
+            return None if value is None else Shown(value, UNIT_SHOW[row.unit](value))
 
         return Column(key, header, read=read)
 
@@ -93,8 +88,8 @@ def _tables(result: Synthesis) -> list[Table]:
         table(
             f"How close it is ({result.model.source})",
             result.compared,
-            Column("statistic", "", read=lambda row: row.statistic.key),
-            Column("", "statistic", read=lambda row: row.statistic.label),
+            {"statistic": ""},
+            Column("", "statistic", read=lambda row: row.label),
             *(shown(key, key) for key in ("original", "synthetic", "difference")),
             shown("allowed", "tolerance"),
             Column("verdict", "within", _show_verdict),

@@ -9,15 +9,19 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import date, datetime
+from enum import EnumMeta
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from gpuplan.analysis.base.option import parameters_type
+from gpuplan.analysis.base.plain import shown_names
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.app.lazy import COMMANDS
 from gpuplan.cli.documents.view import titles
@@ -39,6 +43,19 @@ UNITS = {
 }
 """End of a name -> its unit, where its description does not say more."""
 
+JSON_TYPES: dict[Any, Schema] = {
+    Any: {},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": ["null", "number"]},  # what is undefined or infinite is null
+    str: {"type": "string"},
+    Path: {"type": "string"},
+    date: {"type": "string", "format": "date"},
+    datetime: {"type": "string"},
+    NoneType: {"type": "null"},
+}
+"""Type of a value -> its schema."""
+
 STRUCTURE = {"$ref", "items", "prefixItems", "additionalProperties"}
 """Keys of schemas that cannot be merged with each other."""
 
@@ -52,23 +69,24 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.cli.results.diff import DiffParameters, DiffResults
     from gpuplan.cli.results.listing import ListParameters, ListResults
     from gpuplan.cli.results.run import RunParameters, RunResults
-    from gpuplan.planner.sharing.profile_results import ProfileResults
-    from gpuplan.planner.sharing.sharing_results import CoscalingResults, PlacementResults
+    from gpuplan.planner.sharing.coscaling_study import CoscalingResults
+    from gpuplan.planner.sharing.placement_study import PlacementResults
+    from gpuplan.planner.sharing.profiling import ProfileResults
     from gpuplan.planner.studies.characterize import (
         CharacterizeParameters,
         CharacterizeResults,
         WorkloadComparison,
     )
+    from gpuplan.planner.studies.forecast import ForecastResults
     from gpuplan.planner.studies.forecast_request import ForecastParameters
-    from gpuplan.planner.studies.forecast_results import ForecastResults
     from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
     from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
-    from gpuplan.planner.studies.share_results import ShareParameters
+    from gpuplan.planner.studies.share import ShareParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.sweep import SweepParameters
-    from gpuplan.planner.sweep.result_types import SweepResults
+    from gpuplan.planner.sweep.results import SweepResults
 
     older = {
         "size": (SizeParameters, (SizeResults,)),
@@ -144,54 +162,63 @@ def _reference(name: str) -> Schema:
 
 def type_schemas(*types: type) -> tuple[list[Schema], dict[str, Schema]]:
     """Return a reference to each dataclass, and name -> schema of these and of those inside."""
-    references, components = msgspec.json.schema_components(
-        types, schema_hook=_written_type, ref_template="#/$defs/{name}"
-    )
-    classes = {inner.__name__: inner for outer in types for inner in _dataclasses(outer)}
-    definitions = {name: _written(schema, classes.get(name)) for name, schema in components.items()}
-    return [_written(schema) for schema in references], definitions
+    definitions: dict[str, Schema] = {}
+    return [_type_schema(kind, definitions) for kind in types], definitions
 
 
-def _written_type(kind: type) -> Schema:
-    """Return the schema of a type that JSON has as a text."""
-    if issubclass(kind, Path):
-        return {"type": "string"}
-    raise NotImplementedError
-
-
-def _written(schema: Any, described: type | None = None) -> Any:
-    """Return a schema as the renderer writes values: any number may be null.
+def _type_schema(kind: Any, definitions: dict[str, Schema]) -> Schema:
+    """Return the schema of a type as the renderer writes its values; any number may be null.
 
     Args:
-        schema: as msgspec makes it.
-        described: the class that describes its properties, if it has some.
+        kind: the type.
+        definitions: name -> schema of each dataclass and enumeration; those inside are added.
     """
-    if not isinstance(schema, dict) or "$ref" in schema:
-        return schema
-    if "anyOf" in schema:
-        return _any_of([_written(option) for option in schema["anyOf"]])
-    written: Schema = {}
-    if "properties" in schema and described is not None:
-        texts = _descriptions(described)
-        written["properties"] = {
-            name: _with_description(name, _written(value), texts)
-            for name, value in schema["properties"].items()
-        }
-        written["required"] = sorted(schema["properties"].keys() - _optional(described))
-    for key in ("items", "additionalProperties"):
-        if key in schema:
-            written[key] = _written(schema[key])
-    if "prefixItems" in schema:
-        written["prefixItems"] = [_written(item) for item in schema["prefixItems"]]
-    for key in ("enum", "minItems", "maxItems", "format", "pattern"):
-        if key in schema:
-            written[key] = schema[key]
-    kind = schema.get("type")
-    if kind is None and "enum" in schema:
-        kind = "string"
-    if kind == "number":  # what is undefined or infinite is null
-        kind = ["null", "number"]
-    return written if kind is None else {"type": kind, **written}
+    outer, parts = get_origin(kind) or kind, get_args(kind)
+    if is_dataclass(kind) or isinstance(kind, EnumMeta):
+        name = outer.__name__
+        if name not in definitions:
+            definitions[name] = {}  # so that a type may contain itself
+            definitions[name] = _definition(kind, definitions)
+        return _reference(name)
+    if outer is Annotated:  # by a pattern
+        return {**_type_schema(parts[0], definitions), "pattern": parts[1].pattern}
+    if outer in (Union, UnionType):
+        options = [part for part in parts if part is not msgspec.UnsetType]
+        return _any_of([_type_schema(part, definitions) for part in options])
+    if outer is Literal:
+        return {"type": "string", "enum": sorted(parts)}
+    if outer is tuple and Ellipsis not in parts:
+        items = [_type_schema(part, definitions) for part in parts]
+        ends = {"minItems": len(items), "maxItems": len(items)}
+        return {"type": "array", "items": False, "prefixItems": items, **ends}
+    if outer in (dict, Mapping, list, tuple, Sequence):
+        is_map = outer in (dict, Mapping)
+        inner, name = parts[is_map], "additionalProperties" if is_map else "items"
+        values = {} if inner is Any else {name: _type_schema(inner, definitions)}
+        return {"type": "object" if is_map else "array", **values}
+    return JSON_TYPES[outer]
+
+
+def _definition(kind: Any, definitions: dict[str, Schema]) -> Schema:
+    """Return the schema of an enumeration, or of a dataclass without its hidden fields."""
+    if isinstance(kind, EnumMeta):
+        return {"type": "string", "enum": sorted(entry.value for entry in list[Any](kind))}
+    hints, about = get_type_hints(kind, include_extras=True), _descriptions(kind)
+    default = {part.name: part.default for part in fields(kind)}
+    properties: Schema = {}
+    required: set[str] = set()
+    for name, is_inlined in sorted(
+        shown_names(kind), key=lambda shown: default[shown[0]] is not MISSING
+    ):
+        if is_inlined:
+            inner = _definition(get_args(hints[name])[0], definitions)
+            properties |= inner["properties"]
+            required |= {*inner["required"]}
+            continue
+        properties[name] = _with_description(name, _type_schema(hints[name], definitions), about)
+        if default[name] is not msgspec.UNSET:
+            required.add(name)
+    return {"type": "object", "properties": properties, "required": sorted(required)}
 
 
 def _any_of(schemas: list[Schema]) -> Schema:
@@ -225,8 +252,8 @@ def _with_description(name: str, schema: Schema, about: dict[str, str]) -> Schem
 def _descriptions(kind: type) -> dict[str, str]:
     """Return what the docstrings of a dataclass and its bases say of its fields."""
     found: dict[str, str] = {}
-    for one in reversed(kind.__mro__):
-        _, _, listed = inspect.cleandoc(one.__doc__ or "").partition("Attributes:\n")
+    for base in reversed(kind.__mro__):
+        _, _, listed = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")
         names: list[str] = []
         for line in listed.splitlines():
             if (match := ATTRIBUTE.fullmatch(line)) is not None:
@@ -235,22 +262,6 @@ def _descriptions(kind: type) -> dict[str, str]:
             else:  # goes on
                 found |= {name: f"{found[name]} {line.strip()}" for name in names}
     return {name: text.replace("`", "").strip().removesuffix(".") for name, text in found.items()}
-
-
-def _optional(kind: Any) -> set[str]:
-    """Return the fields of a dataclass that a result may be without."""
-    return {one.name for one in fields(kind) if one.default is msgspec.UNSET}
-
-
-def _dataclasses(kind: Any) -> Iterator[type]:
-    """Yield the dataclasses in a type, itself among them."""
-    if is_dataclass(kind) and isinstance(kind, type):
-        yield kind
-        hints = get_type_hints(kind)
-        for one in fields(kind):
-            yield from _dataclasses(hints[one.name])
-    for part in get_args(kind):
-        yield from _dataclasses(part)
 
 
 def written_schema(command: str) -> str:

@@ -127,9 +127,9 @@ def draw_comparison(names: Sequence[str], results: Sequence[Characterization]) -
     figure = new_figure(2, width_in=10.0, height_in=4.2)
     jobs, held = [], []
     for name, result, colour in zip(names, results, CYCLE, strict=False):
-        points = [point for point in result.cdf if point.duration_s > 0]
+        points = [point for point in result.duration_cdf if point.duration_s > 0]
         times = [point.duration_s for point in points]
-        median = result.duration.p50
+        median = result.duration_s.p50
         known = "" if median is None else f", P50 {show_duration(median)}"
         jobs.append((f"{name}{known}", times, [p.share_jobs for p in points], colour))
         shares = [p.share_gpu_hours for p in points if p.share_gpu_hours is not None]

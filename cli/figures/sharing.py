@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from gpuplan.analysis.user_tables.sharing_profiles import ProfileTable
 from gpuplan.cli.figures.style import COLOURS, CYCLE, INK, PAPER, SOFT, new_figure
-from gpuplan.planner.sharing.coscaling_study import MARKED, CoscalingStudy
-from gpuplan.planner.sharing.placement_study import PlacementStudy
+from gpuplan.planner.sharing.coscaling_study import MARKED, CoscalingResults
+from gpuplan.planner.sharing.placement_study import PlacementResults
 from gpuplan.planner.sharing.profile_search import ServiceChoice
 
 MOST_PROFILES = 6
@@ -71,13 +71,13 @@ def _profile(axes: Axes, table: ProfileTable, choice: ServiceChoice) -> None:
     bar.set_label("items/s per % of the SMs")
 
 
-def draw_placement(study: PlacementStudy) -> Figure:
+def draw_placement(study: PlacementResults) -> Figure:
     """Draw GPUs in use over time, one step line per policy, and over gamma where it varies."""
     sweep = len(study.request.gammas) > 1
     figure = new_figure(rows=(1.6, 1.0) if sweep else (1.0,), height_in=6.4 if sweep else 4.2)
     axes = figure.axes[0]
     unit, per = _unit(max(float(one.time_s[-1]) for one in study.policies))
-    drawn = {one.policy: one for one in study.asked}
+    drawn = {one.policy: one for one in study.policies}
     for at, (policy, one) in enumerate(drawn.items()):
         colour = CYCLE[at % len(CYCLE)]
         axes.step(one.time_s / per, one.run.active_gpus, where="post", color=colour, label=policy)
@@ -88,7 +88,7 @@ def draw_placement(study: PlacementStudy) -> Figure:
     if sweep:
         below = figure.axes[1]
         for at, policy in enumerate(drawn):
-            points = [(one.gamma, one.max_gpus) for one in study.asked if one.policy == policy]
+            points = [(one.gamma, one.max_gpus) for one in study.policies if one.policy == policy]
             x, y = zip(*points, strict=True)
             below.plot(x, y, "o-", ms=4, color=CYCLE[at % len(CYCLE)])
         below.set_xlabel("gamma: most that the limits on a GPU add up to")
@@ -96,7 +96,7 @@ def draw_placement(study: PlacementStudy) -> Figure:
     return figure
 
 
-def draw_coscaling(study: CoscalingStudy) -> Figure:
+def draw_coscaling(study: CoscalingResults) -> Figure:
     """Draw the GPUs in use over time, and the frontier of GPUs against the worst service."""
     with_frontier = bool(study.frontier)
     figure = new_figure(
@@ -104,7 +104,7 @@ def draw_coscaling(study: CoscalingStudy) -> Figure:
     )
     axes = figure.axes[0]
     unit, per = _unit(study.exclusive.run.horizon_s)
-    for at, one in enumerate(study.main):
+    for at, one in enumerate(study.policies):
         x = np.append(one.run.time_s, one.run.horizon_s) / per
         y = np.append(one.run.active_gpus, one.run.active_gpus[-1:])
         axes.step(x, y, where="post", color=CYCLE[at % len(CYCLE)], label=one.policy)
@@ -117,7 +117,7 @@ def draw_coscaling(study: CoscalingStudy) -> Figure:
     return figure
 
 
-def _frontier(axes: Axes, study: CoscalingStudy) -> None:
+def _frontier(axes: Axes, study: CoscalingResults) -> None:
     points = study.frontier
     line = sorted((one.max_gpus, 100 * one.worst_violation_rate) for one in points if one.efficient)
     axes.step(*zip(*line, strict=True), where="post", color=SOFT, linewidth=1.0, zorder=2)

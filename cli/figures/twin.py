@@ -11,15 +11,15 @@ from matplotlib.figure import Figure
 from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, new_figure
 
 if TYPE_CHECKING:
-    from gpuplan.planner.twin.calibrate import Calibration
-    from gpuplan.planner.twin.whatif import WhatIf
+    from gpuplan.planner.twin.calibrate import CalibrateResults
+    from gpuplan.planner.twin.whatif import WhatIfResults
 
 MOST_GROUPS = 12
 BINS = 40
 HOUR_S = 3600.0
 
 
-def draw_calibration(found: Calibration) -> Figure:
+def draw_calibration(found: CalibrateResults) -> Figure:
     """Draw mean waits, recorded and replayed, by partition and over time."""
     from gpuplan.planner.twin.score import scored_mask
 
@@ -60,7 +60,7 @@ def draw_calibration(found: Calibration) -> Figure:
     return figure
 
 
-def draw_whatif(found: WhatIf) -> Figure:
+def draw_whatif(found: WhatIfResults) -> Figure:
     """Draw the effect of every change on every group, with its error."""
     rows = [
         (f"{change.name}: {group.name}" if len(found.changes) > 1 else group.name, group)

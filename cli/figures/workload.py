@@ -9,6 +9,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
+from msgspec import UnsetType
 
 from gpuplan.analysis.characterize import Characterization
 from gpuplan.analysis.characterize.gpu_time import GpuTime
@@ -20,7 +21,7 @@ from gpuplan.cli.formats.model_names import model_name
 from gpuplan.cli.formats.units import show_duration, show_number
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.fits.models import Fits, TraceFits
+    from gpuplan.analysis.fits.results import Fits
 
 SHOWN = 4
 CYCLE = ("orange", "blue", "green", "purple")
@@ -44,7 +45,7 @@ def draw_fits(axes: Axes, fits: Fits) -> None:
     axes.set_xlabel("duration")
     axes.set_ylabel("jobs that run longer")
     axes.plot(x[seen], fits.survival[seen], color=INK, linewidth=4, alpha=0.3, label="jobs")
-    for fit, colour in zip(fits.fits[:SHOWN], CYCLE, strict=False):
+    for fit, colour in zip(fits.models[:SHOWN], CYCLE, strict=False):
         positive = fit.survival > 0
         first = fit is fits.best
         axes.plot(
@@ -52,9 +53,9 @@ def draw_fits(axes: Axes, fits: Fits) -> None:
             fit.survival[positive],
             color=COLOURS[colour],
             linewidth=2.0 if first else 1.2,
-            label=model_name(fit.model.name),
+            label=model_name(fit.model),
         )
-    name = fits.best.model.name if fits.best is not None else ""
+    name = fits.best.model if fits.best is not None else ""
     if fits.tail is not None and name.endswith("pareto"):
         at = fits.tail.threshold_s
         axes.axvline(at, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))
@@ -164,25 +165,26 @@ def draw_lorenz(axes: Axes, time: GpuTime) -> None:
     )
 
 
-def draw_workload(result: Characterization, fits: TraceFits | None = None) -> Figure:
+def draw_workload(result: Characterization) -> Figure:
     """Return panels: distribution of durations, Lorenz curve, GPUs held over time, and any fits.
 
     Of a trace without durations one panel says so.
     """
-    if not result.cdf and not result.load.timeline:
+    if not result.duration_cdf and not result.load.timeline:
         figure = new_figure(1, width_in=6.0, height_in=4.2)
         with matplotlib.rc_context(SETTINGS):
-            draw_cdf(figure.axes[0], result.cdf, result.duration)
+            draw_cdf(figure.axes[0], result.duration_cdf, result.duration_s)
         return figure
     figure = new_figure(width_in=10.0, height_in=7.8)
     figure.clear()
     with matplotlib.rc_context(SETTINGS):
+        fits = None if isinstance(result.fits, UnsetType) else result.fits
         last = "load" if fits is None else "fits"
         panels = figure.subplot_mosaic([["cdf", "lorenz"], ["load", last]])
-        draw_cdf(panels["cdf"], result.cdf, result.duration)
+        draw_cdf(panels["cdf"], result.duration_cdf, result.duration_s)
         draw_lorenz(panels["lorenz"], result.gpu_time)
         first = result.first_submit and datetime.fromisoformat(result.first_submit)
         draw_load(panels["load"], result.load, result.span_s, first or None)
         if fits is not None:
-            draw_fits(panels["fits"], fits.duration)
+            draw_fits(panels["fits"], fits.duration_s)
     return figure

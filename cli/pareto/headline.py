@@ -181,12 +181,12 @@ def on_mix(mix: GpuMix | None, *, is_priced: bool) -> Iterator[str]:
     """Yield a warning where the plan is for one GPU type of several."""
     if mix is None:
         return
-    others = listed(mix.others, 3)
+    planned, others = mix.planned_gpu_type, mix.other_gpu_types
     priced = " and priced" if is_priced else ""
     yield (
-        f"{mix.other_share:.0%} of the GPU-hours ran on {others}, planned{priced} here as "
-        f"{mix.planned}; --gpu {mix.planned} --gpu {mix.others[0]}=SPEED plans a mix, "
-        f"--where \"gpu_type = '{mix.planned}'\" one type"
+        f"{mix.other_gpu_h_share:.0%} of the GPU-hours ran on {listed(others, 3)}, "
+        f"planned{priced} here as {planned}; --gpu {planned} --gpu {others[0]}=SPEED plans a mix, "
+        f"--where \"gpu_type = '{planned}'\" one type"
     )
 
 

@@ -71,7 +71,7 @@ def is_faster(within: PlanReplay, today: Today) -> bool:
 
 
 def _has_waits(today: Today) -> bool:
-    return today.waits >= MOST_WAITS * today.usage.jobs
+    return today.jobs_with_wait >= MOST_WAITS * today.usage.jobs
 
 
 def _no_faster(study: FrontierStudy, point: Point, within: PlanReplay) -> Point | None:

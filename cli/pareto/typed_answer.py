@@ -52,7 +52,7 @@ def _rows(study: TypedStudy, precision: Precision) -> Iterator[dict[str, Any]]:
             "mean_jct_s": today_jct(today, precision),
             "p95_jct_s": today.p95_jct_s,
         }
-        for usage in today.types:
+        for usage in today.gpu_types:
             name = study.recorded_on if usage.gpu_type in (None, UNNAMED) else usage.gpu_type
             row[f"gpus_{name}"], row[f"peak_{name}"] = usage.mean_gpus, usage.peak_gpus
         yield row

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.analysis.base.plain import fields_of
+from msgspec import UnsetType
+
+from gpuplan.analysis.base.plain import fields_of, plain
 from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.shapes import shapes_table, sparkline, timeline_row
 from gpuplan.cli.formats.today_text import today_text
@@ -21,9 +23,8 @@ from gpuplan.cli.formats.units import (
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize import Characterization
-    from gpuplan.analysis.characterize.intervals import Intervals
     from gpuplan.analysis.characterize.shares import Groups
-    from gpuplan.analysis.characterize.today import Today
+    from gpuplan.analysis.characterize.today import GpuUsage, Today
 
 MIX_ROWS = 12
 MOST_TYPES = 10
@@ -107,8 +108,8 @@ def headline(result: Characterization, *, with_load: bool = True) -> str:
     """Return a sentence that summarizes the workload."""
     start = show_jobs(result.jobs, result.span_s)
     facts = []
-    if result.duration.p50 is not None:
-        facts.append(f"half finish within {show_duration(result.duration.p50)}")
+    if result.duration_s.p50 is not None:
+        facts.append(f"half finish within {show_duration(result.duration_s.p50)}")
     share = result.gpu_time.top10pct_longest_share
     if share is not None:
         facts.append(f"the longest 10% take {share:.0%} of the GPU time")
@@ -127,10 +128,10 @@ def _outlasts(result: Characterization) -> bool:
     return mean is not None and peak is not None and mean > peak
 
 
-def workload_tables(result: Characterization, intervals: Intervals | None = None) -> list[Table]:
+def workload_tables(result: Characterization) -> list[Table]:
     """Return what people read of one trace, the headline statistics first."""
     return [
-        _statistics(result, intervals),
+        _statistics(result),
         *_shapes(result),
         *([_gpu_mix(result)] if result.gpu_counts else []),
         *([_states(result)] if _has_states(result) else []),
@@ -138,8 +139,9 @@ def workload_tables(result: Characterization, intervals: Intervals | None = None
     ]
 
 
-def _statistics(result: Characterization, intervals: Intervals | None) -> Table:
-    summary = result.summary()
+def _statistics(result: Characterization) -> Table:
+    intervals = None if isinstance(result.ci, UnsetType) else result.ci
+    summary = plain(result)
     rows = []
     for path, label, unit, meaning in STATISTICS:
         value = value_at(summary, path)
@@ -198,8 +200,8 @@ def _meaning(path: str, meaning: str, result: Characterization) -> str:
     if path == "span_s" and result.first_submit and result.last_submit:
         first, last = (t[:16].replace("T", " ") for t in (result.first_submit, result.last_submit))
         return f"{first} to {last} UTC"
-    if path == "jobs" and 0 < result.duration.jobs < result.jobs - result.censored_jobs:
-        return f"{result.duration.jobs:,} of them have a duration"
+    if path == "jobs" and 0 < result.duration_s.jobs < result.jobs - result.censored_jobs:
+        return f"{result.duration_s.jobs:,} of them have a duration"
     if path == "arrivals.bursts.hours":
         bound = result.arrivals.bursts.bound_jobs_per_hour
         return f"more than {bound:,} jobs each, too many to be chance"
@@ -208,7 +210,7 @@ def _meaning(path: str, meaning: str, result: Characterization) -> str:
     if path == "load.mean_gpus" and _outlasts(result):
         return "GPU-hours / arrival time; above the peak, as jobs run on"
     if path == "load.peak_gpus" and result.load.unknown_waits:
-        if not result.queue.jobs:
+        if not result.queue_s.jobs:
             return "most at once, if jobs start at submission"
         return f"most at once ({result.load.unknown_waits:,} waits unknown, taken as 0)"
     return meaning
@@ -242,13 +244,13 @@ def _extremes(counts: tuple[int, ...], names: tuple[str, ...]) -> tuple[str, str
 
 def _gpu_mix(result: Characterization) -> Table:
     """Return the GPU counts; of very many, those with the most jobs, and the rest together."""
-    counts = list(result.gpu_counts)
+    counts = result.gpu_counts
     kept = list(range(len(counts)))
     if len(counts) > MIX_ROWS:
-        by_jobs = sorted(kept, key=lambda i: (-counts[i][1].jobs, i))
+        by_jobs = sorted(kept, key=lambda i: (-counts[i].share.jobs, i))
         kept = sorted(by_jobs[: MIX_ROWS - 1])
-    rows = [{"num_gpus": show_number(counts[i][0]), **fields_of(counts[i][1])} for i in kept]
-    rest = [share for i, (_, share) in enumerate(counts) if i not in kept]
+    rows = [{**fields_of(counts[i]), "num_gpus": show_number(counts[i].num_gpus)} for i in kept]
+    rest = [part.share for i, part in enumerate(counts) if i not in kept]
     if rest:
         totals = {key: _total([getattr(share, key) for share in rest]) for key in SHARES}
         rows.append({"num_gpus": f"{len(rest)} other counts", **totals})
@@ -261,13 +263,11 @@ def _total(values: Sequence[float | None]) -> float | None:
 
 
 def _has_states(result: Characterization) -> bool:
-    return [state for state, _ in result.states] != ["unknown"]
+    return [part.state for part in result.states] != ["unknown"]
 
 
 def _states(result: Characterization) -> Table:
-    rows = [
-        {"state": state.replace("_", " "), **fields_of(share)} for state, share in result.states
-    ]
+    rows = [fields_of(part) | {"state": part.state.replace("_", " ")} for part in result.states]
     return table("States", rows, {"state": "state", **SHARES})
 
 
@@ -277,21 +277,12 @@ WAITS = {"mean_wait_s": "", "p50_wait_s": "", "p95_wait_s": "P95 wait"}
 
 def _group(column: str, groups: Groups) -> Table:
     title, name = GROUP_TITLES[column]
-    has_waits = any(row.waits_s is not None for row in groups.rows)
+    has_waits = any(row.mean_wait_s is not None for row in groups.rows)
     longest = NAME_CHARS - (WAIT_CHARS if has_waits else 0)
-    rows = [
-        {
-            **fields_of(row.share),
-            **fields_of(row),
-            name: _short(row.name, longest),
-            **dict(zip(WAITS, row.waits_s or (), strict=False)),
-        }
-        for row in groups.rows
-    ]
-    if groups.rest is not None:
-        others = "1 other" if groups.others == 1 else f"{groups.others:,} others"
-        usd = groups.rest_usd_per_month
-        rows.append({name: others, **fields_of(groups.rest), "usd_per_month": usd})
+    rows = [{**fields_of(row), name: _short(row.name, longest)} for row in groups.rows]
+    if (rest := groups.others) is not None:
+        others = "1 other" if rest.names == 1 else f"{rest.names:,} others"
+        rows.append({**fields_of(rest), name: others})
     is_priced = any(row.usd_per_month is not None for row in groups.rows)
     ranked = "GPU time" if any(row.share.gpu_hours for row in groups.rows) else "jobs"
     return table(
@@ -325,7 +316,7 @@ def workload_headline(
 
 
 def _mixed(today: Today | None) -> str:
-    types = () if today is None else today.types
+    types = () if today is None else today.gpu_types
     if len(types) < 2:
         return ""
     total = sum(usage.gpu_h for usage in types)
@@ -336,17 +327,16 @@ def _mixed(today: Today | None) -> str:
 def gpu_type_table(today: Today) -> Table:
     """Return a row per GPU type, most GPU-hours first, and one for all if there are several."""
     total = today.usage.gpu_h
-    usages = list(today.types)
+    usages: list[tuple[str, GpuUsage]] = [(usage.gpu_type, usage) for usage in today.gpu_types]
     if len(usages) > 1:
-        usages.insert(0, today.usage)  # so that a long list cannot hide it
-    is_priced = any(usage.usd_per_gpu_h is not None for usage in usages)
+        usages.insert(0, ("all", today.usage))  # so that a long list cannot hide it
+    is_priced = any(usage.usd_per_gpu_h is not None for _, usage in usages)
     return table(
         "GPUs held today, by type",
-        usages,
-        Column("gpu_type", "GPU type", read=lambda usage: usage.gpu_type or "all"),
-        {"jobs": "jobs"},
+        [{**fields_of(usage), "gpu_type": name} for name, usage in usages],
+        {"gpu_type": "GPU type", "jobs": "jobs"},
         Column("gpu_h", "GPU-hours", show_count),
-        Column("gpu_h_share", "of all", read=lambda usage: usage.gpu_h / total if total else None),
+        Column("gpu_h_share", "of all", read=lambda row: row["gpu_h"] / total if total else None),
         {"mean_gpus": "mean GPUs", "p95_gpus": "P95", "peak_gpus": "peak"},
         Column("usd_per_gpu_h", "$/GPU-h" if is_priced else "", lambda usd: f"{usd:,.3g}"),
         {"usd_per_month": "$/month" if is_priced else ""},

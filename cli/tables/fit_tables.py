@@ -11,7 +11,7 @@ from gpuplan.cli.formats.report import Column, Table, table, value_of
 from gpuplan.cli.formats.units import show_duration, show_number, show_share
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.fits.models import Fits, TraceFits
+    from gpuplan.analysis.fits.results import Fits, TraceFits
 
 LEAST_P = 1e-4
 
@@ -49,13 +49,13 @@ def chosen(fits: Fits) -> str:
     """Return the best model in words, or why there is none."""
     if fits.best is None:
         return f"no fit: {fits.reason}"
-    return in_words(fits.best.model.name, fits.best.model.parameters())
+    return in_words(fits.best.model, fits.best.parameters)
 
 
 def fit_tables(fits: TraceFits) -> list[Table]:
     """Return the models of durations and gaps by AIC, each with the tail of its sample."""
     tables = []
-    for what, found in (("durations", fits.duration), ("inter-arrival times", fits.gap)):
+    for what, found in (("durations", fits.duration_s), ("inter-arrival times", fits.gap_s)):
         tables.append(_models(what, found))
         if found.tail is not None:
             tables.append(_tail(what, found))
@@ -64,15 +64,13 @@ def fit_tables(fits: TraceFits) -> list[Table]:
 
 def _models(what: str, fits: Fits) -> Table:
     left_out = f"; {fits.zeros:,} zeros left out" if fits.zeros else ""
-    best = fits.fits[0].aic if fits.fits else 0.0
     return table(
         f"Models of {what}, {fits.values:,} values{left_out}: {chosen(fits)}",
-        fits.fits,
-        Column("model", "", read=lambda fit: fit.model.name),
-        Column("", "model", read=lambda fit: in_words(fit.model.name, fit.model.parameters())),
-        Column("free_parameters", "parameters", read=lambda fit: fit.model.free),
-        {"log_likelihood": "", "aic": ""},
-        Column("delta_aic", "AIC above best", show_number, lambda fit: fit.aic - best),
+        fits.models,
+        {"model": ""},
+        Column("", "model", read=lambda fit: in_words(fit.model, fit.parameters)),
+        {"free_parameters": "parameters", "log_likelihood": "", "aic": ""},
+        Column("delta_aic", "AIC above best", show_number),
         Column("ks", "KS distance", lambda value: f"{value:.3f}"),
         Column("vuong_z", "best is closer by", lambda z: f"{z:.1f} sigma", _vuong("z")),
         Column("vuong_p", "p", show_probability, _vuong("p")),

@@ -6,8 +6,8 @@ from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_count, show_share, show_usd
-from gpuplan.planner.sharing.coscaling_study import CoscalingStudy
-from gpuplan.planner.sharing.placement_study import PlacementStudy
+from gpuplan.planner.sharing.coscaling_study import CoscalingResults
+from gpuplan.planner.sharing.placement_study import PlacementResults
 from gpuplan.planner.sharing.service_outcome import overloads
 
 MOST_FRONTIER = 20
@@ -29,12 +29,12 @@ WORST = Column("worst_violation_rate", "worst service over SLO", show_share)
 COLD_STARTS = Column("cold_starts", "cold starts", show_count)
 
 
-def placement_tables(study: PlacementStudy) -> tuple[Table, ...]:
+def placement_tables(study: PlacementResults) -> tuple[Table, ...]:
     """Return the table of policies."""
     priced = study.request.usd_per_gpu_h is not None
     policies = table(
         "GPUs in use, by placement policy",
-        study.results().policies,
+        study.policies,
         {"policy": "policy"},
         GAMMA,
         *GPUS,
@@ -46,15 +46,15 @@ def placement_tables(study: PlacementStudy) -> tuple[Table, ...]:
     return (policies,)
 
 
-def placement_headline(study: PlacementStudy) -> str:
+def placement_headline(study: PlacementResults) -> str:
     """Return the answer in one sentence."""
-    best = min(study.asked, key=lambda placement: placement.max_gpus)
+    best = min(study.policies, key=lambda placement: placement.max_gpus)
     exclusive = study.exclusive_gpus
     if best.max_gpus >= exclusive:
         return f"Sharing saves no GPUs: the instances need {exclusive:,} either way."
     share = 1 - best.max_gpus / exclusive
     gamma = f" at gamma {best.gamma:g}" if len(study.request.gammas) > 1 else ""
-    rows = study.results().policies
+    rows = study.policies
     usd = next(row.saved_usd_per_month for row in rows if row.max_gpus == best.max_gpus)
     month = "" if usd is None else f", {show_usd(usd)} a month"
     return (
@@ -63,18 +63,17 @@ def placement_headline(study: PlacementStudy) -> str:
     )
 
 
-def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
+def coscaling_tables(study: CoscalingResults) -> tuple[Table, ...]:
     """Return the policies, the services, the verdict by cold start, and the frontier."""
-    results = study.results()
     kept = {"training_kept_share": "training speed kept"} if study.request.jobs else {}
     policies = table(
-        "Policies", results.policies, {"policy": "policy"}, *GPUS, WORST, COLD_STARTS, kept
+        "Policies", study.policies, {"policy": "policy"}, *GPUS, WORST, COLD_STARTS, kept
     )
     services = table(
         "Services",
         [
             {"policy": row.policy, **fields_of(service)}
-            for row in results.policies
+            for row in study.policies
             for service in row.functions
         ],
         {"policy": "policy", "name": "service"},
@@ -93,7 +92,7 @@ def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
     if study.frontier:
         frontier = table(
             "GPUs vs. the worst service",
-            sorted(results.frontier, key=lambda row: (row.max_gpus, row.worst_violation_rate)),
+            sorted(study.frontier, key=lambda row: (row.max_gpus, row.worst_violation_rate)),
             {"policy": "policy"},
             GAMMA,
             Column("capacity_factor", "registered capacity", show_ratio),
@@ -106,11 +105,11 @@ def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def _verdicts(study: CoscalingStudy) -> Table:
+def _verdicts(study: CoscalingResults) -> Table:
     rows = [
         {"policy": outcome.policy}
         | {f"at_{row[at].cold_start_s:g}_s": row[at] for row in study.outcomes}
-        for at, outcome in enumerate(study.main)
+        for at, outcome in enumerate(study.policies)
     ]
     colds = [f"{row[0].cold_start_s:g}" for row in study.outcomes]
     outcomes = (
@@ -124,9 +123,9 @@ def _verdicts(study: CoscalingStudy) -> Table:
     return table("Results by cold start", rows, {"policy": "policy"}, *outcomes)
 
 
-def coscaling_headline(study: CoscalingStudy) -> str:
+def coscaling_headline(study: CoscalingResults) -> str:
     """Return the answer in one sentence: GPUs, the worst service, training."""
-    outcome, exclusive = study.main[0], study.exclusive
+    outcome, exclusive = study.policies[0], study.exclusive
     if outcome.policy == exclusive.policy:
         parts = [f"{counted(outcome.max_gpus, 'GPU')}, each for one instance"]
     elif outcome.max_gpus >= exclusive.max_gpus:
@@ -142,28 +141,27 @@ def coscaling_headline(study: CoscalingStudy) -> str:
         alone = show_share(exclusive.worst_violation_rate)
         text = f"worst service {worst.name}: {show_share(worst.violation_rate)} over its SLO"
         parts.append(text if outcome is exclusive else f"{text}, {alone} on whole GPUs")
-    if outcome.training_kept:
-        low, high = min(outcome.training_kept), max(outcome.training_kept)
+    if speeds := [job.kept_share for job in outcome.training]:
+        low, high = min(speeds), max(speeds)
         kept = show_share(low) if high - low < 0.005 else f"{100 * low:.0f}-{100 * high:.0f}%"
         parts.append(f"training keeps {kept} of its speed")
     return f"{'; '.join(parts)}."
 
 
-def coscaling_warnings(study: CoscalingStudy) -> tuple[str, ...]:
+def coscaling_warnings(study: CoscalingResults) -> tuple[str, ...]:
     """Return what would change a decision: overload beyond the headroom, a verdict that turns."""
     warnings = []
-    for outcome in study.main[:1]:
+    for outcome in study.policies[:1]:
         warnings += [
             f"{service.name}: demand reaches {service.peak_demand_over_capacity:.1f} times the "
             f"registered capacity for up to {service.longest_overload_s:,} s, and vertical "
             f"scaling gives at most {service.headroom:.1f} times"
             for service in overloads(outcome.functions)
         ]
-    verdicts = study.results().verdicts
-    if len({verdict.fewest_violations for verdict in verdicts}) > 1:
+    if len({verdict.fewest_violations for verdict in study.verdicts}) > 1:
         text = "; ".join(
             f"{verdict.cold_start_s:g} s: {' and '.join(verdict.fewest_violations)}"
-            for verdict in verdicts
+            for verdict in study.verdicts
         )
         warnings.append(f"the policy with the fewest violations depends on the cold start ({text})")
     return tuple(warnings)

@@ -19,7 +19,7 @@ from gpuplan.cli.formats.units import (
 )
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.size import SizeStudy
+    from gpuplan.planner.studies.size import SizeAnswer
     from gpuplan.planner.studies.size_results import SizePoint, SizePool, SizeResults
 
 SAME = 0.005
@@ -122,7 +122,7 @@ def commitment_table(results: SizeResults) -> Table:
     )
 
 
-def price_note(study: SizeStudy) -> tuple[str, ...]:
+def price_note(study: SizeAnswer) -> tuple[str, ...]:
     """Return a note where the price is assumed."""
     if study.request.prices.is_given or study.request.commit.is_given:
         return ()

@@ -21,8 +21,7 @@ from gpuplan.cli.tables.sweep_tables import (
     row_name,
 )
 from gpuplan.planner.studies.policy_prices import todays_prices
-from gpuplan.planner.sweep.pareto_front import NEARLY
-from gpuplan.planner.sweep.recommendation import Case
+from gpuplan.planner.sweep.recommendation import NEARLY, Case
 from gpuplan.planner.sweep.reference_policy import Against, ReferenceRun
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import Sweep
@@ -78,10 +77,10 @@ def _percent(share: float) -> str:
 def _noise(sweep: Sweep) -> str:
     """Return the confidence interval of the saving, if there is one."""
     case, verdict = sweep.cases[0], sweep.verdict
-    if case.confidence is None or verdict is None or verdict.interval_usd is None:
+    if case.savings.confidence is None or verdict is None or verdict.saving_interval_usd is None:
         return ""
-    low, high = sorted(abs(end) for end in verdict.interval_usd)
-    return f"; {case.confidence.level:g}% interval {_between(low, high, sweep)}"
+    low, high = sorted(abs(end) for end in verdict.saving_interval_usd)
+    return f"; {case.savings.confidence.level_percent:g}% interval {_between(low, high, sweep)}"
 
 
 def _between(low: float, high: float, sweep: Sweep) -> str:
@@ -95,8 +94,12 @@ def _threshold(case: Case, sweep: Sweep) -> str:
     """Return which threshold to use, or that it hardly matters, and what the others cost."""
     verdict = sweep.verdict
     said = []
-    if verdict is not None and verdict.same_from_s is not None and verdict.same_to_s is not None:
-        between = show_between(verdict.same_from_s, verdict.same_to_s, show_threshold)
+    if (
+        verdict is not None
+        and verdict.same_cost_from_s is not None
+        and verdict.same_cost_to_s is not None
+    ):
+        between = show_between(verdict.same_cost_from_s, verdict.same_cost_to_s, show_threshold)
         said.append(f"any threshold from {between} costs the same within {100 * SAME:g}%")
     elif case.best is not None and not (verdict and verdict.tied):
         said.append(f"{_called(case.best, sweep)} is {_rule(case)}")
@@ -119,8 +122,9 @@ def _beside_reference(sweep: Sweep, reference_run: ReferenceRun, against: Agains
     change = precision_of(sweep).usd(abs(saving) if month is None else month)
     change += "" if month is None else " a month"
     noise = ""
-    if against.level is not None and against.usd is not None and saving >= 0:
-        noise = f"; {against.level:g}% interval {_between(*against.usd, sweep)}"
+    ends = against.confidence
+    if ends is not None and ends.saving_usd is not None and saving >= 0:
+        noise = f"; {ends.level_percent:g}% interval {_between(*ends.saving_usd, sweep)}"
     sign = "more" if saving >= 0 else "less"
     bill = _bill(reference_run, sweep)
     return f"{reference_run.label} costs {change} {sign} ({bill}{noise})"
@@ -159,12 +163,12 @@ def sweep_warnings(sweep: Sweep) -> Iterator[str]:
     """Yield what may change the decision besides the warnings of the study."""
     if sweep.mix is not None:
         mix = sweep.mix
-        others = listed(mix.others, 3)
-        own = todays_prices(sweep.today, mix.planned)
+        planned, others = mix.planned_gpu_type, mix.other_gpu_types
+        own = todays_prices(sweep.today, planned)
         yield (
-            f"{mix.other_share:.0%} of the GPU-hours ran on {others}; the replays rent "
-            f"{mix.planned} for all{own}; --where \"gpu_type = '{mix.others[0]}'\" --prices "
-            f"builtin --set gpu={mix.others[0]} sweeps one type at its own price"
+            f"{mix.other_gpu_h_share:.0%} of the GPU-hours ran on {listed(others, 3)}; the replays "
+            f"rent {planned} for all{own}; --where \"gpu_type = '{others[0]}'\" --prices "
+            f"builtin --set gpu={others[0]} sweeps one type at its own price"
         )
     case = sweep.cases[0]
     cheapest, chosen = sweep.point(case.cheapest), sweep.taken(case)
@@ -245,7 +249,9 @@ def _rows(sweep: Sweep, marked_s: float | None) -> Iterator[dict[str, Any]]:
 def _row(sweep: Sweep, run: SweepPoint | ReferenceRun, name: str) -> dict[str, Any]:
     """Return the cells of one replay."""
     keys = ("cost_usd", "mean_jct_s", "p95_jct_s", "finished_serverless_share")
-    row: dict[str, Any] = {key: run.results.get(key) for key in (*keys, "deadline_miss_share")}
+    row: dict[str, Any] = {
+        key: getattr(run.results, key, None) for key in (*keys, "deadline_miss_share")
+    }
     if row["finished_serverless_share"] is None:
         row["finished_serverless_share"] = Shown(None, "-")
     return row | {"choice": name, "usd_per_month": sweep.usd_per_month(run.cost_usd)}

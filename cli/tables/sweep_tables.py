@@ -13,7 +13,7 @@ from gpuplan.cli.formats.units import (
     show_usd,
 )
 from gpuplan.planner.sweep.recommendation import Case
-from gpuplan.planner.sweep.results import reference_results, threshold_results
+from gpuplan.planner.sweep.results import monthly, threshold_results
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import Sweep
 
@@ -87,7 +87,7 @@ def _points(sweep: Sweep, marked_s: float | None) -> Table:
     if (against := sweep.against) is not None:
         note = against.label if len(against.label) <= NOTE else against.policy
         named = {"threshold": TODAY, "policy": against.label, "threshold_s": None, "note": note}
-        rows.append(fields_of(reference_results(sweep, against)) | named)
+        rows.append(fields_of(monthly(sweep, against)) | named)
     return table(
         "Cost and job completion time (JCT); queue: mean wait; serverless: jobs that end there",
         rows,
@@ -120,9 +120,9 @@ def grid_columns(sweep: Sweep) -> tuple[Column, Column]:
 def cases_table(sweep: Sweep) -> Table:
     """Return what to take at each price ratio and value of time."""
     valued = any(case.value_of_time is not None for case in sweep.cases)
-    confidence = sweep.cases[0].confidence
+    confidence = sweep.cases[0].savings.confidence
     how = (
-        f" ({confidence.level:g}% interval from {confidence.resamples:,} resamples)"
+        f" ({confidence.level_percent:g}% interval from {confidence.resamples:,} resamples)"
         if confidence is not None
         else ""
     )
@@ -166,9 +166,10 @@ def _saving(case: Case) -> Shown | None:
     """Return the share saved, with its interval where there is one."""
     taken = case.taken
     share = taken.saving_share
-    ends = None if taken.confidence is None else taken.confidence.saving_share
+    ends: tuple[float, float] | None = value_of(taken, "confidence.saving_share")
     if taken.against is not None:
-        share, ends = taken.against.saving_share, taken.against.share
+        share = taken.against.saving_share
+        ends = value_of(taken.against, "confidence.saving_share")
     if share is None:
         return None
     interval = "" if ends is None else f" ({show_between(*ends, show_share)})"
@@ -187,7 +188,7 @@ def _money(sweep: Sweep) -> Table:
         "without idle or starting workers; break-even: price ratio that saves nothing",
         [
             {
-                **point.results,
+                **fields_of(point.results),
                 "price_ratio": point.price_ratio,
                 "capacity": limit_of(point),
                 "threshold": row_name(point),
@@ -242,7 +243,7 @@ def show_capacity(most: int | None) -> str:
 
 
 def _break_even(point: SweepPoint) -> float | Shown | None:
-    return Shown(None, NEVER) if point.never_pays else point.break_even_ratio
+    return Shown(None, NEVER) if point.never_pays else point.break_even_price_ratio
 
 
 def limit_of(point: SweepPoint) -> Shown:
@@ -266,7 +267,7 @@ def point_name(point: SweepPoint) -> str:
         if point.threshold_s == float("inf"):
             return "no threshold"
         return f"a threshold of {show_threshold(point.threshold_s)}"
-    mean = show_threshold(point.results["mean_threshold_s"])
+    mean = show_threshold(point.results.mean_threshold_s)
     return f"an adaptive threshold (mean {mean})"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET, UnsetType
+
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.units import show_between, show_duration, show_ends, show_number
@@ -12,7 +14,7 @@ from gpuplan.cli.tables.characterize_tables import HIDDEN_WHEN_ZERO, STATISTICS,
 from gpuplan.cli.tables.fit_tables import chosen, show_probability
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.characterize.options import CharacterizedTrace
+    from gpuplan.analysis.characterize import Characterization
     from gpuplan.analysis.characterize.two_sample import TwoSample
 
 QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
@@ -22,28 +24,28 @@ QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
 }
 
 
-def comparison_headline(names: Sequence[str], portraits: Sequence[CharacterizedTrace]) -> str:
+def comparison_headline(names: Sequence[str], workloads: Sequence[Characterization]) -> str:
     """Return one sentence with the median duration of every trace."""
     parts = [
-        f"{show_duration(characterized.workload.duration.p50)} in {name}"
-        for name, characterized in zip(names, portraits, strict=True)
-        if characterized.workload.duration.p50 is not None
+        f"{show_duration(workload.duration_s.p50)} in {name}"
+        for name, workload in zip(names, workloads, strict=True)
+        if workload.duration_s.p50 is not None
     ]
     return f"half of the jobs finish within {', '.join(parts)}" if parts else ""
 
 
 def comparison_tables(
-    names: Sequence[str], portraits: Sequence[CharacterizedTrace], pairs: Sequence[TwoSample]
+    names: Sequence[str], workloads: Sequence[Characterization], pairs: Sequence[TwoSample]
 ) -> list[Table]:
     """Return the statistics side by side, the chosen models, and the two-sample statistics."""
-    tables = [_side_by_side(names, portraits), _two_sample(pairs)]
-    if all(characterized.fits is not None for characterized in portraits):
-        tables.insert(1, _models(names, portraits))
+    tables = [_side_by_side(names, workloads), _two_sample(pairs)]
+    if all(workload.fits is not UNSET for workload in workloads):
+        tables.insert(1, _models(names, workloads))
     return tables
 
 
-def _side_by_side(names: Sequence[str], portraits: Sequence[CharacterizedTrace]) -> Table:
-    results = [plain(characterized.results()) for characterized in portraits]
+def _side_by_side(names: Sequence[str], workloads: Sequence[Characterization]) -> Table:
+    results = [plain(workload) for workload in workloads]
     rows = []
     for path, label, unit, _ in STATISTICS:
         values = [value_at(result, path) for result in results]
@@ -52,8 +54,8 @@ def _side_by_side(names: Sequence[str], portraits: Sequence[CharacterizedTrace])
         if path in HIDDEN_WHEN_ZERO and not any(values):
             continue
         cells = (
-            None if value is None else Shown(value, _cell(characterized, path, unit, value))
-            for value, characterized in zip(values, portraits, strict=True)
+            None if value is None else Shown(value, _cell(workload, path, unit, value))
+            for value, workload in zip(values, workloads, strict=True)
         )
         rows.append((path, label, *cells, unit))
     columns = (
@@ -65,19 +67,19 @@ def _side_by_side(names: Sequence[str], portraits: Sequence[CharacterizedTrace])
     return Table("The workloads side by side", columns, rows)
 
 
-def _cell(characterized: CharacterizedTrace, path: str, unit: str, value: float) -> str:
+def _cell(workload: Characterization, path: str, unit: str, value: float) -> str:
     """Return a statistic, with its interval in brackets where there is one."""
     show = UNIT_SHOW[unit]
-    ends = characterized.intervals and characterized.intervals.statistics.get(path)
+    ends = None if isinstance(workload.ci, UnsetType) else workload.ci.statistics.get(path)
     return f"{show(value)} ({show_ends(*ends, show)})" if ends else show(value)
 
 
-def _models(names: Sequence[str], portraits: Sequence[CharacterizedTrace]) -> Table:
+def _models(names: Sequence[str], workloads: Sequence[Characterization]) -> Table:
     rows = [
         (name, what, chosen(fit))
-        for name, characterized in zip(names, portraits, strict=True)
-        if (fits := characterized.fits) is not None
-        for what, fit in (("durations", fits.duration), ("gaps", fits.gap))
+        for name, workload in zip(names, workloads, strict=True)
+        if not isinstance(fits := workload.fits, UnsetType)
+        for what, fit in (("durations", fits.duration_s), ("gaps", fits.gap_s))
     ]
     columns = (Column("trace", "trace"), Column("what", "of"), Column("model", "best model"))
     return Table("Models of least AIC", columns, rows)

@@ -11,10 +11,10 @@ from gpuplan.cli.formats.report import Column, Table, cells_table, table
 from gpuplan.cli.formats.units import show_duration, show_share
 
 if TYPE_CHECKING:
-    from gpuplan.planner.twin.calibrate import Calibration
+    from gpuplan.planner.twin.calibrate import CalibrateResults
     from gpuplan.planner.twin.score import WaitScore
     from gpuplan.planner.twin.validate import ChangeValidation
-    from gpuplan.planner.twin.whatif import ChangeEffect, WhatIf
+    from gpuplan.planner.twin.whatif import ChangeEffect, WhatIfResults
 
 
 def show_signed(seconds: float) -> str:
@@ -22,29 +22,29 @@ def show_signed(seconds: float) -> str:
     return f"{'+' if seconds > 0 else ''}{show_duration(seconds)}"
 
 
-def calibration_headline(calibration: Calibration) -> str:
+def calibration_headline(calibration: CalibrateResults) -> str:
     """Return the answer in a sentence, and another one where only a part of the log is replayed."""
-    score, floor, work = calibration.score, calibration.floor, calibration.work
+    score, floor, work = calibration.score, calibration.noise_floor, calibration.work
     part = (
         f" Only the last {work.jobs.id.size:,} jobs of the log are replayed; --all-jobs takes all "
-        f"{work.jobs.id.size + calibration.earlier:,}."
+        f"{work.jobs.id.size + calibration.earlier_jobs:,}."
     )
     return (
         f"Replayed under {_rules(calibration.chosen)}, {show_share(score.within)} of "
         f"{score.jobs:,} jobs start within 5 min or 20% of their recorded wait; the mean error is "
         f"{show_duration(score.mae_s)} (noise floor {show_duration(floor.mae_s)}, from ties)."
-    ) + (part if calibration.earlier else "")
+    ) + (part if calibration.earlier_jobs else "")
 
 
 def _rules(level: str) -> str:
-    from gpuplan.planner.twin.levels import ADDED, LEVELS
+    from gpuplan.planner.twin.settings import ADDED, LEVELS
 
     return "first in, first out" if level == LEVELS[0] else f"rules up to {ADDED[level]}"
 
 
-def calibration_tables(calibration: Calibration, show_advice: bool) -> Iterator[Table]:
+def calibration_tables(calibration: CalibrateResults, show_advice: bool) -> Iterator[Table]:
     """Yield the table of rules first."""
-    from gpuplan.planner.twin.levels import ADDED
+    from gpuplan.planner.twin.settings import ADDED
 
     first = calibration.levels[0].mae_s
     yield table(
@@ -68,12 +68,12 @@ def calibration_tables(calibration: Calibration, show_advice: bool) -> Iterator[
         (Column("item", "item"), Column("value", "what")),
         [
             ("choice", calibration.choice),
-            *((f"{name} skipped", why) for name, why in calibration.skipped.items()),
+            *((f"{name} skipped", why) for name, why in calibration.skipped_levels.items()),
             *((f"not scored: {why}", f"{count:,} jobs") for why, count in
-              calibration.work.excluded.items()),
+              calibration.excluded.items()),
             *((f"never starts: {why}", f"{count:,} jobs") for why, count in
-              calibration.reasons.items()),
-            *(("rule off", text) for text in calibration.log.switched_off()),
+              calibration.rejected.items()),
+            *(("rule off", text) for text in calibration.rules_off),
         ],
     )  # fmt: skip
     for kind, scores in calibration.score.by.items():
@@ -108,8 +108,8 @@ def _groups(kind: str, scores: list[WaitScore]) -> Table:
     )
 
 
-def whatif_headline(whatif: WhatIf, strict: bool = False) -> str:
-    """Return the answer in a sentence per change; with ``strict`` rejected what could be."""
+def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
+    """Return the answer in a sentence per change; with ``strict`` also what could be."""
     texts = []
     for change in whatif.changes:
         overall = change.groups[0] if change.groups else None
@@ -131,8 +131,7 @@ def whatif_headline(whatif: WhatIf, strict: bool = False) -> str:
 
 def _but(change: ChangeEffect, strict: bool) -> str:
     """Return what a gate may trip on and the mean of all jobs does not say."""
-    from gpuplan.planner.studies.whatif import LEAST_WAIT_S
-    from gpuplan.planner.twin.whatif import LONGER, WITHIN
+    from gpuplan.planner.twin.whatif import LEAST_WAIT_S, LONGER, WITHIN
 
     rows = [
         row
@@ -163,7 +162,7 @@ def _but(change: ChangeEffect, strict: bool) -> str:
     return said
 
 
-def whatif_tables(whatif: WhatIf) -> Iterator[Table]:
+def whatif_tables(whatif: WhatIfResults) -> Iterator[Table]:
     """Yield rejected jobs first, then the effects."""
     rejected = [
         (change.name, why, count)
@@ -206,6 +205,16 @@ def whatif_tables(whatif: WhatIf) -> Iterator[Table]:
         Column("p95_effect_s", "effect", show_signed),
         {"p95_error_s": "error", "p95_verdict": "verdict"},
         most=15,
+    )
+
+
+def validation_headline(validation: ChangeValidation) -> str:
+    """Return the predicted and the recorded effect on all jobs."""
+    whole = validation.groups[0]
+    return (
+        f"The change was predicted to move the mean wait by "
+        f"{show_signed(whole.predicted_effect_s)}; recorded was "
+        f"{show_signed(whole.recorded_effect_s)}."
     )
 
 

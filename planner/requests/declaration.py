@@ -115,5 +115,5 @@ def results_of(declaration: StudyDeclaration) -> tuple[type, ...]:
     else:
         kind = get_type_hints(get_origin(answer) or answer)["results"]
     if isinstance(kind, TypeVar):  # of a generic answer: the last of its types
-        kind = get_args(answer)[-1]
+        kind = get_args(answer if get_args(answer) else answer.__orig_bases__[0])[-1]
     return get_args(kind) or (kind,)

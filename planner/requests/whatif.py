@@ -198,7 +198,7 @@ class WhatIfRequest(StudyRequest):
             raise UsageError("--validate: needs --before FILE and --after FILE, and no change")
         if self.validate is None and not changes:
             raise UsageError(NONE_GIVEN)
-        check_groups(self.by, self.settings()["level"])
+        check_groups(self.by, self.calibration().level)
 
     def changes(self) -> tuple[SiteChange, ...]:
         """Return the changes one by one. Raises `InputError` or `UsageError`."""
@@ -223,18 +223,17 @@ class WhatIfRequest(StudyRequest):
 
         return read_twin(self.twin)
 
-    def settings(self) -> dict[str, Any]:
+    def calibration(self) -> CalibrationTable:
         """Return how to replay: as calibrated where the request does not say."""
+        from msgspec import structs
+
         calibration = self.site()[1]
-        factor = self.limit_factor
-        return {
-            "level": self.level or calibration.level,
-            "by": self.by,
-            "warmup_s": calibration.warmup_s,
-            "limit_factor": calibration.limit_factor if factor is None else factor,
-        }
+        factor = calibration.limit_factor if self.limit_factor is None else self.limit_factor
+        level = self.level or calibration.level
+        return structs.replace(calibration, level=level, limit_factor=factor)
 
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output."""
-        settings = self.settings()
-        return json_parameters(self) | {name: settings[name] for name in ("level", "limit_factor")}
+        calibration = self.calibration()
+        replayed = {"level": calibration.level, "limit_factor": calibration.limit_factor}
+        return json_parameters(self) | replayed

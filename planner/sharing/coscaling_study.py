@@ -8,17 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.words import counted
-from gpuplan.planner.sharing.service_outcome import outcome_of
-from gpuplan.planner.sharing.sharing_results import (
-    ColdStartPolicy,
-    ColdStartVerdict,
-    CoscalingResults,
-    CoscalingRow,
-    FrontierPoint,
-    FunctionOutcome,
-    TrainingOutcome,
-)
+from gpuplan.planner.sharing.service_outcome import FunctionOutcome, outcome_of
 from gpuplan.simkit.sharing.coscaling import SharingRun, run_sharing
 from gpuplan.simkit.sharing.horizontal import EAGER, HorizontalRules
 from gpuplan.simkit.sharing.policies import (
@@ -93,87 +85,138 @@ class SharingRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class SharingOutcome:
-    """What happened under a policy at one cold start.
+class TrainingOutcome:
+    """A training job under a policy.
 
     Attributes:
-        policy: its name.
-        cold_start_s: seconds until a new instance is ready.
-        functions: the services.
-        max_gpus, mean_gpus, gpu_h: GPUs with an instance.
-        training_kept: speed of each training job relative to whole GPUs.
-        run: the run itself.
+        name: the job.
+        kept_share: its speed over that on whole GPUs.
     """
 
-    policy: str
-    cold_start_s: float
-    functions: tuple[FunctionOutcome, ...]
-    max_gpus: int
-    mean_gpus: float
-    gpu_h: float
-    training_kept: tuple[float, ...]
-    run: SharingRun
-
-    @property
-    def worst_violation_rate(self) -> float:
-        """The violation rate of the worst service; 0 without services."""
-        return max((one.violation_rate for one in self.functions), default=0.0)
-
-    def results(self, jobs: Sequence[TrainingJob]) -> CoscalingRow:
-        """Return the results as JSON has them."""
-        kept = self.training_kept
-        return CoscalingRow(
-            name=self.policy,
-            policy=self.policy,
-            cold_start_s=self.cold_start_s,
-            max_gpus=self.max_gpus,
-            mean_gpus=self.mean_gpus,
-            gpu_h=self.gpu_h,
-            worst_violation_rate=self.worst_violation_rate,
-            cold_starts=sum(one.cold_starts for one in self.functions),
-            training_kept_share=float(np.mean(kept)) if kept else None,
-            functions=self.functions,
-            training=tuple(
-                TrainingOutcome(job.name, share) for job, share in zip(jobs, kept, strict=True)
-            ),
-        )
+    name: str
+    kept_share: float
 
 
 @dataclass(frozen=True, slots=True)
-class CoscalingStudy:
-    """Policies side by side, at each cold start.
+class CoscalingRow:
+    """Services and training jobs under one policy.
 
     Attributes:
+        name: the policy.
+        policy: the policy.
+        cold_start_s: time until a new instance is ready.
+        max_gpus: most GPUs with an instance.
+        mean_gpus: mean over time.
+        gpu_h: GPU-hours of GPUs with an instance.
+        worst_violation_rate: violation rate of the worst service; 0 without services.
+        cold_starts: instances launched.
+        training_kept_share: mean speed of training jobs over that on whole GPUs; null without any.
+        functions: one entry per service.
+        training: one entry per training job.
+        run: the run itself.
+    """
+
+    name: str
+    policy: str
+    cold_start_s: float
+    max_gpus: int
+    mean_gpus: float
+    gpu_h: float
+    worst_violation_rate: float
+    cold_starts: int
+    training_kept_share: float | None
+    functions: tuple[FunctionOutcome, ...]
+    training: tuple[TrainingOutcome, ...]
+    run: Hidden[SharingRun]
+
+
+@dataclass(frozen=True, slots=True)
+class ColdStartPolicy:
+    """A policy at one cold start.
+
+    Attributes:
+        policy: its name.
+        max_gpus: most GPUs with an instance.
+        worst_violation_rate: violation rate of the worst service.
+    """
+
+    policy: str
+    max_gpus: int
+    worst_violation_rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class ColdStartVerdict:
+    """Which policies are best at a cold start.
+
+    Attributes:
+        cold_start_s: time until a new instance is ready.
+        fewest_violations: the policies with the least violation rate of the worst service.
+        least_worst_violation_rate: that rate.
+        fewest_gpus: the policies with the fewest GPUs.
+        least_max_gpus: most GPUs that these have in use.
+        policies: one entry per policy.
+    """
+
+    cold_start_s: float
+    fewest_violations: tuple[str, ...]
+    least_worst_violation_rate: float
+    fewest_gpus: tuple[str, ...]
+    least_max_gpus: int
+    policies: tuple[ColdStartPolicy, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    """One setting of Dilu, or one policy to compare.
+
+    Attributes:
+        policy: its name.
+        gamma: most that the limits on a GPU add up to, in GPUs.
+        capacity_factor: registered capacity over the profiled one.
+        max_gpus: most GPUs with an instance.
+        mean_gpus: mean over time.
+        worst_violation_rate: violation rate of the worst service.
+        efficient: whether no other point is at least as good in both and better in one.
+    """
+
+    policy: str
+    gamma: float
+    capacity_factor: float
+    max_gpus: int
+    mean_gpus: float
+    worst_violation_rate: float
+    efficient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CoscalingResults:
+    """Services and training jobs under several policies.
+
+    Attributes:
+        requests: requests of all services.
+        horizon_s: length of the run.
+        exclusive_gpus: most GPUs in use if every instance had whole GPUs.
+        policies: one row per policy, at the first cold start.
+        verdicts: one entry per cold start.
+        frontier: GPUs against the worst service; empty where it is not requested.
         request: what was asked.
         outcomes: by cold start, then by policy.
         exclusive: whole GPUs, at the first cold start.
-        frontier: the points of the frontier; empty where it was not asked for.
     """
 
-    request: SharingRequest
-    outcomes: tuple[tuple[SharingOutcome, ...], ...]
-    exclusive: SharingOutcome
+    requests: int
+    horizon_s: float
+    exclusive_gpus: int
+    policies: tuple[CoscalingRow, ...]
+    verdicts: tuple[ColdStartVerdict, ...]
     frontier: tuple[FrontierPoint, ...]
-
-    @property
-    def main(self) -> tuple[SharingOutcome, ...]:
-        """The policies at the first cold start."""
-        return self.outcomes[0]
-
-    def results(self) -> CoscalingResults:
-        """Return the results as JSON has them."""
-        jobs = self.request.jobs
-        return CoscalingResults(
-            requests=sum(service.arrival_s.size for service in self.request.services),
-            horizon_s=self.exclusive.run.horizon_s,
-            exclusive_gpus=self.exclusive.max_gpus,
-            policies=tuple(one.results(jobs) for one in self.main),
-            verdicts=tuple(_verdict(row) for row in self.outcomes),
-            frontier=self.frontier,
-        )
+    request: Hidden[SharingRequest]
+    outcomes: Hidden[tuple[tuple[CoscalingRow, ...], ...]]
+    exclusive: Hidden[CoscalingRow]
 
 
-def _verdict(outcomes: Sequence[SharingOutcome]) -> ColdStartVerdict:
+def _verdict(outcomes: Sequence[CoscalingRow]) -> ColdStartVerdict:
     """Return which policies have the least violation rate and the fewest GPUs at a cold start."""
     calm = min(one.worst_violation_rate for one in outcomes)
     few = min(one.max_gpus for one in outcomes)
@@ -191,7 +234,7 @@ def _verdict(outcomes: Sequence[SharingOutcome]) -> ColdStartVerdict:
 
 def study_coscaling(
     request: SharingRequest, progress: Callable[[float], None] | None = None
-) -> CoscalingStudy:
+) -> CoscalingResults:
     """Run every policy at every cold start, whole GPUs beside them, and the frontier.
 
     Raises:
@@ -202,7 +245,7 @@ def study_coscaling(
     total += points if request.frontier else 0
     done = 0
 
-    def run(policy: str, cold_s: float, changed: SharingRequest) -> SharingOutcome:
+    def run(policy: str, cold_s: float, changed: SharingRequest) -> CoscalingRow:
         nonlocal done
         found = run_policy(policy, cold_s, changed)
         done += 1
@@ -231,10 +274,20 @@ def study_coscaling(
                 changed = _varied(request, gamma, factor)
                 if changed is not None:
                     frontier.append(_point(run(DILU, first_s, changed), gamma, factor))
-    return CoscalingStudy(request, outcomes, exclusive, _efficient(frontier))
+    return CoscalingResults(
+        requests=sum(service.arrival_s.size for service in request.services),
+        horizon_s=exclusive.run.horizon_s,
+        exclusive_gpus=exclusive.max_gpus,
+        policies=outcomes[0],
+        verdicts=tuple(_verdict(of_policies) for of_policies in outcomes),
+        frontier=_efficient(frontier),
+        request=request,
+        outcomes=outcomes,
+        exclusive=exclusive,
+    )
 
 
-def run_policy(policy: str, cold_start_s: float, request: SharingRequest) -> SharingOutcome:
+def run_policy(policy: str, cold_start_s: float, request: SharingRequest) -> CoscalingRow:
     """Run one policy at one cold start.
 
     Raises:
@@ -271,17 +324,24 @@ def run_policy(policy: str, cold_start_s: float, request: SharingRequest) -> Sha
         float(min(work_s / span_s, 1.0))
         for work_s, span_s in zip(run.training_s, elapsed, strict=True)
     ]
-    return SharingOutcome(
+    functions = tuple(
+        outcome_of(service, of_service, run.horizon_s)
+        for service, of_service in zip(services, run.services, strict=True)
+    )
+    return CoscalingRow(
+        name=policy,
         policy=policy,
         cold_start_s=cold_start_s,
-        functions=tuple(
-            outcome_of(service, found, run.horizon_s)
-            for service, found in zip(services, run.services, strict=True)
-        ),
         max_gpus=int(run.active_gpus.max(initial=0)),
         mean_gpus=run.gpu_s / run.horizon_s,
         gpu_h=run.gpu_s / 3600,
-        training_kept=tuple(kept),
+        worst_violation_rate=max((part.violation_rate for part in functions), default=0.0),
+        cold_starts=sum(part.cold_starts for part in functions),
+        training_kept_share=float(np.mean(kept)) if kept else None,
+        functions=functions,
+        training=tuple(
+            TrainingOutcome(job.name, share) for job, share in zip(request.jobs, kept, strict=True)
+        ),
         run=run,
     )
 
@@ -296,7 +356,7 @@ def _varied(request: SharingRequest, gamma: float, factor: float) -> SharingRequ
     return replace(request, services=services, settings=settings)
 
 
-def _point(one: SharingOutcome, gamma: float, factor: float) -> FrontierPoint:
+def _point(one: CoscalingRow, gamma: float, factor: float) -> FrontierPoint:
     worst = one.worst_violation_rate
     return FrontierPoint(one.policy, gamma, factor, one.max_gpus, one.mean_gpus, worst)
 

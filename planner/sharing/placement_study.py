@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.user_tables.sharing_instances import (
@@ -19,7 +20,6 @@ from gpuplan.analysis.user_tables.sharing_instances import (
     TRAINING,
     SharedInstance,
 )
-from gpuplan.planner.sharing.sharing_results import PlacementResults, PlacementRow
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.sharing.placement import Instances, PlacementRun, place_instances
 from gpuplan.simkit.sharing.policies import EXCLUSIVE, PlacementSettings
@@ -51,79 +51,58 @@ class PlacementRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyPlacement:
-    """GPUs under one policy.
+class PlacementRow:
+    """Instances placed under one policy at one gamma.
 
     Attributes:
-        policy: its name.
-        gamma: bound of the limits on a GPU.
-        run: what happened after each event.
-        time_s: time of each event.
+        name: the policy.
+        policy: the policy.
+        gamma: most that the limits on a GPU add up to, in GPUs.
         max_gpus: most GPUs in use.
         mean_gpus: mean over the time from the first to the last event.
         sm_fragmentation: share of the SMs of GPUs in use that no request holds, mean over time.
-        memory_fragmentation: the same of memory.
+        memory_fragmentation: share of the memory of GPUs in use that is free, mean over time.
+        saved_vs_exclusive_gpus: GPUs fewer than if every instance had whole GPUs.
+        saved_vs_exclusive_share: the same over those GPUs.
+        saved_usd_per_month: what the saved GPUs cost; null without a price.
+        run: what happened after each event.
+        time_s: time of each event.
     """
 
+    name: str
     policy: str
     gamma: float
-    run: PlacementRun
-    time_s: FloatArray
     max_gpus: int
     mean_gpus: float
     sm_fragmentation: float
     memory_fragmentation: float
+    saved_vs_exclusive_gpus: int
+    saved_vs_exclusive_share: float
+    saved_usd_per_month: float | None
+    run: Hidden[PlacementRun]
+    time_s: Hidden[FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementStudy:
-    """Placement policies side by side.
+class PlacementResults:
+    """Instances placed under several policies.
 
     Attributes:
+        instances: instances placed.
+        cluster_gpus: GPUs of the cluster.
+        exclusive_gpus: most GPUs in use if every instance had whole GPUs.
+        policies: one row per policy and gamma.
         request: what was asked.
-        policies: by policy, then by gamma.
     """
 
-    request: PlacementRequest
-    policies: tuple[PolicyPlacement, ...]
-
-    @property
-    def exclusive_gpus(self) -> int:
-        """Most GPUs in use if every instance had whole GPUs."""
-        return max(one.max_gpus for one in self.policies if one.policy == EXCLUSIVE)
-
-    @property
-    def asked(self) -> tuple[PolicyPlacement, ...]:
-        """The policies that were asked for."""
-        return tuple(one for one in self.policies if one.policy in self.request.policies)
-
-    def results(self) -> PlacementResults:
-        """Return the results as JSON has them."""
-        return PlacementResults(
-            instances=len(self.request.instances),
-            cluster_gpus=self.request.nodes * self.request.node_gpus,
-            exclusive_gpus=self.exclusive_gpus,
-            policies=tuple(map(self._row, self.asked)),
-        )
-
-    def _row(self, one: PolicyPlacement) -> PlacementRow:
-        price = self.request.usd_per_gpu_h
-        saved = self.exclusive_gpus - one.max_gpus
-        return PlacementRow(
-            name=one.policy,
-            policy=one.policy,
-            gamma=one.gamma,
-            max_gpus=one.max_gpus,
-            mean_gpus=one.mean_gpus,
-            sm_fragmentation=one.sm_fragmentation,
-            memory_fragmentation=one.memory_fragmentation,
-            saved_vs_exclusive_gpus=saved,
-            saved_vs_exclusive_share=saved / self.exclusive_gpus,
-            saved_usd_per_month=None if price is None else saved * price * MONTH_H,
-        )
+    instances: int
+    cluster_gpus: int
+    exclusive_gpus: int
+    policies: tuple[PlacementRow, ...]
+    request: Hidden[PlacementRequest]
 
 
-def study_placement(request: PlacementRequest) -> PlacementStudy:
+def study_placement(request: PlacementRequest) -> PlacementResults:
     """Place the instances under each policy and each gamma; exclusive GPUs are always among them.
 
     Raises:
@@ -132,7 +111,7 @@ def study_placement(request: PlacementRequest) -> PlacementStudy:
     """
     arrays = _arrays(request.instances)
     of, starts, time_s = _events(request.instances)
-    found = []
+    runs: list[tuple[str, float, PlacementRun]] = []
     for policy in dict.fromkeys((*request.policies, EXCLUSIVE)):
         gammas = request.gammas if policy != EXCLUSIVE else ()
         for gamma in gammas or (request.settings.gamma,):
@@ -149,8 +128,24 @@ def study_placement(request: PlacementRequest) -> PlacementStudy:
             )
             if run.failed_event is not None:
                 raise _misfit(request, policy, int(of[run.failed_event]), time_s[run.failed_event])
-            found.append(_measured(policy, gamma, run, time_s))
-    return PlacementStudy(request, tuple(found))
+            runs.append((policy, gamma, run))
+    exclusive_gpus = max(_most(run) for policy, _, run in runs if policy == EXCLUSIVE)
+    return PlacementResults(
+        instances=len(request.instances),
+        cluster_gpus=request.nodes * request.node_gpus,
+        exclusive_gpus=exclusive_gpus,
+        policies=tuple(
+            _measured(policy, gamma, run, time_s, exclusive_gpus, request.usd_per_gpu_h)
+            for policy, gamma, run in runs
+            if policy in request.policies
+        ),
+        request=request,
+    )
+
+
+def _most(run: PlacementRun) -> int:
+    """Return the most GPUs in use."""
+    return int(run.active_gpus.max())
 
 
 def instances_of_trace(
@@ -266,7 +261,14 @@ def _misfit(request: PlacementRequest, policy: str, at: int, time_s: float) -> I
     )
 
 
-def _measured(policy: str, gamma: float, run: PlacementRun, time_s: FloatArray) -> PolicyPlacement:
+def _measured(
+    policy: str,
+    gamma: float,
+    run: PlacementRun,
+    time_s: FloatArray,
+    exclusive_gpus: int,
+    usd_per_gpu_h: float | None,
+) -> PlacementRow:
     lasts = np.diff(time_s, append=time_s[-1])
     gpu_s = lasts * run.active_gpus
     span_s, total = float(lasts.sum()), float(gpu_s.sum())
@@ -274,13 +276,18 @@ def _measured(policy: str, gamma: float, run: PlacementRun, time_s: FloatArray) 
         gpu_s = run.active_gpus.astype(np.float64)
         total = float(gpu_s.sum()) or 1.0
     mean = total / span_s if span_s else float(run.active_gpus.max())
-    return PolicyPlacement(
+    saved = exclusive_gpus - _most(run)
+    return PlacementRow(
+        name=policy,
         policy=policy,
         gamma=float(gamma),
-        run=run,
-        time_s=time_s,
-        max_gpus=int(run.active_gpus.max()),
+        max_gpus=_most(run),
         mean_gpus=mean,
         sm_fragmentation=float((gpu_s * run.sm_free_share).sum()) / total,
         memory_fragmentation=float((gpu_s * run.memory_free_share).sum()) / total,
+        saved_vs_exclusive_gpus=saved,
+        saved_vs_exclusive_share=saved / exclusive_gpus,
+        saved_usd_per_month=None if usd_per_gpu_h is None else saved * usd_per_gpu_h * MONTH_H,
+        run=run,
+        time_s=time_s,
     )

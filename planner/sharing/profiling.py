@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.user_tables.sharing_functions import INFERENCE, TRAINING, SharedFunction
 from gpuplan.analysis.user_tables.sharing_profiles import ProfileTable
-from gpuplan.planner.sharing.profile_results import (
-    ProfiledFunction,
-    ProfileOptimum,
-    TrainingTrial,
-)
 from gpuplan.planner.sharing.profile_search import (
     LEAST_REACTION,
     LIMIT_SHARE,
@@ -20,7 +16,7 @@ from gpuplan.planner.sharing.profile_search import (
     TE_DROP,
     LoadChoice,
     ServiceChoice,
-    TrainingChoice,
+    Trial,
     cheapest,
     reaction,
     search_service,
@@ -29,63 +25,103 @@ from gpuplan.planner.sharing.profile_search import (
 
 
 @dataclass(frozen=True, slots=True)
-class ProfiledModel:
-    """What was found for a table.
+class ProfileOptimum:
+    """The best entry of a whole table.
 
     Attributes:
-        function: the function as the file of functions has it.
-        service: the search of a service; None for training.
-        training: the searches of request and limit; None for a service.
-        share_reaction: best rate over worst across shares, at the largest batch.
-        for_load: what serves a given load; None without one.
+        batch: batch size.
+        request: share of the GPU, of 1.
     """
 
-    function: SharedFunction
-    service: ServiceChoice | None
-    training: tuple[TrainingChoice, TrainingChoice] | None
+    batch: int
+    request: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingTrial:
+    """One evaluation of the search of a training job.
+
+    Attributes:
+        sm_percent: share of the SMs in percent.
+        throughput: items per second.
+    """
+
+    sm_percent: float
+    throughput: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledFunction:
+    """What was found for a model; null where it does not apply to training.
+
+    Attributes:
+        name: the model.
+        kind: inference or training.
+        batch: batch size chosen.
+        request: share of a GPU that it needs, of 1.
+        limit: share of a GPU that it may get, of 1.
+        slo_s: latency that a request should keep.
+        latency_s: time of the batch chosen.
+        throughput: items per second of it.
+        evaluations: entries of the table that the search looked at.
+        moves: evaluations after the first.
+        traversal: the best entry of the whole table.
+        te: throughput efficacy of the choice: items per second and percent of the SMs.
+        te_best: the same of the best entry.
+        stopped: why the search ended.
+        share_reaction: best rate over worst across shares, at the largest batch.
+        suspicious: whether the share was perhaps not applied.
+        for_load: the least of a GPU that serves ``--load``; null without it.
+        path: the evaluations of a service in their order.
+        training_path: those of training.
+        function: the function as the file of functions has it.
+        service: the search of a service; None for training.
+        table: the table.
+    """
+
+    name: str
+    kind: str
+    batch: int
+    request: float
+    limit: float
+    slo_s: float | None
+    latency_s: float | None
+    throughput: float | None
+    evaluations: int
+    moves: int
+    traversal: ProfileOptimum | None
+    te: float | None
+    te_best: float | None
+    stopped: str | None
     share_reaction: float
-    for_load: LoadChoice | None = None
+    suspicious: bool
+    for_load: LoadChoice | None
+    path: tuple[Trial, ...]
+    training_path: tuple[TrainingTrial, ...]
+    function: Hidden[SharedFunction]
+    service: Hidden[ServiceChoice | None]
+    table: Hidden[ProfileTable]
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the table suspicious."""
-        if self.share_reaction >= LEAST_REACTION:
+        if not self.suspicious:
             return ()
         return (
-            f"{self.function.name}: the largest batch is only {self.share_reaction:.2f} times as "
-            "fast on the largest share as on the smallest; the share was perhaps not applied",
+            f"{self.name}: the largest batch is only {self.share_reaction:.2f} times as fast on "
+            "the largest share as on the smallest; the share was perhaps not applied",
         )
 
-    def results(self) -> ProfiledFunction:
-        """Return the results as JSON has them."""
-        one, found = self.function, self.service
-        trials = () if found is None else found.path
-        choices = self.training or ()
-        evaluations = len(trials) + sum(len(choice.path) for choice in choices)
-        best = None if found is None else found.best
-        return ProfiledFunction(
-            name=one.name,
-            kind=one.kind,
-            batch=one.batch if found is None else found.batch,
-            request=one.request if found is None else found.request,
-            limit=one.limit if found is None else found.limit,
-            slo_s=None if found is None else one.slo_s,
-            latency_s=None if found is None else found.latency_s,
-            throughput=None if found is None else found.throughput,
-            evaluations=evaluations,
-            moves=evaluations - 1,
-            traversal=None if best is None else ProfileOptimum(best.batch, best.sm_percent / 100),
-            te=None if found is None else found.te,
-            te_best=None if best is None else best.te,
-            stopped=None if found is None else found.stopped,
-            share_reaction=self.share_reaction,
-            suspicious=bool(self.warnings),
-            for_load=self.for_load,
-            path=trials,
-            training_path=tuple(
-                TrainingTrial(percent, rate) for choice in choices for percent, rate in choice.path
-            ),
-        )
+
+@dataclass(frozen=True, slots=True)
+class ProfileResults:
+    """What was found for each model.
+
+    Attributes:
+        functions: one entry per table.
+    """
+
+    functions: tuple[ProfiledFunction, ...]
 
 
 def profile_models(
@@ -94,7 +130,7 @@ def profile_models(
     *,
     te_drop: float = TE_DROP,
     load_rps: float | None = None,
-) -> list[ProfiledModel]:
+) -> ProfileResults:
     """Search every table: of services, or of training where there is no SLO.
 
     With a load, the function of a service is the cheapest that serves it.
@@ -107,12 +143,12 @@ def profile_models(
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"{twice}: two tables have this name; rename one of the files")
-    return [_profiled(table, slo_s, te_drop, load_rps) for table in tables]
+    return ProfileResults(tuple(_profiled(table, slo_s, te_drop, load_rps) for table in tables))
 
 
 def _profiled(
     table: ProfileTable, slo_s: float | None, te_drop: float, load_rps: float | None
-) -> ProfiledModel:
+) -> ProfiledFunction:
     if slo_s is None:
         request = search_training(table, REQUEST_SHARE)
         limit = search_training(table, LIMIT_SHARE)
@@ -124,7 +160,12 @@ def _profiled(
             limit=max(request.sm_percent, limit.sm_percent) / 100,
             batch=int(table.batch[-1]),
         )
-        return ProfiledModel(function, None, (request, limit), reaction(table))
+        path = tuple(
+            TrainingTrial(percent, rate)
+            for choice in (request, limit)
+            for percent, rate in choice.path
+        )
+        return _function(table, function, training_path=path)
     found = search_service(table, slo_s, te_drop=te_drop)
     for_load = None if load_rps is None else cheapest(table, slo_s, load_rps)
     chosen = for_load or found
@@ -137,4 +178,41 @@ def _profiled(
         batch=chosen.batch,
         slo_s=slo_s,
     )
-    return ProfiledModel(function, found, None, reaction(table), for_load)
+    return _function(table, function, service=found, for_load=for_load)
+
+
+def _function(
+    table: ProfileTable,
+    function: SharedFunction,
+    service: ServiceChoice | None = None,
+    for_load: LoadChoice | None = None,
+    training_path: tuple[TrainingTrial, ...] = (),
+) -> ProfiledFunction:
+    chosen, share_reaction = service or function, reaction(table)
+    best = None if service is None else service.best
+    path = () if service is None else service.path
+    evaluations = len(path) + len(training_path)
+    return ProfiledFunction(
+        name=function.name,
+        kind=function.kind,
+        batch=chosen.batch,
+        request=chosen.request,
+        limit=chosen.limit,
+        slo_s=None if service is None else function.slo_s,
+        latency_s=None if service is None else service.latency_s,
+        throughput=None if service is None else service.throughput,
+        evaluations=evaluations,
+        moves=evaluations - 1,
+        traversal=None if best is None else ProfileOptimum(best.batch, best.sm_percent / 100),
+        te=None if service is None else service.te,
+        te_best=None if best is None else best.te,
+        stopped=None if service is None else service.stopped,
+        share_reaction=share_reaction,
+        suspicious=share_reaction < LEAST_REACTION,
+        for_load=for_load,
+        path=path,
+        training_path=training_path,
+        function=function,
+        service=service,
+        table=table,
+    )

@@ -4,13 +4,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.planner.sharing.sharing_results import FunctionOutcome
 from gpuplan.simkit.arrays import BoolArray, FloatArray
 from gpuplan.simkit.sharing.coscaling import ServiceRun
 from gpuplan.simkit.sharing.services import Service
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOutcome:
+    """What a service saw under a policy.
+
+    Attributes:
+        name: the service.
+        requests: requests that arrived.
+        unfinished: requests not done at the end.
+        violation_rate: share of the requests that are late, or unfinished and too old.
+        p50_s, p95_s: latency of the finished requests; null without any.
+        slo_s: most that a request may take; of an LLM times its mean number of tokens.
+        cold_starts: instances launched.
+        instance_s: time of all instances from launch to removal.
+        quota_s: the same times the share of a GPU requested.
+        peak_demand_over_capacity: most requests per second over the registered capacity.
+        headroom: limit over request: what vertical scaling can give.
+        longest_overload_s: seconds in a row in which demand is above the registered capacity.
+        p95_over_slo: P95 latency over the SLO; null without any finished request.
+    """
+
+    name: str
+    requests: int
+    unfinished: int
+    violation_rate: float
+    p50_s: float | None
+    p95_s: float | None
+    slo_s: float
+    cold_starts: int
+    instance_s: float
+    quota_s: float
+    peak_demand_over_capacity: float
+    headroom: float
+    longest_overload_s: int
+    p95_over_slo: float | None
 
 
 def outcome_of(service: Service, found: ServiceRun, horizon_s: float) -> FunctionOutcome:

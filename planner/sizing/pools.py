@@ -105,7 +105,7 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today
         return (pool,), pool.seen
     every = today(trace)
     assert every is not None  # it has jobs of two types that hold GPUs
-    usage = {one.gpu_type: one for one in every.types}
+    usage = {one.gpu_type: one for one in every.gpu_types}
     found = []
     for kind in kinds:
         mine = pl.col("gpu_type").is_null() if kind is None else pl.col("gpu_type") == kind

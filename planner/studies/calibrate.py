@@ -9,56 +9,35 @@ from gpuplan.analysis.site.document import twin_text
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.requests.calibrate import CalibrateRequest
-from gpuplan.planner.twin.calibrate import Calibration
+from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.twin.calibrate import CalibrateResults
 from gpuplan.planner.twin.calibrate import calibrate as calibrate_log
-from gpuplan.planner.twin.calibration_results import CalibrateResults
 from gpuplan.planner.twin.infer import complete
 from gpuplan.planner.twin.replays import Progress, nothing
 from gpuplan.planner.twin.workload import recent
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrateStudy:
-    """How well a site's rules explain its waits.
-
-    Attributes:
-        request: what was asked for.
-        found: the scores, and the replay of the chosen rules.
-        results: as JSON has them.
-    """
-
-    request: CalibrateRequest
-    found: Calibration
-    results: CalibrateResults
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What would change the reader's decision."""
-        return self.found.warnings
-
-    @property
-    def inputs(self) -> tuple[InputFile, ...]:
-        """The log as an input."""
-        log, earlier = self.found.log, self.found.earlier
-        return (InputFile(str(log.path), log.sha256, log.jobs.height + earlier),)
+class Calibration(Answer[CalibrateRequest, CalibrateResults]):
+    """How well a site's rules explain its waits."""
 
     def twin_text(self) -> str:
         """Return the text of ``twin.toml``: the settings, and what the calibration found."""
-        return twin_text(self.found.document, self._table())
+        return twin_text(self.results.document, self._table())
 
     def _table(self) -> dict[str, Any]:
-        found, request = self.found, self.request
-        score, jobs = found.score, found.log.jobs
+        results, request = self.results, self.request
+        score, jobs = results.score, results.log.jobs
         table: dict[str, Any] = {
-            "log": str(found.log.path.name),
-            "sha256": found.log.sha256,
+            "log": str(results.log.path.name),
+            "sha256": results.log.sha256,
             "first_submit": int(jobs["submit"].min()),  # type: ignore[arg-type]
             "last_submit": int(jobs["submit"].max()),  # type: ignore[arg-type]
-            "level": found.chosen,
+            "level": results.chosen,
             "within": score.within,
             "mae_s": score.mae_s,
-            "noise_mae_s": found.floor.mae_s,
-            "noise_spread_s": found.floor.spread_s,
+            "noise_mae_s": results.noise_floor.mae_s,
+            "noise_spread_s": results.noise_floor.spread_s,
             "scored_jobs": score.jobs,
             "limit_factor": request.limit_factor,
             "levels": {
@@ -69,9 +48,9 @@ class CalibrateStudy:
                     "p95_s": level.p95_s,
                     **({} if level.mean_rel is None else {"mean_rel": level.mean_rel}),
                 }
-                for level in found.levels
+                for level in results.levels
             },
-            "excluded": dict(found.work.excluded),
+            "excluded": dict(results.excluded),
         }
         if request.all_jobs:
             table["all_jobs"] = True
@@ -82,7 +61,7 @@ class CalibrateStudy:
         return table
 
 
-def calibrate(request: CalibrateRequest, progress: Progress = nothing) -> CalibrateStudy:
+def calibrate(request: CalibrateRequest, progress: Progress = nothing) -> Calibration:
     """Replay a log under more and more of its site's rules and score each.
 
     Of a long log only the last weeks are replayed, unless the request wants all jobs.
@@ -97,7 +76,7 @@ def calibrate(request: CalibrateRequest, progress: Progress = nothing) -> Calibr
     whole = read_site_log(request.trace, request.time_zone or "UTC")
     log = whole if request.all_jobs else recent(whole)
     inferred = complete(document, log, cluster=request.shape(), infer=request.infer)
-    found = calibrate_log(
+    results = calibrate_log(
         log,
         document,
         inferred,
@@ -106,4 +85,10 @@ def calibrate(request: CalibrateRequest, progress: Progress = nothing) -> Calibr
         earlier=whole.jobs.height - log.jobs.height,
         progress=progress,
     )
-    return CalibrateStudy(request, found, found.results())
+    return Calibration(
+        request=request,
+        results=results,
+        inputs=(InputFile(str(whole.path), whole.sha256, whole.jobs.height),),
+        warnings=results.warnings,
+        notes=results.notes,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -11,12 +11,12 @@ import polars as pl
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.characterize import COLUMNS, NAMES
+from gpuplan.analysis.base.plain import Inlined
+from gpuplan.analysis.characterize import COLUMNS, NAMES, Characterization
 from gpuplan.analysis.characterize.group_bill import priced_groups
-from gpuplan.analysis.characterize.options import CharacterizedTrace, PortraitOptions, portray
-from gpuplan.analysis.characterize.results import WorkloadResults
+from gpuplan.analysis.characterize.options import PortraitOptions, portray
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
-from gpuplan.analysis.characterize.today import Today, TodayResults, today
+from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
@@ -32,6 +32,7 @@ from gpuplan.planner.money.trace_bill import (
     trace_cost,
     trace_price_results,
 )
+from gpuplan.planner.studies.answer import Answer
 
 MOST_TRACES = 6  # the picture has as many colors
 
@@ -145,7 +146,7 @@ class TraceBill:
 
 
 @dataclass(frozen=True)
-class CharacterizeResults(WorkloadResults):
+class CharacterizeResults(Characterization):
     """What a workload is, and what it would have cost; null means undefined or not recorded.
 
     Attributes:
@@ -155,23 +156,20 @@ class CharacterizeResults(WorkloadResults):
     """
 
     prices: TracePriceResults | UnsetType = UNSET
-    today: TodayResults | None = None
+    today: Today | None = None
 
 
 @dataclass(frozen=True)
-class TraceName:
-    """The name of one of several traces.
+class NamedWorkload:
+    """One of several workloads.
 
     Attributes:
         name: the file's own, or its path.
+        workload: its statistics.
     """
 
     name: str
-
-
-@dataclass(frozen=True)
-class NamedWorkload(WorkloadResults, TraceName):  # in JSON the name comes first
-    """One of several workloads."""
+    workload: Inlined[Characterization]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,63 +185,20 @@ class WorkloadComparison:
     comparison: tuple[TwoSample, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CharacterizeStudy:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CharacterizeAnswer(Answer[CharacterizeRequest, CharacterizeResults | WorkloadComparison]):
     """What the traces are.
 
     Attributes:
-        traces: as read.
-        names: a short name of each.
-        portraits: the statistics of each.
-        pairs: how any two differ; empty for one.
-        bill: what it would have cost; None where not requested.
-        inputs: the files read.
-        today: what the only trace shows; None for several, or where it shows nothing.
-        unmatched: which prices given are of types that the log does not have, and which jobs a
-            selection by submission leaves out.
+        bill: what the only trace would have cost; None where not requested.
     """
 
-    traces: tuple[Trace, ...]
-    names: tuple[str, ...]
-    portraits: tuple[CharacterizedTrace, ...]
-    pairs: tuple[TwoSample, ...]
-    bill: TraceBill | None
-    inputs: tuple[InputFile, ...]
-    today: Today | None = None
-    unmatched: tuple[str, ...] = ()
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the reader must know."""
-        if len(self.portraits) > 1:
-            named = zip(self.names, self.portraits, strict=True)
-            each = (f"{name}: {note}" for name, one in named for note in one.workload.notes)
-            return (*self.unmatched, *each)
-        return (*self.unmatched, *self.portraits[0].workload.notes)
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What limits the prices."""
-        return () if self.bill is None else (*self.bill.cost.notes, *self.bill.view.notes)
-
-    @property
-    def results(self) -> CharacterizeResults | WorkloadComparison:
-        """The numbers as JSON has them."""
-        if len(self.portraits) > 1:
-            named = zip(self.names, self.portraits, strict=True)
-            return WorkloadComparison(
-                tuple(NamedWorkload(name=name, **vars(one.results())) for name, one in named),
-                self.pairs,
-            )
-        bill = self.bill
-        priced = UNSET if bill is None else trace_price_results(bill.cost, bill.view)
-        shown = None if self.today is None else self.today.results()
-        return CharacterizeResults(**vars(self.portraits[0].results()), prices=priced, today=shown)
+    bill: TraceBill | None = None
 
 
 def characterize(
     request: CharacterizeRequest, progress: Callable[[float], None] | None = None
-) -> CharacterizeStudy:
+) -> CharacterizeAnswer:
     """Return the statistics of the traces.
 
     Raises:
@@ -256,38 +211,73 @@ def characterize(
     traces = tuple(
         read_trace(path, request.jobs, columns=columns, categories=names) for path in request.traces
     )
-    portraits = []
+    workloads = []
     for position, trace in enumerate(traces):
-        portraits.append(portray(trace, request.options, position=position))
-        if progress is not None and len(traces) > 1:
+        workloads.append(portray(trace, request.options, position=position))
+        if progress is not None and not alone:
             progress((position + 1) / len(traces))
-    labels = trace_names(request.traces)
-    inputs = tuple(map(trace_input, traces))
-    pairs: tuple[TwoSample, ...] = ()
-    if len(traces) > 1:
-        from gpuplan.analysis.characterize.comparison import compare  # imports SciPy
-
-        drawn = [portrait.intervals for portrait in portraits if portrait.intervals is not None]
-        pairs = compare(traces, labels, intervals=drawn or None)
-    bill = None
-    if request.prices.prices is not None:
-        bill, files = _bill(traces[0], request, request.prices.prices)
-        inputs += files
     # Intervals resample jobs and cannot have a period.
-    shown = None
     unmatched = () if request.options.ci is not None else request.jobs.submission_notes
-    if alone:
-        prices = _prices(request, bill)
-        shown = today(traces[0])
-        if prices is not None:
-            shown = None if shown is None else shown.at_prices(prices.usd)
-            workload = portraits[0].workload
-            groups = priced_groups(traces[0], workload.groups, prices.usd)
-            portraits = [replace(portraits[0], workload=replace(workload, groups=groups))]
-            types = traces[0].jobs["gpu_type"].cast(pl.String).unique().to_list()
-            unmatched += prices.unmatched_note([name or UNNAMED for name in types])
-    return CharacterizeStudy(
-        traces, labels, tuple(portraits), pairs, bill, inputs, shown, unmatched
+    return (_one if alone else _compared)(request, traces, workloads, unmatched)
+
+
+def _one(
+    request: CharacterizeRequest,
+    traces: Sequence[Trace],
+    workloads: Sequence[Characterization],
+    unmatched: tuple[str, ...],
+) -> CharacterizeAnswer:
+    """Return the answer for one trace, with what it shows today and what it would have cost."""
+    (trace,), (workload,) = traces, workloads
+    bill = None
+    inputs: tuple[InputFile, ...] = (trace_input(trace),)
+    if request.prices.prices is not None:
+        bill, files = _bill(trace, request, request.prices.prices)
+        inputs += files
+    now, groups, prices = today(trace), workload.groups, _prices(request, bill)
+    if prices is not None:
+        now = None if now is None else now.at_prices(prices.usd)
+        groups = priced_groups(trace, groups, prices.usd)
+        types = trace.jobs["gpu_type"].cast(pl.String).unique().to_list()
+        unmatched += prices.unmatched_note([name or UNNAMED for name in types])
+    return CharacterizeAnswer(
+        request=request,
+        results=CharacterizeResults(
+            **{**vars(workload), "groups": groups},
+            prices=UNSET if bill is None else trace_price_results(bill.cost, bill.view),
+            today=now,
+        ),
+        inputs=inputs,
+        warnings=(*unmatched, *workload.notes),
+        caveats=() if bill is None else (*bill.cost.notes, *bill.view.notes),
+        bill=bill,
+    )
+
+
+def _compared(
+    request: CharacterizeRequest,
+    traces: Sequence[Trace],
+    workloads: Sequence[Characterization],
+    unmatched: tuple[str, ...],
+) -> CharacterizeAnswer:
+    """Return the answer for several traces."""
+    from gpuplan.analysis.characterize.comparison import compare  # imports SciPy
+
+    names = trace_names(request.traces)
+    ends = [workload.ci for workload in workloads if workload.ci is not UNSET]
+    notes = (
+        f"{name}: {note}"
+        for name, workload in zip(names, workloads, strict=True)
+        for note in workload.notes
+    )
+    return CharacterizeAnswer(
+        request=request,
+        results=WorkloadComparison(
+            tuple(map(NamedWorkload, names, workloads)),
+            compare(traces, names, intervals=ends or None),
+        ),
+        inputs=tuple(map(trace_input, traces)),
+        warnings=(*unmatched, *notes),
     )
 
 

@@ -98,9 +98,8 @@ class PolicyReplays:
     @property
     def today(self) -> dict[str, Any]:
         """What the log shows, for the results."""
-        today = self.priced.today
         return {
-            "today": None if today is None else today.results(),
+            "today": self.priced.today,
             "today_groups": self.replayed.today_groups or UNSET,
         }
 

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 
 import numpy as np
 
+from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.forecast.demand import DemandSeries, time_of_hour
-from gpuplan.analysis.forecast.forecast import DemandForecast, least_hours
+from gpuplan.analysis.forecast.forecast import DemandForecast, ModelScore, least_hours
 from gpuplan.analysis.forecast.forecast import forecast as run_models
-from gpuplan.analysis.forecast.models import LAST_VALUE, Split
+from gpuplan.analysis.forecast.models import LAST_VALUE, LEVELS, Split
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.user_tables.holidays import holidays_file
-from gpuplan.planner.studies.forecast_lending import lendable_of, pools_of_demand, too_small
-from gpuplan.planner.studies.forecast_request import ForecastRequest
-from gpuplan.planner.studies.forecast_results import (
-    ForecastResults,
-    begin_of,
-    mean_score,
-    series_of,
+from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.forecast_lending import (
+    Lendable,
+    lendable_of,
+    pools_of_demand,
+    too_small,
 )
+from gpuplan.planner.studies.forecast_request import ForecastRequest
 from gpuplan.planner.studies.forecast_source import demand_source
 
 LOW = 0.05
@@ -32,25 +34,87 @@ LOW = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class ForecastStudy:
-    """The next hours of a source.
+class NextHour:
+    """What is expected of an hour.
 
     Attributes:
-        results: the numbers as JSON has them.
-        found: the forecast behind them.
-        inputs: the file read.
-        warnings: what the reader must know.
+        hour: its number, since 1970 in UTC where the source has a calendar.
+        begin: when it begins, UTC; null without a calendar.
+        mean_gpus: GPUs expected at its peak.
+        p50_gpus, p90_gpus, p95_gpus: GPUs that its peak stays at or below with this probability.
+    """
+
+    hour: int
+    begin: str | None
+    mean_gpus: float
+    p50_gpus: float
+    p90_gpus: float
+    p95_gpus: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesForecast:
+    """The forecast of one series.
+
+    Attributes:
+        name: the group.
+        mean_gpus: mean of its hourly peaks so far.
+        peak_gpus: the highest so far.
+        last_gpus: that of the last hour.
+        chosen: the model that the next hours come from.
+        models: the errors of every model in the test part.
+        next_hours: what is expected.
+    """
+
+    name: str
+    mean_gpus: float
+    peak_gpus: float
+    last_gpus: float
+    chosen: str
+    models: tuple[ModelScore, ...]
+    next_hours: tuple[NextHour, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastResults:
+    """The next hours.
+
+    Attributes:
+        issued_hour: number of the first hour forecast.
+        issued_at: when it begins, UTC; null without a calendar.
+        hours: hours known before.
+        train_hours, validation_hours, test_hours: which fit, choose and test the models.
+        window_h: hours that the linear models look back; null where they are left out.
+        series: the forecast of each.
+        lendable: what can be lent.
+        models: errors of every model, the mean over the series.
+        maqe_90, maqe_95: mean over the series of the distance of the coverage of the chosen models
+            from 0.9 and 0.95.
+        last_value_wins: series for which no model was better than the last value in validation.
+        models_left_out: models that need a longer history.
+        demand: the forecast behind it.
         low_hours: last hours whose demand is far below all before, where the log may have been cut.
     """
 
-    results: ForecastResults
-    found: DemandForecast
-    inputs: tuple[InputFile, ...]
-    warnings: tuple[str, ...]
-    low_hours: int = 0
+    issued_hour: int
+    issued_at: str | None
+    hours: int
+    train_hours: int
+    validation_hours: int
+    test_hours: int
+    window_h: int | None
+    series: tuple[SeriesForecast, ...]
+    lendable: tuple[Lendable, ...]
+    models: tuple[ModelScore, ...]
+    maqe_90: float
+    maqe_95: float
+    last_value_wins: int
+    models_left_out: tuple[str, ...]
+    demand: Hidden[DemandForecast]
+    low_hours: Hidden[int] = 0
 
 
-def forecast(request: ForecastRequest) -> ForecastStudy:
+def forecast(request: ForecastRequest) -> Answer[ForecastRequest, ForecastResults]:
     """Return the next hours of every group.
 
     Raises:
@@ -79,12 +143,12 @@ def forecast(request: ForecastRequest) -> ForecastStudy:
     except ValueError as error:
         raise UsageError(f"--model {request.model}: {error}") from error
     scores = found.scores
-    pooled = tuple(mean_score([own[at] for own in scores]) for at in range(len(scores[0])))
+    pooled = tuple(mean_score([*of_model]) for of_model in zip(*scores, strict=True))
     chosen = [
-        next(one for one in own if one.name == name)
-        for own, name in zip(scores, found.chosen, strict=True)
+        next(score for score in of_series if score.name == name)
+        for of_series, name in zip(scores, found.chosen, strict=True)
     ]
-    best = [min(own, key=lambda one: one.validation_mae).name for own in scores]
+    best = [min(of_series, key=lambda score: score.validation_mae).name for of_series in scores]
     results = ForecastResults(
         issued_hour=demand.first_hour + demand.hours,
         issued_at=begin_of(demand, demand.first_hour + demand.hours),
@@ -96,10 +160,12 @@ def forecast(request: ForecastRequest) -> ForecastStudy:
         series=tuple(series_of(found, at) for at in range(len(demand.names))),
         lendable=tuple(lendable_of(pools, found)),
         models=pooled,
-        maqe_90=float(np.mean([abs(one.coverage_90 - 0.9) for one in chosen])),
-        maqe_95=float(np.mean([abs(one.coverage_95 - 0.95) for one in chosen])),
+        maqe_90=float(np.mean([abs(score.coverage_90 - 0.9) for score in chosen])),
+        maqe_95=float(np.mean([abs(score.coverage_95 - 0.95) for score in chosen])),
         last_value_wins=best.count(LAST_VALUE),
         models_left_out=found.left_out,
+        demand=found,
+        low_hours=low_hours,
     )
     left_out = (
         (
@@ -111,7 +177,7 @@ def forecast(request: ForecastRequest) -> ForecastStudy:
     )
     inputs = (source.input, *_holiday_input(request, len(holidays)))
     warnings = (*source.notes, *too_small(pools), *left_out, *notes)
-    return ForecastStudy(results, found, inputs, warnings, low_hours)
+    return Answer(request=request, results=results, inputs=inputs, warnings=warnings)
 
 
 def _low_hours(demand: DemandSeries) -> int:
@@ -147,3 +213,45 @@ def _unused(holidays: Sequence[date], demand: DemandSeries) -> list[str]:
 def _holiday_input(request: ForecastRequest, count: int) -> tuple[InputFile, ...]:
     path = None if request.holidays is None else holidays_file(request.holidays)
     return () if path is None else (InputFile(str(path), sha256_of(path), count),)
+
+
+def begin_of(demand: DemandSeries, hour: int) -> str | None:
+    """Return when an hour begins, UTC; None without a calendar."""
+    if not demand.has_calendar:
+        return None
+    return time_of_hour(hour).replace(tzinfo=None).isoformat()
+
+
+def series_of(found: DemandForecast, at: int) -> SeriesForecast:
+    """Return the forecast of the series at this place."""
+    demand = found.demand
+    gpus, begin = demand.gpus[at], demand.first_hour + demand.hours
+    return SeriesForecast(
+        name=demand.names[at],
+        mean_gpus=float(gpus.mean()),
+        peak_gpus=float(gpus.max()),
+        last_gpus=float(gpus[-1]),
+        chosen=found.chosen[at],
+        models=found.scores[at],
+        next_hours=tuple(
+            NextHour(
+                begin + step,
+                begin_of(demand, begin + step),
+                float(found.mean[step, at]),
+                *(float(found.bounds[level, step, at]) for level in range(len(LEVELS))),
+            )
+            for step in range(found.split.steps)
+        ),
+    )
+
+
+def mean_score(scores: list[ModelScore]) -> ModelScore:
+    """Return the mean of each error over several series."""
+
+    def mean(name: str) -> float:
+        values: FloatArray = np.array([getattr(score, name) for score in scores], np.float64)
+        values = values[~np.isnan(values)]
+        return float(values.mean()) if values.size else np.nan
+
+    names = (part.name for part in fields(ModelScore) if part.name != "name")
+    return ModelScore(scores[0].name, **{name: mean(name) for name in names})

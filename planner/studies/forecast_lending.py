@@ -11,12 +11,35 @@ from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.forecast.forecast import DemandForecast
 from gpuplan.planner.runs.cluster_setting import match_pools
 from gpuplan.planner.studies.forecast_request import ALL, ForecastRequest
-from gpuplan.planner.studies.forecast_results import Lendable
 from gpuplan.planner.studies.forecast_source import DemandSource
 from gpuplan.simkit.cluster_shape import ClusterShape
 
 GUARANTEES = (0.9, 0.95)
 GIVEN, PEAK = "given", "peak"
+
+
+@dataclass(frozen=True, slots=True)
+class Lendable:
+    """How many GPUs can be lent as spot.
+
+    Attributes:
+        pool: the series, or ``all`` of them together.
+        capacity_gpus: GPUs that there are.
+        capacity_from: ``given``, or ``peak`` for the most held at once so far; of a table its
+            highest demand.
+        guarantee_h: hours for which they are lent.
+        p: probability that the lender does not need them before.
+        demand_bound_gpus: demand in these hours stays at or below with this probability.
+        gpus: what can be lent.
+    """
+
+    pool: str
+    capacity_gpus: float
+    capacity_from: str
+    guarantee_h: int
+    p: float
+    demand_bound_gpus: float
+    gpus: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +87,10 @@ def pools_of_demand(request: ForecastRequest, source: DemandSource) -> list[Dema
 def too_small(pools: list[DemandPool]) -> list[str]:
     """Return a note for each pool that has fewer GPUs than its jobs have held."""
     return [
-        f"{'' if one.name == ALL else f'{one.name}: '}jobs have held {one.peak_gpus:,.0f} "
-        f"GPUs at once, more than the {one.capacity_gpus:,.0f} there are"
-        for one in pools
-        if one.peak_gpus > one.capacity_gpus
+        f"{'' if pool.name == ALL else f'{pool.name}: '}jobs have held {pool.peak_gpus:,.0f} "
+        f"GPUs at once, more than the {pool.capacity_gpus:,.0f} there are"
+        for pool in pools
+        if pool.peak_gpus > pool.capacity_gpus
     ]
 
 

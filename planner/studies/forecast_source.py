@@ -15,6 +15,7 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize import today
 from gpuplan.analysis.characterize.shares import names_of
 from gpuplan.analysis.forecast.demand import (
+    MOST_HOURS,
     NO_NAME,
     DemandSeries,
     demand_of_jobs,
@@ -137,6 +138,16 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
     if names.null_count() == len(names):
         notes.append(f"no job has a {request.by}: all make one series")
         names = pl.repeat(ALL, jobs.height, eager=True)
+    if hour - first > MOST_HOURS:
+        begin, last_hour = (
+            time_of_hour(edge).date() if has_calendar else edge for edge in (first, hour)
+        )
+        raise InputError(
+            request.source,
+            f"its jobs span {hour - first:,} hours, from {begin} to {last_hour}",
+            expected=f"at most {MOST_HOURS:,} hours (22 years)",
+            hint="leave out jobs with a wrong date: --since, or --where",
+        )
     if hour <= first:
         demand = DemandSeries((ALL,), np.zeros((1, 0)), first, has_calendar)
         return DemandSource(demand, {}, False, trace_input(trace), tuple(notes))
@@ -161,7 +172,7 @@ def _most_held(trace: Trace, hour: int | None) -> dict[str, float]:
     if found is None:
         return {}
     names = {UNNAMED: NO_NAME}
-    types = {names.get(one.gpu_type or "", one.gpu_type or ""): one for one in found.types}
+    types = {names.get(one.gpu_type or "", one.gpu_type or ""): one for one in found.gpu_types}
     return {ALL: found.usage.peak_gpus, **{name: one.peak_gpus for name, one in types.items()}}
 
 

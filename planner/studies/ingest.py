@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from gpuplan.analysis.ingest.ingest import IngestResult
 from gpuplan.analysis.ingest.ingest import ingest as ingest_logs
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.site.trace_columns import add_site_columns, read_site_columns
 from gpuplan.planner.requests.ingest import IngestRequest
+from gpuplan.planner.studies.answer import Answer
 
 
-def ingest(request: IngestRequest, progress: Callable[[float], None] | None = None) -> IngestResult:
+def ingest(
+    request: IngestRequest, progress: Callable[[float], None] | None = None
+) -> Answer[IngestRequest, IngestResult]:
     """Write the trace and return the account of its rows.
 
     Raises:
@@ -40,7 +42,7 @@ def ingest(request: IngestRequest, progress: Callable[[float], None] | None = No
         limit=request.log.max_rejects,
         on_progress=progress,
     )
-    if kept is None:
-        return result
-    add_site_columns(request.output, kept)
-    return replace(result, warnings=(*result.warnings, *off))
+    if kept is not None:
+        add_site_columns(request.output, kept)
+    warnings = (*result.warnings, *off)
+    return Answer(request=request, results=result, inputs=result.inputs, warnings=warnings)

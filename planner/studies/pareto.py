@@ -212,7 +212,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     trace = read_trace(request.trace, request.jobs, columns=columns)
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
     now = today(trace)
-    log_types = () if now is None else tuple(str(usage.gpu_type) for usage in now.types)
+    log_types = () if now is None else tuple(usage.gpu_type for usage in now.gpu_types)
     prices = types.for_log(prices, log_types)
     now = None if now is None else now.at_prices(prices.usd)
     mix = None if types.is_mixed else gpu_mix(now, next(iter(types.names), None))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from msgspec import UNSET, UnsetType
 
-from gpuplan.analysis.characterize.gpu_mix import GpuMixResults
-from gpuplan.analysis.characterize.today import TodayResults
+from gpuplan.analysis.characterize.gpu_mix import GpuMix
+from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.frontier.baseline_comparison import BaselineResults
 from gpuplan.planner.frontier.model.plan import Assignment, PlanResults
 from gpuplan.planner.frontier.reference_points import MarkResults
@@ -278,8 +278,8 @@ class ParetoResults:
     method: str
     price_usd_per_gpu_h: float | None
     price: Price | None
-    today: TodayResults | None
-    gpu_mix: GpuMixResults | None
+    today: Today | None
+    gpu_mix: GpuMix | None
     recorded: RecordedResults | None
     max_gpus_per_job: float
     load_gpus: float
@@ -365,7 +365,7 @@ class MixResults:
     method: str
     prices: dict[str, Price]
     recorded_on: str
-    today: TodayResults | None
+    today: Today | None
     load_gpus: float
     min_budget_usd_per_h: float
     saturation_budget_usd_per_h: float

@@ -102,7 +102,8 @@ def _unmatched(
     prices: Prices, policies: Sequence[PolicySpec], today: Today | None
 ) -> tuple[str, ...]:
     """Return what to say of prices for GPU types that neither the log nor a cluster has."""
-    types = [] if today is None else [usage.gpu_type for usage in today.types]
+    types: list[str | None] = []
+    types += () if today is None else (usage.gpu_type for usage in today.gpu_types)
     for policy in policies:
         shape = policy.settings.get("cluster")
         types += [policy.gpu_type, *(() if shape is None else (p.gpu_type for p in shape.pools))]
@@ -140,12 +141,12 @@ def mixed_types_note(
     mix = gpu_mix(today, planned)
     if today is None or mix is None:
         return ()
-    share = f"{mix.other_share:.0%}" if mix.other_share >= 0.01 else "under 1%"
+    share = f"{mix.other_gpu_h_share:.0%}" if mix.other_gpu_h_share >= 0.01 else "under 1%"
     mean = None if prices is None or planned is not None else prices.mean(today.gpu_h_by_type())
     priced = "" if mean is None else f" at ${mean:.3g} per GPU-hour, the mean of their prices"
     return (
-        f"{share} of the GPU-hours ran on {listed(mix.others, MOST_NAMED)}, not on {mix.planned}; "
-        f"the replay treats all GPUs as one type{priced}",
+        f"{share} of the GPU-hours ran on {listed(mix.other_gpu_types, MOST_NAMED)}, not on "
+        f"{mix.planned_gpu_type}; the replay treats all GPUs as one type{priced}",
     )
 
 
@@ -154,13 +155,13 @@ def todays_prices(today: Today | None, planned: str | None = None) -> str:
     mix = gpu_mix(today, planned)
     if today is None or mix is None:
         return ""
-    priced = [usage for usage in today.types if usage.usd_per_gpu_h is not None]
+    priced = [usage for usage in today.gpu_types if usage.usd_per_gpu_h is not None]
     if len({usage.usd_per_gpu_h for usage in priced}) < 2 and planned is None:
         return ""
     prices = [
         f"${usage.usd_per_gpu_h:.3g} per {usage.gpu_type}-hour"
         for usage in priced
-        if usage.gpu_type in mix.others
+        if usage.gpu_type in mix.other_gpu_types
     ]
     return f"; today's bill pays {listed(prices, MOST_NAMED)}" if prices else ""
 

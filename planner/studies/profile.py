@@ -9,10 +9,10 @@ from pathlib import Path
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.analysis.user_tables.sharing_profiles import COLUMNS, ProfileTable, read_profile
-from gpuplan.planner.sharing.profile_results import ProfileResults
+from gpuplan.analysis.user_tables.sharing_profiles import COLUMNS, read_profile
 from gpuplan.planner.sharing.profile_search import TE_DROP
-from gpuplan.planner.sharing.profiling import ProfiledModel, profile_models
+from gpuplan.planner.sharing.profiling import ProfileResults, profile_models
+from gpuplan.planner.studies.answer import Answer
 
 MOST_RPS = 1e9
 
@@ -93,31 +93,7 @@ class ProfileRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileStudy:
-    """What was found for each model.
-
-    Attributes:
-        request: what was asked for.
-        tables: the tables read.
-        models: what was found for each.
-        results: as JSON has them.
-        inputs: the files read.
-    """
-
-    request: ProfileRequest
-    tables: tuple[ProfileTable, ...]
-    models: tuple[ProfiledModel, ...]
-    results: ProfileResults
-    inputs: tuple[InputFile, ...]
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Which tables are suspicious."""
-        return tuple(warning for one in self.models for warning in one.warnings)
-
-
-def profile(request: ProfileRequest) -> ProfileStudy:
+def profile(request: ProfileRequest) -> Answer[ProfileRequest, ProfileResults]:
     """Choose batch size and share of the GPU of each model.
 
     Raises:
@@ -127,14 +103,15 @@ def profile(request: ProfileRequest) -> ProfileStudy:
     """
     request.check()
     tables = tuple(read_profile(path, request.names) for path in request.tables)
-    found = profile_models(
+    results = profile_models(
         tables, request.slo_s, te_drop=request.te_drop, load_rps=request.load_rps
     )
-    models = tuple(found)
-    return ProfileStudy(
-        request,
-        tables,
-        models,
-        ProfileResults(tuple(one.results() for one in models)),
-        tuple(InputFile(str(one.path), sha256_of(one.path), one.latency_s.size) for one in tables),
+    return Answer(
+        request=request,
+        results=results,
+        inputs=tuple(
+            InputFile(str(table.path), sha256_of(table.path), table.latency_s.size)
+            for table in tables
+        ),
+        warnings=tuple(text for model in results.functions for text in model.warnings),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec import UNSET, UnsetType
 
-from gpuplan.analysis.characterize.today import TodayResults
+from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import ComparedPolicy, PolicyTies
 from gpuplan.planner.policies.spot.results import TenantResults
 from gpuplan.planner.policy_results import MeasuredResults
@@ -25,7 +25,7 @@ class ReplayedPolicy:
     """
 
     policy: str
-    today: TodayResults | None
+    today: Today | None
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
 
 
@@ -69,7 +69,7 @@ class CompareResults:
         today_groups: the recorded waits by group, where ``--by`` and the log have them.
     """
 
-    today: TodayResults | None
+    today: Today | None
     jobs: int
     span_s: float
     first: str

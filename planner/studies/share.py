@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.storage.files import sha256_of
@@ -27,18 +29,18 @@ from gpuplan.analysis.user_tables.sharing_instances import (
 from gpuplan.analysis.user_tables.sharing_profiles import read_profile
 from gpuplan.planner.sharing.coscaling_study import (
     COLD_STARTS_S,
-    CoscalingStudy,
+    CoscalingResults,
     SharingRequest,
     study_coscaling,
 )
 from gpuplan.planner.sharing.loads import SYNTHETIC_S, Loads, read_log
 from gpuplan.planner.sharing.placement_study import (
     PlacementRequest,
-    PlacementStudy,
+    PlacementResults,
     instances_of_trace,
     study_placement,
 )
-from gpuplan.planner.studies.share_results import ShareParameters, ShareResults
+from gpuplan.planner.studies.answer import Answer
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.sharing.policies import PlacementSettings
 from gpuplan.simkit.sharing.services import Profile, Service, TrainingJob
@@ -51,6 +53,51 @@ NEITHER = (
     "  next: gpuplan share instances.csv, or gpuplan share --functions functions.toml "
     "--load rates.txt"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ShareParameters:
+    """What was asked of ``gpuplan share``; some fields are of instances alone, some of services.
+
+    Attributes:
+        gamma: most that the limits on a GPU add up to, in GPUs.
+        omega: most that the requests on a GPU add up to, in GPUs.
+        alpha, beta: weights of free SMs and free memory in the score.
+        memory_gb: memory of a GPU.
+        split: whether an LLM may go to several GPUs of a node.
+        affinity: whether instances of a function share the gangs that one of them shares.
+        reference: whether ties are broken as in the authors' simulation.
+        gammas: values of gamma, of instances.
+        usd_per_gpu_h: price, of instances.
+        map: our column -> the header that stands for it.
+        loads: requests by service.
+        multiplier: factor on requests per second.
+        capacity_rps: requests per second that one instance is registered to serve;
+            null as profiled.
+        cold_starts_s: times until a new instance is ready.
+        horizon_s: length of the run.
+        seed: of requests that are sampled.
+    """
+
+    policies: list[str]
+    cluster: str
+    gamma: float
+    omega: float
+    alpha: float
+    beta: float
+    memory_gb: float
+    split: bool
+    affinity: bool
+    reference: bool
+    gammas: list[float] | UnsetType = UNSET
+    usd_per_gpu_h: float | UnsetType | None = UNSET
+    map: dict[str, str] | UnsetType = UNSET
+    loads: dict[str, str] | UnsetType = UNSET
+    multiplier: float | UnsetType = UNSET
+    capacity_rps: float | UnsetType | None = UNSET
+    cold_starts_s: list[float] | UnsetType = UNSET
+    horizon_s: float | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
 
 
 @dataclass(frozen=True)
@@ -150,29 +197,18 @@ class ShareRequest:
             loads.process(loads.spec(one.name, one.load, self.functions.parent))
 
 
-@dataclass(frozen=True, slots=True)
-class ShareStudy:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareAnswer(Answer[ShareRequest, PlacementResults | CoscalingResults]):
     """What sharing saves.
 
     Attributes:
-        request: what was asked for.
-        placed: instances by policy; None under load.
-        shared: services under load by policy; None for instances.
-        parameters, results: as JSON has them.
-        inputs: the files read.
-        notes: what the reader must know of the input, one sentence each.
+        parameters: as JSON has them.
     """
 
-    request: ShareRequest
-    placed: PlacementStudy | None
-    shared: CoscalingStudy | None
     parameters: ShareParameters
-    results: ShareResults
-    inputs: tuple[InputFile, ...]
-    notes: tuple[str, ...] = ()
 
 
-def share(request: ShareRequest, progress: Callable[[float], None] | None = None) -> ShareStudy:
+def share(request: ShareRequest, progress: Callable[[float], None] | None = None) -> ShareAnswer:
     """Place instances, or run services under load, under each policy.
 
     Raises:
@@ -187,7 +223,7 @@ def share(request: ShareRequest, progress: Callable[[float], None] | None = None
     return _coscale(request, request.functions, progress)
 
 
-def _place(request: ShareRequest, path: Path) -> ShareStudy:
+def _place(request: ShareRequest, path: Path) -> ShareAnswer:
     settings = request.settings
     found, source, notes = _instances(request, path)
     size = (request.nodes, request.node_gpus)
@@ -204,7 +240,9 @@ def _place(request: ShareRequest, path: Path) -> ShareStudy:
         usd_per_gpu_h=request.usd_per_gpu_h,
         map=dict(request.names),
     )
-    return ShareStudy(request, placed, None, parameters, placed.results(), (source,), notes)
+    return ShareAnswer(
+        request=request, results=placed, inputs=(source,), warnings=notes, parameters=parameters
+    )
 
 
 def _settings(request: ShareRequest) -> dict[str, Any]:
@@ -232,7 +270,7 @@ def _instances(
 
 def _coscale(
     request: ShareRequest, path: Path, progress: Callable[[float], None] | None
-) -> ShareStudy:
+) -> ShareAnswer:
     read, services = request.known, request.services
     loads = Loads(request.load, request.multiplier, request.seed)
     specs = [loads.spec(one.name, one.load, path.parent) for one in services]
@@ -273,8 +311,12 @@ def _coscale(
         seed=request.seed,
     )
     inputs = (InputFile(str(path), sha256_of(path), len(read)), *loads.inputs.values())
-    found = study_coscaling(shared, progress)
-    return ShareStudy(request, None, found, parameters, found.results(), inputs)
+    return ShareAnswer(
+        request=request,
+        results=study_coscaling(shared, progress),
+        inputs=inputs,
+        parameters=parameters,
+    )
 
 
 def _profiles(read: Sequence[SharedFunction]) -> dict[str, Profile]:

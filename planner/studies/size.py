@@ -12,7 +12,7 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.renting_settings import RENTED
@@ -22,6 +22,7 @@ from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.group_waits import recorded_waits
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.sizing.pools import COLUMNS, JobPool, PoolTerms, pools_of
+from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.size_pool import PoolAnswer
 from gpuplan.planner.studies.size_request import SizeRequest
 from gpuplan.planner.studies.size_results import (
@@ -33,23 +34,9 @@ from gpuplan.planner.studies.size_results import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SizeStudy:
-    """How many GPUs the jobs need.
-
-    Attributes:
-        request: what was asked for.
-        trace: as read, without its rows.
-        results: as JSON has them.
-        inputs: the files read.
-        warnings: what would change the reader's decision.
-    """
-
-    request: SizeRequest
-    trace: Trace
-    results: SizeResults
-    inputs: tuple[InputFile, ...]
-    warnings: tuple[str, ...]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeAnswer(Answer[SizeRequest, SizeResults]):
+    """How many GPUs the jobs need."""
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per size of the curve."""
@@ -68,7 +55,7 @@ class SizeStudy:
         return pl.DataFrame(flat, infer_schema_length=None)
 
 
-def size(request: SizeRequest, progress: Callable[[float], None] | None = None) -> SizeStudy:
+def size(request: SizeRequest, progress: Callable[[float], None] | None = None) -> SizeAnswer:
     """Return the smallest cluster that meets the targets, the curve, and the commitment.
 
     Raises:
@@ -108,9 +95,8 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         if progress is not None and len(answers) > 1:
             progress((done + 1) / len(answers))
     results = replace(_together(request, answers, seen), today_groups=recorded)
-    return SizeStudy(
+    return SizeAnswer(
         request=request,
-        trace=trace,
         results=results,
         inputs=(trace_input(trace), *prices.inputs),
         warnings=tuple(_warnings(request, trace, pools, answers)),
@@ -215,7 +201,7 @@ def _warnings(
                 f"jobs held up to {today.peak_gpus:,.0f} GPUs at once, more than the "
                 f"{today.cluster_gpus:,} of --cluster"
             )
-    if any(pool.seen.waits == 0 for pool in pools):
+    if any(pool.seen.jobs_with_wait == 0 for pool in pools):
         notes.append("the log records no waits, so today's waits are unknown")
     if len(pools) > 1 and _chooses_types(request.policy.policy):
         notes.append(

@@ -19,12 +19,12 @@ from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.scaled_jobs import needs_classes
+from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.policy_prices import usual_gpu
 from gpuplan.planner.studies.replay import LOG_WINDOW, ReplayInputs, ReplayRequest, price_choice
 from gpuplan.planner.studies.replay_parameters import ComparedParameters, ReplayParameters
 from gpuplan.planner.sweep.alternatives import todays_cluster
-from gpuplan.planner.sweep.result_types import SweepResults
-from gpuplan.planner.sweep.results import sweep_frame, sweep_results
+from gpuplan.planner.sweep.results import SweepResults, sweep_frame, sweep_results
 from gpuplan.planner.sweep.sweep import Sweep, SweepGrid
 from gpuplan.planner.sweep.sweep import sweep as run_sweep
 from gpuplan.simkit.allpass.parameters import Allpass
@@ -160,85 +160,24 @@ class SweepRequest:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class SweepStudy:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepAnswer(Answer[SweepRequest, SweepResults]):
     """All replays of a sweep.
 
     Attributes:
-        request: what was asked for.
-        replayed: the jobs.
+        parameters: as JSON has them.
         found: the replays, and which one to choose.
-        capacities: those swept.
-        settings: the effective value of every setting that is not swept.
-        price_notes: where the prices come from.
     """
 
-    request: SweepRequest
-    replayed: ReplayInputs
+    parameters: SweepParameters
     found: Sweep
-    capacities: tuple[int | None, ...]
-    settings: dict[str, Any]
-    price_notes: tuple[str, ...]
-
-    @property
-    def results(self) -> SweepResults:
-        """What goes under ``results`` in the JSON output."""
-        return sweep_results(self.found)
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per point, and one per run without a threshold (see `sweep_frame`)."""
         return sweep_frame(self.found)
 
-    @property
-    def parameters(self) -> SweepParameters:
-        """What goes under ``parameters`` in the JSON output."""
-        request = self.request
-        rules = {"adaptive": request.adaptive, "fixed": request.fixed}
-        worth = request.values_of_time_usd_per_h
-        return SweepParameters(
-            threshold_s=sorted(set(request.thresholds_s)),
-            mark=request.mark_text,
-            policy=[name for name, is_replayed in rules.items() if is_replayed],
-            capacity=list(self.capacities),
-            price_ratio=list(request.price_ratios) or None,
-            settings=self.settings,
-            price_choice=price_choice(request.settings),
-            against=self._against_parameters(),
-            cluster=request.cluster_text,
-            value_of_time_usd_per_h=None if worth == (None,) else list(worth),
-            ci=request.level if request.resamples else None,
-            resamples=request.resamples,
-            **self.replayed.parameters,
-        )
 
-    def _against_parameters(self) -> ComparedParameters | None:
-        """Return what the choice is compared with."""
-        against, asked = self.found.against, self.request.against
-        if against is None or asked is None:
-            return None
-        return ComparedParameters(
-            name=against.label,
-            label=against.label,
-            policy=against.policy,
-            settings=dict(against.settings),
-            price_choice=price_choice(asked.settings),
-        )
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What may change the decision."""
-        notes = [note for note in self.replayed.notes if note not in self.caveats]
-        return (*self.found.warnings, *notes)
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What else limits the result: assumed deadlines, and the origin of the prices."""
-        left_out = [note for note in self.replayed.jobs.notes if NO_GPU in note]
-        assumed = self.replayed.deadline_notes([self.request.policy])
-        return (*left_out, *assumed, *self.price_notes)
-
-
-def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None) -> SweepStudy:
+def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None) -> SweepAnswer:
     """Replay a trace under every threshold.
 
     Raises:
@@ -278,7 +217,51 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     )
     effective = settings_of(base.on(read.jobs.workload))
     shared = {name: value for name, value in effective.items() if name not in SWEPT}
-    return SweepStudy(request, read, found, capacities, shared, notes)
+    left_out = [note for note in read.jobs.notes if NO_GPU in note]
+    caveats = (*left_out, *read.deadline_notes([request.policy]), *notes)
+    return SweepAnswer(
+        request=request,
+        results=sweep_results(found),
+        inputs=read.inputs,
+        warnings=(*found.warnings, *(note for note in read.notes if note not in caveats)),
+        caveats=caveats,
+        parameters=_parameters(request, read, found, capacities, shared),
+        found=found,
+    )
+
+
+def _parameters(
+    request: SweepRequest,
+    read: ReplayInputs,
+    found: Sweep,
+    capacities: tuple[int | None, ...],
+    settings: dict[str, Any],
+) -> SweepParameters:
+    rules = {"adaptive": request.adaptive, "fixed": request.fixed}
+    worth, compared = request.values_of_time_usd_per_h, None
+    if found.against is not None and request.against is not None:
+        compared = ComparedParameters(
+            name=found.against.label,
+            label=found.against.label,
+            policy=found.against.policy,
+            settings=dict(found.against.settings),
+            price_choice=price_choice(request.against.settings),
+        )
+    return SweepParameters(
+        threshold_s=sorted(set(request.thresholds_s)),
+        mark=request.mark_text,
+        policy=[name for name, is_replayed in rules.items() if is_replayed],
+        capacity=list(capacities),
+        price_ratio=list(request.price_ratios) or None,
+        settings=settings,
+        price_choice=price_choice(request.settings),
+        against=compared,
+        cluster=request.cluster_text,
+        value_of_time_usd_per_h=None if worth == (None,) else list(worth),
+        ci=request.level if request.resamples else None,
+        resamples=request.resamples,
+        **read.parameters,
+    )
 
 
 def _priced(

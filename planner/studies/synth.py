@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.ingest.logs import read_trace
@@ -21,39 +20,15 @@ from gpuplan.analysis.synth import (
 )
 from gpuplan.analysis.synth.fit import COLUMNS
 from gpuplan.analysis.synth.store import read_model
-from gpuplan.analysis.synth.write import RECORDED, SynthResults
+from gpuplan.analysis.synth.write import RECORDED
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.requests.synth import SynthRequest
+from gpuplan.planner.studies.answer import Answer
 
 
-@dataclass(frozen=True, slots=True)
-class SynthStudy:
-    """A synthetic trace beside its original.
-
-    Attributes:
-        request: what was asked for.
-        synthesis: the trace written, and how near it is.
-        inputs: the file that the model comes from.
-    """
-
-    request: SynthRequest
-    synthesis: Synthesis
-    inputs: tuple[InputFile, ...]
-
-    @property
-    def results(self) -> SynthResults:
-        """The comparison as JSON has it."""
-        return self.synthesis.results()
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What makes the model doubtful."""
-        return self.synthesis.model.warnings
-
-
-def synth(request: SynthRequest) -> SynthStudy:
+def synth(request: SynthRequest) -> Answer[SynthRequest, Synthesis]:
     """Write a synthetic trace and return how near it is to the original.
 
     Raises:
@@ -64,7 +39,7 @@ def synth(request: SynthRequest) -> SynthStudy:
     drawn = Request(request.jobs or 1, request.seed, request.days, request.start)
     if request.preset == spot_mix.NAME:
         mix = spot_mix.SpotMix(1.0 if request.spot_load is None else request.spot_load)
-        return SynthStudy(request, spot_mix.synthesize_mix(mix, drawn, request.output), ())
+        return _answer(request, spot_mix.synthesize_mix(mix, drawn, request.output))
     with ExitStack() as files:
         model, sources, trace = _model(request)
         if request.save_model is not None:  # kept where the trace can be written too
@@ -78,8 +53,17 @@ def synth(request: SynthRequest) -> SynthStudy:
             recorded=None if trace is None else trace.jobs.select(RECORDED),
         )
     rows = trace.rows if trace else 1
-    inputs = tuple(InputFile(source.name, source.sha256, rows) for source in sources)
-    return SynthStudy(request, synthesis, inputs)
+    inputs = (InputFile(source.name, source.sha256, rows) for source in sources)
+    return _answer(request, synthesis, tuple(inputs))
+
+
+def _answer(
+    request: SynthRequest, synthesis: Synthesis, inputs: tuple[InputFile, ...] = ()
+) -> Answer[SynthRequest, Synthesis]:
+    labels = ", ".join(row.label for row in synthesis.outside)
+    outside = (f"outside their tolerance: {labels}",) if labels else ()
+    warnings = (*outside, *synthesis.model.warnings)
+    return Answer(request=request, results=synthesis, inputs=inputs, warnings=warnings)
 
 
 def _model(request: SynthRequest) -> tuple[WorkloadModel, tuple[SourceFile, ...], Trace | None]:

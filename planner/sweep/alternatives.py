@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.planner.sweep.result_types import TodaysClusterResults
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
 
 RECORDED_PEAK = "recorded peak"
@@ -20,11 +18,13 @@ class TodaysCluster:
 
     Attributes:
         gpus: its size.
-        size_from: where that comes from, the option or `RECORDED_PEAK`.
+        size_from: where that comes from.
         usd_per_gpu_h: price of each GPU.
         window_s: first submission to last submission or end.
-        mean_jct_s, p95_jct_s: as recorded; None where the log has no waits, or where the cluster
-            is smaller than what the log held.
+        mean_jct_s, p95_jct_s: as recorded; null where the log has no waits, or where the cluster is
+            smaller than what the log held.
+        cost_usd: the bill of the window.
+        usd_per_month: the bill of a month.
     """
 
     gpus: int
@@ -33,22 +33,8 @@ class TodaysCluster:
     window_s: float
     mean_jct_s: float | None
     p95_jct_s: float | None
-
-    @property
-    def cost_usd(self) -> float:
-        """The bill of the window."""
-        return self.gpus * self.usd_per_gpu_h * self.window_s / HOUR_S
-
-    @property
-    def usd_per_month(self) -> float:
-        """The bill of a month."""
-        return self.gpus * self.usd_per_gpu_h * MONTH_H
-
-    def results(self) -> TodaysClusterResults:
-        """Return the numbers as JSON has them."""
-        return TodaysClusterResults(
-            **fields_of(self), cost_usd=self.cost_usd, usd_per_month=self.usd_per_month
-        )
+    cost_usd: float
+    usd_per_month: float
 
 
 def todays_cluster(
@@ -73,6 +59,8 @@ def todays_cluster(
         window_s=today.window_s,
         mean_jct_s=today.mean_jct_s if holds else None,
         p95_jct_s=today.p95_jct_s if holds else None,
+        cost_usd=gpus * usd_per_gpu_h * today.window_s / HOUR_S,
+        usd_per_month=gpus * usd_per_gpu_h * MONTH_H,
     )
 
 

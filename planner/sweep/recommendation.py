@@ -14,56 +14,51 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.statistics.bootstrap import interval
-from gpuplan.planner.runs.ties import non_dominated
-from gpuplan.planner.sweep.pareto_front import best_of, knee_of, objective
+from gpuplan.planner.runs.ties import non_dominated, same_point
 from gpuplan.planner.sweep.reference_policy import Against, ReferenceRun, set_against
-from gpuplan.planner.sweep.result_types import ConfidenceResults
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.ski_rental import SkiRental
+from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.time import HOUR_S
+
+NEARLY = 0.10
+"""A mean JCT within this share of the least one is as good as the least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """The confidence of a choice over resamples of the trace.
+    """The confidence of a choice over resamples of the jobs.
 
     Attributes:
-        level: confidence of the intervals, percent.
-        resamples: number of resamples.
+        level_percent: confidence of the intervals.
+        resamples: of the jobs.
         block_jobs: consecutive jobs in a block.
-        best_share: share of the resamples in which the recommended point is the best one.
-        saving_usd, saving_share: intervals of the saving against everything serverless.
+        best_share: share of the resamples in which the choice is the best.
+        saving_usd, saving_share: intervals of the saving vs. everything serverless; null where
+            there are too few jobs.
     """
 
-    level: float
+    level_percent: float
     resamples: int
     block_jobs: int
     best_share: float
     saving_usd: tuple[float, float] | None
     saving_share: tuple[float, float] | None
 
-    def results(self) -> ConfidenceResults:
-        """Return the numbers as JSON has them."""
-        return ConfidenceResults(
-            level_percent=self.level,
-            resamples=self.resamples,
-            block_jobs=self.block_jobs,
-            best_share=self.best_share,
-            saving_usd=self.saving_usd,
-            saving_share=self.saving_share,
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class RentedChoice:
-    """Everything on rented workers, as the choice of a case.
+class Savings:
+    """What a choice saves vs. everything serverless.
 
     Attributes:
-        point: its replay at the prices of the case.
-        saving_usd, saving_share, net_saving_usd, confidence, against: as in `Case`.
+        saving_usd: the savings.
+        saving_share: over the cost of everything serverless; null if that is 0.
+        net_saving_usd: the saving less the value of longer completion times; null without a value
+            of time.
+        confidence: null without resamples.
+        against: the choice vs. the reference; null without one.
     """
 
-    point: SweepPoint
     saving_usd: float
     saving_share: float | None
     net_saving_usd: float | None
@@ -72,28 +67,36 @@ class RentedChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class RentedChoice:
+    """Everything on rented workers, as the choice of a case.
+
+    Attributes:
+        point: its replay at the prices of the case.
+        savings: of it.
+    """
+
+    point: SweepPoint
+    savings: Savings
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """The choice at one price ratio and one value of time.
 
     Attributes:
         price_ratio: serverful over serverless price.
-        value_of_time: US dollars per hour of one job; None for the rule of `front.NEARLY`.
+        value_of_time: US dollars per hour of one job; None for the rule of `NEARLY`.
         non_dominated: points not dominated in cost and mean JCT, by cost.
         knee: the point of `non_dominated` farthest below the line between its ends; None if it has
             fewer than three.
-        best: the best point, see `gpuplan.planner.sweep.pareto_front.objective`; None for
+        best: the best point, see `objective`; None for
             everything serverless, which competes with the points and wins ties. It is recommended
             unless ``rented`` is set.
         cheapest: the point of the least bill, of ties the fastest; None as for ``best``.
-        saving_usd: savings vs. everything serverless.
-        saving_share: the same over the cost of everything serverless; None if that is 0.
-        net_saving_usd: that minus the value of the longer completion times; None without a value of
-            time.
-        confidence: None if not requested.
+        savings: of ``best``.
         closed_form: the ski-rental view at these prices and the recommended capacity, whose median
             offer is c2; of the greatest capacity if everything serverless or everything rented is
             recommended.
-        against: the recommended point vs. the reference; None without a reference.
         rented: everything on rented workers, where that is the choice; else None.
     """
 
@@ -103,18 +106,31 @@ class Case:
     knee: int | None
     best: int | None
     cheapest: int | None
-    saving_usd: float
-    saving_share: float | None
-    net_saving_usd: float | None
-    confidence: Confidence | None
+    savings: Savings
     closed_form: SkiRental
-    against: Against | None = None
     rented: RentedChoice | None = None
 
     @property
-    def taken(self) -> Case | RentedChoice:
-        """What has the savings of the choice."""
-        return self.rented or self
+    def taken(self) -> Savings:
+        """The savings of the choice."""
+        return self.savings if self.rented is None else self.rented.savings
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """How the points of a case are judged.
+
+    Attributes:
+        value_of_time: see `Case`.
+        level: percent of the intervals; None for no confidence.
+        block_jobs: jobs in a block of the resamples.
+        reference_run: the run to compare the recommended point with; it does not compete.
+    """
+
+    value_of_time: float | None
+    level: float | None
+    block_jobs: int
+    reference_run: ReferenceRun | None = None
 
 
 def choose(
@@ -123,10 +139,7 @@ def choose(
     everything: SweepPoint,
     forms: Mapping[int | None, SkiRental],
     greatest: int | None,
-    value_of_time: float | None,
-    level: float | None,
-    block_jobs: int,
-    reference_run: ReferenceRun | None = None,
+    criteria: Criteria,
 ) -> Case:
     """Compare the points of one case.
 
@@ -136,15 +149,12 @@ def choose(
         everything: all jobs serverless, which competes too.
         forms: the closed form of each capacity, at the prices of the case.
         greatest: the capacity for the closed form of everything serverless.
-        value_of_time: see `Case`.
-        level: percent of the intervals; None for no confidence.
-        block_jobs: jobs in a block of the resamples.
-        reference_run: the run to compare the recommended point with; it does not compete.
+        criteria: how to judge.
     """
     some = [points[index] for index in indices]
     cost = np.array([point.cost_usd for point in some])
     jct = np.array([point.mean_jct_s for point in some])
-    jobs = next(iter(forms.values())).jobs
+    jobs, value_of_time = next(iter(forms.values())).jobs, criteria.value_of_time
     front, knee = non_dominated(cost, jct), None
     below = knee_of(cost, jct, front)
     if below is not None:
@@ -153,12 +163,7 @@ def choose(
     cost, jct = np.append(everything.cost_usd, cost), np.append(everything.mean_jct_s, jct)
     best = int(best_of(objective(cost, jct, jobs, value_of_time), jct))
     cheapest = int(best_of(cost, jct))
-    saving = float(everything.cost_usd - cost[best])
     form = forms[choices[best].capacity if best else greatest]
-    net = None
-    if value_of_time is not None:
-        later_h = jobs * (jct[best] - everything.mean_jct_s) / HOUR_S
-        net = saving - value_of_time * float(later_h)
     return Case(
         price_ratio=some[0].price_ratio,
         value_of_time=value_of_time,
@@ -166,80 +171,99 @@ def choose(
         knee=knee,
         best=indices[best - 1] if best else None,
         cheapest=indices[cheapest - 1] if cheapest else None,
-        saving_usd=saving,
-        saving_share=saving / everything.cost_usd if everything.cost_usd else None,
-        net_saving_usd=net,
-        confidence=None
-        if level is None
-        else _confidence(choices, best, jobs, value_of_time, level, block_jobs),
+        savings=savings_of(choices, best, jobs, criteria),
         closed_form=form.at(form.price_ratio, value_of_time or 0.0),
-        against=None
-        if reference_run is None
-        else set_against(
-            choices[best], reference_run, value_of_time, level, -(-jobs // block_jobs)
-        ),
     )
 
 
-def choose_rented(
-    case: Case,
-    points: Sequence[SweepPoint],
-    rented: SweepPoint,
-    everything: SweepPoint,
-    level: float | None,
-    block_jobs: int,
-    reference_run: ReferenceRun | None = None,
-) -> RentedChoice:
-    """Return the savings and the confidence of everything on rented workers in a case.
+def savings_of(choices: Sequence[SweepPoint], best: int, jobs: int, criteria: Criteria) -> Savings:
+    """Return what a choice saves, and how sure that is.
 
     Args:
-        case: the choice without it.
-        points: those at the prices of the case.
-        rented: everything on rented workers at these prices.
-        everything: everything serverless.
-        level, block_jobs, reference_run: as in `choose`.
+        choices: what competes; the first is everything serverless.
+        best: place of the choice among them.
+        jobs: replayed.
+        criteria: how to judge.
     """
-    jobs, saving = case.closed_form.jobs, everything.cost_usd - rented.cost_usd
-    net, confidence = None, None
-    if case.value_of_time is not None:
-        later_h = jobs * (rented.mean_jct_s - everything.mean_jct_s) / HOUR_S
-        net = saving - case.value_of_time * later_h
-    if level is not None:
-        choices = [everything, rented, *points]
-        confidence = _confidence(choices, 1, jobs, case.value_of_time, level, block_jobs)
-    return RentedChoice(
-        point=rented,
+    everything, chosen, value_of_time = choices[0], choices[best], criteria.value_of_time
+    level, reference_run = criteria.level, criteria.reference_run
+    saving, net = everything.cost_usd - chosen.cost_usd, None
+    if value_of_time is not None:
+        later_h = jobs * (chosen.mean_jct_s - everything.mean_jct_s) / HOUR_S
+        net = saving - value_of_time * later_h
+    blocks = -(-jobs // criteria.block_jobs)
+    return Savings(
         saving_usd=saving,
         saving_share=saving / everything.cost_usd if everything.cost_usd else None,
         net_saving_usd=net,
-        confidence=confidence,
+        confidence=None if level is None else _confidence(choices, best, jobs, criteria, level),
         against=None
         if reference_run is None
-        else set_against(rented, reference_run, case.value_of_time, level, -(-jobs // block_jobs)),
+        else set_against(chosen, reference_run, value_of_time, level, blocks),
     )
 
 
 def _confidence(
-    choices: Sequence[SweepPoint],
-    best: int,
-    jobs: int,
-    value_of_time: float | None,
-    level: float,
-    block_jobs: int,
+    choices: Sequence[SweepPoint], best: int, jobs: int, criteria: Criteria, level: float
 ) -> Confidence:
     resampled = [point.resampled for point in choices]
     cost = np.array([each.cost_usd for each in resampled if each is not None])
     jct = np.array([each.mean_jct_s for each in resampled if each is not None])
     whole = cost[0]
-    judged = objective(cost, jct, jobs, value_of_time)
+    judged = objective(cost, jct, jobs, criteria.value_of_time)
     saving = whole - cost[best]
     share = np.divide(saving, whole, out=np.full(whole.size, np.nan), where=whole > 0)
-    blocks = -(-jobs // block_jobs)
+    blocks = -(-jobs // criteria.block_jobs)
     return Confidence(
-        level=level,
+        level_percent=level,
         resamples=whole.size,
-        block_jobs=block_jobs,
+        block_jobs=criteria.block_jobs,
         best_share=float((judged[best] == judged.min(axis=0)).mean()),
         saving_usd=interval(saving, level, blocks),
         saving_share=interval(share, level, blocks),
     )
+
+
+def knee_of(cost: FloatArray, jct: FloatArray, front: Sequence[int]) -> int | None:
+    """Return the point farthest below the chord of the front, both axes scaled to 0..1.
+
+    None if the front has fewer than three different points or none lies below the chord.
+    """
+    front = [
+        point
+        for place, point in enumerate(front)
+        if not place or not same_point(point, front[place - 1], cost, jct)
+    ]
+    if len(front) < 3:
+        return None
+    x, y = cost[list(front)], jct[list(front)]
+    below = 1 - (x - x[0]) / (x[-1] - x[0]) - (y - y[-1]) / (y[0] - y[-1])
+    best = int(np.argmax(below))
+    return front[best] if below[best] > 1e-9 else None
+
+
+def objective(
+    cost: FloatArray, mean_jct_s: FloatArray, jobs: int, value_of_time: float | None
+) -> FloatArray:
+    """Return the key that the recommended point minimizes, by column.
+
+    With a value of time, US dollars per hour of one job, it is the bill plus the value of all
+    completion times (run times are the same for all points). Without it, it is the
+    bill, and points with a mean JCT of more than `NEARLY` above the least are excluded.
+
+    Args:
+        cost: US dollars; shape (points, ...).
+        mean_jct_s: of the same shape.
+        jobs: number of jobs behind each mean.
+        value_of_time: None for the rule of `NEARLY`.
+    """
+    if value_of_time is None:
+        near = mean_jct_s <= mean_jct_s.min(axis=0) * (1 + NEARLY)
+        return np.where(near, cost, np.inf)
+    return np.asarray(cost + value_of_time * jobs * mean_jct_s / HOUR_S)
+
+
+def best_of(objective: FloatArray, mean_jct_s: FloatArray) -> IntArray:
+    """Return the point of least objective per column; ties go to the fastest, then the first."""
+    tied = objective == objective.min(axis=0)
+    return np.asarray(np.where(tied, mean_jct_s, np.inf).argmin(axis=0))

@@ -10,37 +10,49 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.analysis.statistics.bootstrap import Blocks, interval
-from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.compare import PolicyIdentity, PolicySpec
 from gpuplan.planner.runs.simulation import PolicyResults
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.planner.sweep.result_types import AgainstConfidence, AgainstResults
 from gpuplan.planner.sweep.scenario import Judged, SweepPoint
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S
 
+COMMON = tuple(member.name for member in fields(PolicyResults))
+"""What every policy measures."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReferenceRun(Judged):
-    """The replay of the jobs of a sweep under another policy.
+    """The replay of the jobs of a sweep under another policy, that of ``--against``.
 
     Attributes:
-        label, policy: of the `PolicySpec`.
+        identity: of the `PolicySpec`.
+        results: those of `gpuplan compare`.
         settings: the effective value of every setting.
-        results: the results of `gpuplan compare`, in the same form.
         resampled: bills (US dollars) and mean completion times (seconds) over resamples of the
             trace, each of shape (resamples,); None if not requested.
         warnings: caveats for the reader.
         timeline: of `gpuplan.planner.runs.simulation.Simulation`; None if not requested.
     """
 
-    label: str
-    policy: str
-    settings: Mapping[str, Any]
-    results: Mapping[str, Any]
-    resampled: tuple[FloatArray, FloatArray] | None
-    warnings: tuple[str, ...]
-    timeline: pl.DataFrame | None = field(default=None, compare=False)
+    identity: Inlined[PolicyIdentity]
+    results: Inlined[PolicyResults]
+    settings: Hidden[Mapping[str, Any]]
+    resampled: Hidden[tuple[FloatArray, FloatArray] | None]
+    warnings: Hidden[tuple[str, ...]]
+    timeline: Hidden[pl.DataFrame | None] = field(default=None, compare=False)
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.identity.label
+
+    @property
+    def policy(self) -> str:
+        """The name of its policy."""
+        return self.identity.policy
 
 
 def replay_reference(
@@ -64,10 +76,9 @@ def replay_reference(
         usd, jct_s = (frame[name].to_numpy() for name in ("cost_usd", "jct_s"))
         resampled = blocks.sums(usd), blocks.sums(jct_s) / blocks.size
     return ReferenceRun(
-        label=spec.label,
-        policy=spec.policy,
+        identity=PolicyIdentity(name=spec.label, label=spec.label, policy=spec.policy),
+        results=PolicyResults(**{name: run.results[name] for name in COMMON}),
         settings=run.settings,
-        results={one.name: run.results[one.name] for one in fields(PolicyResults)},
         resampled=resampled,
         warnings=tuple(f"{spec.label}: {warning}" for warning in run.warnings),
         timeline=run.timeline() if timelines else None,
@@ -75,39 +86,37 @@ def replay_reference(
 
 
 @dataclass(frozen=True, slots=True)
+class AgainstConfidence:
+    """Confidence intervals of the savings vs. the reference; null where there are too few jobs.
+
+    Attributes:
+        level_percent: confidence.
+        saving_usd, saving_share, mean_jct_change_s: low and high end.
+    """
+
+    level_percent: float
+    saving_usd: tuple[float, float] | None
+    saving_share: tuple[float, float] | None
+    mean_jct_change_s: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Against:
-    """The recommended point vs. the reference.
+    """A choice vs. the reference.
 
     Attributes:
         saving_usd: the savings.
-        saving_share: the same over the cost of the reference; None if that is 0.
-        mean_jct_change_s: its mean completion time minus the reference's; negative if faster.
-        net_saving_usd: the saving minus the value of that change; None without a value of time.
-        level: confidence of the intervals, percent; None if not requested.
-        usd, share, change_s: intervals of the first three; None without resamples.
+        saving_share: over the cost of the reference; null if that is 0.
+        mean_jct_change_s: mean completion time less that of the reference; negative if faster.
+        net_saving_usd: the saving less the value of that change; null without a value of time.
+        confidence: null without resamples.
     """
 
     saving_usd: float
     saving_share: float | None
     mean_jct_change_s: float
     net_saving_usd: float | None
-    level: float | None = None
-    usd: tuple[float, float] | None = None
-    share: tuple[float, float] | None = None
-    change_s: tuple[float, float] | None = None
-
-    def results(self) -> AgainstResults:
-        """Return the numbers as JSON has them."""
-        confidence = None
-        if self.level is not None:
-            confidence = AgainstConfidence(self.level, self.usd, self.share, self.change_s)
-        return AgainstResults(
-            saving_usd=self.saving_usd,
-            saving_share=self.saving_share,
-            mean_jct_change_s=self.mean_jct_change_s,
-            net_saving_usd=self.net_saving_usd,
-            confidence=confidence,
-        )
+    confidence: AgainstConfidence | None = None
 
 
 def set_against(
@@ -130,16 +139,17 @@ def set_against(
     change_s = point.mean_jct_s - reference_run.mean_jct_s
     net = None
     if value_of_time is not None:
-        net = saving - value_of_time * reference_run.results["jobs"] * change_s / HOUR_S
+        net = saving - value_of_time * reference_run.results.jobs * change_s / HOUR_S
     share = saving / reference_run.cost_usd if reference_run.cost_usd else None
     if level is None or point.resampled is None or reference_run.resampled is None:
         return Against(saving, share, change_s, net)
     whole, jct_s = reference_run.resampled
     less = whole - point.resampled.cost_usd
     shares = np.divide(less, whole, out=np.full(whole.size, np.nan), where=whole > 0)
-    return Against(
-        *(saving, share, change_s, net, level),
-        usd=interval(less, level, blocks),
-        share=interval(shares, level, blocks),
-        change_s=interval(point.resampled.mean_jct_s - jct_s, level, blocks),
+    confidence = AgainstConfidence(
+        level_percent=level,
+        saving_usd=interval(less, level, blocks),
+        saving_share=interval(shares, level, blocks),
+        mean_jct_change_s=interval(point.resampled.mean_jct_s - jct_s, level, blocks),
     )
+    return Against(saving, share, change_s, net, confidence)

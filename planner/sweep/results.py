@@ -1,27 +1,145 @@
-"""A sweep as JSON has it."""
+"""The results of ``gpuplan sweep``, as JSON has them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.base.plain import fields_of, plain
-from gpuplan.planner.sweep.recommendation import Case
+from gpuplan.analysis.base.plain import Inlined, plain
+from gpuplan.analysis.characterize.gpu_mix import GpuMix
+from gpuplan.analysis.characterize.today import Today
+from gpuplan.planner.sweep.alternatives import TodaysCluster
+from gpuplan.planner.sweep.recommendation import Case, Savings
 from gpuplan.planner.sweep.reference_policy import ReferenceRun
-from gpuplan.planner.sweep.result_types import (
-    CaseResults,
-    ChosenThreshold,
-    MarkedThreshold,
-    RecommendedResults,
-    ReferenceResults,
-    SavingResults,
-    SweepResults,
-    ThresholdResults,
-)
 from gpuplan.planner.sweep.scenario import SweepPoint
+from gpuplan.planner.sweep.ski_rental import ClosedFormResults
 from gpuplan.planner.sweep.sweep import Sweep
+from gpuplan.planner.sweep.verdict import ServerlessVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdResults:
+    """One replay of a sweep.
+
+    Attributes:
+        point: the replay.
+        usd_per_month: the bill scaled to a month of 730.5 hours; null for a window of no length.
+    """
+
+    point: Inlined[SweepPoint]
+    usd_per_month: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedThreshold:
+    """One replay of the grid of a sweep, judged in the first case at its prices.
+
+    Attributes:
+        threshold: the replay.
+        non_dominated: no other is at least as good in cost and mean JCT and better in one.
+        knee: whether the frontier of cost and mean JCT bends most here.
+        recommended: whether it is the choice.
+    """
+
+    threshold: Inlined[ThresholdResults]
+    non_dominated: bool
+    knee: bool
+    recommended: bool
+
+
+@dataclass(frozen=True)
+class ChosenThreshold:
+    """A choice of a case.
+
+    Attributes:
+        policy: the rule for the threshold, ``serverless_only`` or ``serverful_only``.
+        threshold_s: run time after which a job leaves serverless GPUs; null if it never does, 0 for
+            ``serverful_only``, where jobs start on rented workers.
+        capacity: most workers rented at once; null for no limit.
+        price_ratio: serverful over serverless price of the case.
+        cost_usd: the bill of the window.
+        usd_per_month: the bill scaled to a month; null for a window of no length.
+        mean_jct_s: mean completion time.
+    """
+
+    policy: str
+    threshold_s: float
+    capacity: int | None
+    price_ratio: float
+    cost_usd: float
+    usd_per_month: float | None
+    mean_jct_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendedResults:
+    """The choice of the first case, and what it saves."""
+
+    chosen: Inlined[ChosenThreshold]
+    savings: Inlined[Savings]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResults:
+    """The choice at one price ratio and one value of time.
+
+    Attributes:
+        price_ratio: serverful over serverless price.
+        value_of_time_usd_per_h: of one job; null for the rule that takes the cheapest of nearly the
+            least mean completion time.
+        savings: of the choice.
+        closed_form: at these prices and the capacity of the choice.
+        recommended: the choice.
+        cheapest: what has the least bill.
+    """
+
+    price_ratio: float
+    value_of_time_usd_per_h: float | None
+    savings: Inlined[Savings]
+    closed_form: ClosedFormResults
+    recommended: ChosenThreshold
+    cheapest: ChosenThreshold
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResults:
+    """All replays of a sweep, and which one to choose.
+
+    Attributes:
+        jobs: replayed.
+        span_s: from the first submission to the last.
+        window_s: first submission to last submission or end; null where no job holds GPUs.
+        today: what the log shows; null as before.
+        today_cluster: null where its size is not known, or with a reference.
+        gpu_mix: GPU-hours of the log on other GPU types than the priced one; null where it names no
+            other.
+        verdict: of the first case; null where a job needs more workers than can be rented.
+        points: by price ratio and capacity the fixed thresholds, then the adaptive one.
+        recommended: the choice of the first case.
+        serverless_only: everything serverless.
+        serverful_only: everything on rented workers; null where a job needs more of them than can
+            be rented.
+        against: the reference; null without one.
+        closed_form: of the first case.
+        cases: by price ratio and value of time; the first is the headline.
+    """
+
+    jobs: int
+    span_s: float
+    window_s: float | None
+    today: Today | None
+    today_cluster: TodaysCluster | None
+    gpu_mix: GpuMix | None
+    verdict: ServerlessVerdict | None
+    points: tuple[MarkedThreshold, ...]
+    recommended: RecommendedResults
+    serverless_only: ThresholdResults
+    serverful_only: ThresholdResults | None
+    against: ReferenceRun | None
+    closed_form: ClosedFormResults
+    cases: tuple[CaseResults, ...]
 
 
 def sweep_results(found: Sweep) -> SweepResults:
@@ -32,17 +150,15 @@ def sweep_results(found: Sweep) -> SweepResults:
         jobs=found.cases[0].closed_form.jobs,
         span_s=found.span_s,
         window_s=found.window_s,
-        today=None if found.today is None else found.today.results(),
-        today_cluster=None if found.cluster is None else found.cluster.results(),
-        gpu_mix=None if found.mix is None else found.mix.results(),
-        verdict=None if found.verdict is None else found.verdict.results(),
+        today=found.today,
+        today_cluster=found.cluster,
+        gpu_mix=found.mix,
+        verdict=found.verdict,
         points=marked_thresholds(found),
-        recommended=RecommendedResults(
-            **fields_of(first.recommended), **fields_of(_savings(found.cases[0]))
-        ),
+        recommended=RecommendedResults(first.recommended, first.savings),
         serverless_only=threshold_results(found, found.reference),
         serverful_only=None if found.rented is None else threshold_results(found, found.rented),
-        against=None if found.against is None else reference_results(found, found.against),
+        against=found.against and monthly(found, found.against),
         closed_form=first.closed_form,
         cases=cases,
     )
@@ -50,18 +166,10 @@ def sweep_results(found: Sweep) -> SweepResults:
 
 def marked_thresholds(found: Sweep) -> tuple[MarkedThreshold, ...]:
     """Return the points of a sweep with their labels."""
-    marked = []
-    for index, point in enumerate(found.points):
-        marks, values = found.marks(index), threshold_results(found, point)
-        marked.append(
-            MarkedThreshold(
-                **fields_of(values),
-                non_dominated=marks["non_dominated"],
-                knee=marks["knee"],
-                recommended=marks["recommended"],
-            )
-        )
-    return tuple(marked)
+    return tuple(
+        MarkedThreshold(threshold_results(found, point), **found.marks(index))
+        for index, point in enumerate(found.points)
+    )
 
 
 def sweep_frame(found: Sweep) -> pl.DataFrame:
@@ -90,24 +198,13 @@ def _alone(found: Sweep, point: SweepPoint, policy: str, is_best: bool) -> dict[
 
 def threshold_results(found: Sweep, point: SweepPoint) -> ThresholdResults:
     """Return one replay of a sweep, with its bill per month."""
-    return ThresholdResults(
-        policy=point.policy,
-        threshold_s=point.threshold_s,
-        capacity=point.capacity,
-        price_ratio=point.price_ratio,
-        **point.results,
-        closed_form_cost_usd=point.closed_form_cost_usd,
-        closed_form_delay_s=point.closed_form_delay_s,
-        own_price_ratio=point.own_price_ratio,
-        break_even_price_ratio=point.break_even_ratio,
-        usd_per_month=found.usd_per_month(point.cost_usd),
-    )
+    return ThresholdResults(point, found.usd_per_month(point.cost_usd))
 
 
-def reference_results(found: Sweep, run: ReferenceRun) -> ReferenceResults:
+def monthly(found: Sweep, run: ReferenceRun) -> ReferenceRun:
     """Return the replay of the reference, with its bill per month in the window of the sweep."""
-    measured = {**run.results, "usd_per_month": found.usd_per_month(run.cost_usd)}
-    return ReferenceResults(name=run.label, label=run.label, policy=run.policy, **measured)
+    usd = found.usd_per_month(run.cost_usd)
+    return replace(run, results=replace(run.results, usd_per_month=usd))
 
 
 def _case(found: Sweep, case: Case) -> CaseResults:
@@ -117,21 +214,10 @@ def _case(found: Sweep, case: Case) -> CaseResults:
     return CaseResults(
         price_ratio=case.price_ratio,
         value_of_time_usd_per_h=case.value_of_time,
-        **fields_of(_savings(case)),
+        savings=case.taken,
         closed_form=case.closed_form.results(),
         recommended=recommended,
         cheapest=_named(found, case, case.cheapest),
-    )
-
-
-def _savings(case: Case) -> SavingResults:
-    taken = case.taken
-    return SavingResults(
-        saving_usd=taken.saving_usd,
-        saving_share=taken.saving_share,
-        net_saving_usd=taken.net_saving_usd,
-        confidence=None if taken.confidence is None else taken.confidence.results(),
-        against=None if taken.against is None else taken.against.results(),
     )
 
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuplan.planner.sweep.result_types import ClosedFormResults
 from gpuplan.simkit.allpass.allpass_run import overheads_us
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.arrays import FloatArray
@@ -30,6 +29,35 @@ from gpuplan.simkit.workload import Workload
 
 ROUNDING = 1e-10
 """A smaller saving, as a share of the cost, counts as none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedFormResults:
+    """The ski-rental view: bills for GPU time used, without queues and idle workers.
+
+    Attributes:
+        best_threshold_s: fixed threshold of the least objective.
+        best_cost_usd, best_delay_s: its bill, and the mean delay of a job.
+        break_even_threshold_s: least fixed threshold that is better than never leaving; null if
+            none is.
+        competitive_threshold_s: threshold of at most twice the optimal cost for any run times; null
+            where serverless GPUs cost no more.
+        competitive_cost_usd: its bill.
+        serverless_usd_per_gpu_h, serverful_usd_per_gpu_h: the prices.
+        migration_usd_per_gpu: of a checkpoint and a restore.
+        value_of_time_usd_per_h: of one job.
+    """
+
+    best_threshold_s: float
+    best_cost_usd: float
+    best_delay_s: float
+    break_even_threshold_s: float | None
+    competitive_threshold_s: float
+    competitive_cost_usd: float
+    serverless_usd_per_gpu_h: float
+    serverful_usd_per_gpu_h: float
+    migration_usd_per_gpu: float
+    value_of_time_usd_per_h: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
 from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
@@ -21,7 +22,7 @@ from gpuplan.planner.policies.allpass import check_fits, warnings_of
 from gpuplan.planner.runs.panels import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.alternatives import TodaysCluster, rented_only, without_moves
-from gpuplan.planner.sweep.recommendation import Case, choose, choose_rented
+from gpuplan.planner.sweep.recommendation import Case, Criteria, RentedChoice, choose, savings_of
 from gpuplan.planner.sweep.reference_policy import ReferenceRun, replay_reference
 from gpuplan.planner.sweep.scenario import SweepPoint, point_of, replay_scenario
 from gpuplan.planner.sweep.ski_rental import SkiRental, serverful_price, ski_rental
@@ -47,7 +48,7 @@ class SweepGrid:
             parameters' own. The closed form and the break-even of a smaller capacity are at the
             median of the offers that it can take itself.
         values_of_time: US dollars per hour of one job, for the choice; None for the rule of
-            `gpuplan.planner.sweep.pareto_front.NEARLY`.
+            `gpuplan.planner.sweep.recommendation.NEARLY`.
     """
 
     thresholds_s: Sequence[float]
@@ -242,7 +243,7 @@ def sweep(
     )
     forms = {rules.capacity: ski_rental(jobs.workload, rules) for rules in _one_each(scenarios)}
     own = forms[greatest].price_ratio
-    alone_usd = float(alone.results["cost_usd"])
+    alone_usd = alone.results.cost_usd
     reference = point_of(alone, forms[greatest], own, 1.0, alone_usd)
     on_workers = None
     if greatest is None or int(jobs.workload.gpus.max()) <= greatest:
@@ -267,10 +268,7 @@ def sweep(
                 reference,
                 at_ratio,
                 greatest,
-                value_of_time,
-                level,
-                block_jobs,
-                reference_run,
+                Criteria(value_of_time, level, block_jobs, reference_run),
             )
             for value_of_time in dict.fromkeys(grid.values_of_time)
         ]
@@ -287,11 +285,13 @@ def sweep(
             blocks_of = -(-jobs.workload.size // block_jobs)
             judged = judge(case, at_prices, best, reference, workers, level, blocks_of)
             if judged.takes_rented:
-                rented_choice = choose_rented(
-                    case, at_prices, workers, reference, level, block_jobs, reference_run
-                )
+                choices = [reference, workers, *at_prices]
+                criteria = Criteria(case.value_of_time, level, block_jobs, reference_run)
+                savings = savings_of(choices, 1, case.closed_form.jobs, criteria)
                 form = form.at(form.price_ratio, case.value_of_time or 0.0)
-                cases[place] = replace(case, rented=rented_choice, closed_form=form)
+                cases[place] = replace(
+                    case, rented=RentedChoice(workers, savings), closed_form=form
+                )
             all_rented.setdefault(ratio, workers)
             verdict = verdict or judged
     first = cases[0].best
@@ -300,13 +300,14 @@ def sweep(
     )
     if cases[0].rented is not None and on_workers is not None:
         recommended, its_rules = cases[0].rented.point, on_workers.parameters
+    measured = fields_of(recommended.results)
     return Sweep(
         points=tuple(points),
         reference=reference,
         span_s=jobs.span_s,
         cases=tuple(cases),
         warnings=(
-            *warnings_of(its_rules, recommended.results, its_rules.move_s(jobs.workload)),
+            *warnings_of(its_rules, measured, its_rules.move_s(jobs.workload)),
             *(reference_run.warnings if reference_run else ()),
             *([_too_few(jobs.workload.size)] if few else []),
         ),

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.statistics.bootstrap import interval
-from gpuplan.planner.sweep.pareto_front import NEARLY
-from gpuplan.planner.sweep.recommendation import Case
-from gpuplan.planner.sweep.result_types import VerdictResults
+from gpuplan.planner.sweep.recommendation import NEARLY, Case
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.simkit.time import HOUR_S
 
@@ -20,18 +19,17 @@ SAME = 0.02
 
 @dataclass(frozen=True, slots=True)
 class ServerlessVerdict:
-    """The recommended point beside everything on rented workers, and beside other thresholds.
+    """Whether serverless pays: the best threshold vs. everything on rented workers.
 
     Attributes:
-        serverless_pays: whether the recommended point costs less than everything on rented workers,
-            by more than `SAME` and by more than the noise; None where the two cost the same.
+        serverless_pays: null where the two cost the same.
         saving_usd: savings vs. everything on rented workers, the value of time included.
-        saving_share: the same over the cost of everything on rented workers; None if that is 0.
-        interval_usd: confidence interval of the saving; None without resamples.
-        same_from_s, same_to_s: the fixed thresholds between which the bill is within `SAME` of the
-            cheapest one; None without two such thresholds.
-        rented_later_s: how much longer a job takes on average on rented workers alone.
-        tied: whether some other evaluated threshold is within `SAME` of the recommended point.
+        saving_share: over the cost of everything on rented workers; null if that is 0.
+        saving_interval_usd: low and high end; null without resamples.
+        same_cost_from_s, same_cost_to_s: fixed thresholds between which the bill is within 2% of
+            the cheapest one; null without two such thresholds.
+        rented_later_s: how much longer a job takes on rented workers alone, on average.
+        tied: whether another threshold costs within 2% of the recommended one.
         rented_is_slow: whether rented workers alone take over 10% longer than the fastest choice,
             and no value of time says what that is worth.
     """
@@ -39,30 +37,17 @@ class ServerlessVerdict:
     serverless_pays: bool | None
     saving_usd: float
     saving_share: float | None
-    interval_usd: tuple[float, float] | None
-    same_from_s: float | None
-    same_to_s: float | None
+    saving_interval_usd: tuple[float, float] | None
+    same_cost_from_s: float | None
+    same_cost_to_s: float | None
     rented_later_s: float
     tied: bool
-    rented_is_slow: bool
+    rented_is_slow: Hidden[bool]
 
     @property
     def takes_rented(self) -> bool:
         """Whether everything on rented workers is the choice: cheaper, and not much slower."""
         return self.serverless_pays is False and not self.rented_is_slow
-
-    def results(self) -> VerdictResults:
-        """Return the numbers as JSON has them."""
-        return VerdictResults(
-            serverless_pays=self.serverless_pays,
-            saving_usd=self.saving_usd,
-            saving_share=self.saving_share,
-            saving_interval_usd=self.interval_usd,
-            same_cost_from_s=self.same_from_s,
-            same_cost_to_s=self.same_to_s,
-            rented_later_s=self.rented_later_s,
-            tied=self.tied,
-        )
 
 
 def judge(
@@ -108,9 +93,9 @@ def judge(
         serverless_pays=None if is_same else saving > 0,
         saving_usd=saving,
         saving_share=share,
-        interval_usd=between,
-        same_from_s=first,
-        same_to_s=last,
+        saving_interval_usd=between,
+        same_cost_from_s=first,
+        same_cost_to_s=last,
         rented_later_s=rented.mean_jct_s - chosen.mean_jct_s,
         tied=tied,
         rented_is_slow=case.value_of_time is None and is_slow,

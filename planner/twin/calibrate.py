@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog, left_out_notes
-from gpuplan.planner.twin.advice import advice
-from gpuplan.planner.twin.calibration_results import CalibrateResults, NoiseFloor
 from gpuplan.planner.twin.infer import Inferred
-from gpuplan.planner.twin.levels import LEVELS, level_config, shuffled
 from gpuplan.planner.twin.replays import Progress, Replays, nothing
-from gpuplan.planner.twin.score import LevelScore, score_run, score_waits, scored_mask
-from gpuplan.planner.twin.settings import config_of, site_of
+from gpuplan.planner.twin.score import LevelScore, advice, score_run, score_waits, scored_mask
+from gpuplan.planner.twin.settings import LEVELS, config_of, level_config, shuffled, site_of
 from gpuplan.planner.twin.workload import SiteWorkload, site_workload
 from gpuplan.simkit.twin.simulator import SiteRun
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
@@ -33,70 +31,79 @@ GIVEN_BY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
-    """What a calibration found.
+class NoiseFloor:
+    """How far replays differ that differ in ties alone.
 
     Attributes:
-        log, document: what went in.
-        work: the jobs.
-        levels: a score per level, in their order.
-        skipped: level -> why it was not replayed.
-        floor: the noise floor.
-        chosen: the level to use.
-        choice: why.
-        inferred: settings that were inferred or assumed.
-        advice: what the pattern of the errors suggests.
-        warnings: what would change what the reader does.
-        notes: what a reader should know.
-        run: the replay of the chosen level.
-        reasons: jobs that never start, by reason.
-        earlier: jobs of the log that were submitted before those replayed.
+        within: share of jobs close to each other, on average over the pairs.
+        mae_s: mean absolute difference of their waits.
+        spread_s: greatest difference of their mean absolute errors.
     """
 
-    log: SiteLog
-    document: SiteDocument
-    work: SiteWorkload
+    within: float
+    mae_s: float
+    spread_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrateResults:
+    """How well each set of rules explains the waits of a log.
+
+    Attributes:
+        within: share of jobs that the chosen rules replay within 5 minutes or 20% of their
+            recorded wait.
+        mae_s: mean absolute error of their waits.
+        levels: a score per set of rules, each with more rules than the one before.
+        skipped_levels: set of rules -> why it was not replayed.
+        noise_floor: how far replays differ that differ in ties alone.
+        excluded: jobs that are replayed and not scored, by reason.
+        scored_jobs: jobs scored.
+        replayed_jobs: jobs replayed.
+        earlier_jobs: jobs of a long log that are not replayed, since they came before its last
+            weeks.
+        left_out: rows of the log that are not usable GPU jobs, by reason.
+        rejected: jobs that never start under the chosen rules, by reason.
+        chosen: the rules to use.
+        choice: why.
+        inferred: settings that were inferred or assumed.
+        rules_off: what the log cannot tell, one sentence each.
+        unknown_settings: settings of the files that the model does not use.
+        advice: what the pattern of the errors suggests.
+        notes: what a reader should know.
+        log, document: what went in.
+        work: the jobs.
+        run: the replay of the chosen rules.
+        warnings: what would change what the reader does.
+    """
+
+    within: float
+    mae_s: float
     levels: tuple[LevelScore, ...]
-    skipped: dict[str, str]
-    floor: NoiseFloor
+    skipped_levels: dict[str, str]
+    noise_floor: NoiseFloor
+    excluded: dict[str, int]
+    scored_jobs: int
+    replayed_jobs: int
+    earlier_jobs: int
+    left_out: dict[str, int]
+    rejected: dict[str, int]
     chosen: str
     choice: str
     inferred: tuple[Inferred, ...]
+    rules_off: list[str]
+    unknown_settings: list[str]
     advice: tuple[str, ...]
-    warnings: tuple[str, ...]
     notes: tuple[str, ...]
-    run: SiteRun
-    reasons: dict[str, int] = field(default_factory=dict)
-    earlier: int = 0
+    log: Hidden[SiteLog]
+    document: Hidden[SiteDocument]
+    work: Hidden[SiteWorkload]
+    run: Hidden[SiteRun]
+    warnings: Hidden[tuple[str, ...]]
 
     @property
     def score(self) -> LevelScore:
-        """The score of the chosen level."""
+        """The score of the chosen rules."""
         return next(level for level in self.levels if level.name == self.chosen)
-
-    def results(self) -> CalibrateResults:
-        """Return the results as JSON has them."""
-        work, score = self.work, self.score
-        return CalibrateResults(
-            within=score.within,
-            mae_s=score.mae_s,
-            levels=self.levels,
-            skipped_levels=self.skipped,
-            noise_floor=self.floor,
-            excluded=work.excluded,
-            scored_jobs=int(work.scored.sum()),
-            replayed_jobs=int(work.jobs.id.size),
-            earlier_jobs=self.earlier,
-            left_out=self.log.left_out,
-            rejected=self.reasons,
-            chosen=self.chosen,
-            choice=self.choice,
-            inferred=self.inferred,
-            rules_off=self.log.switched_off(),
-            unknown_settings=self.document.unknown,
-            advice=self.advice,
-            notes=self.notes,
-        )
 
 
 def calibrate(
@@ -108,7 +115,7 @@ def calibrate(
     limit_factor: float = 2.0,
     earlier: int = 0,
     progress: Progress = nothing,
-) -> Calibration:
+) -> CalibrateResults:
     """Replay a log under more and more of its site's rules and score each.
 
     Args:
@@ -145,13 +152,32 @@ def calibrate(
     top = scores[-1].name
     floor = _floor(replays, site, work, level_config(full, top), runs[top])
     chosen, choice = _choose(scores, floor, document)
-    run = runs[chosen]
-    return Calibration(
-        log, document, work, tuple(scores), skipped, floor, chosen, choice, inferred,
-        tuple(advice(work, run)), tuple(_warnings(log, work)),
-        (*left_out_notes(log), *work.notes, *document.notes), run, never_started(run),
-        earlier,
-    )  # fmt: skip
+    run, score = runs[chosen], next(score for score in scores if score.name == chosen)
+    return CalibrateResults(
+        within=score.within,
+        mae_s=score.mae_s,
+        levels=tuple(scores),
+        skipped_levels=skipped,
+        noise_floor=floor,
+        excluded=work.excluded,
+        scored_jobs=int(work.scored.sum()),
+        replayed_jobs=int(work.jobs.id.size),
+        earlier_jobs=earlier,
+        left_out=log.left_out,
+        rejected=never_started(run),
+        chosen=chosen,
+        choice=choice,
+        inferred=inferred,
+        rules_off=log.switched_off(),
+        unknown_settings=document.unknown,
+        advice=tuple(advice(work, run)),
+        notes=(*left_out_notes(log), *work.notes, *document.notes),
+        log=log,
+        document=document,
+        work=work,
+        run=run,
+        warnings=tuple(_warnings(log, work)),
+    )
 
 
 def prepared(
@@ -203,17 +229,14 @@ def _floor(
 ) -> NoiseFloor:
     runs = [replays.run("noise floor", site, work.jobs, shuffled(config, seed)) for seed in SEEDS]
     within, mae = [], []
-    for one, other in combinations(runs, 2):
-        both = scored_mask(work, one) & scored_mask(work, other)
+    for first, second in combinations(runs, 2):
+        both = scored_mask(work, first) & scored_mask(work, second)
         if both.any():
-            found = score_waits("", one.wait[both], other.wait[both])
-            within.append(found.within)
-            mae.append(found.mae_s)
-    errors = [
-        score.mae_s
-        for run in (top, *runs)
-        if (score := score_run("", work, run, groups=False)) is not None
-    ]
+            score = score_waits("", first.wait[both], second.wait[both])
+            within.append(score.within)
+            mae.append(score.mae_s)
+    scores = (score_run("", work, run, groups=False) for run in (top, *runs))
+    errors = [level.mae_s for level in scores if level is not None]
     return NoiseFloor(
         float(np.mean(within)) if within else 1.0,
         float(np.mean(mae)) if mae else 0.0,

@@ -1,4 +1,4 @@
-"""How well replayed waits fit recorded ones."""
+"""How well replayed waits fit recorded ones, and what the pattern of their errors suggests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.twin.simulator import SiteRun
@@ -14,6 +16,7 @@ from gpuplan.simkit.twin.simulator import SiteRun
 CLOSE_S = 300.0
 CLOSE_SHARE = 0.2
 LEAST_GROUP = 20
+FAR_OFF = 0.5  # of the mean recorded wait
 GROUPS = ("partition", "qos", "size", "account")
 
 
@@ -138,3 +141,58 @@ def gpu_use(work: SiteWorkload, run: SiteRun) -> float | None:
 
     recorded = used(work.recorded_start)
     return used(run.start) / recorded if recorded > 0 else None
+
+
+def advice(work: SiteWorkload, run: SiteRun) -> list[str]:
+    """Return what to look at next, a sentence per pattern found, the most general first."""
+    mask = scored_mask(work, run)
+    if mask.sum() < LEAST_GROUP:
+        return []
+    recorded = work.recorded_wait.astype(np.float64)
+    error = run.wait - recorded
+    mean = max(float(recorded[mask].mean()), 60.0)
+    said: list[str] = []
+    if error[mask].mean() < -FAR_OFF * mean:
+        said.append(
+            "Replayed waits are too short overall: a limit or a hold is missing from the settings."
+        )
+    if error[mask].mean() > FAR_OFF * mean:
+        said.append(
+            "Replayed waits are too long overall: the site has more nodes or better backfill."
+        )
+    for name, off in _off(work.names("partition"), mask, error, mean):
+        said.append(f"Partition {name} is off by {off / 60:+,.0f} min: check its nodes.")
+    long = mask & (work.jobs.limit > np.percentile(work.jobs.limit[mask], 90))
+    if long.sum() >= LEAST_GROUP and abs(float(error[long].mean())) > 2 * max(
+        abs(float(error[mask & ~long].mean())), 60.0
+    ):
+        said.append("Jobs with long limits are off more than others: check bf_window.")
+    for name, off in _off(work.names("user"), mask, error, mean)[:3]:
+        if off < 0:
+            said.append(f"Jobs of user {name} start {-off / 60:,.0f} min early: check MaxJobs.")
+    late = mask & (recorded > HOUR_S)
+    if late.sum() >= LEAST_GROUP:
+        rest = recorded[late] % HOUR_S
+        near = (np.minimum(rest, HOUR_S - rest) < 60).mean()
+        if near > 0.2:
+            said.append(
+                f"{near:.0%} of the waits over an hour are whole hours: look for a reservation "
+                "or a day and night rule."
+            )
+    return said
+
+
+def _off(
+    groups: NDArray[np.object_], mask: BoolArray, error: FloatArray, mean: float
+) -> list[tuple[str, float]]:
+    """Return the groups whose mean error is far from that of the rest, the worst first."""
+    kinds = sorted(set(groups[mask]))
+    far: list[tuple[str, float]] = []
+    for name in kinds if len(kinds) > 1 else []:
+        of = mask & (groups == name)
+        if of.sum() < LEAST_GROUP or of.sum() == mask.sum():
+            continue
+        here, rest = float(error[of].mean()), float(error[mask & ~of].mean())
+        if abs(here) > mean and abs(here) > 3 * abs(rest):
+            far.append((str(name), here))
+    return sorted(far, key=lambda item: -abs(item[1]))

@@ -14,7 +14,7 @@ from gpuplan.analysis.site.document import TABLES, SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.notation import MOST_HOSTS, WHOLE
 from gpuplan.analysis.site.schema import nested, read_settings
-from gpuplan.planner.twin.levels import NAMED
+from gpuplan.planner.twin.settings import NAMED
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.site import SiteCluster, SiteNode

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
+from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.planner.twin.calibrate import prepared
-from gpuplan.planner.twin.levels import level_config
 from gpuplan.planner.twin.replays import Replays
+from gpuplan.planner.twin.settings import level_config
 from gpuplan.planner.twin.whatif import ALL_JOBS
 from gpuplan.simkit.arrays import BoolArray
 
@@ -47,17 +48,25 @@ class ChangeValidation:
     groups: tuple[GroupValidation, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ValidationResults:
+    """What a change that happened did to waits.
+
+    Attributes:
+        validation: predicted and recorded effects.
+    """
+
+    validation: ChangeValidation
+
+
 def validate(
     log: SiteLog,
     before: SiteDocument,
     after: SiteDocument,
     at: int,
-    *,
-    level: str,
+    calibration: CalibrationTable,
     by: str = "account",
-    warmup_s: int | None = None,
-    limit_factor: float = 2.0,
-) -> ChangeValidation:
+) -> ValidationResults:
     """Replay what came before a change under the old settings, and what came after under the new.
 
     Jobs submitted before the change start as recorded in the second replay. Both effects hold what
@@ -67,20 +76,19 @@ def validate(
         log: the log.
         before, after: the settings.
         at: when they changed; seconds after 1970.
-        level: the rules to replay.
+        calibration: the rules to replay, and the jobs of the first replay to score.
         by: what groups are.
-        warmup_s: of the first replay; see `site_workload`.
-        limit_factor: see `site_workload`.
 
     Raises:
         UsageError: there are too few scored jobs on one side of the change.
     """
+    level = calibration.level
     first = int(log.jobs["submit"].min())  # type: ignore[arg-type]
-    site, full, old = prepared(log, before, warmup_s, limit_factor)
+    site, full, old = prepared(log, before, calibration.warmup_s, calibration.limit_factor)
     early = old.jobs.submit < at
     replays = Replays(2)
     run_old = replays.run("before", site, old.jobs.kept(early), level_config(full, level))
-    site, full, new = prepared(log, after, max(at - first, 0), limit_factor)
+    site, full, new = prepared(log, after, max(at - first, 0), calibration.limit_factor)
     run_new = replays.run("after", site, new.jobs, level_config(full, level))
     scored_old = old.scored[early] & (run_old.start >= 0)
     scored_new = new.scored & (run_new.start >= 0)
@@ -99,9 +107,9 @@ def validate(
             name, int(left.sum()), int(right.sum()), float(predicted), float(recorded)
         )
 
-    found = [group(ALL_JOBS, scored_old, scored_new)]
+    groups = [group(ALL_JOBS, scored_old, scored_new)]
     for name in sorted(set(names_old[scored_old]) & set(names_new[scored_new])):
         left, right = scored_old & (names_old == name), scored_new & (names_new == name)
         if min(left.sum(), right.sum()) >= LEAST_JOBS:
-            found.append(group(str(name), left, right))
-    return ChangeValidation(by, tuple(found))
+            groups.append(group(str(name), left, right))
+    return ValidationResults(ChangeValidation(by, tuple(groups)))

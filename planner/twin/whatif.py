@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.site.document import SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
-from gpuplan.analysis.site.schema import leaves
+from gpuplan.analysis.site.schema import CalibrationTable, leaves
 from gpuplan.planner.twin.calibrate import SEEDS, never_started, prepared
-from gpuplan.planner.twin.levels import LEVELS, level_config, shuffled, why_off
 from gpuplan.planner.twin.replays import Replays
+from gpuplan.planner.twin.settings import LEVELS, level_config, shuffled, why_off
 from gpuplan.planner.twin.site_changes import SiteChange, check_names
 from gpuplan.planner.twin.workload import SiteWorkload, recent
 from gpuplan.simkit.arrays import BoolArray, IntArray
@@ -26,6 +27,8 @@ ALL_JOBS = "all jobs"
 LONGER, SHORTER, WITHIN = "longer", "shorter", "within the error"
 MOST_NAMED = 100
 """Ids of jobs that a change keeps from starting."""
+LEAST_WAIT_S = 60.0
+"""Growth counts from a wait of at least this: from 1 s to 3 s is no growth of 200%."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,47 +84,88 @@ class ChangeEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class WhatIf:
-    """The effects of some changes.
+class WaitGrowth:
+    """Growth of the waits of a group, the greatest over the changes; for gates.
 
     Attributes:
-        work: the jobs.
+        name: the group; ``any team`` is the greatest of all groups but all jobs.
+        mean_wait_growth: effect on the mean wait over the wait of today, at least 60 s; 0 within
+            the error.
+        p95_wait_growth: the same of the P95 wait.
+    """
+
+    name: str
+    mean_wait_growth: float
+    p95_wait_growth: float
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedError:
+    """How well the rules explain the waits of the log that they were calibrated on.
+
+    Attributes:
+        within: jobs replayed within 5 minutes or 20% of their recorded wait, of 1.
+        mae_s: mean absolute error of the waits.
+    """
+
+    within: float | None
+    mae_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfResults:
+    """What changes do to waits.
+
+    Attributes:
         level: the rules that are replayed.
         by: what groups are.
-        changes: an effect per change, in their order.
         base_rejected: jobs that never start under the rules of today either, by reason.
+        changes: one entry per change, in their order.
+        growth: growth of waits by group.
+        calibration: the error of the calibration.
+        work: the jobs.
         unused: changed settings that the replayed rules do not use, one sentence each.
     """
 
-    work: SiteWorkload
     level: str
     by: str
-    changes: tuple[ChangeEffect, ...]
     base_rejected: dict[str, int]
-    unused: tuple[str, ...] = ()
+    changes: tuple[ChangeEffect, ...]
+    growth: tuple[WaitGrowth, ...]
+    calibration: CalibratedError
+    work: Hidden[SiteWorkload]
+    unused: Hidden[tuple[str, ...]] = ()
 
 
 def what_if(
     log: SiteLog,
     document: SiteDocument,
     changes: Iterable[SiteChange],
+    calibration: CalibrationTable,
     *,
-    level: str = "events",
     by: str = "account",
-    warmup_s: int | None = None,
-    limit_factor: float = 2.0,
-    all_jobs: bool = False,
-) -> WhatIf:
+    strict: bool = False,
+) -> WhatIfResults:
     """Replay a log, or the last weeks of a long one, with and without each change.
 
     Both replays break ties in the same way; pairs with shuffled ties tell the noise.
+
+    Args:
+        log: the log.
+        document: the site's settings.
+        changes: to make to them.
+        calibration: the rules and jobs to replay, and the jobs to score.
+        by: what groups are.
+        strict: see `wait_growth`.
 
     Raises:
         InputError: the log names a partition that the settings do not describe.
         UsageError: a setting or a change cannot be used, or changes a rule that is off.
     """
+    level = calibration.level
     check_groups(by, level)
-    log = log if all_jobs else recent(log)
+    log = log if calibration.all_jobs else recent(log)
+    scoring = calibration.warmup_s, calibration.limit_factor
     changes = list(changes)
     documents = [_document(log, document, change) for change in changes]
     unused = [
@@ -129,14 +173,14 @@ def what_if(
         for change, changed in zip(changes, documents, strict=True)
         for text in _unused(change, document, changed, level)
     ]
-    site, full, work = prepared(log, document, warmup_s, limit_factor)
+    site, full, work = prepared(log, document, *scoring)
     config = level_config(full, level)
     seeds = (0, *SEEDS)
     replays = Replays(len(seeds) * (1 + len(changes)))
     base = [replays.run("today", site, work.jobs, _seeded(config, seed)) for seed in seeds]
     effects = []
     for change, changed in zip(changes, documents, strict=True):
-        new_site, new_full, new_work = prepared(log, changed, warmup_s, limit_factor)
+        new_site, new_full, new_work = prepared(log, changed, *scoring)
         new_site = new_site if change.site is None else change.site(new_site)
         jobs = new_work.jobs if change.jobs is None else change.jobs(new_work.jobs)
         new_config = level_config(new_full, level)
@@ -144,7 +188,16 @@ def what_if(
             replays.run(change.name, new_site, jobs, _seeded(new_config, seed)) for seed in seeds
         ]
         effects.append(_effect(change.name, work, base, runs, by))
-    return WhatIf(work, level, by, tuple(effects), never_started(base[0]), tuple(unused))
+    return WhatIfResults(
+        level=level,
+        by=by,
+        base_rejected=never_started(base[0]),
+        changes=tuple(effects),
+        growth=wait_growth(by, effects, strict),
+        calibration=CalibratedError(calibration.within, calibration.mae_s),
+        work=work,
+        unused=tuple(unused),
+    )
 
 
 def check_groups(by: str, level: str) -> None:
@@ -181,7 +234,7 @@ def _unused(
         UsageError: a setting that the change names is one of them, or all it changes are.
     """
     settings = changed.settings
-    before, after = (dict(leaves(one.tables)) for one in (document, changed))
+    before, after = (dict(leaves(site.tables)) for site in (document, changed))
     moved = [keys for keys in {**before, **after} if before.get(keys) != after.get(keys)]
     off = {keys: why for keys in (*change.keys, *moved) if (why := why_off(keys, settings, level))}
     named = next((keys for keys in change.keys if keys in off), None)
@@ -207,8 +260,8 @@ def _effect(
     groups = [(ALL_JOBS, started)]
     names = work.names(by)
     groups += [(str(group), started & (names == group)) for group in sorted(set(names[started]))]
-    found = [_group(group, mask, work, base, changed) for group, mask in groups if mask.any()]
-    return ChangeEffect(name, reasons, named, tuple(found))
+    effects = (_group(group, mask, work, base, changed) for group, mask in groups if mask.any())
+    return ChangeEffect(name, reasons, named, tuple(effects))
 
 
 def _group(
@@ -239,3 +292,36 @@ def verdict(effect: float, error: float) -> str:
     if abs(effect) <= error:
         return WITHIN
     return LONGER if effect > 0 else SHORTER
+
+
+def wait_growth(by: str, changes: Sequence[ChangeEffect], strict: bool) -> tuple[WaitGrowth, ...]:
+    """Return the growth of waits by group for gates, the greatest over the changes.
+
+    A growth within its error counts as none; with ``strict`` the error is added to the effect.
+    ``any team`` is the greatest of all groups.
+    """
+    most: dict[str, WaitGrowth] = {}
+    for change in changes:
+        for group in change.groups:
+            mean = _growth(
+                group.effect_s, group.error_s, group.verdict, group.replayed_mean_wait_s, strict
+            )
+            p95 = _growth(
+                group.p95_effect_s,
+                group.p95_error_s,
+                group.p95_verdict,
+                group.replayed_p95_wait_s,
+                strict,
+            )
+            aliases = ["any team", f"any {by}"] if group is not change.groups[0] else []
+            for name in dict.fromkeys([*aliases, group.name]):
+                row = most.get(name, WaitGrowth(name, mean, p95))
+                most[name] = WaitGrowth(
+                    name, max(row.mean_wait_growth, mean), max(row.p95_wait_growth, p95)
+                )
+    return tuple(most.values())
+
+
+def _growth(effect_s: float, error_s: float, verdict: str, today_s: float, strict: bool) -> float:
+    counted = 0.0 if verdict == WITHIN else effect_s
+    return (effect_s + error_s if strict else counted) / max(today_s, LEAST_WAIT_S)

@@ -14,8 +14,7 @@ import numpy as np
 
 from gpuplan.analysis.site.dumps import read_dump
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
-from gpuplan.planner.twin.levels import shuffled
-from gpuplan.planner.twin.settings import config_of, site_of
+from gpuplan.planner.twin.settings import config_of, shuffled, site_of
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.simulator import replay_site
 from gpuplan.simkit.twin.site import SiteJob

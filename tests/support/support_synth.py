@@ -132,4 +132,4 @@ def rows(path: Path) -> pl.DataFrame:
 
 
 def by_key(result: Synthesis) -> dict[str, ComparedStatistic]:
-    return {row.statistic.key: row for row in result.compared}
+    return {row.statistic: row for row in result.compared}
