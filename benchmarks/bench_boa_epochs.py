@@ -86,7 +86,7 @@ def compare() -> None:
         cells = [m.at_budget(gpus).mean_jct_s for m in (exact, whole, paper, convex)]
         print(
             f"| {multiple:g}x | {' | '.join(f'{s:,.1f} s' for s in cells)} "
-            f"| {unaware.mean_jct_s:,.1f} s | {changes:.1f} | {unaware.used_gpus / gpus:.3f} |"
+            f"| {unaware.mean_jct_s:,.1f} s | {changes:.1f} | {unaware.used / gpus:.3f} |"
         )
 
 

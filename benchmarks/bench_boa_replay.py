@@ -65,7 +65,7 @@ def run() -> list[dict]:
         rows.append(
             {
                 "work": f"replay of {JOBS:,} jobs, nodes of 4, {name}; {changes:.2f} starts and "
-                f"changes a job, {plan.used_gpus:,.0f} GPUs on average",
+                f"changes a job, {plan.used:,.0f} GPUs on average",
                 "ours_s": taken_s,
                 "bar": "<= 2 s",
             }

@@ -128,7 +128,7 @@ def show_curves() -> dict[str, list[Pair]]:
                 (
                     f"{multiple:g}",
                     f"{plan.mean_jct_s:,.0f}",
-                    f"{plan.used_gpus:.1f}",
+                    f"{plan.used:.1f}",
                     f"{run.mean_jct_s:,.0f}, {p95_s(run):,.0f}",
                     f"{run.held_gpus:.1f}",
                     f"{run.rented_gpus:.1f}",

@@ -45,7 +45,7 @@ def scene() -> Scene:
     workload = raw_workload()
     frontier, hours = solve_frontier(workload.classes), workload.horizon_h
     plans = [frontier.at_budget(multiple * frontier.load_gpus) for multiple in BUDGETS]
-    points = [(plan.used_gpus, float(plan.mean_jct_s)) for plan in plans]
+    points = [(plan.used, float(plan.mean_jct_s)) for plan in plans]
     runs = [replay_plan(workload, plan, CLUSTER) for plan in plans]
     scaled = [BASELINES["pollux-autoscaling"].run(workload, CLUSTER, target) for target in TARGETS]
     fixed = BASELINES["pollux"].run(workload, CLUSTER, 64)
@@ -61,7 +61,7 @@ def scene() -> Scene:
         name="measured",
         points=points,
         by_request=False,
-        knee=(knee.budget_gpus, float(knee.mean_jct_s)),
+        knee=(knee.budget, float(knee.mean_jct_s)),
         replayed=[
             (at, (run.rented_gpus, run.mean_jct_s)) for at, run in zip(points, runs, strict=True)
         ],

@@ -5,7 +5,7 @@ import pytest
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.cli.options.by_type import parse_by_type, parse_usd
-from gpuplan.cli.pareto.parse import parse_caps, parse_limits
+from gpuplan.cli.options.pareto_parsers import parse_caps, parse_limits
 
 
 def test_what_can_be_said():

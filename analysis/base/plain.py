@@ -7,39 +7,53 @@ from datetime import date
 from functools import cache
 from os import fspath
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET
 
+T = TypeVar("T")
+Hidden = Annotated[T, "hidden"]
+"""The type of a field that JSON, tables and gates do not show, as in ``run: Hidden[Run]``."""
+Inlined = Annotated[T, "inlined"]
+"""The type of a field whose own fields are shown in its place, as in ``share: Inlined[Share]``."""
 SCALARS = frozenset({bool, float, int, str, type(None)})
 
 
 def fields_of(result: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass by name, without those that are `msgspec.UNSET`."""
+    """Return what is shown of a dataclass by name, without fields that are `msgspec.UNSET`."""
     kind: Any = type(result)
-    found = {name: getattr(result, name) for name in _names(kind)}
-    return {name: value for name, value in found.items() if value is not UNSET}
+    values: dict[str, Any] = {}
+    for name, is_inlined in shown_names(kind):
+        value = getattr(result, name)
+        if is_inlined:
+            values |= fields_of(value)
+        elif value is not UNSET:
+            values[name] = value
+    return values
 
 
 def plain(value: Any) -> Any:
     """Return a result as dicts, lists, texts and numbers, in the order of its fields.
 
-    A dataclass becomes a dict without the fields that are `msgspec.UNSET`, a path or an instant
-    its text.
+    A dataclass becomes a dict without the fields that are `Hidden` or `msgspec.UNSET`, a path or an
+    instant its text.
     """
     if type(value) in SCALARS:
         return value
     if is_dataclass(value):
-        return {name: plain(found) for name, found in fields_of(value).items()}
+        return {name: plain(part) for name, part in fields_of(value).items()}
     if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
+        return {key: plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(part) for part in value]
     if isinstance(value, Path):
         return fspath(value)
     return value.isoformat() if isinstance(value, date) else value
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(kind))
+def shown_names(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """Return the fields of a dataclass that are not `Hidden`, and whether they are `Inlined`."""
+    types = {part.name: str(part.type) for part in fields(kind)}
+    shown = {name: text for name, text in types.items() if not text.startswith("Hidden[")}
+    return tuple((name, text.startswith("Inlined[")) for name, text in shown.items())

@@ -9,14 +9,17 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import datetime
+from enum import EnumMeta
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from gpuplan.analysis.base.plain import shown_names
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.documents.view import TITLES
 
@@ -35,6 +38,16 @@ UNITS = {
     "_h": "hours",
 }
 """End of a name -> its unit, where its description does not say more."""
+
+JSON_TYPES = {
+    bool: "boolean",
+    int: "integer",
+    float: ["null", "number"],  # what is undefined or infinite is null
+    str: "string",
+    datetime: "string",
+    NoneType: "null",
+}
+"""Type of a value -> its name in JSON."""
 
 ATTRIBUTE = re.compile(r"    (?P<names>\w+(?:, \w+)*): (?P<text>.*)")
 
@@ -59,7 +72,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.forecast_request import ForecastParameters
     from gpuplan.planner.studies.forecast_results import ForecastResults
     from gpuplan.planner.studies.ingest import IngestParameters
-    from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
+    from gpuplan.planner.studies.pareto_results import ParetoParameters, ParetoResults
     from gpuplan.planner.studies.prices import PricesParameters
     from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
@@ -86,7 +99,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "run": (RunParameters, (RunResults,)),
         "list": (ListParameters, (ListResults,)),
         "diff": (DiffParameters, (DiffResults,)),
-        "pareto": (ParetoParameters, (ParetoResults, MixResults)),
+        "pareto": (ParetoParameters, (ParetoResults,)),
         "simulate": (SimulateParameters, (SimulateResults,)),
         "compare": (CompareParameters, (CompareResults,)),
         "calibrate": (CalibrateParameters, (CalibrateResults,)),
@@ -143,45 +156,46 @@ def report_schema() -> Schema:
     }
 
 
-def type_schema(kind: type) -> Schema:
-    """Return the schema of a dataclass, those inside it in their places."""
-    (schema,), known = msgspec.json.schema_components((kind,), ref_template="{name}")
-    types = {one.__name__: one for one in _dataclasses(kind)}
-    found: Schema = _inlined(schema, known, types)
-    return found
+def type_schema(kind: Any) -> Schema:
+    """Return the schema of a type as the renderer writes its values; any number may be null."""
+    if is_dataclass(kind):
+        return _object_schema(kind)
+    outer, parts = get_origin(kind) or kind, get_args(kind)
+    if outer is Annotated:  # by a pattern
+        return {**type_schema(parts[0]), "pattern": parts[1].pattern}
+    if outer in (Union, UnionType):
+        return _any_of([type_schema(part) for part in parts if part is not msgspec.UnsetType])
+    if outer is Literal or isinstance(kind, EnumMeta):
+        return {"type": "string", "enum": sorted(parts or [part.value for part in kind])}
+    if outer is tuple and Ellipsis not in parts:
+        each = [type_schema(part) for part in parts]
+        ends = {"minItems": len(each), "maxItems": len(each)}
+        return {"type": "array", "items": False, "prefixItems": each, **ends}
+    if outer in (list, tuple, dict):
+        inner, name = parts[outer is dict], "additionalProperties" if outer is dict else "items"
+        values = {} if inner is Any else {name: type_schema(inner)}
+        return {"type": "object" if outer is dict else "array", **values}
+    return {} if outer is Any else {"type": JSON_TYPES[outer]}
 
 
-def _inlined(schema: Any, known: dict[str, Any], types: dict[str, type]) -> Any:
-    """Return a schema as the renderer writes values: without references, any number may be null."""
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        return _inlined(known[schema["$ref"]], known, types)
-    if "anyOf" in schema:
-        return _any_of([_inlined(one, known, types) for one in schema["anyOf"]])
-    found: Schema = {}
-    if "properties" in schema:
-        kind_of = types[schema["title"]]
-        about, optional = _descriptions(kind_of), _optional(kind_of)
-        found["properties"] = {
-            name: _told(name, _inlined(one, known, types), about)
-            for name, one in schema["properties"].items()
-        }
-        found["required"] = sorted(schema["properties"].keys() - optional)
-    for key in ("items", "additionalProperties"):
-        if key in schema:
-            found[key] = _inlined(schema[key], known, types)
-    if "prefixItems" in schema:
-        found["prefixItems"] = [_inlined(one, known, types) for one in schema["prefixItems"]]
-    for key in ("enum", "minItems", "maxItems", "format", "pattern"):
-        if key in schema:
-            found[key] = schema[key]
-    kind = schema.get("type")
-    if kind is None and "enum" in schema:
-        kind = "string"
-    if kind == "number":  # what is undefined or infinite is null
-        kind = ["null", "number"]
-    return found if kind is None else {"type": kind, **found}
+def _object_schema(kind: Any) -> Schema:
+    """Return the schema of a dataclass, without its hidden fields."""
+    hints, about = get_type_hints(kind, include_extras=True), _descriptions(kind)
+    default = {part.name: part.default for part in fields(kind)}
+    properties: Schema = {}
+    required: set[str] = set()
+    for name, is_inlined in sorted(
+        shown_names(kind), key=lambda shown: default[shown[0]] is not MISSING
+    ):
+        if is_inlined:
+            inner = type_schema(get_args(hints[name])[0])
+            properties |= inner["properties"]
+            required |= {*inner["required"]}
+            continue
+        properties[name] = _described(name, type_schema(hints[name]), about)
+        if default[name] is not msgspec.UNSET:
+            required.add(name)
+    return {"type": "object", "properties": properties, "required": sorted(required)}
 
 
 def _any_of(schemas: list[Schema]) -> Schema:
@@ -211,7 +225,7 @@ def _any_of(schemas: list[Schema]) -> Schema:
     return {"type": sorted(kinds), **merged}
 
 
-def _told(name: str, schema: Schema, about: dict[str, str]) -> Schema:
+def _described(name: str, schema: Schema, about: dict[str, str]) -> Schema:
     """Return the schema of a field with what its class says of it, or its unit."""
     unit = next((unit for end, unit in UNITS.items() if f"_{name}".endswith(end)), None)
     description = about.get(name, unit)
@@ -223,8 +237,8 @@ def _told(name: str, schema: Schema, about: dict[str, str]) -> Schema:
 def _descriptions(kind: type) -> dict[str, str]:
     """Return what the docstrings of a dataclass and its bases say of its fields."""
     found: dict[str, str] = {}
-    for one in reversed(kind.__mro__):
-        _, _, listed = inspect.cleandoc(one.__doc__ or "").partition("Attributes:\n")
+    for base in reversed(kind.__mro__):
+        _, _, listed = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")
         names: list[str] = []
         for line in listed.splitlines():
             if (match := ATTRIBUTE.fullmatch(line)) is not None:
@@ -233,22 +247,6 @@ def _descriptions(kind: type) -> dict[str, str]:
             else:  # goes on
                 found |= {name: f"{found[name]} {line.strip()}" for name in names}
     return {name: text.replace("`", "").strip().removesuffix(".") for name, text in found.items()}
-
-
-def _optional(kind: Any) -> set[str]:
-    """Return the fields of a dataclass that a result may be without."""
-    return {one.name for one in fields(kind) if one.default is msgspec.UNSET}
-
-
-def _dataclasses(kind: Any) -> Iterator[type]:
-    """Yield the dataclasses in a type, itself among them."""
-    if is_dataclass(kind) and isinstance(kind, type):
-        yield kind
-        hints = get_type_hints(kind)
-        for one in fields(kind):
-            yield from _dataclasses(hints[one.name])
-    for part in get_args(kind):
-        yield from _dataclasses(part)
 
 
 def written_schema(command: str) -> str:

@@ -11,9 +11,9 @@ from gpuplan.cli.documents.studies import study_options
 from gpuplan.cli.formats.units import NO_LIMIT
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.log_choice import LogChoice
+from gpuplan.cli.options.pareto_options import MoneyChoice, ScalingChoice, WidthChoice
 from gpuplan.cli.options.replays import ReplayChoice
 from gpuplan.cli.options.shared_options import PriceChoice, TraceChoice
-from gpuplan.cli.pareto.options import MoneyChoice, ScalingChoice, WidthChoice
 
 OF_A_LOG = {field.name for field in fields(LogChoice)}
 """What ``log = { ... }`` takes."""

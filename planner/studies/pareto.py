@@ -20,13 +20,17 @@ from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.job_classes import COLUMNS
 from gpuplan.planner.frontier.reference_points import Mark, reference_points_of
 from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.study import EXACT, FrontierStudy, Section, study_frontier
-from gpuplan.planner.frontier.types.typed_study import TypedStudy, study_types
+from gpuplan.planner.frontier.study import (
+    EXACT,
+    FrontierStudy,
+    PlanRequest,
+    Section,
+    study_frontier,
+)
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.planner.speedup.registry import DEFAULT_SPEEDUP, load_speedup
-from gpuplan.planner.studies.frontier_results import frontier_results, mix_results
 from gpuplan.planner.studies.gpu_types import GpuTypes, PricedTypes, price_types
-from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
+from gpuplan.planner.studies.pareto_results import ParetoParameters, ParetoResults, pareto_results
 
 Progress = Callable[[float], None]
 
@@ -124,14 +128,14 @@ class ParetoStudy:
         trace: the jobs.
         model: the speedups as named.
         priced: the GPU types with their prices.
-        frontier: the plans on one GPU type, or on a mix of several.
+        frontier: the plans.
     """
 
     request: ParetoRequest
     trace: Trace
     model: SpeedupModel
     priced: PricedTypes
-    frontier: FrontierStudy | TypedStudy
+    frontier: FrontierStudy
 
     @property
     def inputs(self) -> tuple[InputFile, ...]:
@@ -139,10 +143,9 @@ class ParetoStudy:
         return (trace_input(self.trace), *self.priced.inputs)
 
     @property
-    def results(self) -> ParetoResults | MixResults:
+    def results(self) -> ParetoResults:
         """What goes under ``results`` in the JSON output."""
-        found = self.frontier
-        return frontier_results(found) if isinstance(found, FrontierStudy) else mix_results(found)
+        return pareto_results(self.frontier)
 
     @property
     def parameters(self) -> ParetoParameters:
@@ -180,7 +183,7 @@ class ParetoStudy:
         """Return the price of each named GPU type, or the only price."""
         priced = self.priced
         if priced.types:
-            return {name: one.usd_per_gpu_h for name, one in priced.quotes.items()}
+            return {name: price.usd_per_gpu_h for name, price in priced.quotes.items()}
         return None if priced.quote is None else priced.quote.usd_per_gpu_h
 
 
@@ -202,39 +205,21 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     if now is not None and (prices := priced.todays_prices(named)):
         now = today(trace, prices)
     mix = None if priced.is_mixed else gpu_mix(now, next(iter(priced.types), None))
-    found: FrontierStudy | TypedStudy
-    if priced.is_mixed:
-        found = study_types(
-            trace,
-            priced.model,
-            priced.quotes,
-            classes,
-            recorded_on=request.types.recorded_on,
-            budgets=request.budgets,
-            targets_s=request.target_jct_s,
-            cluster=request.cluster,
-            today=now,
-        )
-    else:
-        found = study_frontier(
-            trace,
-            priced.model,
-            classes,
-            budgets=request.budgets,
-            targets_s=request.target_jct_s,
-            price=priced.quote,
-            method=request.method,
-            cluster=request.cluster,
-            today=now,
-            progress=progress,
-        )
-        sections = _sections(request, found, progress)
-        if _needs_other_laws(request, model):
-            from gpuplan.planner.frontier.uncertainty.laws import laws_of
+    plans = PlanRequest(
+        budgets=request.budgets,
+        targets_s=request.target_jct_s,
+        method=request.method,
+        cluster=request.cluster,
+        prices={t: priced.quotes[t] for t in priced.types or ("",) if t in priced.quotes},
+        recorded_on=request.types.recorded_on,
+    )
+    study = study_frontier(trace, priced.model, classes, plans, today=now, progress=progress)
+    sections = _sections(request, study, progress)
+    if not priced.is_mixed and _needs_other_laws(request, model):
+        from gpuplan.planner.frontier.uncertainty.laws import laws_of
 
-            sections = (*sections, laws_of(found, trace, classes))
-        found = replace(found, sections=sections, mix=mix)
-    return ParetoStudy(request, trace, model, priced, found)
+        sections = (*sections, laws_of(study, trace, classes))
+    return ParetoStudy(request, trace, model, priced, replace(study, sections=sections, mix=mix))
 
 
 def first_submit_of(trace: Trace) -> datetime | None:
@@ -255,18 +240,18 @@ def _sections(
     request: ParetoRequest, study: FrontierStudy, progress: Progress | None
 ) -> tuple[Section, ...]:
     """Return what else was asked for."""
-    found: list[Section] = []
+    sections: list[Section] = []
     if request.marks:
-        found.append(reference_points_of(study, request.marks))
+        sections.append(reference_points_of(study, request.marks))
     if request.baselines:
-        from gpuplan.planner.frontier.baseline_comparison import compare_baselines
+        from gpuplan.planner.baselines import compare_baselines
 
-        found.append(compare_baselines(study, request.baselines, progress))
+        sections.append(compare_baselines(study, request.baselines, progress))
     if request.ci is not None or request.sensitivity:
         from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
 
         if request.ci is not None:
-            found.append(confidence_of(study, request.ci, request.jobs.seed, progress))
+            sections.append(confidence_of(study, request.ci, request.jobs.seed, progress))
         if request.sensitivity:
-            found.append(sensitivity_of(study, request.jobs.seed, progress))
-    return tuple(found)
+            sections.append(sensitivity_of(study, request.jobs.seed, progress))
+    return tuple(sections)

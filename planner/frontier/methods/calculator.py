@@ -142,7 +142,7 @@ class WidthCalculator:
                 f"least it found is {show_gpus(gpus + found.short_gpus)} GPUs on average"
             )
         return Plan(
-            budget_gpus=gpus,
+            budget=gpus,
             load_gpus=sum(c.load_gpus for c in self.classes),
             multiplier=found.multiplier,
             classes=[
@@ -234,9 +234,9 @@ class WidthCalculator:
             job_class=job_class.name,
             rate_per_h=job_class.rate_per_h,
             weight=job_class.weight,
-            cost_gpu_h=cost,
+            cost=cost,
             time_h=time,
-            rounded_cost_gpu_h=cost,
+            rounded_cost=cost,
             rounded_time_h=time,
             widths=tuple(
                 Assignment(

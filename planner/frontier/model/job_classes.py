@@ -380,23 +380,3 @@ def _rescale_origin(speedup: SpeedupModel, choices: ClassOptions) -> str:
         return "option"
     measured = any(profile.rescale_s is not None for profile in speedup.classes.values())
     return "profile" if measured else "default"
-
-
-def parse_widths(text: str) -> tuple[int, ...]:
-    """Return the widths of ``1,2,4,8``. Raises `UsageError` for an invalid list."""
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"--widths {text!r}: expected whole GPUs such as 1,2,4,8,16") from None
-
-
-def parse_weights(texts: Sequence[str]) -> dict[str, float]:
-    """Return weights by class from ``class=weight``. Raises `UsageError` where one is not so."""
-    weights: dict[str, float] = {}
-    for text in texts:
-        name, equals, weight = text.rpartition("=")
-        try:
-            weights[name.strip()] = float(weight if equals else "")
-        except ValueError:
-            raise UsageError(f"--weight {text!r}: expected CLASS=W such as bert=2") from None
-    return weights

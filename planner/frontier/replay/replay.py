@@ -16,7 +16,6 @@ from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.paths import WidthPath, path_tables, plan_paths
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.renting import RentedCluster, rules_of
-from gpuplan.planner.frontier.replay.results import ReplayResults
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import MOST_LEVELS, WHOLE, Paths
 from gpuplan.simkit.elastic.simulator import WidthRun, run_widths
@@ -25,6 +24,40 @@ from gpuplan.simkit.renting.billing import billed_gpu_us
 from gpuplan.simkit.time import HOUR_S, MICROS, TimeOverflow, to_micros
 
 OUTLASTS = 1.5  # times the horizon
+
+
+@dataclass(frozen=True)
+class ReplayResults:
+    """The jobs of a replay and the GPUs they took.
+
+    Attributes:
+        jobs: replayed.
+        mean_jct_s, median_jct_s, p95_jct_s, p99_jct_s: completion time, from submission to finish.
+        mean_jqt_s: time without GPUs.
+        rescales_per_job: starts and changes of width of a job, on average.
+        held_gpu_h, rented_gpu_h, billed_gpu_h: GPU-hours that jobs hold, that are rented, and that
+            are billed.
+        held_gpus, rented_gpus, billed_gpus: the same over the hours in which jobs arrive.
+        peak_gpus: most GPUs rented at once.
+        efficiency: work done per GPU-hour rented: the sum of the speedups of running jobs over the
+            GPUs rented.
+    """
+
+    jobs: int
+    mean_jct_s: float
+    median_jct_s: float
+    p95_jct_s: float
+    p99_jct_s: float
+    mean_jqt_s: float
+    rescales_per_job: float
+    held_gpu_h: float
+    rented_gpu_h: float
+    billed_gpu_h: float
+    held_gpus: float
+    rented_gpus: float
+    billed_gpus: float
+    peak_gpus: int
+    efficiency: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +278,10 @@ def replay_types(
 
     Args:
         workload: the jobs; its classes have the candidates of all types, as those of
-            `typed_classes`.
+            `classes_on_types`.
         plan: the widths.
-        clusters: how the GPUs of each type are rented; a type that is missing, by default.
+        clusters: how the GPUs of each type are rented; a type that is missing, by default. The
+            type has no name where the classes have candidates of one only.
         rounded: whether to follow the plan without a split.
 
     Returns:
@@ -259,7 +293,11 @@ def replay_types(
     """
     arrivals = jobs_of(workload)
     paths, path_of = assign_paths(workload, plan, rounded=rounded)
-    type_of = np.array([str(path.gpu_type) for path in paths])[path_of]
+    type_of_path = [path.gpu_type or "" for path in paths]
+    if len(set(type_of_path)) == 1:
+        (gpu_type,) = set(type_of_path)
+        return {gpu_type: replay_paths(workload, paths, path_of, clusters.get(gpu_type))}
+    type_of = np.array(type_of_path)[path_of]
     return {
         gpu_type: replay_paths(
             replace(workload, arrivals=arrivals.where(type_of == gpu_type)),

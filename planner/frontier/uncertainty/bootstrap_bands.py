@@ -166,7 +166,7 @@ def bootstrap_frontier(
         if progress is not None:
             progress(len(rows) / resamples)
     held = requested.figures(
-        frontier.load_gpus, frontier.budget_gpus, frontier.objective_s, frontier.mean_jct_s
+        frontier.load_gpus, frontier.budgets, frontier.objective_s, frontier.mean_jct_s
     )
     load, least, *rest = (
         _band(*figure, expanded_tail(level, blocks.count))
@@ -253,9 +253,7 @@ def _resampled(
         figures = requested.missed
         figures[0] = sum(c.load_gpus for c in resampled)
         return figures
-    return requested.figures(
-        again.load_gpus, again.budget_gpus, again.objective_s, again.mean_jct_s
-    )
+    return requested.figures(again.load_gpus, again.budgets, again.objective_s, again.mean_jct_s)
 
 
 def _scaled(
@@ -268,9 +266,7 @@ def _scaled(
     """
     weight = np.array([c.weight for c in frontier.classes])
     work_h = np.array([c.work_h.sum() for c in frontier.classes])
-    cost, time = (
-        [getattr(hull, axis) for hull in frontier.hulls] for axis in ("cost_gpu_h", "time_h")
-    )
+    cost, time = ([getattr(hull, axis) for hull in frontier.hulls] for axis in ("cost", "time_h"))
     factor = rate * scale
     return (
         float(np.dot(factor, work_h)),

@@ -15,13 +15,8 @@ from gpuplan.planner.frontier.uncertainty.bootstrap_bands import (
     FrontierBand,
     bootstrap_frontier,
 )
-from gpuplan.planner.frontier.uncertainty.bursts import (
-    BurstResults,
-    BurstSensitivity,
-    burst_sensitivity,
-)
+from gpuplan.planner.frontier.uncertainty.bursts import BurstSensitivity, burst_sensitivity
 from gpuplan.planner.frontier.uncertainty.sensitivity import (
-    SpeedupErrorResults,
     SpeedupSensitivity,
     speedup_sensitivity,
 )
@@ -148,7 +143,7 @@ class Sensitivity:
 
     Attributes:
         speedup: errors of the speedups.
-        bursts: arrivals of growing C^2 at the same mean.
+        bursts: burstier arrivals at the same mean rate.
     """
 
     speedup: SpeedupSensitivity
@@ -164,22 +159,9 @@ class Sensitivity:
         """Caveats for the reader: none."""
         return ()
 
-    def results(self) -> SensitivityResults:
-        """Return both as JSON has them."""
-        return SensitivityResults(self.speedup.results(), self.bursts.results())
-
-
-@dataclass(frozen=True, slots=True)
-class SensitivityResults:
-    """What wrong speedups and burstier arrivals do to the plan shown, as JSON has it.
-
-    Attributes:
-        speedup: errors of the speedups.
-        bursts: burstier arrivals at the same mean rate.
-    """
-
-    speedup: SpeedupErrorResults
-    bursts: BurstResults
+    def results(self) -> Sensitivity:
+        """Return both."""
+        return self
 
 
 def confidence_of(
@@ -187,7 +169,7 @@ def confidence_of(
 ) -> FrontierConfidence:
     """Return the bands of a study. Raises `UsageError` on a level out of range."""
     by_budget = [point for point in study.points if point.target_jct_s is None]
-    budgets = [point.plan.budget_gpus for point in by_budget]
+    budgets = [point.plan.budget for point in by_budget]
     targets = [p.target_jct_s for p in study.points if p.target_jct_s is not None]
     frontier = study.frontier
     grid = np.geomspace(frontier.min_budget, frontier.saturation_budget, GRID)

@@ -12,7 +12,7 @@ from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.cli.formats.units import parse_duration
 from gpuplan.cli.options.by_type import once, parse_by_type
 from gpuplan.cli.options.cluster_options import read_size
-from gpuplan.cli.pareto.options import (
+from gpuplan.cli.options.pareto_options import (
     MoneyChoice,
     RentingChoice,
     ScalingChoice,
@@ -21,6 +21,7 @@ from gpuplan.cli.pareto.options import (
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.class_options import ClassOptions
+    from gpuplan.planner.frontier.reference_points import Mark
     from gpuplan.planner.frontier.replay.renting import RentedCluster
     from gpuplan.planner.studies.gpu_types import GpuTypes
 
@@ -30,7 +31,6 @@ CAP = re.compile(r"^(?P<name>.*\S)\s*<=\s*(?P<time>\S+)$")
 def choices_of(scaling: ScalingChoice, width: WidthChoice) -> ClassOptions:
     """Return how the trace becomes a workload. Raises `UsageError`."""
     from gpuplan.planner.frontier.model.class_options import ClassOptions
-    from gpuplan.planner.frontier.model.job_classes import parse_weights, parse_widths
 
     horizon, rescale = scaling.horizon, scaling.rescale
     return ClassOptions(
@@ -102,7 +102,7 @@ def _rentable(renting: RentingChoice, money: MoneyChoice) -> tuple[int, int | No
 def targets_of(text: str | None) -> tuple[float, ...]:
     """Return the seconds of ``45m,1h``. Raises `UsageError`."""
     texts = () if text is None else text.split(",")
-    return tuple(parse_duration(one, "--target-jct") for one in texts)
+    return tuple(parse_duration(each, "--target-jct") for each in texts)
 
 
 def gpu_types_of(money: MoneyChoice) -> GpuTypes:
@@ -161,3 +161,50 @@ def parse_limits(texts: Sequence[str]) -> dict[str, int]:
         once(limits, name, "--limit")
         limits[name] = int(gpus)
     return limits
+
+
+def parse_widths(text: str) -> tuple[int, ...]:
+    """Return the widths of ``1,2,4,8``. Raises `UsageError` for an invalid list."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--widths {text!r}: expected whole GPUs such as 1,2,4,8,16") from None
+
+
+def parse_weights(texts: Sequence[str]) -> dict[str, float]:
+    """Return weights by class from ``class=weight``. Raises `UsageError` where one is not so."""
+    weights: dict[str, float] = {}
+    for text in texts:
+        name, equals, weight = text.rpartition("=")
+        try:
+            weights[name.strip()] = float(weight if equals else "")
+        except ValueError:
+            raise UsageError(f"--weight {text!r}: expected CLASS=W such as bert=2") from None
+    return weights
+
+
+def parse_reference_points(texts: Sequence[str]) -> list[Mark]:
+    """Return the points of ``Pollux=142,2087.8s``.
+
+    Raises:
+        UsageError: a text is not such a point, or repeats a name.
+    """
+    from gpuplan.planner.frontier.reference_points import Mark
+
+    marks: dict[str, Mark] = {}
+    for text in texts:
+        name, _, point = (part.strip() for part in text.rpartition("="))
+        gpus, comma, time = (part.strip() for part in point.partition(","))
+        try:
+            count = float(gpus)
+        except ValueError:
+            count = 0.0
+        if not (name and comma and 0 < count < float("inf")):
+            raise UsageError(f"--mark {text!r}: expected NAME=GPUS,JCT such as 'our cluster=64,2h'")
+        if name in marks:
+            raise UsageError(f"--mark: {name!r} is given twice")
+        jct_s = parse_duration(time, f"--mark {text!r}: time")
+        if not jct_s > 0:
+            raise UsageError(f"--mark {text!r}: time: expected more than 0")
+        marks[name] = Mark(name, count, jct_s)
+    return list(marks.values())
