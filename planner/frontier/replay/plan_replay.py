@@ -58,7 +58,7 @@ class ReplayedJobs(ReplayResults):
     single_rented_gpus: Hidden[float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RentedPeriod:
     """What is rented in one part of a replay.
 
@@ -70,8 +70,8 @@ class RentedPeriod:
     """
 
     time_h: float
-    mean_usd_per_h: float | UnsetType
-    peak_usd_per_h: float | UnsetType
+    mean_usd_per_h: float | UnsetType = UNSET
+    peak_usd_per_h: float | UnsetType = UNSET
     mean_gpus: float | dict[str, float]
     peak_gpus: float | dict[str, float]
     mean: Hidden[float]
