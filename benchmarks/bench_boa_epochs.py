@@ -9,9 +9,10 @@ from itertools import pairwise
 
 from benchmarks.bench_boa import median_s
 from benchmarks.t4_workloads import DATA, HORIZON_H, MOST, submissions, t4_workload
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.frontier.methods.calculator import WidthCalculator
 from gpuplan.planner.frontier.methods.convex import solve_convex
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.frontier.model.exact import solve_frontier
 
 MULTIPLES = (1.05, 1.1, 1.2, 1.5, 2, 3)
 

@@ -13,10 +13,11 @@ from benchmarks.t4_workloads import HORIZON_H, MOST, SHARED, shipped_jct_s, subm
 from gpuplan.cli.figures.frontier import draw_scene
 from gpuplan.cli.figures.frontier_scene import Scene
 from gpuplan.cli.figures.style import save
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import PlanReplay
 from gpuplan.planner.frontier.model.exact import solve_frontier
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.policies.rounds.replay import INTERVAL_S
 from gpuplan.planner.registry import BASELINES
 

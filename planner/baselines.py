@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.plain import Hidden, fields_of
-from gpuplan.planner.frontier.replay.replay import PlanReplay, ReplayResults
+from gpuplan.planner.elastic.replay import PlanReplay, ReplayResults
 from gpuplan.planner.frontier.replay.search import BudgetSearch, objective_s
 from gpuplan.planner.frontier.study import FrontierStudy
 from gpuplan.planner.registry import BASELINES, find_baseline

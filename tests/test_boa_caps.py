@@ -7,7 +7,8 @@ import pytest
 import support_boa as oracle
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.frontier.model.exact import solve_frontier
 
 
 def two_widths(name="a", **fields):

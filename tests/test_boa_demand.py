@@ -7,10 +7,10 @@ import pytest
 from support_boa import law_class
 from support_boa_replay import workload_of_jobs
 
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.replay.demand import compound_poisson, demand_law, law_of
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 
 
 def panjer(width, mean, size):

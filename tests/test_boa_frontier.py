@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.extreme_points import best_path, class_hull, path_totals
 from gpuplan.planner.speedup.functions import concave_hull
 

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.speedup import t4
 from gpuplan.planner.speedup.functions import concave_hull
 

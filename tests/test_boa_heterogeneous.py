@@ -10,14 +10,15 @@ import support_boa as oracle
 
 from gpuplan.analysis.base.errors import InfeasibleError, InputError, UsageError
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.planner.frontier.model.class_options import ClassOptions
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.job_classes import COLUMNS, ClassWorkload
+from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.gpu_types import (
     classes_on_types,
     solve_types,
     workloads_by_type,
 )
-from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassWorkload
 from gpuplan.planner.speedup.functions import concave_hull
 from gpuplan.planner.speedup.registry import load_speedup
 

@@ -8,11 +8,11 @@ import pytest
 from support_pareto import results
 
 from gpuplan.analysis.trace.trace import read_trace
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import COLUMNS, workload_of
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.methods.registry import METHODS
-from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import solve_frontier
-from gpuplan.planner.frontier.model.job_classes import COLUMNS, workload_of
-from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.registry import BASELINES
 from gpuplan.planner.speedup.registry import load_speedup
 

@@ -9,12 +9,13 @@ from support_boa_methods import width_calculator
 from support_newtrace import epoch_workload, one_width_a_job
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.frontier.methods import calculator
 from gpuplan.planner.frontier.methods.calculator import WidthCalculator
 from gpuplan.planner.frontier.methods.convex import solve_convex
 from gpuplan.planner.frontier.methods.glue import all_glues, glue_chain
 from gpuplan.planner.frontier.methods.registry import METHODS, find_method
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.frontier.model.exact import solve_frontier
 
 
 def two_epochs(rescale_h):

@@ -9,18 +9,15 @@ from support_boa_replay import workload_of_jobs
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
-from gpuplan.planner.frontier.model.paths import WidthPath
+from gpuplan.planner.elastic.arrivals import ClassArrivals
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.paths import WidthPath
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import replay_of, replay_paths
+from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan
 from gpuplan.planner.frontier.replay.demand import demand_law
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import (
-    replay_of,
-    replay_paths,
-    replay_plan,
-    replay_types,
-)
+from gpuplan.planner.frontier.replay.plans import replay_plan, replay_types
 from gpuplan.planner.registry import BASELINES
 from gpuplan.planner.speedup import t4
 

@@ -9,11 +9,11 @@ from support_boa_replay import workload_of_jobs
 from support_newtrace import epoch_workload, one_width_a_job
 
 from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.methods.convex import solve_convex
 from gpuplan.planner.frontier.methods.registry import METHODS
 from gpuplan.planner.frontier.model.exact import solve_frontier
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.frontier.uncertainty.sensitivity import class_totals
 
 AT_ONCE = RentedCluster(provision_s=0, release_s=0)

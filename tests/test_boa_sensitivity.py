@@ -11,9 +11,10 @@ from support_boa_replay import workload_of_jobs
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.replay.demand import demand_law
-from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.uncertainty.bursts import Mmpp2, burst_sensitivity, mmpp2_of
 from gpuplan.planner.frontier.uncertainty.sensitivity import speedup_sensitivity
 

@@ -12,12 +12,12 @@ from gpuplan.analysis.characterize.today import today
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.tables.pareto_peak import within_peak
-from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import COLUMNS, workload_of
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.model.exact import solve_frontier
-from gpuplan.planner.frontier.model.job_classes import COLUMNS, workload_of
 from gpuplan.planner.frontier.replay import todays_peak
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.speedup.registry import load_speedup
 
 LAW = ("--speedup", "power:0.5")

@@ -7,8 +7,8 @@ from support_pareto import results
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.planner.frontier.model.job_classes import COLUMNS
-from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.elastic.job_classes import COLUMNS
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.study import PlanRequest, study_frontier
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import bootstrap_frontier
 from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of

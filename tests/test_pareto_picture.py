@@ -9,10 +9,10 @@ from support_pareto import FREE
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.figures.frontier import draw_frontier
 from gpuplan.planner.baselines import compare_baselines
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.budget import Budget
-from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.reference_points import Mark, reference_points_of
-from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.study import PlanRequest, study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
 

@@ -9,12 +9,12 @@ from support_pareto import FREE, results
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.baselines import compare_baselines, names_of
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import COLUMNS
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.budget import sweep
-from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
-from gpuplan.planner.frontier.model.job_classes import COLUMNS
 from gpuplan.planner.frontier.replay.plan_replay import planned_jct_s, rented_over_time
-from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.study import PlanRequest, study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
 

@@ -20,9 +20,9 @@ from gpuplan.cli.options.pareto_options import (
 )
 
 if TYPE_CHECKING:
-    from gpuplan.planner.frontier.model.class_options import ClassOptions
+    from gpuplan.planner.elastic.class_options import ClassOptions
+    from gpuplan.planner.elastic.renting import RentedCluster
     from gpuplan.planner.frontier.reference_points import Mark
-    from gpuplan.planner.frontier.replay.renting import RentedCluster
     from gpuplan.planner.studies.gpu_types import GpuTypes
 
 CAP = re.compile(r"^(?P<name>.*\S)\s*<=\s*(?P<time>\S+)$")
@@ -30,7 +30,7 @@ CAP = re.compile(r"^(?P<name>.*\S)\s*<=\s*(?P<time>\S+)$")
 
 def choices_of(scaling: ScalingChoice, width: WidthChoice) -> ClassOptions:
     """Return how the trace becomes a workload. Raises `UsageError`."""
-    from gpuplan.planner.frontier.model.class_options import ClassOptions
+    from gpuplan.planner.elastic.class_options import ClassOptions
 
     horizon, rescale = scaling.horizon, scaling.rescale
     return ClassOptions(
@@ -48,7 +48,7 @@ def choices_of(scaling: ScalingChoice, width: WidthChoice) -> ClassOptions:
 
 def cluster_of(renting: RentingChoice, money: MoneyChoice) -> RentedCluster | None:
     """Return how GPUs are rented; None without a replay. Raises `UsageError`."""
-    from gpuplan.planner.frontier.replay.renting import RentedCluster
+    from gpuplan.planner.elastic.renting import RentedCluster
 
     if renting.no_replay:
         usual = RentingChoice(no_replay=True)

@@ -10,14 +10,14 @@ from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import show_between, show_duration, show_usd
 from gpuplan.cli.tables.pareto_peak import within_peak
-from gpuplan.planner.frontier.model.class_options import DEFAULT_RESCALE_S
+from gpuplan.planner.elastic.class_options import DEFAULT_RESCALE_S
 from gpuplan.planner.frontier.model.format_gpus import show_gpus, usd_per_h
 from gpuplan.planner.frontier.points import least_mean_jct_s
 from gpuplan.planner.frontier.uncertainty.laws import Laws
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize.gpu_mix import GpuMix
-    from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+    from gpuplan.planner.elastic.job_classes import ClassWorkload
     from gpuplan.planner.frontier.points import Point
     from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.speedup.model import SpeedupModel

@@ -13,9 +13,9 @@ from gpuplan.cli.tables.pareto_widths import shown_widths, widths_table
 from gpuplan.planner.frontier.model.format_gpus import show_gpus, usd_per_h
 
 if TYPE_CHECKING:
+    from gpuplan.planner.elastic.renting import RentedCluster
     from gpuplan.planner.frontier.points import Point
     from gpuplan.planner.frontier.replay.plan_replay import ReplayedJobs, ReplayedPlan
-    from gpuplan.planner.frontier.replay.renting import RentedCluster
     from gpuplan.planner.frontier.study import FrontierStudy
 
 BEST = "the best trade-off"

@@ -11,7 +11,7 @@ from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.simkit.time import HOUR_S
 
 if TYPE_CHECKING:
-    from gpuplan.planner.frontier.model.exact import JobClass
+    from gpuplan.planner.elastic.job_class import JobClass
     from gpuplan.planner.frontier.model.plan import ClassPlan, Plan
     from gpuplan.planner.frontier.points import Point
     from gpuplan.planner.frontier.study import FrontierStudy

@@ -13,13 +13,13 @@ from msgspec import UNSET, UnsetType
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import PlanReplay
 from gpuplan.planner.frontier.methods.registry import Solved
 from gpuplan.planner.frontier.model.exact import Frontier
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.plan import Assignment, Plan
 from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan, replay_and_measure
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay
 from gpuplan.planner.frontier.replay.search import BudgetSearch
 from gpuplan.planner.frontier.replay.todays_peak import PeakReplay, TodaysPeak
 

@@ -14,15 +14,15 @@ from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import ClassWorkload, workload_of
+from gpuplan.planner.elastic.renting import RentedCluster, within_cluster
 from gpuplan.planner.frontier.budget import Budget, plan_of, refuse_others, requested_jct, sweep
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
-from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.gpu_types import solve_types, workloads_by_type
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.points import Point, Points, least_mean_jct_s, spent_over, steps_from
-from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
 from gpuplan.planner.frontier.replay.search import OVER
 from gpuplan.planner.frontier.replay.todays_peak import TodaysPeak
 from gpuplan.planner.speedup.model import SpeedupModel

@@ -15,11 +15,11 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import COLUMNS
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.budget import Budget
-from gpuplan.planner.frontier.model.class_options import ClassOptions
-from gpuplan.planner.frontier.model.job_classes import COLUMNS
 from gpuplan.planner.frontier.reference_points import Mark, reference_points_of
-from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.study import (
     EXACT,
     FrontierStudy,

@@ -11,11 +11,11 @@ from gpuplan.analysis.characterize.gpu_mix import GpuMixResults
 from gpuplan.analysis.characterize.today import TodayResults
 from gpuplan.analysis.prices.quote import QuoteResults
 from gpuplan.planner.baselines import BaselinePoint
-from gpuplan.planner.frontier.model.exact import JobClass
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.points import Point
 from gpuplan.planner.frontier.reference_points import MarkedPoint
 from gpuplan.planner.frontier.replay.plan_replay import RentedPeriod
-from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.study import FrontierStudy
 from gpuplan.planner.frontier.uncertainty.confidence import BandsResults, Sensitivity
 from gpuplan.planner.frontier.uncertainty.laws import LawResults

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.frontier.methods.convex import refuse_caps, refuse_types
 from gpuplan.planner.frontier.methods.glue import Glue, all_glues, glue_chain
 from gpuplan.planner.frontier.methods.walk import Walks, meet
-from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
-from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_frontier
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import NO_SHARE, TOLERANCE, ClassHull, total_along
 from gpuplan.planner.frontier.model.plan import Plan

@@ -14,10 +14,11 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.frontier.model.candidates import candidate_widths
-from gpuplan.planner.frontier.model.class_options import ClassOptions
-from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_frontier
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
+from gpuplan.planner.elastic.candidates import candidate_widths
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.job_classes import ClassWorkload, workload_of
+from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.speedup.model import SpeedupModel
 
 

@@ -14,9 +14,10 @@ from math import ceil, floor, sqrt
 import numpy as np
 
 from gpuplan.analysis.base.plain import Hidden
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.model.paths import epoch_hours, plan_paths
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.paths import epoch_hours
 from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.frontier.replay.plans import plan_paths
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 TAIL = 36.0  # the law is cut where a bound on the rest is exp(-TAIL), about 2e-16

@@ -11,18 +11,14 @@ from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.plain import Hidden, fields_of
 from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.paths import time_per_work
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import PlanReplay, ReplayResults
 from gpuplan.planner.frontier.model.exact import Frontier
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.model.paths import time_per_work
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.demand import DemandLaw, demand_law
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import (
-    PlanReplay,
-    ReplayResults,
-    assign_paths,
-    replay_types,
-)
+from gpuplan.planner.frontier.replay.plans import assign_paths, replay_types
 from gpuplan.planner.frontier.replay.search import Candidate
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.metrics import distribution, percentile

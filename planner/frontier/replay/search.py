@@ -15,11 +15,12 @@ from math import sqrt
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import PlanReplay
 from gpuplan.planner.frontier.model.format_gpus import round_up
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.plan import Plan
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 
 GRID = 64  # budgets from the least to the saturating one, evenly spaced in ratio
 SPLITS = 24  # of the gaps that promise most

@@ -17,10 +17,10 @@ import polars as pl
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.statistics.block_length import block_length
 from gpuplan.analysis.statistics.bootstrap import Blocks, draw_blocks, expanded_tail, share_hint
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals
+from gpuplan.planner.elastic.arrivals import ClassArrivals
+from gpuplan.planner.elastic.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE, total_along
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S
 

@@ -17,12 +17,13 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Hidden
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.elastic.arrivals import ClassArrivals
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import PlanReplay
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.demand import demand_law
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import FrontierBand, range_band
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.metrics import percentile

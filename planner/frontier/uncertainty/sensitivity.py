@@ -16,9 +16,10 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Hidden
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.model.paths import time_per_work
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.paths import time_per_work
+from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.plan import Assignment, Plan
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S

@@ -6,7 +6,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+    from gpuplan.planner.elastic.job_classes import ClassWorkload
 
 LOADS = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
 

@@ -12,15 +12,15 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted as number_of
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals
-from gpuplan.planner.frontier.model.candidates import candidate_widths
-from gpuplan.planner.frontier.model.class_options import (
+from gpuplan.planner.elastic.arrivals import ClassArrivals
+from gpuplan.planner.elastic.candidates import candidate_widths
+from gpuplan.planner.elastic.class_options import (
     LEAST_HORIZON_S,
     ClassOptions,
     labelled,
     refuse_many,
 )
-from gpuplan.planner.frontier.model.exact import JobClass
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.speedup.model import ClassProfile
 from gpuplan.simkit.arrays import FloatArray
 

@@ -8,9 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.frontier.model.exact import JobClass
-from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import Paths
 from gpuplan.simkit.time import HOUR_S, to_micros
@@ -34,38 +32,6 @@ class WidthPath:
     def gpus(self) -> IntArray:
         """Whole GPUs held in each epoch; shape (J,)."""
         return np.array([ceil(width) for width in self.widths], np.int64)
-
-
-def plan_paths(
-    classes: Sequence[JobClass], plan: Plan, *, rounded: bool = False
-) -> list[tuple[WidthPath, float]]:
-    """Return the paths of a plan, each with the share of its class' jobs, class by class.
-
-    Args:
-        classes: those that the plan was made for.
-        plan: the widths.
-        rounded: whether to follow the plan without a split.
-
-    Raises:
-        UsageError: a job changes its GPU type on the way.
-    """
-    number = {c.name: index for index, c in enumerate(classes)}
-    found = []
-    for part in sorted(plan.classes, key=lambda c: number[c.job_class]):
-        for share, rows in part.paths:
-            if rounded and not all(row.rounded for row in rows):
-                continue
-            types = {row.gpu_type for row in rows}
-            if len(types) > 1:
-                raise UsageError(
-                    f"jobs of class {part.job_class!r} change from one GPU type to another on "
-                    "their way, which a replay does not do\n"
-                    "  next: replay a plan in which every job keeps to one type"
-                )
-            widths = tuple(row.width for row in rows)
-            path = WidthPath(number[part.job_class], widths, types.pop())
-            found.append((path, 1.0 if rounded else share))
-    return found
 
 
 def time_per_work(job_class: JobClass, gpus: IntArray, gpu_type: str | None = None) -> FloatArray:
