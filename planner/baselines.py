@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.analysis.base.plain import Hidden, fields_of
+from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.planner.elastic.replay import PlanReplay, ReplayResults
 from gpuplan.planner.frontier.replay.search import BudgetSearch, objective_s
 from gpuplan.planner.frontier.study import FrontierStudy
@@ -23,26 +23,14 @@ WEIGHTED_NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class NamedBaseline:
-    """Which baseline was replayed.
+@dataclass(frozen=True, slots=True)
+class BaselinePoint:
+    """A baseline at one value of its parameter, and the plan to compare it with.
 
     Attributes:
         baseline: its name.
         knob: the value of its parameter; null where it has none.
         knob_is: what this parameter is.
-    """
-
-    baseline: str
-    knob: float | None
-    knob_is: str | None
-
-
-@dataclass(frozen=True)
-class BaselinePoint(ReplayResults, NamedBaseline):  # in JSON the name comes first
-    """A baseline at one value of its parameter, and the plan to compare it with.
-
-    Attributes:
         weighted_mean_jct_s: mean completion time, each job counted by the weight of its class.
         planned: replay of the evaluated plan with the least mean completion time that rents no
             more GPUs; null where all rent more.
@@ -51,6 +39,10 @@ class BaselinePoint(ReplayResults, NamedBaseline):  # in JSON the name comes fir
         replay: what became of the jobs.
     """
 
+    baseline: str
+    knob: float | None
+    knob_is: str | None
+    run: Inlined[ReplayResults]
     weighted_mean_jct_s: float
     planned: ReplayResults | None
     planned_weighted_mean_jct_s: float | None
@@ -134,7 +126,7 @@ def compare_baselines(
             baseline=name,
             knob=knob if baseline.knob else None,
             knob_is=baseline.knob or None,
-            **fields_of(replay.results()),
+            run=replay.results(),
             weighted_mean_jct_s=mean_s,
             planned=None if best is None else budget_search.replay(best).results(),
             planned_weighted_mean_jct_s=planned_s,

@@ -29,7 +29,7 @@ def test_the_bands_are_those_of_the_library(study):
     )
     results = doubt.results()
     assert results.load_gpus == alone.load_gpus
-    assert [band.low for band in results.budget_gpus] == [
+    assert [row.band.low for row in results.budget_gpus] == [
         band.low for band in alone.target_budget_gpus
     ]
     assert doubt.grid_gpus[[0, -1]] == pytest.approx(

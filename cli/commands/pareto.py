@@ -57,11 +57,11 @@ def pareto(
     ] = None,
 ) -> Study[ParetoRequest]:
     """Show how fast jobs finish at each GPU budget, and how many GPUs each class needs."""
-    from gpuplan.cli.options.budgets import parse_budgets
     from gpuplan.cli.options.pareto_parsers import (
         choices_of,
         cluster_of,
         gpu_types_of,
+        parse_budgets,
         parse_reference_points,
         targets_of,
     )

@@ -116,7 +116,7 @@ def scene_of(study: FrontierStudy) -> Scene:
         timeline_of=f"{which}, {show(shown.plan.budget)} on average",
         usd_per_month=None if month is None else study.usd_per_month(1.0),
         ribbon=[] if confidence is None else _ribbon(confidence),
-        ribbon_of="" if confidence is None else f"{confidence.bands.level:g}% confidence",
+        ribbon_of="" if confidence is None else f"{confidence.level_pct:g}% confidence",
     )
 
 

@@ -131,29 +131,29 @@ def _assumption(study: FrontierStudy, point: Point, precision: Precision) -> str
     laws = next((section for section in study.sections if isinstance(section, Laws)), None)
     if laws is not None:
         is_replayed = point.replayed is not None
-        known, short = [], []
+        times_s, short = [], []
         for law in laws.laws:
             planned_s = least_mean_jct_s(law.frontier, point.plan.budget)
             jct_s = law.replayed.mean_jct_s if is_replayed else planned_s
             if jct_s is None:
                 short.append(law.name)
             else:
-                known.append(jct_s)
-        others = [f"{_from_to(known, precision)} under other laws"] if len(known) > 1 else []
-        others += [f"too few GPUs at {' and '.join(short)}"] if short else []
-        more = f" ({', '.join(others)})" if others else ""
+                times_s.append(jct_s)
+        other = [f"{_from_to(times_s, precision)} under other laws"] if len(times_s) > 1 else []
+        other += [f"too few GPUs at {' and '.join(short)}"] if short else []
+        more = f" ({', '.join(other)})" if other else ""
         return f" if jobs scale as {study.speedup.name}{more}"
     names = [model.name for model in study.speedup.ends or ()]
     ends = dict(zip(names, point.ends_jct_s, strict=False))
-    known = [jct_s for jct_s in ends.values() if jct_s is not None]
-    if not known:
+    times_s = [jct_s for jct_s in ends.values() if jct_s is not None]
+    if not times_s:
         return ""
-    if len(known) == len(ends):
-        times = f"{_from_to(known, precision)} planned between {' and '.join(names)}"
+    if len(times_s) == len(ends):
+        times = f"{_from_to(times_s, precision)} planned between {' and '.join(names)}"
     else:
         lacking = next(name for name, jct_s in ends.items() if jct_s is None)
         kept = next(name for name, jct_s in ends.items() if jct_s is not None)
-        times = f"{precision.duration(known[0])} planned at {kept}, too few GPUs at {lacking}"
+        times = f"{precision.duration(times_s[0])} planned at {kept}, too few GPUs at {lacking}"
     return f" at {study.speedup.name} ({times})"
 
 
@@ -200,24 +200,24 @@ def warnings(study: FrontierStudy) -> list[str]:
 
 def caveats(study: FrontierStudy, *, assumed: bool) -> list[str]:
     """Return what else limits the result; ``assumed`` if no speedup was given."""
-    found = [*_on_speeds(study), *on_speedup(study.speedup, assumed=assumed)]
+    texts = [*_on_speeds(study), *on_speedup(study.speedup, assumed=assumed)]
     loads = [end.load_gpus for end in study.ends]
     if loads and max(loads) > 1.001 * min(loads):
-        found.append(
+        texts.append(
             "the work of a recorded job follows from the GPUs it held, so a better speedup means "
             "that it did more: at small budgets the better one may show the longer JCT"
         )
     if not study.is_mixed and any(p.plan.utilization > 1 + 1e-9 for p in study.points):
-        found.append(
+        texts.append(
             "an efficiency above 100% is possible: a measured speedup is better than linear at "
             "first, so a GPU does more for a job on several of them than on one"
         )
-    found += on_workload(study.workload)
+    texts += on_workload(study.workload)
     if study.is_mixed and study.speedup.law is not None:
-        found.append(f"jobs are assumed to be recorded on {study.recorded_on}")
-    found.append(_on_average(study))
+        texts.append(f"jobs are assumed to be recorded on {study.recorded_on}")
+    texts.append(_on_average(study))
     notes = [note for section in study.sections for note in section.notes]
-    return [*found, *study.notes, *notes, *study.workload.notes]
+    return [*texts, *study.notes, *notes, *study.workload.notes]
 
 
 def _on_speeds(study: FrontierStudy) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_ends, show_number, show_share
 from gpuplan.cli.tables.pareto_widths import BUDGETS_SHOWN
@@ -91,7 +92,7 @@ def _cell(point: BaselinePoint, key: str) -> Any:
     if key.startswith("planned_") and key != "planned_weighted_mean_jct_s":
         planned = point.planned
         return None if planned is None else getattr(planned, key.removeprefix("planned_"))
-    return getattr(point, key)
+    return fields_of(point)[key]
 
 
 def _knob(point: BaselinePoint) -> str:
@@ -116,22 +117,25 @@ def _marks(references: ReferencePoints) -> Iterator[Table]:
     yield Table("Known points (--mark) vs. the planned optimum", MARK_COLUMNS, rows)
 
 
-def _bands(doubt: FrontierConfidence) -> Iterator[Table]:
+def _bands(bands: FrontierConfidence) -> Iterator[Table]:
     """Yield one row per figure."""
-    bands = doubt.bands
     columns = (
         Column("figure", "figure"),
         Column("value", "estimate"),
-        Column("band", f"{bands.level:g}% band"),
+        Column("band", f"{bands.level_pct:g}% band"),
         Column("missed_share", "not reached in", show_share),
     )
-    at_budget = zip(bands.budget_gpus.tolist(), bands.mean_jct_s, strict=True)
-    for_time = zip(bands.target_jct_s.tolist(), bands.target_budget_gpus, strict=True)
     figures: list[tuple[str, FrontierBand, Callable[[float], str]]] = [
         ("load (GPUs)", bands.load_gpus, show_gpus),
         ("least budget (GPUs)", bands.min_budget_gpus, show_gpus),
-        *((f"mean JCT at {show_gpus(gpus)} GPUs", b, show_duration) for gpus, b in at_budget),
-        *((f"GPUs for a JCT of {show_duration(at)}", b, show_gpus) for at, b in for_time),
+        *(
+            (f"mean JCT at {show_gpus(row.budget_gpus)} GPUs", row.band, show_duration)
+            for row in bands.mean_jct_s
+        ),
+        *(
+            (f"GPUs for a JCT of {show_duration(row.target_jct_s)}", row.band, show_gpus)
+            for row in bands.budget_gpus
+        ),
     ]
     rows = [
         (

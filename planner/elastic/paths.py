@@ -71,10 +71,10 @@ def _candidates(job_class: JobClass, gpu_type: str | None) -> tuple[FloatArray, 
     """Return the candidate widths of one GPU type, (V,), and the speedups there, (J, V)."""
     if gpu_type is None and len(set(job_class.gpu_types)) < 2:
         return job_class.widths, job_class.speedup
-    here = np.array([known == gpu_type for known in job_class.gpu_types], np.bool_)
-    if not here.any():
+    of_type = np.array([candidate == gpu_type for candidate in job_class.gpu_types], np.bool_)
+    if not of_type.any():
         raise ValueError(f"{job_class.name}: no candidate is of the GPU type {gpu_type}")
-    return job_class.widths[here], job_class.speedup[:, here]
+    return job_class.widths[of_type], job_class.speedup[:, of_type]
 
 
 def epoch_hours(job_class: JobClass, path: WidthPath) -> FloatArray:
@@ -103,8 +103,8 @@ def path_tables(classes: Sequence[JobClass], paths: Sequence[WidthPath], *, narr
         job_class, gpus = classes[path.job_class], path.gpus
         if gpus.size != job_class.work_h.size:
             raise ValueError(f"{job_class.name}: a path needs a width for each epoch, got {path}")
-        known = np.ceil(_candidates(job_class, path.gpu_type)[0]) if narrow else np.zeros(0)
-        menus.append(np.union1d(gpus, known[known <= gpus.max()].astype(np.int64)))
+        narrower = np.ceil(_candidates(job_class, path.gpu_type)[0]) if narrow else np.zeros(0)
+        menus.append(np.union1d(gpus, narrower[narrower <= gpus.max()].astype(np.int64)))
     most, size = max(len(p.widths) for p in paths), max(menu.size for menu in menus)
     width = np.ones((len(paths), size), np.int64)
     target = np.zeros((len(paths), most), np.int64)

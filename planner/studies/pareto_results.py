@@ -17,7 +17,7 @@ from gpuplan.planner.frontier.points import Point
 from gpuplan.planner.frontier.reference_points import MarkedPoint
 from gpuplan.planner.frontier.replay.plan_replay import RentedPeriod
 from gpuplan.planner.frontier.study import FrontierStudy
-from gpuplan.planner.frontier.uncertainty.confidence import BandsResults, Sensitivity
+from gpuplan.planner.frontier.uncertainty.confidence import FrontierConfidence, Sensitivity
 from gpuplan.planner.frontier.uncertainty.laws import LawResults
 from gpuplan.simkit.time import HOUR_S
 
@@ -224,7 +224,7 @@ class ParetoResults:
     timeline: tuple[RentedPeriod, ...]
     marks: tuple[MarkedPoint, ...] | UnsetType = UNSET
     baselines: tuple[BaselinePoint, ...] | UnsetType = UNSET
-    bands: BandsResults | UnsetType = UNSET
+    bands: FrontierConfidence | UnsetType = UNSET
     sensitivity: Sensitivity | UnsetType = UNSET
     laws: tuple[LawResults, ...] | UnsetType = UNSET
 

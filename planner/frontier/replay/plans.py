@@ -102,10 +102,10 @@ def assign_paths(
     counts = np.bincount(arrivals.job_class, minlength=len(workload.classes))
     first = np.append(0, np.cumsum(counts)).tolist()
     for index, (path, share) in enumerate(paths):
-        mine = by_class[first[path.job_class] : first[path.job_class + 1]]
+        jobs = by_class[first[path.job_class] : first[path.job_class + 1]]
         if index and paths[index - 1][0].job_class == path.job_class:
-            mine = mine[np.diff(np.floor(np.arange(mine.size + 1) * share)) > 0]
-        path_of[mine] = index
+            jobs = jobs[np.diff(np.floor(np.arange(jobs.size + 1) * share)) > 0]
+        path_of[jobs] = index
     return [path for path, _ in paths], path_of
 
 
@@ -123,7 +123,7 @@ def plan_paths(
         UsageError: a job changes its GPU type on the way.
     """
     number = {c.name: index for index, c in enumerate(classes)}
-    found = []
+    paths = []
     for part in sorted(plan.classes, key=lambda c: number[c.job_class]):
         for share, rows in part.paths:
             if rounded and not all(row.rounded for row in rows):
@@ -137,5 +137,5 @@ def plan_paths(
                 )
             widths = tuple(row.width for row in rows)
             path = WidthPath(number[part.job_class], widths, types.pop())
-            found.append((path, 1.0 if rounded else share))
-    return found
+            paths.append((path, 1.0 if rounded else share))
+    return paths

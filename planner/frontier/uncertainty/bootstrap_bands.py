@@ -58,9 +58,9 @@ def range_band(value: float | None, ends: Sequence[float | None]) -> FrontierBan
 
     A case without the figure (None) counts as an infinite one.
     """
-    known = [end for end in ends if end is not None]
-    missed = 1 - len(known) / len(ends)
-    return FrontierBand(value, min(known, default=None), None if missed else max(known), missed)
+    numbers = [end for end in ends if end is not None]
+    missed = 1 - len(numbers) / len(ends)
+    return FrontierBand(value, min(numbers, default=None), None if missed else max(numbers), missed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +223,13 @@ def _estimates(
     span_h = np.maximum(blocks.sums(gap_h), 0.0)
     rates, scales = [], []
     for index, job_class in enumerate(frontier.classes):
-        mine = (arrivals.job_class == index).astype(float)
-        jobs, work_h = blocks.sums(mine), blocks.sums(mine * arrivals.work_h)
+        of_class = (arrivals.job_class == index).astype(float)
+        jobs, work_h = blocks.sums(of_class), blocks.sums(of_class * arrivals.work_h)
         mean_h = float(job_class.work_h.sum())
         with np.errstate(divide="ignore", invalid="ignore"):
             rates.append(np.where(jobs > 0, jobs / span_h, 0.0))
-            known = (jobs > 0) & (mean_h > 0)
-            scales.append(np.where(known, work_h / (jobs * mean_h), 1.0))
+            is_known = (jobs > 0) & (mean_h > 0)
+            scales.append(np.where(is_known, work_h / (jobs * mean_h), 1.0))
     return np.stack(rates, axis=1), np.stack(scales, axis=1)
 
 
