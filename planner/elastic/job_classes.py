@@ -46,21 +46,18 @@ class Record:
     """How the jobs planned for ran when they were recorded.
 
     Attributes:
-        mean_run_s: mean run time.
-        mean_queue_s: mean of the known waits; None if no wait is known.
-        queues: jobs with a known wait.
-        gpus: GPUs held on average over the horizon.
+        mean_run_s: run time.
+        mean_queue_s: wait, of jobs whose wait is recorded; null without any.
+        jobs_with_queue: jobs whose wait is recorded.
+        mean_jct_s: run time plus the mean wait.
+        gpus: held on average over the hours in which jobs arrive.
     """
 
     mean_run_s: float
     mean_queue_s: float | None
-    queues: int
+    jobs_with_queue: int
+    mean_jct_s: float
     gpus: float
-
-    @property
-    def mean_jct_s(self) -> float:
-        """Mean run time, plus the mean wait if known."""
-        return self.mean_run_s + (self.mean_queue_s or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,11 +291,14 @@ def _refuse_unknown(names: Sequence[str], choices: ClassOptions) -> None:
 
 def _record(jobs: pl.DataFrame, horizon_h: float) -> Record:
     waits = jobs.get_column("queue_s", default=None)
-    numbers = pl.Series([], dtype=pl.Float64) if waits is None else waits.drop_nulls()
+    queue_s = pl.Series([], dtype=pl.Float64) if waits is None else waits.drop_nulls()
+    mean_run_s = float(np.mean(jobs["duration_s"].to_numpy()))
+    mean_queue_s = float(np.mean(queue_s.to_numpy())) if queue_s.len() else None
     return Record(
-        mean_run_s=float(np.mean(jobs["duration_s"].to_numpy())),
-        mean_queue_s=float(np.mean(numbers.to_numpy())) if numbers.len() else None,
-        queues=numbers.len(),
+        mean_run_s=mean_run_s,
+        mean_queue_s=mean_queue_s,
+        jobs_with_queue=queue_s.len(),
+        mean_jct_s=mean_run_s + (mean_queue_s or 0.0),
         gpus=float(np.dot(jobs["duration_s"], jobs["num_gpus"])) / HOUR_S / horizon_h,
     )
 

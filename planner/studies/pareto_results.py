@@ -7,11 +7,13 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from gpuplan.analysis.base.plain import Inlined
 from gpuplan.analysis.characterize.gpu_mix import GpuMixResults
 from gpuplan.analysis.characterize.today import TodayResults
 from gpuplan.analysis.prices.quote import QuoteResults
 from gpuplan.planner.baselines import BaselinePoint
 from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.job_classes import Record
 from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.points import Point
 from gpuplan.planner.frontier.reference_points import MarkedPoint
@@ -109,23 +111,14 @@ class RescaleResults:
 
 @dataclass(frozen=True, slots=True)
 class RecordedResults:
-    """How the jobs ran as recorded.
+    """How the jobs ran as recorded, and the best plan for the GPUs they held.
 
     Attributes:
-        mean_run_s: run time.
-        mean_queue_s: wait, of jobs whose wait is recorded; null without any.
-        jobs_with_queue: jobs whose wait is recorded.
-        mean_jct_s: run time plus the mean wait.
-        gpus: held on average over the hours in which jobs arrive.
         best_mean_jct_s_at_these_gpus: mean completion time of the optimal plan for these GPUs, in
             seconds; null if they are too few.
     """
 
-    mean_run_s: float
-    mean_queue_s: float | None
-    jobs_with_queue: int
-    mean_jct_s: float
-    gpus: float
+    record: Inlined[Record]
     best_mean_jct_s_at_these_gpus: float | None
 
 
@@ -277,18 +270,8 @@ def pareto_results(study: FrontierStudy) -> ParetoResults:
 
 
 def _recorded(study: FrontierStudy) -> RecordedResults | None:
-    """Return how the jobs ran as recorded, and the best plan for the GPUs they held."""
     record = study.workload.record
-    if record is None:
-        return None
-    return RecordedResults(
-        mean_run_s=record.mean_run_s,
-        mean_queue_s=record.mean_queue_s,
-        jobs_with_queue=record.queues,
-        mean_jct_s=record.mean_jct_s,
-        gpus=record.gpus,
-        best_mean_jct_s_at_these_gpus=study.least_mean_jct_s(record.gpus),
-    )
+    return None if record is None else RecordedResults(record, study.least_mean_jct_s(record.gpus))
 
 
 def _class(job_class: JobClass, is_mixed: bool) -> ClassResults:
