@@ -20,7 +20,7 @@ from gpuplan.cli.commands.size import parse_target
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
-from gpuplan.planner.pricing.type_prices import PriceRequest
+from gpuplan.planner.pricing.price_request import PriceRequest
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sizing.search import Sizes, interval_of, smallest
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling

@@ -13,7 +13,8 @@ from support_traces import START, frame, in_memory, lab_trace, write_trace
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.planner.pricing.gpu_hours import gpu_hours
 from gpuplan.planner.pricing.group_bill import bill_of, cluster_of, split_cents, whole_cents
-from gpuplan.planner.pricing.type_prices import PriceRequest, prices_of
+from gpuplan.planner.pricing.price_request import PriceRequest
+from gpuplan.planner.pricing.type_prices import prices_of
 
 HOUR = 3600.0
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from gpuplan.analysis.base.amounts import parse_by_type, parse_usd
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.cli.options.by_type import parse_by_type, parse_usd
 from gpuplan.cli.options.pareto_parsers import parse_caps, parse_limits
 
 

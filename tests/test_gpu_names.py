@@ -13,8 +13,9 @@ from gpuplan.analysis.job_table.gpu_names import (
     match_types,
     same_gpu,
 )
-from gpuplan.cli.options.cluster_options import ClusterListChoice, read_shape
+from gpuplan.cli.options.cluster_options import ClusterListChoice
 from gpuplan.planner.policies.spot.pools import _owners
+from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.simkit.cluster_shape import ClusterShape
 

@@ -13,9 +13,9 @@ from support_traces import frame, in_memory
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.cli.commands.size import parse_target
-from gpuplan.cli.options.cluster_options import read_shape
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import Engine
+from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sizing import search
 from gpuplan.planner.sizing.commitment import demand_of, plan_commitment

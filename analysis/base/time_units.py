@@ -17,3 +17,10 @@ DAY_US = DAY_S * MICROS
 def as_utc(time: datetime) -> datetime:
     """Return an instant with a zone; one without is of UTC."""
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+
+
+def written_utc(time: datetime | None) -> str | None:
+    """Return an instant as it is given on a command line, in UTC and without a zone."""
+    if time is None:
+        return None
+    return (time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)).isoformat()

@@ -29,6 +29,7 @@ from gpuplan.analysis.reading.rejects import RejectLog, rejects_path, write_reje
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
+from gpuplan.analysis.trace.input_files import InputFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,17 @@ class IngestResult:
     recognized_by: str | None = None
     warnings: tuple[str, ...] = ()
 
+    @property
+    def inputs(self) -> tuple[InputFile, ...]:
+        """The sources with the rows read of each."""
+        return tuple(
+            InputFile(path=source.name, sha256=source.sha256, rows=rows)
+            for source, rows in zip(self.provenance.sources, self.rows_by_source, strict=True)
+        )
+
+    @property
     def results(self) -> IngestAccount:
-        """Return the counts and facts as JSON has them; read = kept + rejected."""
+        """The counts and facts as JSON has them; read = kept + rejected."""
         found = self.provenance
         by_reason = found.rows_rejected or {}
         return IngestAccount(
@@ -103,7 +113,7 @@ class IngestResult:
 
     def summary(self) -> dict[str, Any]:
         """Return the counts and facts as plain values."""
-        found: dict[str, Any] = plain(self.results())
+        found: dict[str, Any] = plain(self.results)
         return found
 
 

@@ -22,7 +22,7 @@ class Limit:
     rows: int | None = None
 
     @classmethod
-    def of(cls, text: str) -> Limit:
+    def of(cls, text: str, flag: str = "--max-rejects") -> Limit:
         """Read ``1%`` or ``0.01`` (shares; a point makes it one) or ``20`` (rows).
 
         Raises `UsageError`.
@@ -39,7 +39,7 @@ class Limit:
         value = limit.share if limit.rows is None else limit.rows
         if value is None or not value >= 0 or (limit.share is not None and limit.share > 1):
             raise UsageError(
-                f"--max-rejects {text}: expected a share such as 1% or 0.01, or a count such as 20"
+                f"{flag} {text}: expected a share such as 1% or 0.01, or a count such as 20"
             )
         return limit
 

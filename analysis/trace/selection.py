@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.time_units import as_utc
+from gpuplan.analysis.base.option import Group, Opt, json_parameters
+from gpuplan.analysis.base.time_units import as_utc, written_utc
 from gpuplan.analysis.job_table.log_options import LogOptions
 
 
@@ -19,31 +20,82 @@ class Selection:
         where: a polars SQL predicate over the canonical columns.
         since: keep jobs submitted at this instant or later (UTC).
         until: keep jobs submitted before this instant (UTC).
+        as_of: when the log was taken, to which jobs still running hold their GPUs; None for its
+            last instant, or their recorded run times.
         sample: keep this many jobs, chosen uniformly at random without replacement.
         scale_duration: factor on every duration.
         scale_interarrival: factor on every gap between submissions; the first one stays.
         seed: of the choice.
-        log: how to read a log that is given in place of a trace.
         period_from, period_to: count GPUs from this instant until this one alone (UTC), and keep
             the jobs that are submitted or run in between; None for the ends of the log.
-        as_of: when the log was taken, to which jobs still running hold their GPUs; None for its
-            last instant, or their recorded run times.
         spot: a predicate as ``where``; the jobs that match are spot and all others have high
             priority. None keeps the priorities of the trace.
+        log: how to read a log that is given in place of a trace.
     """
 
-    where: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    sample: int | None = None
-    scale_duration: float = 1.0
-    scale_interarrival: float = 1.0
-    seed: int = 0
-    log: LogOptions = field(default_factory=LogOptions)
-    spot: str | None = None
-    period_from: datetime | None = None
-    period_to: datetime | None = None
-    as_of: datetime | None = None
+    PANEL: ClassVar[str] = "Which jobs"
+
+    where: Annotated[
+        str | None,
+        Opt(
+            'Use only jobs that match this SQL condition, such as "num_gpus >= 8 AND '
+            "state = 'completed'\".",
+            metavar="CONDITION",
+            common=True,
+        ),
+    ] = None
+    since: Annotated[
+        datetime | None, Opt("Use only jobs submitted at this time (UTC) or later.")
+    ] = None
+    until: Annotated[datetime | None, Opt("Use only jobs submitted before this time (UTC).")] = None
+    as_of: Annotated[
+        datetime | None,
+        Opt(
+            "When the log was taken (UTC): jobs still running hold their GPUs until then. "
+            "Default: the log's last submission, start or end.",
+            omitted=True,
+        ),
+    ] = None
+    sample: Annotated[int | None, Opt("Use this many jobs, sampled at random.", low=1)] = None
+    scale_duration: Annotated[float, Opt("Multiply every duration by this.")] = 1.0
+    scale_interarrival: Annotated[
+        float, Opt("Multiply every gap between submissions by this. 0.5 doubles the load.")
+    ] = 1.0
+    seed: Annotated[
+        int, Opt("Seed of everything random. The same seed gives the same bytes.", low=0)
+    ] = 0
+    period_from: Annotated[
+        datetime | None,
+        Opt(
+            "Count GPUs from this time on (UTC), until --to: runs are cut to the period, also of "
+            "jobs submitted before. Default: the first submission.",
+            flag="--from",
+            key="period.from",
+            omitted=True,
+            common=True,
+        ),
+    ] = None
+    period_to: Annotated[
+        datetime | None,
+        Opt(
+            "Count GPUs until this time (UTC), which is not included. Default: the end of the log.",
+            flag="--to",
+            key="period.to",
+            omitted=True,
+            common=True,
+        ),
+    ] = None
+    spot: Annotated[
+        str | None,
+        Opt(
+            "Which jobs are spot: a condition as for --where, such as 'duration_s < 3600'. All "
+            "others have high priority. Default: the priorities of the trace.",
+            metavar="CONDITION",
+            panel="Options",
+            omitted=True,
+        ),
+    ] = None
+    log: Annotated[LogOptions, Group(in_json=False)] = field(default_factory=LogOptions)
 
     @property
     def has_period(self) -> bool:
@@ -81,25 +133,4 @@ class Selection:
 
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output."""
-        return {
-            "where": self.where,
-            "since": written_utc(self.since),
-            "until": written_utc(self.until),
-            "sample": self.sample,
-            "scale_duration": self.scale_duration,
-            "scale_interarrival": self.scale_interarrival,
-            "seed": self.seed,
-            **({} if self.spot is None else {"spot": self.spot}),
-            **({} if self.as_of is None else {"as_of": written_utc(self.as_of)}),
-            **({"period": self._period()} if self.has_period else {}),
-        }
-
-    def _period(self) -> dict[str, str | None]:
-        return {"from": written_utc(self.period_from), "to": written_utc(self.period_to)}
-
-
-def written_utc(time: datetime | None) -> str | None:
-    """Return an instant as it is given on a command line, in UTC and without a zone."""
-    if time is None:
-        return None
-    return (time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)).isoformat()
+        return json_parameters(self)

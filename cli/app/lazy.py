@@ -11,40 +11,52 @@ from typer.core import TyperCommand, TyperGroup
 
 from gpuplan.cli.app.help_pages import show_program_help
 
-COMMANDS = {
-    "ingest": "Read a job log into a trace, and account for every row.",
-    "prices": "Read GPU price lists and histories into one price table.",
-    "characterize": "Describe a workload: durations, GPU time, arrivals, load, groups, and cost.",
-    "bill": "Show what a log costs a month, and who pays: by group, user, class, or GPU type.",
-    "size": "Find how many GPUs the jobs need at waits you accept, and how many to commit to.",
-    "forecast": "Forecast the GPUs of each group, and how many to lend.",
-    "pareto": "Show how fast jobs finish at each GPU budget, and how many GPUs each class needs.",
-    "sweep": "Find when jobs should leave serverless GPUs: cost and completion time by threshold.",
-    "simulate": "Replay a trace under one policy: waiting, completion times, and cost.",
-    "compare": "Replay a trace under several policies, and compare cost and completion times.",
-    "profile": "Choose batch size and GPU share of a measured service.",
-    "share": "Show how many GPUs you need if jobs share cards.",
-    "calibrate": "Show how well a site's Slurm rules explain its waits.",
-    "whatif": "Show what a change of a Slurm site does to waits.",
-    "report": "Run several studies of a trace, and write a page, a comment, JSON, and test cases.",
-    "diff": "Show what changed between two results: workload, cost, and completion times.",
-    "synth": "Make a synthetic trace that is like a real one.",
-    "init": "Write a commented scenario for gpuplan run; it runs unchanged.",
-    "run": "Run the studies of a scenario file, write its documents, and check its gates.",
-    "list": "List log formats, policies, speedups, methods, baselines, and providers.",
-    "demo": "Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.",
-}
-"""Name -> the first sentence of its help; the order is that of ``gpuplan --help``."""
-
 GROUPS = {
-    "Get data in": ("ingest", "prices", "synth"),
-    "Understand a workload": ("characterize", "bill", "forecast"),
-    "Plan: how many GPUs, and which": ("size", "pareto", "sweep", "profile", "share"),
-    "Replay: what another scheduler would do": ("simulate", "compare", "calibrate", "whatif"),
-    "Report, automate, track changes": ("report", "init", "run", "diff"),
-    "Find out more": ("demo", "list"),
+    "Get data in": {
+        "ingest": "Read a job log into a trace, and account for every row.",
+        "prices": "Read GPU price lists and histories into one price table.",
+        "synth": "Make a synthetic trace that is like a real one.",
+    },
+    "Understand a workload": {
+        "characterize": (
+            "Describe a workload: durations, GPU time, arrivals, load, groups, and cost."
+        ),
+        "bill": "Show what a log costs a month, and who pays: by group, user, class, or GPU type.",
+        "forecast": "Forecast the GPUs of each group, and how many to lend.",
+    },
+    "Plan: how many GPUs, and which": {
+        "size": "Find how many GPUs the jobs need at waits you accept, and how many to commit to.",
+        "pareto": (
+            "Show how fast jobs finish at each GPU budget, and how many GPUs each class needs."
+        ),
+        "sweep": (
+            "Find when jobs should leave serverless GPUs: cost and completion time by threshold."
+        ),
+        "profile": "Choose batch size and GPU share of a measured service.",
+        "share": "Show how many GPUs you need if jobs share cards.",
+    },
+    "Replay: what another scheduler would do": {
+        "simulate": "Replay a trace under one policy: waiting, completion times, and cost.",
+        "compare": "Replay a trace under several policies, and compare cost and completion times.",
+        "calibrate": "Show how well a site's Slurm rules explain its waits.",
+        "whatif": "Show what a change of a Slurm site does to waits.",
+    },
+    "Report, automate, track changes": {
+        "report": (
+            "Run several studies of a trace, and write a page, a comment, JSON, and test cases."
+        ),
+        "init": "Write a commented scenario for gpuplan run; it runs unchanged.",
+        "run": "Run the studies of a scenario file, write its documents, and check its gates.",
+        "diff": "Show what changed between two results: workload, cost, and completion times.",
+    },
+    "Find out more": {
+        "demo": "Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.",
+        "list": "List log formats, policies, speedups, methods, baselines, and providers.",
+    },
 }
-"""Question -> the commands that answer it, as ``gpuplan --help`` shows them."""
+"""Question -> the commands that answer it with the first sentence of their help, in its order."""
+
+COMMANDS = {name: about for commands in GROUPS.values() for name, about in commands.items()}
 
 MODULES = {"list": "listing"}
 """The module of a command in `gpuplan.cli.commands`, if its name differs from the command."""

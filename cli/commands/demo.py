@@ -51,7 +51,7 @@ def demo(
         check_writable(out / name)
     with as_file(files("gpuplan.sample_traces") / SAMPLE) as sample:
         _say("Bring a log into one schema", "ingest", sample, "-o", trace)
-        show_study("ingest", {}, sources=[sample], outs=[trace])
+        show_study("ingest", {}, sources=[sample], output=[trace])
         write_stdout("\n")
     _step("What is this workload?", "characterize", trace, {}, out / PICTURES[0])
     _step(

@@ -88,6 +88,7 @@ def diff(
 
     Rows are matched by what they are about (policy, threshold, budget, class), not by position.
     """
+    from gpuplan.analysis.base.amounts import parse_share
     from gpuplan.cli.diff.changes import compare
     from gpuplan.cli.diff.gates import check_changes, read_change
     from gpuplan.cli.diff.read import read_versions
@@ -97,7 +98,6 @@ def diff(
     from gpuplan.cli.documents.junit import as_junit
     from gpuplan.cli.documents.study import Document
     from gpuplan.cli.formats.render import as_markdown
-    from gpuplan.cli.formats.units import parse_share
     from gpuplan.cli.gates.gates import allowing, raise_tripped, warnings_only
     from gpuplan.cli.options.outputs import check_output, check_suffix
 

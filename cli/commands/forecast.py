@@ -98,9 +98,9 @@ def forecast(
     """Forecast the GPUs of each group, and how many to lend."""
     from dataclasses import replace
 
+    from gpuplan.analysis.base.amounts import parse_duration
     from gpuplan.analysis.base.errors import UsageError
-    from gpuplan.cli.formats.units import parse_duration
-    from gpuplan.cli.options.cluster_options import read_shape
+    from gpuplan.planner.requests.shapes import read_shape
     from gpuplan.planner.studies.forecast_request import ForecastRequest
 
     hours = parse_duration(horizon, "--horizon") / 3600

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.analysis.base.time_units import as_utc
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.documents.study_command import Study, StudyCommand
-from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.options.completion import price_formats
-from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects, format_option
-from gpuplan.cli.options.outputs import table_file
+from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.options.shared_options import (
-    DATE_FORMATS,
     OUTPUT_PANEL,
     AllowUnchecked,
     OutputFormat,
     Plot,
-    Reference,
     ResultFormat,
-    the_only,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +30,8 @@ if TYPE_CHECKING:
     from gpuplan.analysis.prices.book import PriceBook
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.view import PriceView
-    from gpuplan.planner.studies.prices import PricesRequest, PricesStudy
+    from gpuplan.planner.requests.prices import PricesRequest
+    from gpuplan.planner.studies.prices import PricesStudy
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,118 +53,20 @@ class PricesOutput:
     allow_unchecked: AllowUnchecked = False
 
 
-def prices(
-    sources: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Price lists and histories: CSV, TSV, JSON, JSON lines or Parquet, plain, "
-            ".gz, .zst, .zip or .tar, folders of them, or - for standard input; of one format "
-            "or several.",
-            metavar="SRC...",
-            show_default=False,
-        ),
-    ],
-    outs: Annotated[
-        list[Path],
-        COMMON,
-        table_file(
-            "Price table to write (.parquet). Unusable rows go to "
-            "<name>.rejects.parquet next to it.",
-        ),
-    ],
-    source_format: Annotated[
-        str | None,
-        COMMON,
-        format_option(
-            "Format of every source, instead of detecting it; [cyan]gpuplan list formats[/cyan] "
-            "names them.",
-            price_formats,
-        ),
-    ] = None,
-    as_of: Annotated[
-        datetime | None,
-        COMMON,
-        typer.Option(
-            help="Date of the prices (UTC), for a list without times.",
-            formats=DATE_FORMATS,
-            show_default=False,
-            rich_help_panel=READING_PANEL,
-        ),
-    ] = None,
-    gpu: Annotated[
-        str | None,
-        COMMON,
-        typer.Option(
-            help="GPU of a source that names none, such as RTX5090.",
-            metavar="NAME",
-            show_default=False,
-            rich_help_panel=READING_PANEL,
-        ),
-    ] = None,
-    provider: Annotated[
-        str | None,
-        COMMON,
-        typer.Option(
-            help="Provider of a catalog whose file and folder do not name it.",
-            metavar="NAME",
-            show_default=False,
-            rich_help_panel=READING_PANEL,
-        ),
-    ] = None,
-    sampling: Annotated[
-        str | None,
-        typer.Option(
-            help="Overrides the detected meaning of a row: the price at an instant "
-            "(snapshot) or from then on (change).",
-            metavar="snapshot|change",
-            show_default=False,
-            rich_help_panel=READING_PANEL,
-        ),
-    ] = None,
-    max_rejects: MaxRejects = "1%",
-    reference: Reference = None,
-) -> Study[PricesRequest]:
-    """Read GPU price lists and histories into one price table.
-
-    It also takes histories of GPU availability without prices.
-    """
-    from gpuplan.analysis.job_table.reject_limit import Limit
-    from gpuplan.planner.studies.prices import PricesRequest
-
-    request = PricesRequest(
-        sources=tuple(sources),
-        output=the_only(outs),
-        source_format=source_format,
-        as_of=as_of and as_utc(as_of),
-        gpu=gpu,
-        provider=provider,
-        sampling=sampling,
-        max_rejects=Limit.of(max_rejects),
-        reference=reference,
-    )
-    return Study(request, _answer)
-
-
 GPUS_NAMED, OFFERS_SHOWN = 3, 24
 
-COMMAND = StudyCommand(
-    "prices",
-    prices,
-    "gpuplan prices spot.json.gz -o prices.parquet --plot p.png",
-    output=PricesOutput,
-    has_rows=False,
-    draws_first=True,
-)
 
+def _run(
+    request: PricesRequest,
+    progress: Callable[[float], None],
+    pictures: Sequence[Path] = (),
+) -> PricesStudy:
+    """Write the price table and the pictures: a picture gets its name after the table is written.
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    COMMAND.register(app)
-
-
-def _answer(request: PricesRequest, pictures: Sequence[Path] = ()) -> Report:
+    So either all files appear or none.
+    """
     from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
-    from gpuplan.planner.studies.prices import prices as run
+    from gpuplan.planner.studies.prices import prices
 
     def draw(book: PriceBook, view: PriceView) -> None:
         from gpuplan.cli.figures.style import save
@@ -181,15 +75,15 @@ def _answer(request: PricesRequest, pictures: Sequence[Path] = ()) -> Report:
         for path in pictures:
             save(_figure(book, view), drawn.enter_context(atomic_output(path)))
 
-    # A picture gets its name after the table is written, so either all files appear or none.
-    with messages.progress("reading") as advance, ExitStack() as drawn:
-        study = run(request, advance, draw if pictures else None)
+    with ExitStack() as drawn:
+        study = prices(request, progress, draw if pictures else None)
     for path in pictures:
         messages.note(f"wrote {path}")
-    return _report(study, request)
+    return study
 
 
-def _report(study: PricesStudy, request: PricesRequest) -> Report:
+def show(study: PricesStudy) -> StudyView:
+    """Return the prices by source as people see them."""
     from gpuplan.analysis.prices.results import PriceAccount
     from gpuplan.cli.tables.price_tables import market_tables
 
@@ -223,12 +117,8 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
         kept.append(f"{counted(unpriced, 'count')} of availability without a price")
     unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
     warnings = (unused,) if rejected else ()
-    return Report(
-        command="prices",
-        results=results,
+    return StudyView(
         tables=tuple(tables),
-        inputs=tuple(InputFile(one.name, one.sha256, one.rows) for one in provenance.sources),
-        parameters=plain(request.parameters()),
         headline=_headline(
             found, " and ".join(kept[unpriced == provenance.rows_kept :]), str(result.output)
         ),
@@ -263,3 +153,7 @@ def _figure(book: PriceBook, found: PriceView) -> Figure:
     from gpuplan.cli.figures.prices import draw_prices
 
     return draw_prices(bands(book, found.hourly))
+
+
+COMMAND = declared_command("prices", show, output=PricesOutput, run=_run)
+register = COMMAND.register

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.base.option import Group, given_options
+from gpuplan.analysis.trace.selection import Selection
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.completion import one_of, some_of
-from gpuplan.cli.options.log_choice import TRACE_HELP
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
@@ -23,10 +24,10 @@ from gpuplan.cli.options.shared_options import (
     CacheFolder,
     FailIf,
     NoCache,
-    TraceChoice,
     WarnIf,
     command,
 )
+from gpuplan.planner.requests.trace import TRACE_HELP
 
 if TYPE_CHECKING:
     from gpuplan.cli.documents.study import Document
@@ -36,9 +37,9 @@ EXAMPLE = "gpuplan report trace.parquet -o report --set pareto.budget=1.2x,2x"
 
 def _studies() -> Iterable[str]:
     """Return what ``--study`` takes."""
-    from gpuplan.cli.documents.view import TITLES
+    from gpuplan.cli.documents.view import titles
 
-    return TITLES
+    return titles()
 
 
 def _forms() -> Iterable[str]:
@@ -63,7 +64,7 @@ def report(
             metavar="TRACE|LOG|SCENARIO",
         ),
     ],
-    choice: TraceChoice,
+    jobs: Annotated[Selection, Group(without=("period_from", "period_to", "spot"))],
     out: Annotated[
         Path,
         COMMON,
@@ -169,9 +170,7 @@ def report(
     from gpuplan.cli.gates.conditions import read_condition, refuse_change
     from gpuplan.cli.gates.gates import allowing, warnings_only
 
-    usual = TraceChoice().parameters()
-    shared = {key: value for key, value in choice.parameters().items() if value != usual.get(key)}
-    shared |= choice.given_options()
+    shared = given_options(jobs)
     stamp = time_stamp(time)
     if source.suffix.lower() == ".toml":
         if study or prices or shared:

@@ -201,9 +201,9 @@ def share(
     ] = 0,
 ) -> Study[ShareRequest]:
     """Show how many GPUs you need if jobs share cards."""
+    from gpuplan.analysis.base.amounts import parse_duration
     from gpuplan.analysis.base.errors import UsageError
-    from gpuplan.cli.formats.units import parse_duration
-    from gpuplan.cli.options.log_choice import mapping
+    from gpuplan.analysis.job_table.log_options import mapping
     from gpuplan.cli.options.sharing_inputs import parse_gammas, parse_sharing_settings
     from gpuplan.planner.studies.share import ShareRequest
     from gpuplan.simkit.sharing.policies import PlacementSettings

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration, parse_share, parse_usd
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.formats.units import NO_LIMIT, parse_duration, parse_share
-from gpuplan.cli.options.by_type import parse_usd
-from gpuplan.cli.options.cluster_options import read_shape
 from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MOST_GPUS, MarketChoice
 from gpuplan.cli.options.owned_prices import OwnedPriceChoice
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice, WaitsBy, columns_of
 from gpuplan.cli.options.shared_options import PRICES_PANEL, PeriodChoice, TraceArgument
+from gpuplan.planner.requests.shapes import read_shape
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -134,7 +133,7 @@ def size(
 ) -> Study[SizeRequest]:
     """Find how many GPUs the jobs need at waits you accept, and how many to commit to."""
     from gpuplan.cli.options.policy_specs import read_spec
-    from gpuplan.planner.pricing.type_prices import PriceRequest
+    from gpuplan.planner.pricing.price_request import PriceRequest
     from gpuplan.planner.studies.size_request import SizeRequest
 
     chosen = read_spec(policy, settings or [])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,23 +11,19 @@ import typer
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.documents.study_command import Study, StudyCommand
-from gpuplan.cli.formats.report import Column, Report, Shown, Table
+from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
-from gpuplan.cli.options.completion import one_of, presets
-from gpuplan.cli.options.log_choice import TRACE_HELP, LogChoice
-from gpuplan.cli.options.outputs import table_file
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
     ResultFormat,
-    the_only,
 )
 
 if TYPE_CHECKING:
     from gpuplan.analysis.synth import Synthesis
     from gpuplan.analysis.synth.compare import Verdict
-    from gpuplan.planner.studies.synth import SynthRequest, SynthStudy
+    from gpuplan.planner.studies.synth import SynthStudy
 
 SOURCE_PANEL = "What to imitate (one of these)"
 UNIT_SHOW: dict[str, Callable[[Any], str]] = {
@@ -67,173 +61,21 @@ class SynthOutput:
     allow_unchecked: AllowUnchecked = False
 
 
-def synth(
-    log: LogChoice,
-    outs: Annotated[
-        list[Path],
-        COMMON,
-        table_file(
-            "Trace to write (.parquet).",
-        ),
-    ],
-    jobs: Annotated[
-        int | None,
-        COMMON,
-        typer.Option(
-            help="Number of jobs. Needed, except for --preset gfs.", min=1, show_default=False
-        ),
-    ] = None,
-    like: Annotated[
-        Path | None,
-        COMMON,
-        typer.Option(
-            help=f"{TRACE_HELP} The new trace is like it.",
-            metavar="TRACE|LOG",
-            show_default=False,
-            rich_help_panel=SOURCE_PANEL,
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        COMMON,
-        typer.Option(
-            help="Published statistics to imitate: seren, kalos, philly, helios (GPU jobs, "
-            "AcmeTrace), wandb, abc (all jobs, Allpass), gfs (high-priority and spot jobs).",
-            metavar="NAME",
-            autocompletion=one_of(presets),
-            show_default=False,
-            rich_help_panel=SOURCE_PANEL,
-        ),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        COMMON,
-        typer.Option(
-            help="Model to use, written by --save-model.",
-            metavar="FILE.json",
-            show_default=False,
-            rich_help_panel=SOURCE_PANEL,
-        ),
-    ] = None,
-    days: Annotated[
-        float | None,
-        COMMON,
-        typer.Option(
-            help="Length of the trace in days. Default: as many jobs per day as the original.",
-            show_default=False,
-        ),
-    ] = None,
-    start: Annotated[
-        datetime | None,
-        typer.Option(
-            help="First day, in the original's time zone. Default: the original's.",
-            formats=["%Y-%m-%d"],
-            metavar="YYYY-MM-DD",
-            show_default=False,
-        ),
-    ] = None,
-    spot_load: Annotated[
-        str | None,
-        typer.Option(
-            help="Spot jobs of --preset gfs, as a multiple of the published number: 4x.",
-            metavar="FACTOR",
-            show_default=False,
-        ),
-    ] = None,
-    seed: Annotated[
-        int,
-        COMMON,
-        typer.Option(help="Seed of everything random. The same seed gives the same bytes.", min=0),
-    ] = 0,
-    save_model: Annotated[
-        Path | None,
-        COMMON,
-        typer.Option(
-            help="Also write the model as JSON, without any jobs.",
-            metavar="FILE.json",
-            show_default=False,
-            rich_help_panel=OUTPUT_PANEL,
-        ),
-    ] = None,
-) -> Study[SynthRequest]:
-    """Make a synthetic trace that is like a real one."""
-    from gpuplan.planner.studies.synth import SynthRequest
-
-    request = SynthRequest(
-        jobs=jobs,
-        output=the_only(outs),
-        like=like,
-        preset=preset,
-        model=model,
-        days=days,
-        start=start and start.date(),
-        seed=seed,
-        save_model=save_model,
-        log=log.log_options(),
-        spot_load=_factor(spot_load),
-    )
-    return Study(request, _answer)
-
-
-def _factor(text: str | None) -> float | None:
-    """Return the number of ``4x``. Raises `UsageError`."""
-    from gpuplan.analysis.base.errors import UsageError
-
-    if text is None:
-        return None
-    try:
-        factor = float(text.strip().removesuffix("x"))
-    except ValueError:
-        factor = -1.0
-    if not 0 <= factor < float("inf"):
-        raise UsageError(f"--spot-load {text!r}: expected a factor such as 4x")
-    return factor
-
-
-COMMAND = StudyCommand(
-    "synth",
-    synth,
-    "gpuplan synth --preset kalos --jobs 1000 --seed 1 -o kalos.parquet",
-    output=SynthOutput,
-    has_picture=False,
-    has_rows=False,
-)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    COMMAND.register(app)
-
-
-def _answer(request: SynthRequest) -> Report:
-    from gpuplan.cli.options.outputs import check_suffix
-    from gpuplan.planner.studies.synth import synth as run
-
-    check_suffix("--save-model", request.save_model, ".json")
-    with messages.progress("drawing"):
-        study = run(request)
-    if request.save_model is not None:
-        messages.note(f"wrote {request.save_model}")
-    return _report(study, plain(request.parameters()))
-
-
-def _report(study: SynthStudy, parameters: dict[str, Any]) -> Report:
+def show(study: SynthStudy) -> StudyView:
+    """Return how near the new trace is as people see it."""
     result = study.synthesis
-    summary = plain(result.results())
+    summary = plain(study.results)
     within, compared = summary["statistics_within"], summary["statistics_compared"]
     labels = ", ".join(row.statistic.label for row in result.outside)
     few = summary["statistics_too_few_data"]
-    return Report(
-        command="synth",
-        results=summary,
+    if study.request.save_model is not None:
+        messages.note(f"wrote {study.request.save_model}")
+    return StudyView(
         tables=tuple(_tables(result)),
-        inputs=study.inputs,
-        parameters=parameters,
         headline=f"{result.request.jobs:,} jobs over {show_duration(result.span_s)} in "
         f"{result.output}: {within} of {compared} statistics "
         f"within their tolerance{f', {few} with too few data to tell' if few else ''}",
-        warnings=((f"outside their tolerance: {labels}",) if labels else ())
-        + result.model.warnings,
+        warnings=(f"outside their tolerance: {labels}",) if labels else (),
     )
 
 
@@ -270,3 +112,7 @@ def _tables(result: Synthesis) -> list[Table]:
 
 def _show_verdict(verdict: Verdict) -> str:
     return {"within": "yes", "outside": "NO"}.get(verdict, "too few data")
+
+
+COMMAND = declared_command("synth", show, output=SynthOutput)
+register = COMMAND.register

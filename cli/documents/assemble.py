@@ -25,7 +25,7 @@ from gpuplan.cli.documents.studies import (
     words_of,
 )
 from gpuplan.cli.documents.study import StudyResult, result_of
-from gpuplan.cli.documents.view import TITLES
+from gpuplan.cli.documents.view import titles
 
 USUAL = ("characterize", "pareto", "compare")
 """What is run where no study is named; `SERVERLESS` too, where the log is of such a service."""
@@ -49,7 +49,7 @@ def usual_studies(named_in: Iterable[str]) -> list[str]:
     """
     named = {re.split(r"[.\[]", text.strip())[0] for text in named_in}
     order = ("characterize", "size", "pareto", "sweep", "compare")
-    known = [*order, *(name for name in TITLES if name not in order)]
+    known = [*order, *(name for name in titles() if name not in order)]
     return [name for name in known if name in USUAL or name in named]
 
 
@@ -68,8 +68,8 @@ def read_options(
     """
     options: Options = {}
     for name in names:
-        if name not in TITLES:
-            raise UsageError(f"--study {name}: no such study{did_you_mean(name, TITLES)}")
+        if name not in titles():
+            raise UsageError(f"--study {name}: no such study{did_you_mean(name, titles())}")
         if name in options:
             raise UsageError(f"--study {name}: given twice")
         known = study_options(name)

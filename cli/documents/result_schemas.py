@@ -9,8 +9,9 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from datetime import datetime
+from datetime import date, datetime
 from enum import EnumMeta
 from importlib.resources import files
 from pathlib import Path
@@ -19,9 +20,12 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
+from gpuplan.analysis.base.option import parameters_type
 from gpuplan.analysis.base.plain import shown_names
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.cli.documents.view import TITLES
+from gpuplan.cli.app.lazy import COMMANDS
+from gpuplan.cli.documents.view import titles
+from gpuplan.planner.requests.declaration import declaration_of, results_of
 
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
 Schema = dict[str, Any]
@@ -44,6 +48,7 @@ JSON_TYPES = {
     int: "integer",
     float: ["null", "number"],  # what is undefined or infinite is null
     str: "string",
+    Path: "string",
     datetime: "string",
     NoneType: "null",
 }
@@ -54,16 +59,11 @@ ATTRIBUTE = re.compile(r"    (?P<names>\w+(?:, \w+)*): (?P<text>.*)")
 
 def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     """Return command -> the type of its parameters, and those its results may have."""
-    from gpuplan.analysis.ingest.ingest import IngestAccount
-    from gpuplan.analysis.prices.results import PricesResults
-    from gpuplan.analysis.synth.write import SynthResults
     from gpuplan.cli.results.diff import DiffParameters, DiffResults
     from gpuplan.cli.results.listing import ListParameters, ListResults
     from gpuplan.cli.results.run import RunParameters, RunResults
     from gpuplan.planner.sharing.profile_results import ProfileResults
     from gpuplan.planner.sharing.sharing_results import CoscalingResults, PlacementResults
-    from gpuplan.planner.studies.bill import BillParameters, BillResults
-    from gpuplan.planner.studies.calibrate import CalibrateParameters
     from gpuplan.planner.studies.characterize import (
         CharacterizeParameters,
         CharacterizeResults,
@@ -71,29 +71,16 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     )
     from gpuplan.planner.studies.forecast_request import ForecastParameters
     from gpuplan.planner.studies.forecast_results import ForecastResults
-    from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.pareto_results import ParetoParameters, ParetoResults
-    from gpuplan.planner.studies.prices import PricesParameters
     from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
     from gpuplan.planner.studies.share_results import ShareParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.sweep import SweepParameters
-    from gpuplan.planner.studies.synth import SynthParameters
-    from gpuplan.planner.studies.whatif_results import (
-        ValidationResults,
-        WhatIfParameters,
-        WhatIfResults,
-    )
     from gpuplan.planner.sweep.result_types import SweepResults
-    from gpuplan.planner.twin.calibration_results import CalibrateResults
 
-    return {
-        "ingest": (IngestParameters, (IngestAccount,)),
-        "prices": (PricesParameters, (PricesResults,)),
-        "synth": (SynthParameters, (SynthResults,)),
-        "bill": (BillParameters, (BillResults,)),
+    older = {
         "size": (SizeParameters, (SizeResults,)),
         "sweep": (SweepParameters, (SweepResults,)),
         "run": (RunParameters, (RunResults,)),
@@ -102,12 +89,16 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "pareto": (ParetoParameters, (ParetoResults,)),
         "simulate": (SimulateParameters, (SimulateResults,)),
         "compare": (CompareParameters, (CompareResults,)),
-        "calibrate": (CalibrateParameters, (CalibrateResults,)),
-        "whatif": (WhatIfParameters, (WhatIfResults, ValidationResults)),
         "profile": (ProfileParameters, (ProfileResults,)),
         "share": (ShareParameters, (PlacementResults, CoscalingResults)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
+    }
+    declared = {name: declaration_of(name) for name in COMMANDS}
+    return older | {
+        name: (parameters_type(study.request), results_of(study))
+        for name, study in declared.items()
+        if study is not None
     }
 
 
@@ -139,7 +130,7 @@ def report_schema() -> Schema:
 
     results, study = type_schema(ReportResults), type_schema(ReportedStudy)
     study["required"] = sorted([*study["required"], "command"])
-    study["anyOf"] = [{"$ref": f"urn:gpuplan:schema:1:{command}"} for command in TITLES]
+    study["anyOf"] = [{"$ref": f"urn:gpuplan:schema:1:{command}"} for command in titles()]
     described = {
         "schema_version": {"const": 1},
         "command": {"const": "report"},
@@ -171,10 +162,13 @@ def type_schema(kind: Any) -> Schema:
         each = [type_schema(part) for part in parts]
         ends = {"minItems": len(each), "maxItems": len(each)}
         return {"type": "array", "items": False, "prefixItems": each, **ends}
-    if outer in (list, tuple, dict):
-        inner, name = parts[outer is dict], "additionalProperties" if outer is dict else "items"
+    if outer in (list, tuple, dict, Mapping):
+        is_map = outer in (dict, Mapping)
+        inner, name = parts[is_map], "additionalProperties" if is_map else "items"
         values = {} if inner is Any else {name: type_schema(inner)}
-        return {"type": "object" if outer is dict else "array", **values}
+        return {"type": "object" if is_map else "array", **values}
+    if outer is date:
+        return {"type": "string", "format": "date"}
     return {} if outer is Any else {"type": JSON_TYPES[outer]}
 
 

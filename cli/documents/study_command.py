@@ -7,23 +7,34 @@ and call the same function with it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import plain
+from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.options.arguments import option_reader, types_of
-from gpuplan.cli.options.outputs import check_output, check_suffix
-from gpuplan.cli.options.shared_options import Output, command
+from gpuplan.cli.options.arguments import declare, option_reader, types_of
+from gpuplan.cli.options.declared import parameters_of, read_request
+from gpuplan.cli.options.outputs import check_output, check_suffix, text_file
+from gpuplan.cli.options.replays import COMPILING
+from gpuplan.cli.options.shared_options import Output, OutputWithoutRows, command
+from gpuplan.planner.requests.declaration import StudyDeclaration, StudyRequest, declaration_of
 
 if TYPE_CHECKING:
+    import polars as pl
     import typer
+    from matplotlib.figure import Figure
 
-    from gpuplan.cli.formats.report import Report
+    from gpuplan.cli.formats.report import Report, Table
 
 
-class StudyRequest(Protocol):
+class OlderRequest(Protocol):
     """What every request of `gpuplan.planner.studies` has."""
 
     @property
@@ -38,7 +49,7 @@ class StudyRequest(Protocol):
         """Check everything that can be checked without the trace. Raises `GpuplanError`."""
 
 
-R = TypeVar("R", bound=StudyRequest)
+R = TypeVar("R", bound=OlderRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,25 @@ class Study(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
+class StudyView:
+    """What people see of an answer; `Report` says what each field is.
+
+    Its ``warnings`` come before those of the answer.
+    """
+
+    headline: str
+    tables: tuple[Table, ...]
+    answer: tuple[Table, ...] | None = None
+    csv: Table | None = None
+    figure: Callable[[], Figure] | None = None
+    frame: Callable[[], pl.DataFrame] | None = None
+    timeline: Callable[[], pl.DataFrame] | None = None
+    notes: tuple[str, ...] = ()
+    texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StudyCommand:
     """A command that is a study.
 
@@ -71,6 +101,7 @@ class StudyCommand:
         has_rows: whether the report has rows for a Parquet file.
         draws_first: whether the pictures are drawn while the study writes its own files, so that
             either all files appear or none; its answer takes them as ``pictures``.
+        more_forms: suffixes of other files that ``--output`` takes.
         instead_of_trace: option that a study has in place of a trace; empty where it needs one.
     """
 
@@ -81,19 +112,20 @@ class StudyCommand:
     has_picture: bool = True
     has_rows: bool = True
     draws_first: bool = False
+    more_forms: tuple[str, ...] = ()
     instead_of_trace: str = ""
 
     def register(self, app: typer.Typer) -> None:
         """Add the command to the application."""
 
         def show(**values: Any) -> None:
-            self.show(values.pop("output"), self.study(**values))
+            self.show(values.pop("shown_as"), self.study(**values))
 
         own = list(inspect.signature(self.study).parameters.values())
-        output = inspect.Parameter("output", inspect.Parameter.KEYWORD_ONLY)
+        output = inspect.Parameter("shown_as", inspect.Parameter.KEYWORD_ONLY)
         own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
         show.__doc__, show.__name__ = self.study.__doc__, self.name
-        show.__annotations__ = {**types_of(self.study), "output": self.output}
+        show.__annotations__ = {**types_of(self.study), "shown_as": self.output}
         show.__signature__ = inspect.Signature([*own, output])  # type: ignore[attr-defined]
         command(app, self.name, example=self.example)(show)
 
@@ -106,13 +138,19 @@ class StudyCommand:
         known = {field.name for field in fields(Output)}
         given = {one.name: getattr(group, one.name) for one in fields(group)}
         output = Output(**{name: value for name, value in given.items() if name in known})
+        texts = {path: path.suffix.lower() for path in output.out or ()}
+        texts = {path: suffix for path, suffix in texts.items() if suffix in self.more_forms}
+        output = replace(output, out=[path for path in output.out or () if path not in texts])
+        for suffix in self.more_forms:
+            if list(texts.values()).count(suffix) > 1:
+                raise UsageError(f"--output: give one {suffix} file")
         timeline: Path | None = given.get("timeline")
         check_output(
             output,
             picture=self.has_picture,
             rows=self.has_rows,
             inputs=study.request.reads,
-            others=[*study.request.writes, *([] if timeline is None else [timeline])],
+            others=[*study.request.writes, *texts, *([] if timeline is None else [timeline])],
         )
         check_suffix("--timeline", timeline, ".parquet")
         if timeline is not None and "timelines" in study.request.__dataclass_fields__:
@@ -124,10 +162,93 @@ class StudyCommand:
             written += pictures
         else:
             report = study.report()
-        files = []
+        files = [text_file(report.texts[suffix], path) for path, suffix in texts.items()]
         if timeline is not None:
             from gpuplan.cli.options.market_options import timeline_file
 
             assert report.timeline is not None
             files.append(timeline_file(report.timeline, timeline))
         emit(report, output, files=files, written=written)
+
+
+def declared_command(
+    name: str,
+    show: Callable[[Any], StudyView],
+    *,
+    output: type | None = None,
+    run: Callable[..., Any] | None = None,
+) -> StudyCommand:
+    """Return the command of a study that is declared by its request.
+
+    Args:
+        name: of the study and its modules.
+        show: makes what people see of its answer.
+        output: the group of options that say where the report goes; None for the usual one.
+        run: answers a request in place of the study's function, and draws the ``pictures`` that
+            it is given before the study writes its own files.
+    """
+    declaration = declaration_of(name)
+    if declaration is None:
+        raise ValueError(f"no study {name!r} is declared in gpuplan.planner.requests")
+    parameters = [parameter for parameter, _ in parameters_of(declaration.request).values()]
+
+    def make(**values: Any) -> Study[Any]:
+        request = read_request(declaration.request, values)
+        return Study(request, partial(_answer, declaration, show, run))
+
+    make.__doc__, make.__name__ = declaration.help, name
+    declare(make, make, parameters)
+    return StudyCommand(
+        name,
+        make,
+        declaration.example,
+        output=output or _output_of(declaration),
+        draws_first=run is not None,
+        has_picture=declaration.has_picture,
+        has_rows=declaration.has_rows,
+        more_forms=declaration.more_forms,
+        instead_of_trace=declaration.instead_of_trace,
+    )
+
+
+def _output_of(declaration: StudyDeclaration) -> type:
+    if declaration.has_timeline:
+        from gpuplan.cli.options.market_options import ReplayOutput
+
+        return ReplayOutput
+    return Output if declaration.has_rows else OutputWithoutRows
+
+
+def _answer(
+    declaration: StudyDeclaration,
+    show: Callable[[Any], StudyView],
+    run: Callable[..., Any] | None,
+    request: StudyRequest,
+    **pictures: Sequence[Path],
+) -> Report:
+    """Return the report of a request: the study's function, and what people see of its answer."""
+    from gpuplan.cli.formats.report import Report
+
+    if run is None:
+        studies = import_module(f"gpuplan.planner.studies.{declaration.name}")
+        run = getattr(studies, declaration.name)
+    with ExitStack() as during:
+        progress = during.enter_context(messages.progress(declaration.doing))
+        if declaration.compiles:
+            from gpuplan.simkit.jit import compiling
+
+            during.enter_context(compiling(lambda: messages.note(COMPILING)))
+        takes_progress = "progress" in inspect.signature(run).parameters
+        answer = run(request, *([progress] if takes_progress else []), **pictures)
+    shown = show(answer)
+    return Report(
+        command=declaration.name,
+        results=plain(answer.results),
+        inputs=answer.inputs,
+        parameters=plain(request.parameters()),
+        caveats=getattr(answer, "caveats", ()),
+        **{
+            **{field.name: getattr(shown, field.name) for field in fields(shown)},
+            "warnings": (*shown.warnings, *answer.warnings),
+        },
+    )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from functools import cache
 from typing import Any
 
+from gpuplan.cli.app.lazy import COMMANDS
 from gpuplan.cli.documents.study import Document, StudyResult
 from gpuplan.cli.gates.gates import GateResult
+from gpuplan.planner.requests.declaration import declaration_of
 
-TITLES = {
-    "bill": "What it costs a month, and who pays",
+_TITLES = {
     "characterize": "The workload",
     "compare": "Policies compared",
     "pareto": "Completion time by budget",
@@ -19,7 +21,6 @@ TITLES = {
     "simulate": "One policy replayed",
     "size": "How many GPUs",
     "sweep": "Serverless threshold",
-    "whatif": "A change of the Slurm site",
 }
 STATES = {
     "passed": "passed",
@@ -33,9 +34,17 @@ MOST_NAMED = 4
 WORST_FIRST = ("error", "failed", "warned", "unchecked", "passed")
 
 
+@cache
+def titles() -> dict[str, str]:
+    """Return the heading of each study that a report can have, by its name, in their order."""
+    declared = {name: declaration_of(name) for name in COMMANDS}
+    of = {name: study.title for name, study in declared.items() if study and study.title}
+    return dict(sorted({**_TITLES, **of}.items()))
+
+
 def title_of(study: StudyResult) -> str:
     """Return the heading of a study: what its command asks, and its name where that is another."""
-    title = TITLES.get(study.command, study.command)
+    title = titles().get(study.command, study.command)
     return title if study.name == study.command else f"{title}: {study.name}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +95,7 @@ class Report:
         figure: draws the picture, where there is one.
         frame: rows for a ``.parquet`` output, where there are some.
         timeline: what happened over time, for ``--timeline``, where a study has it.
+        texts: suffix of another form of ``--output`` -> makes the text of such a file.
     """
 
     command: str
@@ -111,6 +112,7 @@ class Report:
     figure: Callable[[], Figure] | None = None
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None
+    texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
 
     def shown(self, full: bool) -> Report:
         """Return the report with the tables that people see, all of them where ``full``."""

@@ -1,51 +1,9 @@
-"""Units at the command line: read ``48h``, write ``2.1 h``."""
+"""Units at the command line: ``2.1 h``; those given are read by `gpuplan.analysis.base.amounts`."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
-
-from gpuplan.analysis.base.errors import UsageError
-
-SECONDS_PER = {"s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-NO_LIMIT = ("none", "inf", "unlimited")
-CENTURY_S = 36_525 * SECONDS_PER["d"]  # written out, as the schema takes long to import
-DURATION = re.compile(r"^\s*((?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)\s*$")
-
-
-def parse_duration(text: str, option: str, most_s: float = CENTURY_S) -> float:
-    """Return seconds for ``90``, ``90s``, ``45m``, ``48h`` or ``2d``.
-
-    Raises:
-        UsageError: the text is not a duration, or above ``most_s``; the message names ``option``.
-    """
-    match = DURATION.match(text.lower())
-    endless = text.strip().lower() in NO_LIMIT
-    if not endless and (match is None or (match[2] and match[2] not in SECONDS_PER)):
-        raise UsageError(f"{option} {text!r}: expected a duration such as 90s, 45m, 48h or 2d")
-    seconds = float(match[1]) * SECONDS_PER.get(match[2] or "s", 1.0) if match else math.inf
-    if seconds > most_s:
-        raise UsageError(
-            f"{option} {text!r}: expected a duration of at most {most_s / SECONDS_PER['d']:.6g}d"
-        )
-    return seconds
-
-
-def parse_share(text: str, option: str) -> float:
-    """Return a fraction of 1 for ``2%`` or ``0.02``.
-
-    Raises:
-        UsageError: the text is not a share from 0 to 1; the message names ``option``.
-    """
-    number, size = (text[:-1], 100) if text.endswith("%") else (text, 1)
-    try:
-        share = float(number) / size
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise UsageError(f"{option} {text!r}: expected a share from 0 to 1, such as 0.1% or 0.001")
-    return share
 
 
 def significant(value: float, digits: int) -> float:

@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from gpuplan.analysis.base.amounts import SECONDS_PER
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import nearest
 from gpuplan.cli.app.lazy import COMMANDS
-from gpuplan.cli.formats.units import SECONDS_PER
 from gpuplan.cli.gates.fields import unit_of
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.option import declared_options
 from gpuplan.cli.app.help_pages import show_command_help
+from gpuplan.cli.options.declared import parameters_of, read_request
 
 OF_ANY_BYTES = ("sources",)
 
@@ -74,14 +76,14 @@ def spread(
     The parameters of ``more`` come last; they are left to the caller.
     """
     own: list[inspect.Parameter] = []
-    groups: dict[str, type] = {}
+    groups: dict[str, Any] = {}
     hints = types_of(function)
     for parameter in inspect.signature(function).parameters.values():
-        given = hints[parameter.name]
-        if isinstance(given, type) and is_dataclass(given):
-            groups[parameter.name] = given
+        hint = hints[parameter.name]
+        if is_dataclass(_class_of(hint)):
+            groups[parameter.name] = hint
         else:
-            own.append(parameter.replace(annotation=given, kind=inspect.Parameter.KEYWORD_ONLY))
+            own.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
 
     def call(**values: Any) -> Any:
         filled = {group: take(kind, values) for group, kind in groups.items()}
@@ -99,8 +101,11 @@ def declare(
     call.__annotations__ = {p.name: p.annotation for p in parameters}
 
 
-def take(group: type, values: dict[str, Any]) -> Any:
+def take(group: Any, values: dict[str, Any]) -> Any:
     """Remove the values of a group from ``values`` and return the group."""
+    if _is_declared(group):
+        names = parameters_of(group)
+        return read_request(group, {name: values.pop(name) for name in names})
     return group(**{field.name: values.pop(field.name) for field in fields(group)})
 
 
@@ -108,7 +113,18 @@ def _nothing() -> None:
     """Do nothing: the callback of an application that has one command."""
 
 
-def _parameters(group: type) -> list[inspect.Parameter]:
+def _class_of(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _is_declared(group: Any) -> bool:
+    """Return whether the fields of a group carry their options (`gpuplan.analysis.base.option`)."""
+    return bool(declared_options(group))
+
+
+def _parameters(group: Any) -> list[inspect.Parameter]:
+    if _is_declared(group):
+        return [parameter for parameter, _ in parameters_of(group).values()]
     hints = get_type_hints(group, include_extras=True)
     return [
         inspect.Parameter(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.analysis.base.errors import UsageError, shortened
-from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.market_options import MOST_GPUS
+from gpuplan.planner.requests.shapes import read_shape
 
 if TYPE_CHECKING:
     from gpuplan.simkit.cluster_shape import ClusterShape
@@ -187,25 +187,3 @@ def _sizes(text: str) -> list[str]:
 def read_size(text: str) -> ClusterSize:
     """Return what ``--cluster`` says. Raises `UsageError`."""
     return ClusterSize(f"--cluster {shortened(text)}", read_shape(text, "--cluster"))
-
-
-def read_shape(text: str, option: str) -> ClusterShape:
-    """Return the shape of a cluster; ``/`` may stand between its GPU types.
-
-    Raises:
-        UsageError: the text is not a shape; the message names the option and the forms.
-    """
-    from gpuplan.simkit.cluster_shape import ClusterShape
-
-    try:
-        shape = ClusterShape.parse(text.replace("/", ","))
-    except ValueError as error:
-        raise UsageError(f"{option} {shortened(text)!r}: {error}") from error
-    for at, name in enumerate(shape.gpu_types):
-        for other in shape.gpu_types[:at]:
-            if gpu_name(name) == gpu_name(other):
-                raise UsageError(
-                    f"{option} {shortened(text)!r}: {other} and {name} are one GPU type; add their "
-                    "nodes up"
-                )
-    return shape

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.analysis.base.amounts import parse_usd
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.options.by_type import parse_usd
 
 if TYPE_CHECKING:
     from gpuplan.analysis.bill import GpuPrices

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,15 +97,15 @@ class LogChoice:
 
     def log_options(self) -> LogOptions:
         """Return the library's form of these options. Raises `UsageError` on a bad value."""
-        from gpuplan.analysis.job_table.log_options import LogOptions
+        from gpuplan.analysis.job_table.log_options import LogOptions, mapping, value_mapping
         from gpuplan.analysis.job_table.reject_limit import Limit
 
         return LogOptions(
             self.source_format,
             mapping(self.columns or ()),
+            value_mapping(self.values or ()),
             self.time_zone,
             Limit.of(self.max_rejects),
-            value_mapping(self.values or ()),
             tuple(dict.fromkeys(self.keep or ())),
         )
 
@@ -120,43 +120,3 @@ class LogChoice:
             "keep": self.keep,
         }
         return {name: value for name, value in given.items() if value}
-
-
-def mapping(pairs: Sequence[str]) -> dict[str, str]:
-    """Return canonical column -> column of the log. Raises `UsageError` for a bad ``--map``."""
-    from gpuplan.analysis.base.errors import UsageError
-
-    found: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, column = (part.strip() for part in pair.partition("="))
-        if not (equals and name and column):
-            raise UsageError(f"--map {pair}: expected canonical=column, as submit_time=created")
-        if name in found:
-            raise UsageError(f"--map {pair}: {name} is already mapped to {found[name]}")
-        found[name] = column
-    return found
-
-
-def value_mapping(texts: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return canonical column -> word in lower case -> value.
-
-    Raises `UsageError` for a bad ``--map-value``.
-    """
-    from gpuplan.analysis.base.errors import UsageError
-    from gpuplan.analysis.job_table.schema import PRIORITIES, STATES
-
-    known = {"state": STATES, "priority": PRIORITIES}
-    found: dict[str, dict[str, str]] = {}
-    for text in texts:
-        column, _, pair = text.partition(":")
-        word, equals, value = (part.strip() for part in pair.rpartition("="))
-        column, word, value = column.strip(), equals and word.lower(), value.lower()
-        if column not in known or not word:
-            raise UsageError(f"--map-value {text}: must be state:WORD=VALUE or priority:WORD=VALUE")
-        if value not in known[column]:
-            raise UsageError(
-                f"--map-value {text}: {column} must be one of {', '.join(known[column])}"
-            )
-        if found.setdefault(column, {}).setdefault(word, value) != value:
-            raise UsageError(f"--map-value {text}: {word} is already {found[column][word]}")
-    return found

@@ -109,3 +109,12 @@ def has_form_of_stdout(path: Path) -> bool:
 def output_files(output: Output) -> list[Path]:
     """Return the files that the options of a command ask for."""
     return [*(output.out or ()), *(output.plot or ())]
+
+
+def text_file(made: Callable[[], str], path: Path) -> tuple[Path, WriteFile]:
+    """Return a file of text and the function that writes it."""
+
+    def write(temporary: Path) -> None:
+        temporary.write_text(made(), encoding="utf-8", newline="\n")
+
+    return path, write

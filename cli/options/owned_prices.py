@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.analysis.base.amounts import parse_usd
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.options.by_type import parse_usd
 from gpuplan.cli.options.shared_options import PRICES_PANEL
 
 if TYPE_CHECKING:
-    from gpuplan.planner.pricing.type_prices import PriceRequest
+    from gpuplan.planner.pricing.price_request import PriceRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class OwnedPriceChoice:
 
     def request(self) -> PriceRequest:
         """Return the library's form of these options. Raises `UsageError` on a bad value."""
-        from gpuplan.planner.pricing.type_prices import PriceRequest
+        from gpuplan.planner.pricing.price_request import PriceRequest
 
         return PriceRequest(
-            parse_usd(self.price or [], "--price"), self.prices, self.provider, self.gpu
+            parse_usd(self.price or [], "--price"), self.prices, self.gpu, self.provider
         )

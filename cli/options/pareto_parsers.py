@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.base.amounts import once, parse_by_type, parse_duration
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
-from gpuplan.cli.formats.units import parse_duration
-from gpuplan.cli.options.by_type import once, parse_by_type
 from gpuplan.cli.options.cluster_options import read_size
 from gpuplan.cli.options.pareto_options import (
     MoneyChoice,

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.cli.app.removed_options import removed_hint
-from gpuplan.cli.formats.units import NO_LIMIT, parse_duration
-from gpuplan.cli.options.cluster_options import read_shape
+from gpuplan.planner.requests.shapes import read_shape
 
 if TYPE_CHECKING:
     from gpuplan.planner.runs.settings import Setting

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.reading.times import is_number
-from gpuplan.cli.formats.units import parse_duration
 from gpuplan.cli.options.settings import check_once
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from gpuplan.cli.documents.studies import (
     study_options,
     takes_trace,
 )
-from gpuplan.cli.documents.view import TITLES as STUDIES
+from gpuplan.cli.documents.view import titles
 from gpuplan.cli.scenario.scenario import (
     DeclaredStudy,
     DeclaredWorkload,
@@ -141,7 +141,7 @@ class _Loader:
         """Return whether there are studies, and every one names all that it reads."""
         commands = [(str(table.get("command", name)), table) for name, table in self.study_tables()]
         return bool(commands) and all(
-            command in STUDIES and not takes_trace(command, table) for command, table in commands
+            command in titles() and not takes_trace(command, table) for command, table in commands
         )
 
     def synth(self, options: Mapping[str, Any]) -> DeclaredWorkload:
@@ -185,8 +185,8 @@ class _Loader:
             command = options.pop("command", name)
             if not NAME.fullmatch(name):
                 self.problem(keys, f"[study.{name}] expected a name of letters, digits and _")
-            if not isinstance(command, str) or command not in STUDIES:
-                near = did_you_mean(str(command), dict.fromkeys(STUDIES))
+            if not isinstance(command, str) or command not in titles():
+                near = did_you_mean(str(command), dict.fromkeys(titles()))
                 if "command" not in table:
                     near = f'{near}\n  next: command = "...", where the name is another'
                 self.problem((*keys, "command"), f"[study.{name}] no command {command!r}{near}")

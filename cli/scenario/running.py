@@ -137,7 +137,7 @@ def _made(workload: DeclaredWorkload, cache: Cache) -> _Trace:
     cache.make("traces")
     with workload.places.located():
         sources = {"sources": workload.files} if workload.files else {}
-        report = run_study(workload.command, workload.options, **sources, outs=path)
+        report = run_study(workload.command, workload.options, **sources, output=path)
     made = _Trace(path, sha256_of(path), workload.trace, report.warnings)
     cache.keep("traces", key, json.dumps({"sha256": made.sha256, "warnings": made.warnings}))
     return made

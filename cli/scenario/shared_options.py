@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
+from gpuplan.analysis.base.amounts import NO_LIMIT
 from gpuplan.cli.documents.studies import study_options
-from gpuplan.cli.formats.units import NO_LIMIT
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.log_choice import LogChoice
 from gpuplan.cli.options.pareto_options import MoneyChoice, ScalingChoice, WidthChoice

@@ -2,43 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.prices.quote import quote, read_offers
 from gpuplan.analysis.trace.input_files import InputFile
-
-
-@dataclass(frozen=True, slots=True)
-class PriceRequest:
-    """Which prices GPUs have.
-
-    Attributes:
-        usd_per_gpu_h: type -> US dollars per GPU-hour; the empty name is every other type.
-        prices: a price table or ``builtin``, for types without a price of their own.
-        provider: the provider in that table, such as ``aws`` or ``aws:spot``; None for the median
-            over all, on demand.
-        gpu: the type of jobs that name none, to look its price up.
-        option: the option that gave the prices, for messages.
-    """
-
-    usd_per_gpu_h: Mapping[str, float] = field(default_factory=dict)
-    prices: str | None = None
-    provider: str | None = None
-    gpu: str | None = None
-    option: str = "--price"
-
-    def __post_init__(self) -> None:
-        if self.provider is not None and self.prices is None:
-            raise UsageError("--provider: needs --prices FILE or builtin")
-        GpuPrices(self.usd_per_gpu_h)
-
-    @property
-    def is_given(self) -> bool:
-        """Whether there is any price."""
-        return bool(self.usd_per_gpu_h) or self.prices is not None
+from gpuplan.planner.pricing.price_request import PriceRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +53,7 @@ def prices_of(
         if usd is not None:
             found[name] = TypePrice(usd)
         elif offers is None:
+            request.check_given()
             raise UsageError(_missing(called, request))
         elif called is None:
             has = ", ".join(dict.fromkeys(one.gpu_type for one in offers))
@@ -97,11 +69,6 @@ def prices_of(
 
 def _missing(name: str | None, request: PriceRequest) -> str:
     known = ", ".join(filter(None, request.usd_per_gpu_h))
-    if not request.is_given:
-        return (
-            "no price: say what a GPU-hour costs\n"
-            "  next: --price 1.29, or --prices builtin with the GPU type"
-        )
     of = "jobs that name no GPU type" if name is None else name
     return (
         f"{request.option}: {of} has no price, only {known}\n"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import polars as pl
-from msgspec import UNSET, UnsetType
 
-from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.bill import GpuPrices
@@ -16,91 +13,12 @@ from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
-from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.pricing.focus import focus_rows, month_names, row_name
 from gpuplan.planner.pricing.gpu_hours import COLUMNS, UNKNOWN, gpu_hours
 from gpuplan.planner.pricing.group_bill import GroupBill, bill_of, cluster_of
-from gpuplan.planner.pricing.type_prices import PriceRequest, prices_of
-
-PEAK = "peak"
-Pools = tuple[tuple[str | None, int], ...]
-"""GPU type and GPUs of each pool of a cluster; None for GPUs of any type."""
-
-
-@dataclass(frozen=True, slots=True)
-class BillParameters:
-    """What was asked for, as JSON has it."""
-
-    by: str
-    cluster: str | None
-    idle: str
-    usd_per_gpu_h: dict[str, float]
-    prices: str | None
-    provider: str | None
-    gpu: str | None
-    where: str | None
-    since: str | None
-    until: str | None
-    sample: int | None
-    scale_duration: float
-    scale_interarrival: float
-    seed: int
-    as_of: str | UnsetType = UNSET
-    period: dict[str, str | None] | UnsetType = UNSET
-
-
-@dataclass(frozen=True, slots=True)
-class BillRequest:
-    """Which jobs to bill, and how.
-
-    Attributes:
-        trace: a canonical trace.
-        jobs: which of its jobs.
-        by: what the bill is split by, one of `BY` or another column of the trace.
-        prices: what GPUs cost.
-        cluster: its pools, ``peak`` for the most GPUs held at once; None bills what jobs hold.
-        cluster_text: the cluster as given.
-        spread_idle: let jobs pay for idle GPUs, instead of a row of their own.
-    """
-
-    trace: Path
-    jobs: Selection = field(default_factory=Selection)
-    by: str = "group"
-    prices: PriceRequest = field(default_factory=PriceRequest)
-    cluster: Pools | str | None = None
-    cluster_text: str | None = None
-    spread_idle: bool = False
-
-    @property
-    def reads(self) -> tuple[Path | str | None, ...]:
-        """The files it reads."""
-        return (self.trace, self.prices.prices)
-
-    @property
-    def writes(self) -> tuple[Path, ...]:
-        """The files it writes: none."""
-        return ()
-
-    def check(self) -> None:
-        """Check what can be checked before the trace is read. Raises `UsageError`."""
-        if not self.prices.is_given:
-            prices_of(self.prices, [None])  # says that a price is needed
-        if self.spread_idle and self.cluster is None:
-            raise UsageError("--idle spread: needs --cluster, to know what is idle")
-
-    def parameters(self) -> BillParameters:
-        """Return what goes under ``parameters`` in the JSON output."""
-        return BillParameters(
-            by=self.by,
-            cluster=self.cluster_text,
-            idle="spread" if self.spread_idle else "apart",
-            usd_per_gpu_h=dict(self.prices.usd_per_gpu_h),
-            prices=self.prices.prices,
-            provider=self.prices.provider,
-            gpu=self.prices.gpu,
-            **self.jobs.parameters(),
-        )
+from gpuplan.planner.pricing.type_prices import prices_of
+from gpuplan.planner.requests.bill import BillRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,17 +193,13 @@ def bill(request: BillRequest) -> BillStudy:
         named = pl.col("gpu_type").fill_null(request.prices.gpu)
         trace = replace(trace, jobs=trace.jobs.with_columns(named))
     hours = gpu_hours(trace, request.by)
-    given = request.cluster
-    cluster = cluster_of(
-        hours, None if isinstance(given, str) else given, is_peak=isinstance(given, str)
-    )
+    cluster = cluster_of(hours, request.pools(), is_peak=request.is_peak)
     prices, tables = prices_of(request.prices, dict.fromkeys((*hours.gpu_types, *cluster)))
-    found = bill_of(hours, prices, cluster, spread_idle=request.spread_idle)
+    is_spread = request.idle == "spread"
+    found = bill_of(hours, prices, cluster, spread_idle=is_spread)
     shown = results = _results(request, trace, found)
     if trace.period is not None:
-        in_period = bill_of(
-            hours, prices, cluster, spread_idle=request.spread_idle, month_us=hours.window_us
-        )
+        in_period = bill_of(hours, prices, cluster, spread_idle=is_spread, month_us=hours.window_us)
         shown = _results(request, trace, in_period)
     return BillStudy(
         request=request,

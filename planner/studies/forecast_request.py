@@ -10,9 +10,10 @@ from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import find_named
+from gpuplan.analysis.base.time_units import written_utc
 from gpuplan.analysis.forecast.forecast import AUTO
 from gpuplan.analysis.forecast.models import MODELS, ORGLINEAR
-from gpuplan.analysis.trace.selection import Selection, written_utc
+from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.user_tables.holidays import holidays_file, read_holidays
 from gpuplan.simkit.cluster_shape import ClusterShape
 

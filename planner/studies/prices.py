@@ -4,91 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
+from typing import ClassVar
 
 import polars as pl
 
-from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
+from gpuplan.analysis.base.time_units import as_utc
 from gpuplan.analysis.price_formats.format import PriceChoices
-from gpuplan.analysis.price_formats.schema import SAMPLINGS, PriceProvenance
+from gpuplan.analysis.price_formats.schema import PriceProvenance
 from gpuplan.analysis.prices.book import PriceBook, book_of
 from gpuplan.analysis.prices.ingest import PricesResult, ingest_prices
 from gpuplan.analysis.prices.results import PricesResults, prices_results
 from gpuplan.analysis.prices.view import PriceView, market
-from gpuplan.analysis.reading.rejects import rejects_path
-from gpuplan.analysis.trace.selection import written_utc
-
-
-@dataclass(frozen=True, slots=True)
-class PricesParameters:
-    """The options of a price table, as JSON has them."""
-
-    source_format: str | None
-    as_of: str | None
-    gpu: str | None
-    provider: str | None
-    sampling: str | None
-    max_rejects: str
-    reference: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class PricesRequest:
-    """Which price lists and histories to read, how, and where the table goes.
-
-    Attributes:
-        sources: files of one format or several, plain or compressed, archives and folders of them.
-        output: the price table to write; its name ends in ``.parquet``.
-        source_format: name of the format of all sources; None detects that of each.
-        as_of: when the prices held, for a list without times.
-        gpu: the GPU of a source that names none.
-        provider: the provider of a catalogue whose file or folder is not named so.
-        sampling: ``snapshot`` or ``change``; None as gpuplan takes it.
-        max_rejects: how many rows may be rejected.
-        reference: ``provider:kind`` that savings are counted against; None for the most expensive
-            on-demand source of each GPU.
-    """
-
-    sources: tuple[Path, ...]
-    output: Path
-    source_format: str | None = None
-    as_of: datetime | None = None
-    gpu: str | None = None
-    provider: str | None = None
-    sampling: str | None = None
-    max_rejects: Limit = DEFAULT_LIMIT
-    reference: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.sampling is not None and self.sampling not in SAMPLINGS:
-            raise UsageError(f"--sampling {self.sampling}: expected {' or '.join(SAMPLINGS)}")
-
-    @property
-    def reads(self) -> tuple[Path, ...]:
-        """The files it reads."""
-        return self.sources
-
-    @property
-    def writes(self) -> tuple[Path, ...]:
-        """The files it writes."""
-        return (self.output, rejects_path(self.output))
-
-    def check(self) -> None:
-        """Check what can be checked before the sources are read: nothing more than the fields."""
-
-    def parameters(self) -> PricesParameters:
-        """Return what goes under ``parameters`` in the JSON output."""
-        return PricesParameters(
-            source_format=self.source_format,
-            as_of=written_utc(self.as_of),
-            gpu=self.gpu,
-            provider=self.provider,
-            sampling=self.sampling,
-            max_rejects=self.max_rejects.text,
-            reference=self.reference,
-        )
+from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.requests.prices import PricesRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +32,13 @@ class PricesStudy:
     account: PricesResult
     book: PriceBook
     view: PriceView
+    warnings: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[InputFile, ...]:
+        """The sources."""
+        sources = self.account.provenance.sources
+        return tuple(InputFile(source.name, source.sha256, source.rows) for source in sources)
 
     @property
     def results(self) -> PricesResults:
@@ -141,7 +76,7 @@ def prices(
         request.output,
         source_format=request.source_format,
         choices=PriceChoices(
-            as_of=request.as_of,
+            as_of=request.as_of and as_utc(request.as_of),
             gpu=request.gpu,
             provider=request.provider,
             sampling=request.sampling,

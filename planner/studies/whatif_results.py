@@ -1,40 +1,11 @@
-"""The parameters and results of ``gpuplan whatif``, as JSON has them."""
+"""The results of ``gpuplan whatif``, as JSON has them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from msgspec import UNSET, UnsetType
-
 from gpuplan.planner.twin.validate import ChangeValidation
 from gpuplan.planner.twin.whatif import ChangeEffect
-
-
-@dataclass(frozen=True, slots=True)
-class WhatIfParameters:
-    """What was asked of ``gpuplan whatif``.
-
-    Attributes:
-        limit_factor: time limit of a job without one, over its run time.
-        validate: when a change happened, in seconds after 1970.
-        before, after: slurm.conf on each side of it.
-    """
-
-    twin: str
-    add_nodes: list[str]
-    remove_nodes: list[str]
-    set: list[str]
-    slurm_conf: list[str]
-    scale_load: list[float]
-    limits_times: list[float]
-    together: bool
-    by: str
-    strict: bool
-    level: str
-    limit_factor: float
-    validate: int | UnsetType = UNSET
-    before: str | UnsetType = UNSET
-    after: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What each study is asked: requests whose fields carry their options, without heavy imports."""

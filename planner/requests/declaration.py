@@ -1,0 +1,119 @@
+"""Declare a study: what it is asked, and what its answer can be written as.
+
+A study called ``name`` is three files: its request here in ``name.py``, the function ``name`` of
+``gpuplan.planner.studies.name``, which makes an answer of a request, and ``show`` in
+``gpuplan.cli.commands.name``, which makes a headline, tables and a picture of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from gpuplan.analysis.base.option import files_read, files_written, json_parameters
+
+
+class StudyRequest:
+    """What a study is asked: the base of all requests, frozen dataclasses."""
+
+    __slots__ = ()
+
+    @property
+    def reads(self) -> tuple[Path | str | None, ...]:
+        """The files it reads, also as part of a text (``table:FILE``)."""
+        return files_read(self)
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """The files it writes itself."""
+        return files_written(self)
+
+    def check(self) -> None:
+        """Check everything that can be checked without the trace. Raises `GpuplanError`."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return json_parameters(self)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyDeclaration:
+    """What is known of a study before it is asked anything.
+
+    Attributes:
+        name: of its command, and of its modules.
+        request: the class of its requests.
+        example: a command line, at the end of the help.
+        title: heading of its section in a report; empty where it cannot be in one.
+        doing: what the progress bar calls the work; empty for no bar.
+        compiles: whether it replays, so that kernels may have to be compiled.
+        has_picture: whether its answer has a picture.
+        has_rows: whether its answer has rows for a Parquet file.
+        has_timeline: whether ``--timeline`` writes what happened over time.
+        more_forms: suffixes of other files that ``--output`` takes, each written by the view.
+        instead_of_trace: option that it has in place of a trace; empty where it needs one.
+    """
+
+    name: str
+    request: type[StudyRequest]
+    example: str
+    title: str = ""
+    doing: str = ""
+    compiles: bool = False
+    has_picture: bool = True
+    has_rows: bool = True
+    has_timeline: bool = False
+    more_forms: tuple[str, ...] = ()
+    instead_of_trace: str = ""
+
+    @property
+    def help(self) -> str:
+        """What the study does: the docstring of its request, without the attributes."""
+        return cleandoc(self.request.__doc__ or "").partition("\n\nAttributes:")[0]
+
+
+R = TypeVar("R", bound=type[StudyRequest])
+_DECLARED: dict[str, StudyDeclaration] = {}
+
+
+def study(name: str, **declared: Any) -> Callable[[R], R]:
+    """Return a decorator that declares a class as the request of a study.
+
+    Args:
+        name: of the study.
+        declared: the other fields of `StudyDeclaration`.
+    """
+
+    def declare(request: R) -> R:
+        _DECLARED[name] = StudyDeclaration(name, request, **declared)
+        return request
+
+    return declare
+
+
+def declaration_of(name: str) -> StudyDeclaration | None:
+    """Return what is declared of a study; its request is imported now. None where there is none."""
+    module = f"gpuplan.planner.requests.{name}"
+    if find_spec(module) is not None:
+        import_module(module)
+    return _DECLARED.get(name)
+
+
+def results_of(declaration: StudyDeclaration) -> tuple[type, ...]:
+    """Return the types that the results of a study may have: those of its answer's ``results``."""
+    name = declaration.name
+    function = getattr(import_module(f"gpuplan.planner.studies.{name}"), name)
+    answer = get_type_hints(function)["return"]
+    results = getattr(get_origin(answer) or answer, "results", None)
+    if isinstance(results, property):
+        kind = get_type_hints(results.fget)["return"]
+    else:
+        kind = get_type_hints(get_origin(answer) or answer)["results"]
+    if isinstance(kind, TypeVar):  # of a generic answer: the last of its types
+        kind = get_args(answer)[-1]
+    return get_args(kind) or (kind,)

@@ -1,0 +1,107 @@
+"""What ``gpuplan ingest`` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.option import Group, Opt
+from gpuplan.analysis.job_table.log_options import LogOptions
+from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.files import table_file
+
+
+@study(
+    "ingest",
+    example="gpuplan ingest trace_seren.csv -o seren.parquet",
+    doing="reading",
+    has_picture=False,
+    has_rows=False,
+)
+@dataclass(frozen=True, slots=True)
+class IngestRequest(StudyRequest):
+    """Read a job log into a trace, and account for every row.
+
+    Attributes:
+        sources: logs of one format, plain or compressed, archives and folders of them.
+        output: the trace to write; its name ends in ``.parquet``.
+        log: how to read them.
+        throughputs: steps per second of each job type, for a Gavel trace.
+        worker_type: the worker type of ``throughputs`` that the jobs run on.
+        duration: ``source`` takes the log's own durations, not end - start.
+        twin: keep the scheduler's fields of a Slurm or SWF log too.
+    """
+
+    PANEL: ClassVar[str] = LogOptions.PANEL
+
+    sources: Annotated[
+        tuple[Path, ...],
+        Opt(
+            "Job logs: CSV, JSON, JSON lines or Parquet, plain, .gz, .zst, .zip or .tar, folders "
+            "of them, or - for standard input. Several are joined in this order; other files in a "
+            "folder or archive are left out and listed.",
+            key=None,
+            metavar="SRC",
+            many=True,
+            argument=True,
+        ),
+    ]
+    output: Annotated[
+        Path,
+        table_file(
+            "Trace to write (.parquet). Unusable rows go to <name>.rejects.parquet next to it."
+        ),
+    ]
+    log: Annotated[
+        LogOptions,
+        Group(common=("source_format", "columns", "time_zone", "max_rejects")),
+    ] = field(default_factory=LogOptions)
+    throughputs: Annotated[
+        Path | None,
+        Opt(
+            "Steps per second of each job type, to turn the steps of a Gavel trace into durations: "
+            "a CSV of worker_type, job_type, scale_factor, steps_per_second, or Gavel's JSON; "
+            "plain, .gz, or .zst.",
+            metavar="FILE",
+        ),
+    ] = None
+    worker_type: Annotated[
+        str | None,
+        Opt("Worker type in --throughputs that jobs run on, such as v100.", metavar="NAME"),
+    ] = None
+    duration: Annotated[
+        Literal["computed", "source"],
+        Opt(
+            "Durations of seren, kalos, and helios logs: computed (end - start), or source (the "
+            "log's own seconds, to reproduce published numbers)."
+        ),
+    ] = "computed"
+    twin: Annotated[
+        bool,
+        Opt(
+            "Keep the scheduler's fields of a Slurm or SWF log too: limits, partitions, QOS, "
+            "eligible times and more, for [bold]gpuplan calibrate[/bold].",
+            flag="--twin",
+        ),
+    ] = False
+
+    @property
+    def reads(self) -> tuple[Path | str | None, ...]:
+        """The files it reads beside the sources, which may be standard input."""
+        return () if self.throughputs is None else (self.throughputs,)
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """The files it writes."""
+        from gpuplan.analysis.reading.rejects import rejects_path
+
+        return (self.output, rejects_path(self.output))
+
+    def check(self) -> None:
+        """Check what can be checked before the sources are read. Raises `UsageError`."""
+        from gpuplan.analysis.site.trace_columns import FORMATS
+
+        if self.twin and self.log.source_format not in (None, *FORMATS):
+            raise UsageError(f"--twin: reads the formats {' and '.join(FORMATS)}")

@@ -1,0 +1,131 @@
+"""What ``gpuplan prices`` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.option import Opt
+from gpuplan.analysis.job_table.log_options import limit_text
+from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
+from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.files import table_file
+
+
+@study(
+    "prices",
+    example="gpuplan prices spot.json.gz -o prices.parquet --plot p.png",
+    doing="reading",
+    has_rows=False,
+)
+@dataclass(frozen=True, slots=True)
+class PricesRequest(StudyRequest):
+    """Read GPU price lists and histories into one price table.
+
+    It also takes histories of GPU availability without prices.
+
+    Attributes:
+        sources: files of one format or several, plain or compressed, archives and folders of them.
+        output: the price table to write; its name ends in ``.parquet``.
+        source_format: name of the format of all sources; None detects that of each.
+        as_of: when the prices held, for a list without times.
+        gpu: the GPU of a source that names none.
+        provider: the provider of a catalogue whose file or folder is not named so.
+        sampling: ``snapshot`` or ``change``; None as gpuplan takes it.
+        max_rejects: how many rows may be rejected.
+        reference: ``provider:kind`` that savings are counted against; None for the most expensive
+            on-demand source of each GPU.
+    """
+
+    PANEL: ClassVar[str] = "How to read the input"
+
+    sources: Annotated[
+        tuple[Path, ...],
+        Opt(
+            "Price lists and histories: CSV, TSV, JSON, JSON lines or Parquet, plain, .gz, .zst, "
+            ".zip or .tar, folders of them, or - for standard input; of one format or several.",
+            key=None,
+            metavar="SRC...",
+            many=True,
+            argument=True,
+        ),
+    ]
+    output: Annotated[
+        Path,
+        table_file(
+            "Price table to write (.parquet). Unusable rows go to <name>.rejects.parquet next to "
+            "it."
+        ),
+    ]
+    source_format: Annotated[
+        str | None,
+        Opt(
+            "Format of every source, instead of detecting it; [cyan]gpuplan list formats[/cyan] "
+            "names them.",
+            metavar="NAME",
+            common=True,
+            complete="price_formats",
+        ),
+    ] = None
+    as_of: Annotated[
+        datetime | None,
+        Opt("Date of the prices (UTC), for a list without times.", common=True),
+    ] = None
+    gpu: Annotated[
+        str | None,
+        Opt("GPU of a source that names none, such as RTX5090.", metavar="NAME", common=True),
+    ] = None
+    provider: Annotated[
+        str | None,
+        Opt(
+            "Provider of a catalog whose file and folder do not name it.",
+            metavar="NAME",
+            common=True,
+        ),
+    ] = None
+    sampling: Annotated[
+        str | None,
+        Opt(
+            "Overrides the detected meaning of a row: the price at an instant (snapshot) or from "
+            "then on (change).",
+            metavar="snapshot|change",
+        ),
+    ] = None
+    max_rejects: Annotated[
+        Limit,
+        Opt(
+            "Fail if more rows than this are unusable: a share (1%, 0.01) or a count (20).",
+            parse=Limit.of,
+            write=limit_text,
+            metavar="SHARE|COUNT",
+            common=True,
+            default=DEFAULT_LIMIT.text,
+        ),
+    ] = DEFAULT_LIMIT
+    reference: Annotated[
+        str | None,
+        Opt(
+            "Compare savings with this source, such as aws:on_demand. Default: the most expensive "
+            "on-demand source of each GPU.",
+            metavar="PROVIDER:KIND",
+            panel="Prices",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.sampling is None:
+            return
+        from gpuplan.analysis.price_formats.schema import SAMPLINGS
+
+        if self.sampling not in SAMPLINGS:
+            raise UsageError(f"--sampling {self.sampling}: expected {' or '.join(SAMPLINGS)}")
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """The files it writes."""
+        from gpuplan.analysis.reading.rejects import rejects_path
+
+        return (self.output, rejects_path(self.output))

@@ -1,0 +1,197 @@
+"""A study is three files and one line; options, scenario, schema, manual and report follow."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+REQUEST = '''"""What ``gpuplan headcount`` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from gpuplan.analysis.base.option import Group, Opt
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.trace import TRACE
+
+
+@study("headcount", title="Who submits", example="gpuplan headcount t.parquet", doing="counting")
+@dataclass(frozen=True, slots=True)
+class HeadcountRequest(StudyRequest):
+    """Count the users or groups of a log.
+
+    Attributes:
+        trace: a trace or a log.
+        jobs: which of its jobs.
+        of: what is counted.
+        least: jobs that one must have submitted.
+    """
+
+    trace: Annotated[Path, TRACE]
+    jobs: Annotated[Selection, Group(without=("spot",))] = field(default_factory=Selection)
+    of: Annotated[Literal["user", "group"], Opt("What to count.", common=True)] = "user"
+    least: Annotated[int, Opt("Jobs that one must have submitted.", low=1)] = 1
+'''
+
+STUDY = '''"""Count who submits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.planner.requests.headcount import HeadcountRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Headcount:
+    """How many there are.
+
+    Attributes:
+        count: of users or groups.
+    """
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeadcountStudy:
+    """The answer."""
+
+    results: Headcount
+    inputs: tuple[InputFile, ...]
+    warnings: tuple[str, ...]
+
+
+def headcount(request: HeadcountRequest) -> HeadcountStudy:
+    """Count them."""
+    trace = read_trace(request.trace, request.jobs, columns=[request.of])
+    sizes = trace.jobs[request.of].drop_nulls().value_counts()["count"]
+    enough = sizes.filter(sizes >= request.least)
+    return HeadcountStudy(Headcount(enough.len()), (trace_input(trace),), trace.notes)
+'''
+
+SHOW = '''"""``gpuplan headcount``: who submits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.formats.report import Column, Table
+
+if TYPE_CHECKING:
+    from gpuplan.planner.studies.headcount import HeadcountStudy
+
+
+def show(study: HeadcountStudy) -> StudyView:
+    """Return the count as people see it."""
+    count = study.results.count
+    table = Table("Who submits", (Column("count", "count"),), [(count,)])
+    return StudyView(headline=f"{count} submit.", tables=(table,))
+
+
+COMMAND = declared_command("headcount", show)
+register = COMMAND.register
+'''
+
+FILES = {
+    "planner/requests/headcount.py": REQUEST,
+    "planner/studies/headcount.py": STUDY,
+    "cli/commands/headcount.py": SHOW,
+}
+LINE = '        "headcount": "Count the users or groups of a log.",\n'
+BEFORE = '        "bill": "Show'
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """Return a copy of the product with a study more, added as CONTRIBUTING says."""
+    folder = tmp_path_factory.mktemp("house")
+    for part in ("analysis", "cli", "planner", "simkit", "sample_traces"):
+        skipped = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / part, folder / "gpuplan" / part, ignore=skipped)
+    for name, text in FILES.items():
+        (folder / "gpuplan" / name).write_text(text)
+    table = folder / "gpuplan" / "cli" / "app" / "lazy.py"
+    before, found, after = table.read_text().partition(BEFORE)
+    assert found
+    table.write_text(before + LINE + found + after)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(house):
+    """Return what runs the copy and gives its standard output."""
+
+    def call(*words, module="gpuplan.cli", code=0):
+        environment = {**os.environ, "PYTHONPATH": str(house), "COLUMNS": "100"}
+        done = subprocess.run(
+            [sys.executable, "-m", module, *map(str, words)],
+            cwd=house,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    return call
+
+
+LOG = "gpuplan/sample_traces/seren.csv"
+
+
+def test_it_has_options_and_help(run):
+    assert "Count the users or groups of a log." in run("--help")
+    page = run("headcount", "--help")
+    assert "--of" in page
+    assert "--where" in page
+    assert "Example:" in page
+    assert "--least" not in page  # it is not common
+    assert "--least N" in run("headcount", "--help-all")
+
+
+def test_it_answers_and_its_json_follows_its_schema(run, house):
+    from jsonschema import Draft202012Validator
+
+    written = json.loads(run("headcount", LOG, "--least", 2, "--output-format", "json"))
+    assert written["results"]["count"] > 1
+    assert written["parameters"]["of"] == "user"
+    assert written["parameters"]["least"] == 2
+    run(module="gpuplan.cli.documents.result_schemas")
+    path = house / "gpuplan" / "cli" / "schemas" / "headcount.json"
+    schema = json.loads(path.read_text())
+    Draft202012Validator(schema).validate(written)
+    least = schema["properties"]["parameters"]["properties"]["least"]
+    assert least["description"] == "Jobs that one must have submitted"
+
+
+def test_bad_values_are_refused(run):
+    assert "'job' is not one of 'user', 'group'" in run("headcount", LOG, "--of", "job", code=2)
+    assert "--least" in run("headcount", LOG, "--least", 0, code=2)
+    assert "is the input" in run("headcount", LOG, "-o", LOG, code=3)
+
+
+def test_it_is_in_the_manual_in_a_scenario_and_in_a_report(run, house):
+    assert "## gpuplan headcount" in run(module="gpuplan.cli.app.manual")
+    (house / "s.toml").write_text(
+        f'[workload]\ntrace = "{LOG}"\n\n[study.headcount]\nof = "group"\n\n'
+        '[output]\ndir = "out"\nformats = ["json", "md"]\n'
+    )
+    run("run", "s.toml")
+    (study,) = json.loads((house / "out" / "report.json").read_text())["studies"]
+    assert study["parameters"]["of"] == "group"
+    run("report", LOG, "--study", "headcount", "-o", "page")
+    assert "Who submits" in (house / "page" / "report.html").read_text()
