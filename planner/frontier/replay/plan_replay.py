@@ -221,10 +221,13 @@ def _spent_over_time(
     replays: Mapping[str, PlanReplay], prices: Mapping[str, float]
 ) -> tuple[FloatArray, FloatArray]:
     """Return the times at which the GPUs rented change, and what they take of a budget then."""
+    if not prices:
+        (replay,) = replays.values()
+        return replay.time_s, replay.gpus.astype(np.float64)
     time_s = np.unique(np.concatenate([replay.time_s for replay in replays.values()]))
     spent = np.zeros(time_s.size)
     for gpu_type, replay in replays.items():
-        spent += prices.get(gpu_type, 1.0) * value_at(replay.time_s, replay.gpus, time_s)
+        spent += prices[gpu_type] * value_at(replay.time_s, replay.gpus, time_s)
     return time_s, spent
 
 
