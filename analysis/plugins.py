@@ -144,7 +144,7 @@ class Registry(Mapping[str, Value]):
         group: str,
         what: str,
         kind: type[Value],
-        built_in: Iterable[Value],
+        built_in: Iterable[Value] | Mapping[str, Value],
         *,
         calls: Mapping[str, Result],
         optional_calls: Mapping[str, Result] | None = None,
@@ -157,15 +157,18 @@ class Registry(Mapping[str, Value]):
             group: the group of the entry points.
             what: the kind of thing, in words.
             kind: its type, a dataclass with a ``name``.
-            built_in: those built in.
+            built_in: those built in, by name where they are made when they are looked up.
             calls: attributes that are functions -> types of their results; a failure of one is an
                 error of the package.
             optional_calls: the same; a failure of one is a warning, and the result None.
             reserved: names that no package may take, besides those built in.
             prepare: what is done to one that a package adds.
+
+        Raises:
+            ValueError: two of those built in have one name.
         """
         self.group, self.what, self.kind = group, what, kind
-        self.built_in: dict[str, Value] = {_name_of(one): one for one in built_in}
+        self.built_in = built_in if isinstance(built_in, Mapping) else _by_name(built_in, what)
         self._calls, self._optional_calls = calls, optional_calls or {}
         self._reserved = frozenset(reserved)
         self._prepare = prepare
@@ -173,39 +176,41 @@ class Registry(Mapping[str, Value]):
 
     def names(self) -> list[str]:
         """Return all names without loading anything."""
-        added = self._added()
-        return [*self.built_in, *(name for name in added if not self._is_taken(name))]
+        added = self._plugins()
+        return [*self.built_in, *(name for name in added if not self._is_reserved(name))]
 
     def package_of(self, name: str) -> str | None:
         """Return the name and version of the package that adds a name; None if it is built in."""
-        return None if name in self.built_in else self._added()[name][0].package
+        return None if name in self.built_in else self._plugins()[name][0].package
 
     def __getitem__(self, name: str) -> Value:
         """Return the thing of that name. Raises `PluginError` where a package has it in vain."""
         if name in self.built_in:
-            self._tell_taken(name)
+            self._report_reserved(name)
             return self.built_in[name]
         if name in self._loaded:
             return self._loaded[name]
-        found = [] if self._is_taken(name) else self._added().get(name, [])
-        if not found:
+        entries = [] if self._is_reserved(name) else self._plugins().get(name, [])
+        if not entries:
             raise KeyError(name)
-        if len(found) > 1:
-            first, second = found[0], found[1]
+        if len(entries) > 1:
+            first, second = entries[0], entries[1]
             raise second.error(f"has the name of one of {first.package}; neither is used")
-        self._loaded[name] = self._load(found[0])
+        self._loaded[name] = self._load(entries[0])
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
         """Return whether there is such a name, without loading it."""
-        return name in self.built_in or (name in self._added() and not self._is_taken(str(name)))
+        return name in self.built_in or (
+            name in self._plugins() and not self._is_reserved(str(name))
+        )
 
     def __iter__(self) -> Iterator[str]:
         """Go through the names of what can be used; report what cannot be."""
         yield from self.built_in
-        for name in self._added():
-            self._tell_taken(name)
-            if self._is_taken(name):
+        for name in self._plugins():
+            self._report_reserved(name)
+            if self._is_reserved(name):
                 continue
             try:
                 self[name]
@@ -218,7 +223,7 @@ class Registry(Mapping[str, Value]):
         """Return how many there are that can be used."""
         return sum(1 for _ in self)
 
-    def _added(self) -> dict[str, list[Plugin]]:
+    def _plugins(self) -> dict[str, list[Plugin]]:
         return {
             name: [
                 Plugin(self.what, self.group, name, point.value, _package_of(point))
@@ -227,12 +232,12 @@ class Registry(Mapping[str, Value]):
             for name, points in _entry_points(self.group).items()
         }
 
-    def _is_taken(self, name: str) -> bool:
+    def _is_reserved(self, name: str) -> bool:
         return name in self.built_in or name in self._reserved
 
-    def _tell_taken(self, name: str) -> None:
+    def _report_reserved(self, name: str) -> None:
         """Report packages that have the name of something built in."""
-        for plugin in self._added().get(name, ()) if self._is_taken(name) else ():
+        for plugin in self._plugins().get(name, ()) if self._is_reserved(name) else ():
             problem = plugin.error("is left out: a built-in one has that name")
             _listener.hear(f"{problem}".partition("\n")[0])
 
@@ -250,7 +255,7 @@ class Registry(Mapping[str, Value]):
                 f"cannot be used: it is of type {type(value).__name__}, expected "
                 f"{self.kind.__module__}.{self.kind.__name__}"
             )
-        texts = [one.name for one in fields(value) if one.type == "str"]  # type: ignore[arg-type]
+        texts = [field.name for field in fields(value) if field.type == "str"]  # type: ignore[arg-type]
         for name in texts:
             if not isinstance(getattr(value, name), str):
                 raise plugin.error(f"cannot be used: its {name} is not a text")
@@ -262,7 +267,7 @@ class Registry(Mapping[str, Value]):
         return self._guarded(value, plugin)
 
     def _guarded(self, value: Value, plugin: Plugin) -> Value:
-        defaults = {one.name: one.default for one in fields(value)}  # type: ignore[arg-type]
+        defaults = {field.name: field.default for field in fields(value)}  # type: ignore[arg-type]
         try:
             value = self._prepare(value)
         except Exception as error:
@@ -293,8 +298,8 @@ def failure_of_package(error: BaseException | None) -> PluginError | None:
 
 def installed_packages() -> list[str]:
     """Return name and version of each package that adds something, sorted."""
-    points = (one for group in GROUPS for ones in _entry_points(group).values() for one in ones)
-    return sorted({_package_of(point) for point in points})
+    by_name = (points for group in GROUPS for points in _entry_points(group).values())
+    return sorted({_package_of(point) for points in by_name for point in points})
 
 
 _loaded_modules: dict[str, Plugin] = {}
@@ -306,16 +311,26 @@ def _entry_points(group: str) -> Mapping[str, list[EntryPoint]]:
     """Return the entry points of a group by name, in the order of their names."""
     from importlib.metadata import entry_points  # takes longer to import than this file
 
-    found: dict[str, list[EntryPoint]] = {}
-    for point in sorted(entry_points(group=group), key=lambda one: (one.name, _package_of(one))):
-        found.setdefault(point.name, []).append(point)
-    return found
+    by_name: dict[str, list[EntryPoint]] = {}
+    for point in sorted(
+        entry_points(group=group), key=lambda candidate: (candidate.name, _package_of(candidate))
+    ):
+        by_name.setdefault(point.name, []).append(point)
+    return by_name
 
 
 def _package_of(point: EntryPoint) -> str:
     if point.dist is None:
         return "unknown"
     return f"{point.dist.name} {point.dist.version}"
+
+
+def _by_name(values: Iterable[Value], what: str) -> Mapping[str, Value]:
+    named: dict[str, Value] = {}
+    for value in values:
+        if named.setdefault(_name_of(value), value) is not value:
+            raise ValueError(f"two built-in {what} entries are called {_name_of(value)!r}")
+    return named
 
 
 def _name_of(value: object) -> str:

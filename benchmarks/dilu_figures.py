@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuplan.analysis.user_tables.request_rates import read_rates
+from gpuplan.analysis.user_tables.rates import read_rates
 from gpuplan.analysis.user_tables.sharing_profiles import read_profile
 from gpuplan.planner.sharing.coscaling_study import SharingOutcome, SharingRequest, run_policy
 from gpuplan.planner.sharing.loads import RequestProcess, even_arrivals

@@ -38,7 +38,7 @@ from benchmarks.dilu_figures import (
     violations,
 )
 from benchmarks.docs_tables import DOCS, OPTION, markdown, write
-from gpuplan.analysis.user_tables.request_rates import read_rates
+from gpuplan.analysis.user_tables.rates import read_rates
 from gpuplan.analysis.user_tables.sharing_instances import SharedInstance, read_instances
 from gpuplan.analysis.user_tables.sharing_profiles import read_profile
 from gpuplan.planner.sharing.coscaling_study import (

@@ -22,7 +22,8 @@ from gpuplan.analysis.synth import spot_mix
 from gpuplan.analysis.synth.spot_mix import SpotMix, synthesize_mix
 from gpuplan.analysis.synth.write import Request
 from gpuplan.planner.compare import PolicySpec
-from gpuplan.planner.policies.spot.settings import defaults_of
+from gpuplan.planner.policies.spot.settings import settings_of
+from gpuplan.planner.runs.settings import defaults_of
 from gpuplan.planner.studies.compare import CompareRequest, compare
 from gpuplan.planner.studies.replay import ReplayRequest
 from gpuplan.simkit.cluster_shape import ClusterShape
@@ -203,7 +204,7 @@ def tables(all_rows: Mapping[float, Rows]) -> dict[str, str]:
 
 def assumptions(days: float, seed: int) -> list[str]:
     """Return every value that the paper does not give, one line each."""
-    values = defaults_of("gfs")
+    values = defaults_of(settings_of("gfs"))
     return [
         *SpotMix(1.0).notes,
         f"organizations have jobs as 1 to 1/{spot_mix.ORGANIZATIONS}; no duration is below "

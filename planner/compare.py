@@ -14,9 +14,9 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.engine import THREADS, Engine, run_all
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.dominance import non_dominated
@@ -249,14 +249,14 @@ def price(
 ) -> tuple[list[PolicySpec], tuple[str, ...]]:
     """Return specs with the prices of one book, each as it pays, and where those come from.
 
-    Arguments are those of `gpuplan.planner.pricing.price_settings.with_prices`; ``beside`` is the
+    Arguments are those of `gpuplan.planner.money.price_settings.with_prices`; ``beside`` is the
     GPU of what else they are compared with, and its label.
 
     Raises:
         UsageError: as there, or the prices would be of several GPUs.
     """
-    from gpuplan.planner.pricing.price_selection import option_of
-    from gpuplan.planner.pricing.price_settings import with_prices
+    from gpuplan.planner.money.price_selection import option_of
+    from gpuplan.planner.money.price_settings import with_prices
 
     found: list[PolicySpec] = []
     gpus = {} if beside is None else dict([beside])
@@ -284,7 +284,7 @@ def price(
 
 
 def own_price(
-    specs: Sequence[PolicySpec], prices: GpuPrices, gpu_h: Mapping[str | None, float]
+    specs: Sequence[PolicySpec], prices: Prices, gpu_h: Mapping[str | None, float]
 ) -> list[PolicySpec]:
     """Return specs whose GPUs have one price, where their settings give none.
 
@@ -309,7 +309,7 @@ def own_price(
         hours = gpu_h if shape is None or None in pools else pools
         usd = prices.mean(hours)
         if usd is None:
-            missing = [name for name in hours if prices.of(name) is None]
+            missing = [name for name in hours if prices.get(name) is None]
             named = ", ".join(name or "jobs without a GPU type" for name in missing)
             next_one = next((name for name in missing if name), "")
             raise UsageError(

@@ -6,44 +6,67 @@ An installed package adds one through an entry point in the group ``gpuplan.poli
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 
 from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.plugins import Registry
-from gpuplan.planner.policies import allpass_policies, backfill, cluster_policies
-from gpuplan.planner.policies.mixed import allox, fft, gavel, pal, sia, tiresias
-from gpuplan.planner.policies.mixed.ranked import on_several_types
+from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.planner.policies.policy import Baseline, Policy, checked
-from gpuplan.planner.policies.rounds import equal, pollux, pollux_autoscaling
-from gpuplan.planner.policies.spot.policies import LENDING
-from gpuplan.planner.policies.widths import fixed_width, recorded
+from gpuplan.planner.policies.spot.settings import ABOUT
 from gpuplan.planner.runs.simulation import Simulation
+
+MODULES = {
+    "allpass": "allpass_policies",
+    "fixed-threshold": "allpass_policies",
+    "serverless-only": "allpass_policies",
+    "serverful-only": "allpass_policies",
+    "hpa": "allpass_policies",
+    **dict.fromkeys(SCHEDULERS, "mixed.ranked"),
+    "easy": "backfill",
+    "conservative": "backfill",
+    "recorded": "widths.recorded",
+    "fixed-width": "widths.fixed_width",
+    "equal": "rounds.equal",
+    "pollux": "rounds.pollux",
+    "pollux-autoscaling": "rounds.pollux_autoscaling",
+    "fft": "mixed.fft",
+    "gavel": "mixed.gavel",
+    "allox": "mixed.allox",
+    "tiresias": "mixed.tiresias",
+    "pal": "mixed.pal",
+    "sia": "mixed.sia",
+    **dict.fromkeys(ABOUT, "spot.policies"),
+}
+"""Policy -> its file in `gpuplan.planner.policies`, which has a ``POLICY`` or ``POLICIES``."""
 
 RENAMED = {"--policy": {"fixed": "fixed-threshold"}, "--baseline": {"fixed": "fixed-width"}}
 """Old names that each option still takes, and the policies that they stand for."""
+
+
+class _BuiltIn(Mapping[str, Policy]):
+    """The policies of `MODULES`; the file of one is imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Policy:
+        module = import_module(f"gpuplan.planner.policies.{MODULES[name]}")
+        policies: tuple[Policy, ...] = getattr(module, "POLICIES", None) or (module.POLICY,)
+        return next(policy for policy in policies if policy.name == name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in MODULES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(MODULES)
+
+    def __len__(self) -> int:
+        return len(MODULES)
+
 
 POLICIES = Registry(
     "gpuplan.policies",
     "policy",
     Policy,
-    (
-        *allpass_policies.POLICIES,
-        *map(on_several_types, cluster_policies.SCHEDULERS),
-        backfill.EASY,
-        backfill.CONSERVATIVE,
-        recorded.POLICY,
-        fixed_width.POLICY,
-        equal.POLICY,
-        pollux.POLICY,
-        pollux_autoscaling.POLICY,
-        fft.POLICY,
-        gavel.POLICY,
-        allox.POLICY,
-        tiresias.POLICY,
-        pal.POLICY,
-        sia.POLICY,
-        *LENDING,
-    ),
-    calls={"run": Simulation, "defaults": Mapping},
+    _BuiltIn(),
+    calls={"run": Simulation},
     reserved=("all", *(name for names in RENAMED.values() for name in names)),
     prepare=checked,
 )

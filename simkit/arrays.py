@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,3 +10,11 @@ from numpy.typing import NDArray
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
+
+
+def for_kernels(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array as kernels take it, contiguous and writable: each layout compiles anew.
+
+    The array itself is returned where it is so already.
+    """
+    return np.require(array, requirements=("C", "W"))

@@ -109,15 +109,15 @@ class ClusterShape:
 
 
 def _pool(text: str) -> GpuPool:
-    found = POOL.fullmatch(text.strip())
-    if found is None:
+    match = POOL.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"must be like {FORMS}, got {text.strip()!r}")
-    digits = [part for part in (found["first"], found["second"]) if part]
+    digits = [part for part in (match["first"], match["second"]) if part]
     numbers = [int(part[-10:]) for part in digits]
     if any(len(part) > 9 for part in digits) or 0 in numbers:
         raise ValueError(f"needs whole numbers of 1 to {MOST_GPUS:,}, got {text.strip()!r}")
-    gpu_type = found["type"].strip() if found["type"] else None
-    if not found["first"]:
+    gpu_type = match["type"].strip() if match["type"] else None
+    if not match["first"]:
         return GpuPool(None, numbers[0], gpu_type)
     if len(numbers) == 1:
         return GpuPool(numbers[0], None, gpu_type)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import helper
 
 
-@kernel
+@helper
 def grown(table: Any) -> Any:
     """Return ``table`` with twice the number of rows; the new ones are 0."""
     rows, columns = table.shape

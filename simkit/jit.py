@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import event
+from numba.core import event, types
 
 LOG = logging.getLogger("gpuplan")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -38,17 +38,39 @@ def borrowing_kernel(function: Function) -> Function:
     return _compiled(function, _nrt=False)
 
 
+def helper(function: Function) -> Function:
+    """Compile a function that only kernels call.
+
+    It has no code that takes its arguments from Python, which for tables of many arrays takes
+    longer to compile than the function itself.
+    """
+    return _compiled(function, no_cpython_wrapper=True)
+
+
+def borrowing_helper(function: Function) -> Function:
+    """Compile a function that only kernels call, and that makes no array."""
+    return _compiled(function, no_cpython_wrapper=True, _nrt=False)
+
+
 def _compiled(function: Function, **options: Any) -> Function:
+    options |= {"nogil": True, "no_cfunc_wrapper": True}  # no kernel is called by C
     compiled: Any
+    is_cached = True
     try:
-        compiled = numba.njit(function, nogil=True, cache=True, **options)
+        compiled = numba.njit(function, cache=True, **options)
     except RuntimeError:  # no directory that can hold a cache
         try:
             _use_temporary_cache()
-            compiled = numba.njit(function, nogil=True, cache=True, **options)
+            compiled = numba.njit(function, cache=True, **options)
         except (OSError, RuntimeError):
-            return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
-    if not numba.config.DISABLE_JIT:
+            compiled, is_cached = numba.njit(function, **options), False
+    if numba.config.DISABLE_JIT:
+        return compiled  # type: ignore[no-any-return]
+    compiled.get_call_template = _of_any_number(compiled.get_call_template)
+    if "no_cpython_wrapper" in options:
+        compiled._insert = lambda *_, **__: None  # a call from Python finds no code and asks for it
+        compiled._compile_for_args = _refusal(function.__name__)
+    if is_cached:
         # Numba takes a cached kernel as fresh as long as its own file is, although it contains
         # the code of helpers in other files too; so let every file of the package count.
         kept = compiled._cache._cache_file
@@ -57,6 +79,31 @@ def _compiled(function: Function, **options: Any) -> Function:
         compiled._cache.save_overload = _unless_disk_full(saved)
         compiled._cache.load_overload = _unless_damaged(compiled._cache.load_overload)
     return compiled  # type: ignore[no-any-return]
+
+
+def _of_any_number(template: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a call with a literal, such as 0, use the code for all numbers of its type.
+
+    Numba would compile the function once more for each literal, also where that is only the first
+    value of a variable: such code never runs.
+    """
+
+    def plain(args: Any, kws: Any) -> Any:
+        return template(
+            tuple(map(types.unliteral, args)),
+            {name: types.unliteral(kind) for name, kind in dict(kws).items()},
+        )
+
+    return plain
+
+
+def _refusal(name: str) -> Callable[..., None]:
+    """Return what a call of a helper from Python runs."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise TypeError(f"{name} is a helper: only kernels can call it")
+
+    return refuse
 
 
 def _use_temporary_cache() -> None:
@@ -139,7 +186,7 @@ class _Once(event.Listener):  # type: ignore[misc]
 
 def _sources_stamp() -> tuple[tuple[str, int, int], ...]:
     """Return name, size and time of change of every source file that kernels may come from."""
-    found = ((path, path.stat()) for path in sorted(PACKAGE.rglob("*.py")))
+    files = ((path, path.stat()) for path in sorted(PACKAGE.rglob("*.py")))
     return tuple(
-        (str(path.relative_to(PACKAGE)), seen.st_size, seen.st_mtime_ns) for path, seen in found
+        (str(path.relative_to(PACKAGE)), seen.st_size, seen.st_mtime_ns) for path, seen in files
     )

@@ -26,8 +26,8 @@ def distribution(
     """
     if values.size == 0:
         raise ValueError("no values to summarize")
-    found = np.percentile(values, percentiles)
+    levels = np.percentile(values, percentiles)
     keys = [f"{'median' if q == 50 else f'p{q}'}_{name}_{unit}" for q in percentiles]
     return {f"mean_{name}_{unit}": float(values.mean())} | dict(
-        zip(keys, map(float, found), strict=True)
+        zip(keys, map(float, levels), strict=True)
     )

@@ -164,5 +164,5 @@ def _until(event_us: IntArray, amount: IntArray, time_us: IntArray) -> IntArray:
     """Return the sum of the amounts of all events up to each time."""
     order = np.argsort(event_us, kind="stable")
     total = np.append(0, np.cumsum(amount[order]))
-    found: IntArray = total[np.searchsorted(event_us[order], time_us, side="right")]
-    return found
+    sums: IntArray = total[np.searchsorted(event_us[order], time_us, side="right")]
+    return sums

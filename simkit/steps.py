@@ -46,9 +46,14 @@ def value_at(time: FloatArray, value: FloatArray | IntArray, when: FloatArray) -
     return result
 
 
-def peak_overlap(begin: IntArray, end: IntArray) -> int:
-    """Return the most intervals that overlap; one that ends as another begins does not count."""
+def peak_overlap(begin: IntArray, end: IntArray, amount: IntArray | None = None) -> int:
+    """Return the most intervals that overlap, or the most of their amounts.
+
+    One that ends as another begins does not count.
+    """
+    if amount is None:
+        amount = np.ones(begin.size, np.int64)
     time = np.concatenate((end, begin))
-    step = np.concatenate((np.full(end.size, -1), np.ones(begin.size, np.int64)))
+    step = np.concatenate((-amount, amount))
     order = np.lexsort((step, time))
     return int(np.cumsum(step[order]).max(initial=0))

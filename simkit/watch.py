@@ -74,7 +74,7 @@ def watched(call: Callable[[IntArray], Result], jobs: int, name: str) -> Result:
     finally:
         state[STOP] = 1
         thread.join()
-        _running[:] = [one for one in _running if one is not state]
+        _running[:] = [running for running in _running if running is not state]
     if errors:
         raise errors[0]
     if state[COUNT] < jobs:

@@ -38,18 +38,20 @@ class Workload:
 
     def __post_init__(self) -> None:
         shape = self.submit_us.shape
-        own = [name for name in ("checkpoint_us", "restore_us") if getattr(self, name) is not None]
-        for name in ("submit_us", "service_us", "gpus", "deadline_us", "billed_gpus", *own):
+        overheads = [
+            name for name in ("checkpoint_us", "restore_us") if getattr(self, name) is not None
+        ]
+        for name in ("submit_us", "service_us", "gpus", "deadline_us", "billed_gpus", *overheads):
             array = getattr(self, name)
             kind = np.float64 if name == "billed_gpus" else np.int64
             if array.shape != shape or array.ndim != 1 or array.dtype != kind:
-                found = f"{array.dtype} {array.shape}"
-                raise ValueError(f"{name} must be {kind.__name__} of shape {shape}, got {found}")
+                actual = f"{array.dtype} {array.shape}"
+                raise ValueError(f"{name} must be {kind.__name__} of shape {shape}, got {actual}")
         if self.submit_us.size == 0:
             raise ValueError("a workload needs at least one job")
         if self.submit_us[0] < 0 or (np.diff(self.submit_us) < 0).any():
             raise ValueError("submit_us must ascend from 0 or later")
-        for name in ("service_us", *own):
+        for name in ("service_us", *overheads):
             if (getattr(self, name) < 0).any():
                 raise ValueError(f"{name} must be >= 0, got {getattr(self, name).min()}")
         if (self.gpus < 1).any():
@@ -57,7 +59,10 @@ class Workload:
         if not ((self.billed_gpus > 0) & (self.billed_gpus <= self.gpus)).all():
             raise ValueError("billed_gpus must be above 0 and at most gpus")
         times = [self.submit_us, self.service_us, abs(self.deadline_us)]
-        if max(array.max() for array in (*times, *(getattr(self, name) for name in own))) > FOREVER:
+        if (
+            max(array.max() for array in (*times, *(getattr(self, name) for name in overheads)))
+            > FOREVER
+        ):
             raise ValueError(f"times must stay within {FOREVER} microseconds")
 
     @property

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_allpass import run_twin
 
-from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp, price_ladder
+from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
 from gpuplan.simkit.allpass.simulator import run_allpass
+from gpuplan.simkit.renting.market import price_ladder
 from gpuplan.simkit.time import to_micros
 from gpuplan.simkit.workload import Workload
 
@@ -182,16 +183,7 @@ def test_the_price_ladder_has_the_quantiles_of_the_market():
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"controller": "magic"}, "adaptive or fixed"),
-        ({"threshold_rule": "late"}, "live or admission"),
-        ({"scaling": "lavish"}, "literal or bounded"),
-        ({"threshold_s": -1}, "threshold_s"),
         ({"threshold_s": np.inf}, "between min_threshold_s"),
-        ({"threshold_s": np.nan, "controller": "fixed"}, "threshold_s"),
-        ({"capacity": -1}, "capacity"),
-        ({"tick_s": 0.1}, "tick_s"),
-        ({"window_s": 90}, "multiple of 60"),
-        ({"checkpoint_s": np.inf}, "checkpoint_s"),
         ({"marketplace_prices": (2.0, 1.0)}, "ascend"),
     ],
 )
@@ -212,5 +204,3 @@ def test_what_cannot_be_run_is_refused():
         run_allpass(endless, Allpass(), rng)
     with pytest.raises(ValueError, match="least <= median"):
         price_ladder(5, 2, 1, 3)
-    with pytest.raises(ValueError, match="start-up"):
-        StartUp(-1, 0)

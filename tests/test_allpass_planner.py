@@ -9,10 +9,10 @@ from support_traces import lab_trace, write_trace
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import read_trace
+from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.policies.allpass import simulate
 from gpuplan.planner.policies.allpass_settings import SETTINGS, parameters_from, settings_of
 from gpuplan.planner.registry import POLICIES, find_policy
-from gpuplan.planner.runs.settings import OF_PRICES
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
 

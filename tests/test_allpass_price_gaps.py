@@ -4,10 +4,12 @@ import pytest
 from support_prices import ORIGIN, book
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.policies.allpass_settings import LADDER, parameters_from
-from gpuplan.planner.pricing.price_settings import with_prices
+from gpuplan.planner.money.price_settings import with_prices
+from gpuplan.planner.money.renting_settings import LADDER
+from gpuplan.planner.policies.allpass_settings import parameters_from
 from gpuplan.planner.registry import POLICIES
-from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
+from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.renting.market import price_ladder
 
 START = int(ORIGIN.timestamp() * 1e6)
 

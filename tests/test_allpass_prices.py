@@ -14,11 +14,13 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.prices.ladder import ladder_of
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
-from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, parameters_from
-from gpuplan.planner.pricing.price_settings import with_prices
+from gpuplan.planner.money.price_settings import with_prices
+from gpuplan.planner.money.renting_settings import LADDER
+from gpuplan.planner.policies.allpass_settings import SETTINGS, parameters_from
 from gpuplan.planner.registry import POLICIES
-from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
+from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.allpass.simulator import run_allpass
+from gpuplan.simkit.renting.market import price_ladder
 from gpuplan.simkit.workload import Workload
 
 START = int(ORIGIN.timestamp() * 1e6)

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from support_traces import START, frame, in_memory, lab_trace, write_trace
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.planner.pricing.gpu_hours import gpu_hours
-from gpuplan.planner.pricing.group_bill import bill_of, cluster_of, split_cents, whole_cents
-from gpuplan.planner.pricing.price_request import PriceRequest
-from gpuplan.planner.pricing.type_prices import prices_of
+from gpuplan.planner.money.gpu_hours import gpu_hours
+from gpuplan.planner.money.group_bill import bill_of, cluster_of, split_cents, whole_cents
+from gpuplan.planner.money.price_book import Prices
 
 HOUR = 3600.0
 
@@ -250,7 +249,7 @@ def test_gpu_hours_by_month_are_those_of_the_jobs(drawn, spread):
     hours = gpu_hours(in_memory(jobs), "group")
     held = sum(r * g for r, g in zip(run, gpus, strict=True)) / HOUR
     assert hours.gpu_h.sum() == pytest.approx(held, rel=1e-9, abs=1e-7)
-    prices, _ = prices_of(PriceRequest({"": 1.29}), hours.gpu_types)
+    prices = Prices({"": 1.29})
     found = bill_of(hours, prices, cluster_of(hours, [(None, 300)]), spread_idle=spread)
     assert sum(row.month_cents for row in found.rows) == found.month_cents
     assert sum(cell.cents for cell in found.cells) == found.cents

@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 from support_traces import frame, in_memory, write
 
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize import COLUMNS, NAMES, characterize
 from gpuplan.analysis.characterize.load import held_over_time
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.history.jobs import job_arrays
 from gpuplan.analysis.statistics import chunks
 from gpuplan.analysis.trace.trace import read_trace
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.studies.characterize import CharacterizeRequest
 from gpuplan.planner.studies.characterize import characterize as run_study
 
@@ -77,7 +77,8 @@ def test_the_command_holds_few_bytes_a_job_beside_its_columns(gpu_types, tmp_pat
     jobs = made_up(JOBS).with_columns(
         gpu_type=pl.Series([f"T{i % gpu_types}" for i in range(JOBS)])
     )
-    study = CharacterizeRequest((write(tmp_path / "jobs.parquet", jobs),), price=GpuPrices({"": 2}))
+    path = write(tmp_path / "jobs.parquet", jobs)
+    study = CharacterizeRequest((path,), prices=PriceRequest({"": 2}))
     assert bytes_per_job(lambda: run_study(study), monkeypatch) < BYTES_PER_JOB
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from gpuplan.analysis.base.amounts import parse_by_type, parse_usd
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.cli.options.pareto_parsers import parse_caps, parse_limits
+from gpuplan.planner.money.price_book import Prices
 
 
 def test_what_can_be_said():
@@ -45,7 +45,7 @@ def test_what_cannot(parse, texts, said):
 
 
 def test_a_price_of_a_type_that_is_not_there_is_named():
-    prices = GpuPrices({"": 1.0, "A100": 2.0, "H1000": 3.0})
+    prices = Prices({"": 1.0, "A100": 2.0, "H1000": 3.0})
     (note,) = prices.unmatched_note(["A100-80GB", None, "T4"])
     assert note == "--price: the price of H1000 is not used; the GPU types are A100-80GB, T4"
     assert prices.unmatched_note(["A100", "H1000"]) == ()

@@ -122,7 +122,7 @@ def test_jobs_without_length_are_shown_too(gpuplan, tmp_path):
         (["--policy", "fifo", "--gpus", 8, "--set", "gpus=16"], "--gpus 8 and --set gpus=16"),
         (["--policy", "hpa", "--gpus", 8, "--set", "capacity=9"], "give one of the two"),
         (["--policy", "fifo", "--set", "limits_s=3"], "no setting 'limits_s'"),
-        (["--policy", "las", "--set", "limits_s=3/3"], "limits that ascend"),
+        (["--policy", "las", "--set", "limits_s=3/3"], "limits_s must be above 0"),
         (["--policy", "las", "--set", "limits_s=3/x"], "expected a duration"),
         (["--policy", "2d-las", "--set", "limits_gpu_s=3/x"], "expected a number"),
         (["--policy", "las", "--set", "preemptive=maybe"], "expected true or false"),
@@ -143,7 +143,7 @@ def test_jobs_without_length_are_shown_too(gpuplan, tmp_path):
         (["--policy", "sjf", "--set", "gpus_per_node=4"], "next: --cluster 4x4 (4 nodes of 4"),
         (["--policy", "fifo", "--set", "reference=yes", "--cluster", "2x4"], "set cluster=8, or"),
         (["--policy", "fifo", "--node-gpus", "4"], "--node-gpus\n  next: --cluster x8 (as many"),
-        (["--policy", "sjf", "--set", "usd_per_gpu_h=-1"], "a price is at least 0"),
+        (["--policy", "sjf", "--set", "usd_per_gpu_h=-1"], "usd_per_gpu_h must be at least 0"),
         (["--policy", "las", "--set", "reference=yes", "--set", "restore_s=1"], "with restore_s=0"),
     ],
 )

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
-from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.parameters import Cluster
-from gpuplan.simkit.cluster.simulator import enough_gpus, run_cluster
+from gpuplan.simkit.cluster.simulator import enough_gpus, gittins_levels, run_cluster
 from gpuplan.simkit.cluster_shape import GpuPool
 from gpuplan.simkit.time import MICROS
 from gpuplan.simkit.workload import Workload

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpuplan.analysis.ingest.column_guess import guessed_map
+from gpuplan.analysis.ingest.unknown_files import guessed_map
 
 TIMES = "2024-01-01 00:00:00,2024-01-01 00:30:00,2024-01-01 02:30:00"
 

@@ -3,16 +3,22 @@
 import io
 import os
 from contextlib import redirect_stdout
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
 from gpuplan.analysis.log_formats.registry import FORMATS
+from gpuplan.analysis.plugins import Registry
 from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 from gpuplan.analysis.synth import PRESETS
 from gpuplan.cli.app.lazy import COMMANDS
 from gpuplan.cli.app.manual import manual
 from gpuplan.cli.options import completion
+from gpuplan.planner import policies
+from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.registry import BASELINES, POLICIES
 from gpuplan.planner.speedup.registry import PROFILES, load_speedup
 
@@ -112,6 +118,25 @@ def test_what_begins_as_typed_is_offered(line, offer):
 )
 def test_the_names_offered_are_those_of_the_registry(offer, known):
     assert list(offer()) == list(known)
+
+
+def test_every_policy_that_a_file_declares_is_registered():
+    folder = Path(policies.__file__).parent
+    declared = {}
+    for path in folder.rglob("*.py"):
+        parts = path.relative_to(folder).with_suffix("").parts
+        module = import_module(".".join((policies.__name__, *parts)).removesuffix(".__init__"))
+        for value in vars(module).values():
+            listed = value if isinstance(value, tuple) else (value,)
+            declared |= {id(one): one for one in listed if isinstance(one, Policy)}
+    assert {policy.name for policy in declared.values()} == POLICIES.built_in.keys()
+    assert len(declared) == len(POLICIES.built_in)
+
+
+def test_two_built_in_policies_of_one_name_are_refused():
+    twice = (POLICIES["fifo"], replace(POLICIES["sjf"], name="fifo"))
+    with pytest.raises(ValueError, match="two built-in policy entries are called 'fifo'"):
+        Registry("gpuplan.policies", "policy", Policy, twice, calls={})
 
 
 def test_each_speedup_offered_can_be_loaded():

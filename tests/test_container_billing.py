@@ -8,7 +8,7 @@ import pytest
 
 from gpuplan.planner.policies.allpass import measure
 from gpuplan.planner.policies.allpass_policies import VARIANTS
-from gpuplan.planner.policies.allpass_settings import default_settings
+from gpuplan.planner.policies.allpass_settings import SETTINGS
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
@@ -61,7 +61,7 @@ def test_every_policy_with_containers_has_them_and_no_other():
         known = POLICIES[name].settings.keys() >= (BY_MINUTE | AN_HOUR).keys()
         assert known == (name in ("allpass", "fixed-threshold", "serverless-only")), name
     for name in BY_MINUTE | AN_HOUR:
-        assert default_settings()[name] == 0
+        assert SETTINGS[name].default == 0
 
 
 def test_serverless_alone_pays_them():

@@ -9,8 +9,8 @@ import pytest
 from support_prices import book
 
 from gpuplan.analysis.base.errors import MOST_OF_A_LINE, InputError, UsageError, brief, shortened
-from gpuplan.analysis.prices.quote import quote
 from gpuplan.analysis.prices.view import market
+from gpuplan.planner.money.price_book import median_price
 from gpuplan.planner.runs.settings import SettingError
 
 LONG = "x" * 70_000
@@ -88,7 +88,7 @@ def test_availability_without_prices_has_a_next_step():
     rows = [(h, "aws", "L4", "z", "spot", None, n) for h, n in enumerate((1, 0, 2))]
     offers = market(book(rows)).offers
     with pytest.raises(UsageError) as error:
-        quote(offers, "L4", source="p.parquet")
+        median_price(offers, "L4", table="p.parquet")
     message = str(error.value)
     assert message.startswith("--gpu L4: p.parquet has availability without prices\n")
     assert re.search(r"next: give a table with prices, --prices builtin, .*--price$", message)

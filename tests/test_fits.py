@@ -16,10 +16,9 @@ from gpuplan.analysis.fits.families import (
     fit_lognormal,
     fit_weibull,
 )
-from gpuplan.analysis.fits.likelihood import vuong
 from gpuplan.analysis.fits.mixtures import HyperExponential, Spliced, em_step, fit_hyperexponential
 from gpuplan.analysis.fits.models import fit_times, ks_distance
-from gpuplan.analysis.fits.pareto import fit_tail
+from gpuplan.analysis.fits.pareto import fit_tail, vuong
 from gpuplan.analysis.fits.sample import Sample, positive_sample
 
 N = 20_000

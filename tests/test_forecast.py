@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from gpuplan.analysis.forecast.linear import fit_linear
-from gpuplan.analysis.forecast.windows import (
+from gpuplan.analysis.forecast.linear import (
     Windows,
+    fit_linear,
     lagged_products,
     moving_average,
     penalty_of_parts,

@@ -7,11 +7,15 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.forecast.demand import EPOCH, DemandSeries, demand_of_jobs
-from gpuplan.analysis.forecast.forecast import forecast
+from gpuplan.analysis.forecast.demand import (
+    EPOCH,
+    DemandSeries,
+    demand_of_jobs,
+    is_series,
+    read_series,
+)
+from gpuplan.analysis.forecast.forecast import forecast, pinball
 from gpuplan.analysis.forecast.models import MODELS, Split, forecasts_of, targets
-from gpuplan.analysis.forecast.scores import pinball
-from gpuplan.analysis.forecast.series_file import is_series, read_series
 from gpuplan.analysis.user_tables.holidays import read_holidays
 
 HOUR = 3600 * 10**6

@@ -5,15 +5,15 @@ import pytest
 from support_mixed import rows
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.job_table.gpu_names import (
-    MODELS,
+    gpu_models,
     gpu_name,
     is_known_gpu,
     match_types,
     same_gpu,
 )
 from gpuplan.cli.options.cluster_options import ClusterListChoice
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.policies.spot.pools import _owners
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.runs.job_rates import RateSource
@@ -73,7 +73,7 @@ def test_memory_told_apart_is_taken_to_the_nearest_variant():
 
 
 def test_every_model_is_known_by_its_own_name():
-    for model, sizes in MODELS.items():
+    for model, sizes in gpu_models().items():
         assert gpu_name(model) == model
         for size in sizes:
             expected = model if len(sizes) == 1 else f"{model}-{size}GB"
@@ -116,7 +116,7 @@ def test_every_option_matches_types_alike(tmp_path):
     table.write_text("job_class,gpu_type,gpus,rate\nA,A100,1,1\nA,H100,1,2\n")
     measured = RateSource(str(table), {}, ("A100", "H100")).apply(tmp_path, jobs[:1])
     assert measured.jobs["duration_s"].to_list() == [50.0]
-    assert GpuPrices({"A100": 2.0, "H100": 3.0}).of("A100-80GB") == 2.0
+    assert Prices({"A100": 2.0, "H100": 3.0}).usd("A100-80GB") == 2.0
     with pytest.raises(UsageError, match="--gpu-speed: has A100, H100, and jobs of the log ran"):
         source.apply(tmp_path, rows(["A"], [1], [100], ["T4"]))
     shape = ClusterShape.parse("A100=1x8,T4=1x8")

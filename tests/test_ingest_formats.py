@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 
 import polars as pl
@@ -17,9 +18,11 @@ from support_ingest import (
     utc,
 )
 
+from gpuplan.analysis import log_formats
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.job_table.schema import CANONICAL
+from gpuplan.analysis.log_formats.format import LogFormat
 from gpuplan.analysis.log_formats.registry import FORMATS
 
 
@@ -229,10 +232,14 @@ def test_gpu_names(written, name):
     assert gpu_name(name) == name  # a normalized name stays
 
 
-def test_registry_names_are_unique_and_told():
-    names = list(FORMATS)
-    assert len(set(names)) == len(names)
-    assert all(known.description and known.source for known in FORMATS.values())
+def test_every_format_of_the_folder_is_registered_and_described():
+    folder = Path(log_formats.__file__).parent
+    modules = [import_module(f"{log_formats.__name__}.{path.stem}") for path in folder.glob("*.py")]
+    declared = {id(value): value for module in modules for value in vars(module).values()
+                if isinstance(value, LogFormat)}.values()  # fmt: skip
+    assert {known.name for known in declared} == FORMATS.built_in.keys()
+    assert len(declared) == len(FORMATS.built_in)
+    assert all(known.description and known.source for known in declared)
 
 
 def test_real_sia(shared: Path, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.site.columns import KEPT_COLUMNS
+from gpuplan.analysis.site.trace_columns import KEPT_COLUMNS
 from gpuplan.analysis.storage.parquet import write_parquet
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import read_trace

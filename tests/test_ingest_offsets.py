@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from support_ingest import KALOS, SEREN, ingest_text
 
-from gpuplan.analysis.reading.offsets import mixed_note, offsets_of, zone_of
+from gpuplan.analysis.reading.times import mixed_note, offsets_of, zone_of
 
 
 @pytest.mark.parametrize(

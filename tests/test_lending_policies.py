@@ -10,7 +10,8 @@ from support_traces import write_trace
 from gpuplan.analysis.forecast.demand import DemandSeries
 from gpuplan.cli.tables.lending_tables import _earning, _spot_waiting
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour
-from gpuplan.planner.policies.spot.settings import ABOUT, defaults_of, scheduler_of, scheduler_with
+from gpuplan.planner.policies.spot.settings import ABOUT, scheduler_of, scheduler_with, settings_of
+from gpuplan.planner.runs.settings import defaults_of
 from gpuplan.simkit.spot.parameters import SCHEDULERS
 
 pytestmark = pytest.mark.kernels
@@ -69,8 +70,8 @@ def test_the_answer_on_lending_comes_before_the_load(gpuplan, small):
 
 def test_leases_have_no_settings_of_evictions():
     dropped = {"grace_s", "checkpoint_every_s", "milestones", "milestones_s"}
-    assert dropped <= defaults_of("yarn-cs").keys()
-    assert not dropped & defaults_of("chronus").keys()
+    assert dropped <= settings_of("yarn-cs").keys()
+    assert not dropped & settings_of("chronus").keys()
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_first_fit_knows_of_priorities_beside_policies_that_lend(gpuplan, busy):
 
 
 def test_all_policies_queue_alike_unless_set(gpuplan, busy):
-    assert {defaults_of(name)["blocking"] for name in POLICIES} == {False}
+    assert {settings_of(name)["blocking"].default for name in POLICIES} == {False}
     words = ("compare", str(busy), "--cluster", "4x8", *SPOT, "--policy", "gfs")
     words = (*words, "--policy", "yarn-cs", "--policy", "fifo")
     _, out, err = gpuplan(*words)
@@ -327,13 +328,13 @@ def test_spot_jobs_that_never_start_are_not_called_absent():
         (("--policy", "fifo", "--spot-price", "1"), "lends no GPUs"),
         (("--policy", "fifo", "--spot", "num_gpus = 1"), "--spot: fifo lends no GPUs"),
         (("--policy", "gfs", "--gpu-speed", "A100=1,T4=0.4"), "leave --gpu-speed out"),
-        (("--policy", "gfs", "--set", "p=0.2"), "p must be from 0.5"),
+        (("--policy", "gfs", "--set", "p=0.2"), "p must be at least 0.5"),
         (("--policy", "gfs", "--set", "eta_min=3"), "eta_min must be"),
         (("--policy", "gfs", "--set", "forecast=arima"), "forecast"),
         (("--policy", "gfs", "--spot", "gpus > 1"), "--spot"),
         (("--policy", "gfs", "--set", "checkpoint_every_s=0"), "checkpoint_every_s must be"),
-        (("--policy", "gfs", "--set", "milestones=0.5/0.25"), "milestones must ascend"),
-        (("--policy", "gfs", "--set", "eta_rises_below=-1"), "eta_rises_below must be from 0"),
+        (("--policy", "gfs", "--set", "milestones=0.5/0.25"), "milestones must be at least"),
+        (("--policy", "gfs", "--set", "eta_rises_below=-1"), "eta_rises_below must be at least 0"),
         (("--policy", "gfs-d", "--set", "eta_max=3"), "eta_max"),
     ],
 )
@@ -344,7 +345,7 @@ def test_mistakes_are_named(gpuplan, busy, words, told):
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_settings_are_those_of_the_kernel_unless_set(name):
-    assert scheduler_with(name, defaults_of(name)) == scheduler_of(name)
+    assert scheduler_with(name, defaults_of(settings_of(name))) == scheduler_of(name)
     assert set(SCHEDULERS) == {name.removeprefix("spot-") for name in ABOUT}
 
 

@@ -12,7 +12,7 @@ from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.compare import PolicySpec, price
-from gpuplan.planner.pricing.price_settings import with_prices
+from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.registry import POLICIES
 
 START = int(ORIGIN.timestamp() * 1e6)

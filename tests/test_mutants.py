@@ -34,7 +34,7 @@ def test_every_place_that_can_change_and_no_other(source, expected):
     assert changes(source) == expected
 
 
-@pytest.mark.parametrize("path", ["simkit/cluster/kernel.py", "planner/pricing/trace_bill.py"])
+@pytest.mark.parametrize("path", ["simkit/cluster/kernel.py", "planner/money/trace_bill.py"])
 def test_each_mutation_is_valid_code_that_differs_in_one_place(path):
     source = (ROOT / path).read_text(encoding="utf-8")
     tree, found = ast.dump(ast.parse(source)), mutations(source)

@@ -125,6 +125,15 @@ def test_the_wheel_holds_templates_and_schemas(installed):
         assert shipped and shipped <= there
 
 
+def test_the_wheel_holds_the_data_that_stands_beside_code(installed):
+    where = run(
+        installed / "python", "-c", "import gpuplan.analysis as a; print(a.__file__)", cwd=installed
+    )
+    files = [*(ROOT / "analysis").rglob("*.toml"), *(ROOT / "analysis").rglob("*.csv")]
+    names = [path.relative_to(ROOT / "analysis") for path in files]
+    assert names and all((Path(where.strip()).parent / name).exists() for name in names)
+
+
 def test_every_package_that_the_code_imports_is_a_dependency():
     """The wheel is tested with this environment's packages, so a missing one would not show."""
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

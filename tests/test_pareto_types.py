@@ -8,7 +8,8 @@ from support_pareto import FREE, results
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.prices.catalogue import CATALOGUE
 from gpuplan.analysis.prices.offers import listed_offers
-from gpuplan.analysis.prices.quote import Quote, quote
+from gpuplan.planner.money.price_book import median_price
+from gpuplan.planner.money.price_request import Price
 
 SIA = ("--gpu", "T4", "--gpu", "RTX2080Ti", "--gpu", "A100")
 USD = ("--price", "T4=0.5", "--price", "RTX2080Ti=0.4", "--price", "A100=2.5")
@@ -167,20 +168,20 @@ def test_the_built_in_price_of_a_gpu_is_named(gpuplan, hours):
     assert "as of 2025-10-25" in text
 
 
-def test_quotes():
+def test_the_median_price():
     offers = listed_offers()
-    assert quote(offers, "NVIDIA A100", "lambda").usd_per_gpu_h == 1.29
-    assert quote(offers, "T4", "gcp:spot").usd_per_gpu_h == 0.14
-    assert quote(offers, "T4", "vast.ai:marketplace").offers == ("vast.ai:marketplace",)
+    assert median_price(offers, "NVIDIA A100", "lambda").usd_per_gpu_h == 1.29
+    assert median_price(offers, "T4", "gcp:spot").usd_per_gpu_h == 0.14
+    assert median_price(offers, "T4", "vast.ai:marketplace").offers == ("vast.ai:marketplace",)
     with pytest.raises(UsageError, match=r"no on-demand price of T4 at vast.ai\n.*aws:on_demand"):
-        quote(offers, "T4", "vast.ai")
+        median_price(offers, "T4", "vast.ai")
     with pytest.raises(UsageError, match="a kind is one of on_demand, spot"):
-        quote(offers, "T4", "aws:cheap")
+        median_price(offers, "T4", "aws:cheap")
     with pytest.raises(UsageError, match="has no price of it, only of"):
-        quote(offers, "TPU")
-    assert Quote(2.0).text == "$2 per GPU-hour (--price)"
-    with pytest.raises(UsageError, match="--price must be above 0"):
-        Quote(0.0)
+        median_price(offers, "TPU")
+    assert Price(2.0).text == "$2 per GPU-hour (--price)"
+    with pytest.raises(UsageError, match="--price -1: must be from 0"):
+        Price(-1.0)
 
 
 def test_a_price_table_is_an_input(gpuplan, hours, tmp_path):

@@ -97,13 +97,15 @@ def too_much(view, settings):
     return Allocation(np.full(view.running.size, 60))
 
 def decided(name, decide):
-    own = {"most": Setting("count", "most GPUs of a job")}
-    return decided_policy(name, "jobs in order", "us", decide, own=own, usual={"most": 2})
+    own = {"most": Setting("count", "most GPUs of a job", default=2)}
+    return decided_policy(name, "jobs in order", "us", decide, own=own)
 
 IN_ORDER = decided("in-order", in_order)
 FAILS = decided("fails", fail)
 TOO_MUCH = decided("too-much", too_much)
-UNLIKE = replace(EQUAL, name="unlike", defaults=lambda: {})
+OUT_OF_RANGE = replace(
+    EQUAL, name="out-of-range", settings={"most": Setting("count", "", at_least=1, default=0)}
+)
 FIFO = decided("fifo", in_order)
 FIXED = decided("fixed", in_order)
 """
@@ -315,7 +317,7 @@ def test_a_policy_of_a_package_is_a_baseline(install, gpuplan, hours, tmp_path):
     [
         ("fails", "fails in run: ZeroDivisionError: by hand"),
         ("too-much", "fails in run: ValueError: "),
-        ("unlike", "its settings and defaults differ in "),
+        ("out-of-range", "the default of its setting most: most must be at least 1 and at most "),
     ],
 )
 def test_a_policy_that_fails_is_named(install, gpuplan, hours, name, says):

@@ -13,7 +13,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.schema import Provenance
 from gpuplan.analysis.prices.hourly import demands, hourly_prices
 from gpuplan.analysis.prices.view import market
-from gpuplan.planner.pricing.trace_bill import bills, cheapest_bill, trace_cost
+from gpuplan.planner.money.trace_bill import bills, cheapest_bill, trace_cost
 
 
 def test_a_trace_is_billed_hour_by_hour():

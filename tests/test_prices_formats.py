@@ -20,7 +20,7 @@ from support_prices import (
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.reject_limit import Limit
-from gpuplan.analysis.price_formats.aws import AWS_INSTANCES
+from gpuplan.analysis.price_formats.aws import aws_instances
 from gpuplan.analysis.price_formats.format import PriceChoices
 from gpuplan.analysis.price_formats.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
 from gpuplan.analysis.prices.book import read_prices
@@ -141,7 +141,7 @@ def test_the_instances_of_the_format_notes():
         **{"g5.48xlarge": 8, "g6.16xlarge": 1, "g6.12xlarge": 4, "g6.48xlarge": 8},
         **{"p2.xlarge": 1, "p2.8xlarge": 8, "p2.16xlarge": 16, "g2.2xlarge": 1, "g2.8xlarge": 4},
     }.items():
-        assert AWS_INSTANCES[kind][1] == gpus
+        assert aws_instances()[kind][1] == gpus
 
 
 def test_prime_takes_the_cheapest_offer_of_each_provider(tmp_path):

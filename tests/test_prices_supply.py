@@ -22,7 +22,7 @@ from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ingest import REPEATED, ingest_prices
 from gpuplan.analysis.prices.supply import availability_steps, supplies
 from gpuplan.analysis.prices.view import market
-from gpuplan.planner.pricing.trace_bill import trace_cost
+from gpuplan.planner.money.trace_bill import trace_cost
 
 START = int(ORIGIN.timestamp() * 1e6)
 

@@ -10,7 +10,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.view import market
-from gpuplan.planner.pricing.trace_bill import trace_cost
+from gpuplan.planner.money.trace_bill import trace_cost
 
 
 def test_changes_are_weighted_by_time():

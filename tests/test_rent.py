@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.simkit.allpass.parameters import PRICING_RULES, Allpass, StartUp
+from gpuplan.simkit.allpass.parameters import Allpass, StartUp
 from gpuplan.simkit.allpass.simulator import run_allpass
-from gpuplan.simkit.renting.billing import RentalTerms, hold, hold_leases, hourly_usd
+from gpuplan.simkit.renting.billing import PRICING_RULES, RentalTerms, hold, hold_leases, hourly_usd
 from gpuplan.simkit.renting.market import Market
 from gpuplan.simkit.run import leases_of
 from gpuplan.simkit.time import FOREVER

@@ -227,7 +227,7 @@ def test_speedups_by_class_and_what_is_wrong_with_them(gpuplan, tmp_path, newtra
     ("policy", "given", "problem"),
     [
         ("recorded", {"gpus": 3}, r"widest job takes 4 GPUs(.|\n)*allow at least 4"),
-        ("fixed-width", {"width": 0}, "1 GPU at least"),
+        ("fixed-width", {"width": 0}, "width must be at least 1"),
         ("pollux", {"cluster": ClusterShape.parse("A100=4,T4=4")}, "one GPU type"),
         ("pollux-autoscaling", {"target_efficiency": 0.0}, "above 0"),
         ("equal", {"gpu": "A100"}, "needs --prices"),

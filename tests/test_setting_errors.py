@@ -11,7 +11,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import CENTURY_S
 from gpuplan.planner.policies import allpass
 from gpuplan.planner.registry import POLICIES
-from gpuplan.planner.runs.settings import SettingError, check_widest, setting_error
+from gpuplan.planner.runs.settings import Setting, SettingError, check_values, check_widest
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.time import TimeOverflow
@@ -51,7 +51,7 @@ def error_of(gpuplan, trace, command, arguments):
         ),
         (
             "--policy 2d-las --set limits_gpu_s=100,50",
-            "--set limits_gpu_s=100,50: found 100/50, expected limits that ascend from above 0",
+            "--set limits_gpu_s=100,50: limits_gpu_s must be above 0 and ascending, got 100/50",
             "set limits_gpu_s=50/100",
         ),
         (
@@ -328,9 +328,67 @@ def test_how_an_error_tells_who_is_to_blame():
     assert str(same) == "--policy fifo:gpus=3: both are wrong\n  next: choose"
 
 
-def test_parameters_are_called_as_the_settings():
-    error = setting_error(ValueError("price_b must be above pri, got 1"), ["pri"], {"price_b": "b"})
-    assert (error.names, error.problem) == (("pri",), "b must be above pri, got 1")
+@pytest.mark.parametrize(
+    ("setting", "value", "problem"),
+    [
+        (
+            Setting("count", "", at_least=1, at_most=9),
+            0,
+            "x must be at least 1 and at most 9, got 0",
+        ),
+        (
+            Setting("count", "", at_least=1, at_most=9),
+            10,
+            "x must be at least 1 and at most 9, got 10",
+        ),
+        (Setting("number", "", above=0.0), 0.0, "x must be above 0, got 0"),
+        (Setting("number", ""), float("inf"), "x must be at least 0, got inf"),
+        (Setting("number", ""), float("nan"), "x must be at least 0, got nan"),
+        (
+            Setting("duration", "", at_least=60, multiple_of=60, at_most=600),
+            90.0,
+            "x must be a multiple of 60, at least 60 and at most 600, got 90",
+        ),
+        (
+            Setting("number", "", at_least=-float("inf")),
+            float("nan"),
+            "x must be a number, got nan",
+        ),
+        (Setting("number", "", above=-5.0), -5.0, "x must be above -5, got -5"),
+        (Setting("choice", "", ("a", "b")), "c", "x must be a or b, got 'c'"),
+        (Setting("numbers", "", above=0.0), (2.0, 2.0), "x must be above 0 and ascending, got 2/2"),
+        (Setting("text", "", looked_up_in="--prices"), "A100", "needs --prices"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_the_range(setting, value, problem):
+    with pytest.raises(SettingError) as error:
+        check_values({"x": setting}, {"y": 1, "x": value})
+    assert (error.value.names, error.value.problem) == (("x",), problem)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        (Setting("count", "", at_least=1, at_most=9), 9),
+        (Setting("duration", "", unlimited=True), float("inf")),
+        (Setting("number", "", at_least=-float("inf"), at_most=0), -5.0),
+        (Setting("number", "", above=-5.0), -4.0),
+        (Setting("numbers", "", above=0.0), (1.0, 2.0)),
+        (Setting("flag", ""), True),
+        (Setting("text", "", looked_up_in="--prices"), None),
+    ],
+)
+def test_a_value_within_its_range_is_taken(setting, value):
+    check_values({"x": setting}, {"x": value})
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_default_is_within_its_range(name):
+    for key, setting in POLICIES[name].settings.items():
+        assert setting.error(key, setting.default) is None
+
+
+def test_a_job_wider_than_what_is_allowed_is_refused():
     with pytest.raises(SettingError, match=r"next: allow at least 4$"):
         check_widest(4, 0, "capacity", "would never start")
     check_widest(4, 4, "capacity", "would never start")

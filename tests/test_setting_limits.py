@@ -6,13 +6,12 @@ from support_traces import write_trace
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.cli.options.market_options import MOST_GPUS as OPTION_MOST
 from gpuplan.cli.options.settings import parse_settings, show_setting
-from gpuplan.planner.policies.allpass_settings import SETTINGS as ALLPASS_SETTINGS
 from gpuplan.planner.registry import POLICIES
-from gpuplan.simkit.allpass.parameters import Allpass, StartUp, price_ladder
+from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.allpass.scalers import next_threshold
 from gpuplan.simkit.allpass.simulator import _rules
 from gpuplan.simkit.cluster.parameters import Cluster
-from gpuplan.simkit.renting.market import MOST_OFFERS, MOST_USD
+from gpuplan.simkit.renting.market import MOST_OFFERS, price_ladder
 from gpuplan.simkit.time import CENTURY_S
 from gpuplan.simkit.workload import MOST_GPUS
 
@@ -23,9 +22,12 @@ TOO_MUCH = {"duration": "1e15", "durations": "60/1e15", "usd": "1e308", "count":
 @pytest.mark.parametrize("name", [name for name, one in EVERY.items() if one.kind in TOO_MUCH])
 def test_too_much_is_refused_by_name_and_told_how_much_may_be(name):
     kind, most = EVERY[name].kind, EVERY[name].most
-    with pytest.raises(UsageError, match=rf"^--set {name} .*expected .*at most [0-9]") as error:
+    with pytest.raises(
+        UsageError, match=rf"^--set {name}.* (expected|must be) .*at most [0-9]"
+    ) as error:
         parse_settings([f"{name}={TOO_MUCH[kind]}"], EVERY)
-    limit = str(error.value).rpartition("at most ")[2].replace(",", "")
+    limit = str(error.value).rpartition("at most ")[2].partition(" and ")[0]
+    limit = limit.partition(", got")[0].replace(",", "")
     (read,) = parse_settings([f"{name}={limit}"], EVERY).values()
     assert (read[0] if kind == "durations" else read) == pytest.approx(most)
 
@@ -38,7 +40,9 @@ def test_without_limit_is_too_long_where_a_duration_must_end():
 
 def test_a_price_below_0_is_refused_by_name():
     for name in ("serverless_usd_per_gpu_h", "usd_per_gpu_h"):
-        with pytest.raises(UsageError, match=rf"^--set {name} '\$-1': a price is at least 0"):
+        with pytest.raises(
+            UsageError, match=rf"^--set {name}=\$-1: {name} must be at least 0 .*got -1"
+        ):
             parse_settings([f"{name}=$-1"], EVERY)
 
 
@@ -48,35 +52,7 @@ def test_what_is_shown_of_a_long_duration_can_be_read_again():
         assert parse_settings([text], EVERY) == {"checkpoint_s": seconds}
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"serverless_price": MOST_USD + 1},
-        {"conventional_price": MOST_USD + 1},
-        {"marketplace_prices": (1.0, MOST_USD + 1)},
-        {"capacity": MOST_GPUS + 1},
-        {"serverless_limit": MOST_GPUS + 1},
-        {"min_workers": MOST_GPUS + 1},
-    ],
-)
-def test_the_simulators_have_the_same_limits(bad):
-    with pytest.raises(ValueError, match=rf"{next(iter(bad))} must .*(500|16,777,216|1,000,000)"):
-        Allpass(**bad)
-
-
-@pytest.mark.parametrize("name", [name for name in ALLPASS_SETTINGS if name in Allpass.__slots__])
-def test_no_time_of_a_run_is_longer_than_a_century(name):
-    one = ALLPASS_SETTINGS[name]
-    if one.kind != "duration" or one.unlimited or one.at_most:
-        return
-    assert one.most == CENTURY_S
-    with pytest.raises(ValueError, match=rf"{name} must .* 3155760000, got 1e\+14"):
-        Allpass(**{name: 1e14})
-
-
 def test_the_longest_steps_of_the_threshold_do_not_overflow():
-    with pytest.raises(ValueError, match="start-up mean and sd must be 0 to 3155760000 s"):
-        StartUp(1e14, 0.0)
     steps = {"gain_up_s": CENTURY_S, "limit_up_s": CENTURY_S, "max_threshold_s": CENTURY_S}
     rules = _rules(Allpass(**steps))
     assert next_threshold(rules.max_threshold_us, 100.0, rules) == rules.max_threshold_us

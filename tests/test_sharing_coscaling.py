@@ -8,9 +8,13 @@ from support_sharing_parts import TwinCurve, TwinFunction, TwinRules
 from support_sharing_twin import TwinSharing
 
 from gpuplan.simkit.sharing.batches import count_calm
-from gpuplan.simkit.sharing.coscaling import run_sharing
+from gpuplan.simkit.sharing.coscaling import (
+    absent_instances,
+    function_table,
+    idle_gpus,
+    run_sharing,
+)
 from gpuplan.simkit.sharing.curves import exec_time, join_curves, saturation
-from gpuplan.simkit.sharing.function_tables import absent_instances, function_table, idle_gpus
 from gpuplan.simkit.sharing.horizontal import EAGER, decide
 from gpuplan.simkit.sharing.policies import PlacementSettings
 from gpuplan.simkit.sharing.services import (

@@ -80,6 +80,49 @@ def test_nothing_compiles_when_a_kernel_is_defined(tmp_path):
     assert run(tmp_path, script, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == "0\n"
 
 
+HELPERS = """
+from gpuplan.simkit.jit import borrowing_helper, helper, kernel
+
+@{kind}
+def half(x):
+    return x // 2
+
+@kernel
+def halvings(x):
+    count = 0
+    while x > 0:
+        count += 1 + half(0)
+        x = half(x)
+    return count + half(1)
+"""
+
+
+@pytest.mark.parametrize("kind", ["helper", "borrowing_helper"])
+def test_a_helper_is_compiled_once_whatever_the_literals_and_called_by_kernels_alone(
+    tmp_path, kind
+):
+    (tmp_path / "halving.py").write_text(HELPERS.format(kind=kind))
+    script = """
+    from halving import half, halvings
+    print(halvings(8), half.signatures)
+    try:
+        half(8)
+    except TypeError as error:
+        print(error)
+    """
+    expected = "4 [(int64,)]\nhalf is a helper: only kernels can call it\n"
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    assert run(tmp_path, script, **cache) == expected
+    out = run(tmp_path, script, **cache)  # the kernel of the cache has the helper in it
+    assert out == expected.replace("[(int64,)]", "[]")
+
+
+def test_a_helper_without_compilation_is_python(tmp_path):
+    (tmp_path / "halving.py").write_text(HELPERS.format(kind="helper"))
+    script = "from halving import half, halvings; print(half(8), halvings(8))"
+    assert run(tmp_path, script, NUMBA_DISABLE_JIT="1") == "4 4\n"
+
+
 def nowhere(folder, place="None"):
     """Write a locator class as numba meets it on a read-only system."""
     (folder / "nowhere.py").write_text(

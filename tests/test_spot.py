@@ -12,9 +12,9 @@ import pytest
 from support_spot_twin import SpotTwin, Task
 
 from gpuplan.analysis.forecast.forecast import demand_bound
-from gpuplan.simkit.spot.checkpoints import kept_of
+from gpuplan.simkit.spot.kernel import next_eta
 from gpuplan.simkit.spot.parameters import SCHEDULERS, Rules, SpotScheduler
-from gpuplan.simkit.spot.quota import next_eta
+from gpuplan.simkit.spot.runs import kept_of
 from gpuplan.simkit.spot.simulator import (
     RUN_ENDS,
     SpotWorkload,
@@ -349,20 +349,9 @@ def test_tasks_that_never_fit_are_found():
         simulate_spot(cards, workload(tasks), SCHEDULERS["first-fit"], horizon_s=10)
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "said"),
-    [("placement", "x", "placement must be one of"), ("p", 0.2, "p must be from 0.5"),
-     ("tick_s", 0, "tick_s must be from 1"), ("eta_min", 3.0, "eta_min must be from"),
-     ("heat_limit", 0, "heat_limit must be from 1"),
-     ("eta_falls_above", 0.5, "eta_falls_above must be from 1"),
-     ("eta_rises_below", 2.0, "eta_rises_below must be from 0 to 1"),
-     ("milestones", (0.5, 0.25), "milestones must ascend"),
-     ("milestones", (0.5, 1.5), "milestones must ascend"),
-     ("milestones_s", (0.5,), "milestones_s must ascend from 1")],
-)  # fmt: skip
-def test_rules_out_of_range_are_refused(field, value, said):
-    with pytest.raises(ValueError, match=said):
-        SpotScheduler(**{field: value})
+def test_limits_of_eta_out_of_order_are_refused():
+    with pytest.raises(ValueError, match="eta_min must be at most eta_max, got 3 and 2"):
+        SpotScheduler(eta_min=3.0)
 
 
 def test_eta_steers_towards_the_target_that_is_set():
@@ -373,8 +362,6 @@ def test_eta_steers_towards_the_target_that_is_set():
         assert getattr(next_eta, "py_func", next_eta)(1.0, 0.6, 0, rules) == pytest.approx(
             target / 0.6 if target < 0.4 else 1.0
         )
-    with pytest.raises(ValueError, match="eviction_target must be above 0"):
-        SpotScheduler(eviction_target=0.0)
 
 
 def test_eta_falls_and_rises_at_the_thresholds_that_are_set():

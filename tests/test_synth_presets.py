@@ -9,7 +9,7 @@ from support_synth import (
 
 from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.synth import PRESETS, Request, preset_model, synthesize
-from gpuplan.analysis.synth.published_workloads import PUBLISHED
+from gpuplan.analysis.synth.presets import PUBLISHED
 from gpuplan.analysis.trace.trace import read_trace
 
 

@@ -13,11 +13,13 @@ from support_traces import write_trace
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.today import COLUMNS, today
 from gpuplan.analysis.trace.trace import read_trace
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.studies.policy_prices import backlog_note
 
 
-def shown(path, **how):
-    return today(read_trace(path, columns=COLUMNS), **how)
+def shown(path, usd_per_gpu_h=None):
+    found = today(read_trace(path, columns=COLUMNS))
+    return found if usd_per_gpu_h is None else found.at_prices(Prices(usd_per_gpu_h).usd)
 
 
 def test_a_log_worked_out_by_hand(tmp_path):
@@ -44,7 +46,7 @@ def test_a_log_worked_out_by_hand(tmp_path):
 
 def test_jobs_that_name_no_type_have_the_price_of_the_unknown_or_of_every_type(tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0, 50], [100.0, 100.0])
-    for prices in ({"unknown": 2.0}, {"": 2.0}, 2.0):
+    for prices in ({"unknown": 2.0}, {"": 2.0}):
         assert shown(path, usd_per_gpu_h=prices).usage.usd_per_gpu_h == pytest.approx(2)
 
 
@@ -101,7 +103,7 @@ def test_it_agrees_with_a_count_second_by_second(tmp_path_factory, jobs):
 
 def test_the_price_of_every_gpu_may_be_one(tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0], [3600.0], num_gpus=[2])
-    found = shown(path, usd_per_gpu_h=1.5)
+    found = shown(path, usd_per_gpu_h={"": 1.5})
     assert found.usage.usd_per_month == pytest.approx(2 * 1.5 * 730.5)
     assert pl.DataFrame(found.summary()["gpu_types"])["usd_per_month"].sum() == pytest.approx(
         found.usage.usd_per_month

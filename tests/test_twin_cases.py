@@ -9,7 +9,7 @@ from support_twin import schedule
 from support_twin_oracle import Shares
 
 from gpuplan.simkit.twin.jobs import SiteJobs
-from gpuplan.simkit.twin.shares import associations, set_factors
+from gpuplan.simkit.twin.priority import associations, set_factors
 from gpuplan.simkit.twin.simulator import replay_site
 from gpuplan.simkit.twin.site import (
     SchedulerConfig,

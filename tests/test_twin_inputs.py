@@ -6,13 +6,11 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.site.document import SiteDocument, read_twin, twin_text
 from gpuplan.analysis.site.dumps import read_dump
-from gpuplan.analysis.site.hostlist import expand_hosts
 from gpuplan.analysis.site.log import read_site_log
+from gpuplan.analysis.site.notation import expand_hosts, gpu_limit, gpus_of, minutes_limit
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
-from gpuplan.analysis.site.twin_file import read_twin, twin_text
-from gpuplan.analysis.site.units import gpu_limit, gpus_of, minutes_limit
 from gpuplan.planner.twin.infer import complete, peak_use, plateau
 from gpuplan.planner.twin.settings import config_of, site_of
 from gpuplan.simkit.cluster_shape import ClusterShape

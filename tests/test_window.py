@@ -12,11 +12,11 @@ from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.planner import compare as compare_module
 from gpuplan.planner.compare import PolicySpec, own_price
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import Engine
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import used_after
 from gpuplan.simkit.cluster_shape import ClusterShape
@@ -147,7 +147,7 @@ def test_gpu_time_after_an_instant():
 
 
 def priced(settings, prices, hours):
-    (found,) = own_price([PolicySpec("fifo", "fifo", settings)], GpuPrices(prices), hours)
+    (found,) = own_price([PolicySpec("fifo", "fifo", settings)], Prices(prices), hours)
     return found.settings["usd_per_gpu_h"]
 
 
@@ -160,7 +160,7 @@ def test_a_gpu_costs_what_its_type_costs():
     with pytest.raises(UsageError, match="no price of T4"):
         priced({"gpus": 8}, prices, {"A100": 1.0, "T4": 1.0})
     own = PolicySpec("fifo", "fifo", {"usd_per_gpu_h": 9.0})
-    assert own_price([own], GpuPrices(prices), hours) == [own]
+    assert own_price([own], Prices(prices), hours) == [own]
 
 
 def mixed(tmp_path):

@@ -61,7 +61,7 @@ def parse_by_type(
     Raises:
         UsageError: a text is not such a pair, a number is not above 0, or a type is repeated.
     """
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for text in _parts(texts):
         name, equals, number = (part.strip() for part in text.partition("="))
         try:
@@ -70,9 +70,9 @@ def parse_by_type(
             value = None
         if not name or value is None or not 0 < value < float("inf"):
             raise UsageError(f"{option} {text!r}: expected TYPE=NUMBER above 0, such as A100=2.5")
-        once(found, name, option)
-        found[name] = value
-    return found
+        once(values, name, option)
+        values[name] = value
+    return values
 
 
 def parse_usd(texts: Sequence[str], option: str) -> dict[str, float]:
@@ -83,7 +83,7 @@ def parse_usd(texts: Sequence[str], option: str) -> dict[str, float]:
     Raises:
         UsageError: a text is not such a price, or a type is repeated.
     """
-    found: dict[str, float] = {}
+    prices: dict[str, float] = {}
     for text in _parts(texts):
         name, _, number = (part.strip() for part in text.rpartition("="))
         try:
@@ -95,9 +95,9 @@ def parse_usd(texts: Sequence[str], option: str) -> dict[str, float]:
                 f"{option} {text!r}: expected dollars per GPU-hour above 0, such as 1.29, or "
                 "TYPE=USD such as A100=2.5,T4=1"
             )
-        once(found, name, option)
-        found[name] = usd
-    return found
+        once(prices, name, option)
+        prices[name] = usd
+    return prices
 
 
 def _parts(texts: Sequence[str]) -> list[str]:
@@ -105,7 +105,7 @@ def _parts(texts: Sequence[str]) -> list[str]:
     return [part for text in texts for part in [p for p in text.split(",") if p.strip()] or [text]]
 
 
-def once(found: dict[str, float] | dict[str, int], name: str, option: str) -> None:
+def once(values: dict[str, float] | dict[str, int], name: str, option: str) -> None:
     """Raise `UsageError` where an option names something twice."""
-    if name in found:
+    if name in values:
         raise UsageError(f"{option}: {name!r} is given twice" if name else f"{option}: given twice")

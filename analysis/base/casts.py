@@ -17,7 +17,7 @@ SECONDS_PER_YEAR = 365.2425 * DAY_S
 
 
 def canonical_cast(
-    path: Path, name: str, found: pl.DataType, kind: pl.DataType, hint: str
+    path: Path, name: str, dtype: pl.DataType, kind: pl.DataType, hint: str
 ) -> pl.Expr:
     """Return a column in its canonical type.
 
@@ -27,7 +27,7 @@ def canonical_cast(
     Args:
         path: the file, for messages.
         name: the column.
-        found: its type.
+        dtype: its type.
         kind: its canonical type.
         hint: how to fix a column of another kind.
 
@@ -35,26 +35,26 @@ def canonical_cast(
         InputError: the column has another kind of values.
     """
     column = pl.col(name)
-    if found == kind:
+    if dtype == kind:
         return column
-    if isinstance(kind, pl.Datetime) and isinstance(found, pl.Datetime):
-        moment = _within_64_bits(column, found).dt.cast_time_unit("us")
-        if found.time_zone is None:
+    if isinstance(kind, pl.Datetime) and isinstance(dtype, pl.Datetime):
+        moment = _within_64_bits(column, dtype).dt.cast_time_unit("us")
+        if dtype.time_zone is None:
             return moment.dt.replace_time_zone("UTC")
         return moment.dt.convert_time_zone("UTC")
-    if found == pl.Null():
+    if dtype == pl.Null():
         return column.cast(kind)
-    if kind.is_integer() and found.is_numeric():
+    if kind.is_integer() and dtype.is_numeric():
         return _whole(column).cast(kind).alias(name)
-    if kind.is_float() and found.is_numeric():
+    if kind.is_float() and dtype.is_numeric():
         return column.cast(kind)
-    if kind == pl.String() and _has_text(found):
+    if kind == pl.String() and _has_text(dtype):
         return column.cast(kind)
-    if isinstance(kind, pl.Enum) and _is_words(found):
+    if isinstance(kind, pl.Enum) and _is_words(dtype):
         return column.cast(pl.String).cast(kind, strict=False)  # an unknown word becomes null
     raise InputError(
         path,
-        f"holds {kind_in_words(found)}",
+        f"holds {kind_in_words(dtype)}",
         column=name,
         expected=kind_in_words(kind),
         hint=hint,
@@ -83,14 +83,14 @@ def kind_in_words(kind: pl.DataType) -> str:
     words = {pl.String: "text", pl.Boolean: "true or false", pl.Datetime: "times",
              pl.Date: "dates", pl.Binary: "bytes", pl.Duration: "spans of time",
              pl.Time: "times of the day", pl.Categorical: "text"}  # fmt: skip
-    return next((word for known, word in words.items() if kind == known), "lists or records")
+    return next((word for dtype, word in words.items() if kind == dtype), "lists or records")
 
 
-def _within_64_bits(column: pl.Expr, found: pl.Datetime) -> pl.Expr:
+def _within_64_bits(column: pl.Expr, dtype: pl.Datetime) -> pl.Expr:
     """Return times within the range of microseconds; the others are refused later, unchanged."""
-    if found.time_unit != "ms":
+    if dtype.time_unit != "ms":
         return column
-    return column.to_physical().clip(-MOST_MS, MOST_MS).cast(found)
+    return column.to_physical().clip(-MOST_MS, MOST_MS).cast(dtype)
 
 
 def _whole(column: pl.Expr) -> pl.Expr:
@@ -100,10 +100,10 @@ def _whole(column: pl.Expr) -> pl.Expr:
     return pl.when(value.is_nan() | (near != near.floor())).then(0.0).otherwise(near)
 
 
-def _has_text(found: pl.DataType) -> bool:
+def _has_text(dtype: pl.DataType) -> bool:
     """Whether all values of a type can be shown as text."""
-    return found.is_numeric() or found == pl.Boolean() or _is_words(found)
+    return dtype.is_numeric() or dtype == pl.Boolean() or _is_words(dtype)
 
 
-def _is_words(found: pl.DataType) -> bool:
-    return found == pl.String() or isinstance(found, pl.Categorical | pl.Enum)
+def _is_words(dtype: pl.DataType) -> bool:
+    return dtype == pl.String() or isinstance(dtype, pl.Categorical | pl.Enum)

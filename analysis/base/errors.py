@@ -40,12 +40,12 @@ def _brief_line(line: str) -> str:
         return line
     if line.count("'") + line.count('"') <= MOST_MARKS:
         line = QUOTED.sub(_quoted, line)
-    line = UNBROKEN.sub(lambda found: shortened(found[0], MOST_UNBROKEN), line)
+    line = UNBROKEN.sub(lambda match: shortened(match[0], MOST_UNBROKEN), line)
     return shortened(line, MOST_OF_A_LINE)
 
 
-def _quoted(found: re.Match[str]) -> str:
-    return f"{found['mark']}{shortened(found['text'])}{found['mark']}"
+def _quoted(match: re.Match[str]) -> str:
+    return f"{match['mark']}{shortened(match['text'])}{match['mark']}"
 
 
 class GpuplanError(Exception):

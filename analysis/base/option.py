@@ -199,19 +199,19 @@ def request_of(kind: type, values: Mapping[tuple[str, ...], Any]) -> Any:
     return kind(**taken, **{name: request_of(hints[name], of) for name, of in nested.items()})
 
 
-def read_value(option: Declared, given: Any) -> Any:
+def read_value(option: Declared, value: Any) -> Any:
     """Return the value of what was given on a command line or in a scenario. Raises `UsageError`.
 
     `MISSING` where nothing was given.
     """
     opt = option.opt
-    if given is None or given == [] or given == ():
+    if value is None or value == [] or value == ():
         if not opt.default:
             return MISSING
-        given = [opt.default] if opt.many else opt.default
+        value = [opt.default] if opt.many else opt.default
     if opt.parse is not None:
-        return opt.parse(given, option.flag)
-    return tuple(given) if opt.many else given
+        return opt.parse(value, option.flag)
+    return tuple(value) if opt.many else value
 
 
 def json_parameters(request: Any) -> dict[str, Any]:
@@ -241,12 +241,12 @@ def _written(option: Declared, value: Any) -> Any:
 
 def given_options(request: Any) -> dict[str, Any]:
     """Return the options that are not as by default, by their names in a scenario."""
-    given = {}
+    changed = {}
     for option in declared_options(request.__class__):
         value = option.of(request)
         if value != option.default:
-            given[option.flag.removeprefix("--").replace("-", "_")] = _written(option, value)
-    return given
+            changed[option.flag.removeprefix("--").replace("-", "_")] = _written(option, value)
+    return changed
 
 
 def parameters_type(kind: type) -> type:

@@ -1,4 +1,7 @@
-"""Lengths of time in seconds, hours and microseconds; those of `gpuplan.simkit.time` are floats."""
+"""Lengths of time in seconds, hours and microseconds; those of `gpuplan.simkit.time` are floats.
+
+A month has 730.5 hours.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,11 @@ DAY_US = DAY_S * MICROS
 def as_utc(time: datetime) -> datetime:
     """Return an instant with a zone; one without is of UTC."""
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+
+
+def scaled_to_month(usd: float, window_s: float) -> float | None:
+    """Return the bill of a window as dollars per month; None where no time passes."""
+    return usd * (MONTH_H / (window_s / HOUR_S)) if window_s > 0 else None
 
 
 def written_utc(time: datetime | None) -> str | None:

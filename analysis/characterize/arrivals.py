@@ -141,12 +141,12 @@ def find_bursts(submit_us: IntArray, *, calendar: bool, top: int) -> Bursts:
     with P(Poisson(m) <= b) >= 0.999. Successive such hours form one window. A Poisson stream of
     constant rate has one such hour in a thousand; a daily pattern alone causes more.
     """
-    found, counts = run_lengths(submit_us, HOUR_US, int(submit_us[0]))
-    hours = int(found[-1]) + 1
+    hours_seen, counts = run_lengths(submit_us, HOUR_US, int(submit_us[0]))
+    hours = int(hours_seen[-1]) + 1
     mean = submit_us.size / hours
     bound = poisson_quantile(mean, BURST_QUANTILE)
     over = counts > bound
-    at, size = found[over], counts[over]
+    at, size = hours_seen[over], counts[over]
     first = np.flatnonzero(np.diff(at, prepend=at[:1] - 2) > 1)  # an hour after a quiet one
     lengths = np.diff(first, append=at.size)
     totals = np.add.reduceat(size, first) if at.size else size

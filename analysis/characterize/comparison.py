@@ -53,9 +53,9 @@ def ks_two_sample(first: FloatArray, second: FloatArray) -> tuple[float, float, 
     The p-value is that of the limit law at ``distance sqrt(n m / (n + m))``.
     """
     at = np.concatenate([first, second])
-    one = np.searchsorted(first, at, side="right") / first.size
-    two = np.searchsorted(second, at, side="right") / second.size
-    apart = np.abs(one - two)
+    first_cdf = np.searchsorted(first, at, side="right") / first.size
+    second_cdf = np.searchsorted(second, at, side="right") / second.size
+    apart = np.abs(first_cdf - second_cdf)
     most = float(apart.max())
     where = float(at[apart == most].min())
     effective = first.size * second.size / (first.size + second.size)
@@ -82,12 +82,12 @@ def _pair(
     if not first.size or not second.size:
         return TwoSample(name, other, quantity)
     ks, at, p_value = ks_two_sample(first, second)
-    one, two = percentile(first, 50), percentile(second, 50)
+    first_median, second_median = percentile(first, 50), percentile(second, 50)
     ratio_ci = difference_ci = None
     if intervals is not None:
-        one_of, other_of = intervals
-        level, before, after = one_of.level, one_of.medians, other_of.medians
-        blocks = min(one_of.blocks, other_of.blocks)
+        first_ci, second_ci = intervals
+        level, before, after = first_ci.level, first_ci.medians, second_ci.medians
+        blocks = min(first_ci.blocks, second_ci.blocks)
         difference_ci = interval(after - before, level, blocks)
         if (before > 0).all():
             ratio_ci = interval(after / before, level, blocks)
@@ -98,10 +98,10 @@ def _pair(
         ks=ks,
         ks_at=at,
         p_value=p_value,
-        median_first=one,
-        median_second=two,
-        median_ratio=two / one if one > 0 else None,
-        median_difference=two - one,
+        median_first=first_median,
+        median_second=second_median,
+        median_ratio=second_median / first_median if first_median > 0 else None,
+        median_difference=second_median - first_median,
         ratio_ci=ratio_ci,
         difference_ci=difference_ci,
     )

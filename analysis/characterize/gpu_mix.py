@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuplan.analysis.characterize.today import UNNAMED, Today
-from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.characterize.today import Today
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, gpu_name, same_gpu
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,52 +7,51 @@ from dataclasses import replace
 
 import polars as pl
 
-from gpuplan.analysis.base.time_units import MICROS
-from gpuplan.analysis.bill import GpuPrices, gpu_hours_by, scaled_to_month
+from gpuplan.analysis.base.time_units import HOUR_S, MICROS, scaled_to_month
 from gpuplan.analysis.characterize.shares import Groups
-from gpuplan.analysis.characterize.today import UNNAMED
+from gpuplan.analysis.characterize.today import UsdOf
 from gpuplan.analysis.trace.trace import Trace
 
 
-def priced_groups(
-    trace: Trace, groups: Mapping[str, Groups], prices: GpuPrices | None
-) -> dict[str, Groups]:
+def priced_groups(trace: Trace, groups: Mapping[str, Groups], usd_of: UsdOf) -> dict[str, Groups]:
     """Return the tables with the monthly bill of each row.
 
     The window is the period, or from the first submission to the last submission or end. A row with
     GPU-hours on a type without a price has no bill.
 
     Args:
-        trace: with the columns of the tables, ``gpu_type`` and those of `gpu_hours_by`.
+        trace: with the columns of the tables, ``gpu_type`` and ``num_gpus``.
         groups: column -> its table.
-        prices: by GPU type; without any, or without a window, nothing changes.
+        usd_of: the price of a GPU type. Without a window nothing changes.
     """
-    if prices is None:
-        return dict(groups)
     jobs = trace.arrays()
     begin, end = jobs.window_us()
     if end <= begin or not jobs.holding().any():
         return dict(groups)
     held = trace.jobs.with_columns(pl.Series("held_s", jobs.held_s, nan_to_null=True))
     return {
-        column: _priced(table, _bills(held, column, prices, (end - begin) / MICROS))
+        column: _priced(table, _bills(held, column, usd_of, (end - begin) / MICROS))
         for column, table in groups.items()
     }
 
 
 def _bills(
-    jobs: pl.DataFrame, column: str, prices: GpuPrices, window_s: float
+    jobs: pl.DataFrame, column: str, usd_of: UsdOf, window_s: float
 ) -> dict[str | None, float | None]:
     """Return the dollars a month of each name in a column; None where a type has no price."""
-    hours = gpu_hours_by(jobs, [column, "gpu_type"], "held_s")
-    parts = hours.with_columns(pl.col(column, "gpu_type").cast(pl.String))
-    found: dict[str | None, float | None] = {}
-    for name, gpu_type, gpu_h in parts.select(column, "gpu_type", "gpu_h").rows():
-        usd = prices.of(UNNAMED if gpu_type is None else gpu_type)
-        so_far = found.get(name, 0.0)
+    parts = (
+        jobs.filter(pl.col("held_s").is_not_null() & (pl.col("num_gpus") > 0))
+        .group_by(column, "gpu_type", maintain_order=True)
+        .agg(gpu_h=(pl.col("held_s") * pl.col("num_gpus")).sum() / HOUR_S)
+        .sort("gpu_h", descending=True, maintain_order=True)
+        .with_columns(pl.col(column, "gpu_type").cast(pl.String))
+    )
+    bills: dict[str | None, float | None] = {}
+    for name, gpu_type, gpu_h in parts.rows():
+        usd, so_far = usd_of(gpu_type), bills.get(name, 0.0)
         month = None if usd is None else scaled_to_month(gpu_h * usd, window_s)
-        found[name] = None if so_far is None or month is None else so_far + month
-    return found
+        bills[name] = None if so_far is None or month is None else so_far + month
+    return bills
 
 
 def _priced(table: Groups, bills: Mapping[str | None, float | None]) -> Groups:

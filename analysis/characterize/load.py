@@ -156,10 +156,10 @@ def changes(batches: Iterable[Batch]) -> Iterator[Piece]:
     held = running = 0
     for start, end, num_gpus, later in batches:
         parts = np.rint(num_gpus * PARTS_PER_GPU).astype(np.int64)
-        one = np.ones(parts.size, dtype=np.int8)
+        job = np.ones(parts.size, dtype=np.int8)
         times = np.concatenate([times, start, end])
         gpus = np.concatenate([gpus, parts, -parts])
-        jobs = np.concatenate([jobs, one, -one])
+        jobs = np.concatenate([jobs, job, -job])
         due = np.ones(times.size, dtype=np.bool_) if later is None else times < later
         now = times[due]
         order = np.argsort(now)  # in any order of ties: only the last one counts
@@ -203,7 +203,7 @@ def _sum_up(pieces: Iterable[Piece], edges: FloatArray, until: int) -> _TimeLine
     before, passed, peak = 0, np.zeros(2), 0
     at = np.zeros(0, dtype=np.int64)
     levels = np.zeros((2, 0), dtype=np.int64)
-    found: list[tuple[IntArray, IntArray]] = []
+    by_level: list[tuple[IntArray, IntArray]] = []
     for times, held, running in pieces:
         at = np.concatenate([at, times])
         levels = np.concatenate([levels, [held, running]], axis=1)
@@ -213,12 +213,12 @@ def _sum_up(pieces: Iterable[Piece], edges: FloatArray, until: int) -> _TimeLine
             upto = np.cumsum(np.append(passed[row], levels[row, :-1] * lasting.astype(np.float64)))
             area[row, before:reached] = np.interp(edges[before:reached], at, upto)
             passed[row] = upto[-1]
-        found.append(_by_level(levels[0, :-1], np.diff(np.minimum(at, until))))
+        by_level.append(_by_level(levels[0, :-1], np.diff(np.minimum(at, until))))
         before, peak = reached, max(peak, int(held.max()))
         at, levels = at[-1:], levels[:, -1:]  # the last level continues in the next piece
     area[:, before:] = passed[:, None]  # nothing is held after the last change
-    found.append((levels[0], until - np.minimum(at, until)))
-    level, lasting = (np.concatenate(column) for column in zip(*found, strict=True))
+    by_level.append((levels[0], until - np.minimum(at, until)))
+    level, lasting = (np.concatenate(column) for column in zip(*by_level, strict=True))
     return _TimeLine(level, lasting, area, peak)
 
 

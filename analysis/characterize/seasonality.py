@@ -70,10 +70,10 @@ def seasonality(submit_us: IntArray, zone: str | None) -> Seasonality:
             the first whole hour, for a source without a calendar.
     """
     _, hours = _full_hours(submit_us)
-    found = hourly_series(submit_us, zone)
-    if found is None:
+    hourly = hourly_series(submit_us, zone)
+    if hourly is None:
         return Seasonality(hours=max(hours, 0))
-    series, hour_of_day, weekday = found
+    series, hour_of_day, weekday = hourly
     long = hours >= 2 * WEEK_H
     period_h, share, p = find_peak(series)
     return Seasonality(

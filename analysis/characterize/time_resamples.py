@@ -64,12 +64,12 @@ def resampled_load(jobs: JobArrays, resamples: int, rng: np.random.Generator) ->
     block = int(min(max(block_length(mean.astype(np.float64)), memory), cells // ENOUGH_BLOCKS))
     blocks = draw_blocks(cells, block, resamples, rng)
 
-    def one(resample: int) -> list[float]:
+    def held_gpus(resample: int) -> list[float]:
         occurs = blocks.occurrences(resample)
         held = quantiles_of_sorted(level, lasting * occurs[cell], HELD_SHARES)
         return [*(held / PARTS_PER_GPU), most[occurs > 0].max() / PARTS_PER_GPU]
 
-    return _each(LOAD, one, resamples), blocks.count
+    return _of_resamples(LOAD, held_gpus, resamples), blocks.count
 
 
 def memory_s(jobs: JobArrays) -> float:
@@ -99,17 +99,17 @@ def resampled_bursts(submit_us: IntArray, resamples: int, rng: np.random.Generat
     block = block_length(counts.astype(np.float64), bursts.astype(np.float64))
     blocks = draw_blocks(hours, block, resamples, rng)
 
-    def one(resample: int) -> list[float]:
+    def burst_statistics(resample: int) -> list[float]:
         sampled = counts[blocks.positions(resample)]
         jobs = int(sampled.sum())
         if not jobs:
             return [0.0, 0.0, np.nan, 0.0]
         over = sampled > poisson_quantile(jobs / hours, BURST_QUANTILE)
-        found = np.count_nonzero(over)
+        hours_over = np.count_nonzero(over)
         windows = np.count_nonzero(over[1:] & ~over[:-1]) + over[0]
-        return [found, found / hours, sampled[over].sum() / jobs, windows]
+        return [hours_over, hours_over / hours, sampled[over].sum() / jobs, windows]
 
-    return _each(BURSTS, one, resamples), blocks.count
+    return _of_resamples(BURSTS, burst_statistics, resamples), blocks.count
 
 
 def resampled_rhythm(
@@ -122,15 +122,15 @@ def resampled_rhythm(
     which makes the rhythm of a resample look stronger: the values are moved to have the
     statistic for their mean, and cut to 0 to 1.
     """
-    found = hourly_series(submit_us, zone)
+    hourly = hourly_series(submit_us, zone)
     result: list[Resampled] = []
     for clock, (name, cycle_h) in enumerate(RHYTHMS.items()):
         path = f"arrivals.seasonality.{name}"
-        cycles = 0 if found is None else found[0].size // cycle_h
-        if found is None or cycles < LEAST_BLOCKS:
+        cycles = 0 if hourly is None else hourly[0].size // cycle_h
+        if hourly is None or cycles < LEAST_BLOCKS:
             result.append((_undefined([path], resamples), 0))
             continue
-        series, labels = found[0], found[1:][clock]
+        series, labels = hourly[0], hourly[1:][clock]
         whole = series[: cycles * cycle_h].reshape(cycles, cycle_h)
         block = block_length(whole.mean(axis=1), whole.std(axis=1))
         blocks = draw_blocks(series.size, cycle_h * block, resamples, rng)
@@ -144,11 +144,11 @@ def resampled_rhythm(
     return result
 
 
-def _each(
-    names: Sequence[str], one: Callable[[int], list[float]], resamples: int
+def _of_resamples(
+    names: Sequence[str], statistics: Callable[[int], list[float]], resamples: int
 ) -> dict[str, FloatArray]:
     with ThreadPoolExecutor(max_workers=2) as pool:  # NumPy releases the interpreter's lock
-        rows = np.array(list(pool.map(one, range(resamples))), dtype=np.float64)
+        rows = np.array(list(pool.map(statistics, range(resamples))), dtype=np.float64)
     return dict(zip(names, rows.T, strict=True))
 
 

@@ -7,7 +7,7 @@ submission to the last submission or end, or over the period, as a bill counts t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,18 +15,18 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.analysis.base.time_units import HOUR_S, MICROS
-from gpuplan.analysis.bill import GpuPrices, month_usd
+from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.history.jobs import JobArrays, job_arrays
 from gpuplan.analysis.history.steps import time_weighted_quantiles
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.trace.trace import Trace
 
+UsdOf = Callable[[str | None], float | None]
+"""The dollars of a GPU-hour of a type; None where it has no price."""
 COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
 """Canonical columns that `today` reads."""
-
-UNNAMED = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class GpuUsage:
 
     def at(self, usd_per_gpu_h: float | None) -> GpuUsage:
         """Return the same usage at a price."""
-        usd = None if usd_per_gpu_h is None else month_usd(self.mean_gpus, usd_per_gpu_h)
+        usd = None if usd_per_gpu_h is None else self.mean_gpus * usd_per_gpu_h * MONTH_H
         return replace(self, usd_per_gpu_h=usd_per_gpu_h, usd_per_month=usd)
 
     def times(self, factor: float) -> GpuUsage:
@@ -109,17 +109,17 @@ class Today:
         types = tuple(each.times(factor) for each in self.types)
         return replace(self, usage=self.usage.times(factor), types=types)
 
-    def at_prices(self, prices: GpuPrices) -> Today:
+    def at_prices(self, usd_of: UsdOf) -> Today:
         """Return the same usage with every type at its price.
 
         The bill of all is None where a type has no price.
         """
-        types = tuple(each.at(prices.of(each.gpu_type)) for each in self.types)
+        types = tuple(each.at(usd_of(each.gpu_type)) for each in self.types)
         bills = [each.usd_per_month for each in types]
         if None in bills:
             return replace(self, types=types, usage=self.usage.at(None))
         usd = float(sum(bill or 0.0 for bill in bills))
-        per_h = month_usd(self.usage.mean_gpus, 1.0)
+        per_h = self.usage.mean_gpus * MONTH_H
         usage = replace(self.usage, usd_per_month=usd, usd_per_gpu_h=usd / per_h if per_h else None)
         if len(types) == 1:
             usage = replace(types[0], gpu_type=None)
@@ -197,16 +197,8 @@ class TodayResults:
     gpu_types: tuple[GpuUsage, ...]
 
 
-def today(
-    trace: Trace, usd_per_gpu_h: float | Mapping[str, float] | GpuPrices | None = None
-) -> Today | None:
-    """Return what a trace shows; None if no job holds GPUs for a known time.
-
-    Args:
-        trace: with the columns `COLUMNS`.
-        usd_per_gpu_h: one price for every GPU, or one by GPU type; the bill of all is None where a
-            type has none.
-    """
+def today(trace: Trace) -> Today | None:
+    """Return what a trace with `COLUMNS` shows; None if no job holds GPUs for a known time."""
     frame = trace.jobs.select(COLUMNS)
     if not frame["submit_time"].is_sorted():
         frame = frame.sort("submit_time", maintain_order=True)
@@ -232,7 +224,7 @@ def today(
     known = ~np.isnan(wait_s)
     running = jobs.running()
     jct_s = (wait_s + run_s)[known]
-    found = Today(
+    return Today(
         usage=whole,
         span_s=span_s,
         window_s=window_s,
@@ -246,13 +238,6 @@ def today(
         running_jobs=running[0],
         running_gpu_h=running[1],
     )
-    if usd_per_gpu_h is None:
-        return found
-    if isinstance(usd_per_gpu_h, float | int):
-        usd_per_gpu_h = {"": float(usd_per_gpu_h)}
-    if not isinstance(usd_per_gpu_h, GpuPrices):
-        usd_per_gpu_h = GpuPrices(usd_per_gpu_h)
-    return found.at_prices(usd_per_gpu_h)
 
 
 def _usage(jobs: JobArrays, chosen: Any, name: str | None, window_s: float) -> GpuUsage:

@@ -17,8 +17,7 @@ import numpy as np
 
 from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.fits.families import Body, Gamma, Lognormal, Weibull
-from gpuplan.analysis.fits.likelihood import maximize
-from gpuplan.analysis.fits.pareto import pareto_log_density
+from gpuplan.analysis.fits.pareto import maximize, pareto_log_density
 from gpuplan.analysis.fits.results import ParetoTail
 from gpuplan.analysis.fits.sample import Sample
 
@@ -185,12 +184,12 @@ def fit_hyperexponential(sample: Sample, phases: int) -> HyperExponential:
     grouped = sample.grouped()
     unit = Sample(grouped.value / sample.mean, grouped.count)  # makes the stop free of units
     best = max(
-        (_climb(unit, *start, steps=GROUPED_STEPS) for start in _starts(unit, phases)),
-        key=lambda found: found[0],
+        (_maximize(unit, *start, steps=GROUPED_STEPS) for start in _starts(unit, phases)),
+        key=lambda fit: fit[0],
     )[1]
     if grouped is not sample:
         whole = Sample(sample.value / sample.mean, sample.count)
-        best = _climb(whole, *best, steps=WHOLE_STEPS)[1]
+        best = _maximize(whole, *best, steps=WHOLE_STEPS)[1]
     weights, means = best
     order = np.argsort(means)
     return HyperExponential(
@@ -232,7 +231,7 @@ def _phases(x: FloatArray, weights: FloatArray, means: FloatArray) -> tuple[Floa
     return part, np.log(density) - x / slow
 
 
-def _climb(
+def _maximize(
     sample: Sample, weights: FloatArray, means: FloatArray, *, steps: int
 ) -> tuple[float, tuple[FloatArray, FloatArray]]:
     """Return the mean log-likelihood reached and the mixture."""

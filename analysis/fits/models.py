@@ -15,9 +15,8 @@ from gpuplan.analysis.fits.families import (
     fit_lognormal,
     fit_weibull,
 )
-from gpuplan.analysis.fits.likelihood import vuong
 from gpuplan.analysis.fits.mixtures import fit_hyperexponential, splice
-from gpuplan.analysis.fits.pareto import fit_tail
+from gpuplan.analysis.fits.pareto import fit_tail, vuong
 from gpuplan.analysis.fits.results import (
     FitResults,
     ModelResults,

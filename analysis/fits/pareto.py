@@ -7,20 +7,55 @@ Review 51, 2009 (threshold by least Kolmogorov-Smirnov distance, likelihood rati
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.optimize import minimize
+from scipy.special import log_ndtr, ndtr
 
 from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.fits.families import LOG_ROOT_TAU
-from gpuplan.analysis.fits.likelihood import maximize, vuong
 from gpuplan.analysis.fits.results import HillPoint, ParetoTail, Vuong
 from gpuplan.analysis.fits.sample import Sample
 
+FIRST_STEP = 0.25
 LEAST_TAIL = 50
 """Fewer values are not enough to estimate an index (Clauset et al., section 3.4)."""
 LEAST_DISTINCT = 5
 CANDIDATES = 200
 HILL_SHARES = (0.01, 0.05, 0.1)
+
+
+def vuong(sample: Sample, first: FloatArray, second: FloatArray) -> Vuong:
+    """Compare two models by their log-densities at the distinct values of a sample.
+
+    ``z = sum(m) / (sqrt(n) w)`` with m the differences and w their standard deviation.
+    """
+    difference = first - second
+    mean = sample.average(difference)
+    spread = sample.average((difference - mean) ** 2) ** 0.5
+    if spread <= 1e-12:
+        return Vuong(None, None)
+    z = sample.size**0.5 * mean / spread
+    return Vuong(z, 2 * float(ndtr(-abs(z))))
+
+
+def maximize(log_likelihood: Callable[[FloatArray], float], start: FloatArray) -> FloatArray:
+    """Return where a function of few variables is greatest, by the simplex of Nelder and Mead.
+
+    The variables are logarithms or the like: the first steps are `FIRST_STEP` in each, so that
+    moving the start and the function together moves the result and changes nothing else.
+    """
+
+    def cost(at: FloatArray) -> float:
+        with np.errstate(all="ignore"):
+            value = -log_likelihood(at)
+        return value if np.isfinite(value) else np.inf
+
+    corners = np.vstack([start, start + FIRST_STEP * np.eye(start.size)])
+    options = {"xatol": 1e-6, "fatol": 1e-9, "maxiter": 400, "initial_simplex": corners}
+    best: FloatArray = minimize(cost, start, method="Nelder-Mead", options=options).x
+    return best
 
 
 def fit_tail(sample: Sample) -> ParetoTail | None:
@@ -87,12 +122,12 @@ def _hill(sample: Sample, share: float) -> HillPoint:
 def _alternatives(tail: Sample, index: float) -> dict[str, Vuong]:
     """Compare the Pareto law with an exponential and a lognormal tail above the same threshold."""
     threshold = float(tail.value[0])
-    ours = pareto_log_density(tail.value, threshold, index)
+    pareto = pareto_log_density(tail.value, threshold, index)
     excess = tail.mean - threshold
     exponential = -np.log(excess) - (tail.value - threshold) / excess
     return {
-        "exponential": vuong(tail, ours, exponential),
-        "lognormal": vuong(tail, ours, _truncated_lognormal(tail)),
+        "exponential": vuong(tail, pareto, exponential),
+        "lognormal": vuong(tail, pareto, _truncated_lognormal(tail)),
     }
 
 

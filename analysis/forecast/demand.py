@@ -1,16 +1,23 @@
-"""Hourly demand: the most GPUs that each group asks for at once in every hour."""
+"""Hourly demand of a log or a CSV: the most GPUs that each group asks for at once in every hour."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.analysis.base.errors import InputError, shortened
 from gpuplan.analysis.base.time_units import HOUR_US
+from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.reading.source import read_unpacked
+from gpuplan.analysis.reading.times import read_moments
+from gpuplan.analysis.storage.files import is_parquet, is_pipe
+from gpuplan.analysis.user_tables.cells import text_cells
 
 PARTS_PER_GPU = 1_000_000
 DAY_H, WEEK_H = 24, 168
@@ -18,6 +25,15 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_WEEKDAY = 3  # a Thursday
 OTHERS = "(others)"
 NO_NAME = "(none)"
+HOUR = "hour"
+TIMES = ("time", "timestamp", "datetime", "date")
+OF_JOBS = frozenset({"duration", "duration_s", "job_id", "num_gpus"})
+"""Columns of a job log, which may begin with a time too."""
+MOST_GPUS = 1e7
+MOST_HOURS = 200_000
+ROUNDING = 1e-6
+"""Sums of shares may end this far below 0."""
+EXPECTED = "a column 'hour' or 'time', then one column of GPUs per group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +66,8 @@ class DemandSeries:
         """Return whether each hour, and each of some steps beyond, is of a day; of a calendar."""
         numbers = [(day - EPOCH.date()).days for day in days]
         hours = self.first_hour + np.arange(self.hours + steps)
-        found: BoolArray = np.isin(hours // DAY_H, numbers)
-        return found
+        is_holiday: BoolArray = np.isin(hours // DAY_H, numbers)
+        return is_holiday
 
     def before(self, hour: int) -> DemandSeries:
         """Return the hours before an hour."""
@@ -95,22 +111,22 @@ def demand_of_jobs(
         .agg(pl.col("work").sum())
         .sort(["work", "name"], descending=[True, False])
     )
-    known = order["name"].to_list()
-    kept = known if len(known) <= most else known[: most - 1]
+    groups = order["name"].to_list()
+    kept = groups if len(groups) <= most else groups[: most - 1]
     codes = (
         work["name"]
         .replace_strict(kept, list(range(len(kept))), default=len(kept), return_dtype=pl.Int64)
         .to_numpy()
     )
     parts = np.rint(gpus * PARTS_PER_GPU).astype(np.int64)
-    labels = [*kept, *([OTHERS] if len(kept) < len(known) else [])]
-    found = np.stack(
+    labels = [*kept, *([OTHERS] if len(kept) < len(groups) else [])]
+    demand = np.stack(
         [
-            peaks(submit_us[own], asked_us[own], parts[own], first, hours)
-            for own in (codes == code for code in range(len(labels)))
+            peaks(submit_us[in_group], asked_us[in_group], parts[in_group], first, hours)
+            for in_group in (codes == code for code in range(len(labels)))
         ]
     )
-    return DemandSeries(tuple(labels), found / PARTS_PER_GPU, first, has_calendar)
+    return DemandSeries(tuple(labels), demand / PARTS_PER_GPU, first, has_calendar)
 
 
 def peaks(
@@ -125,21 +141,113 @@ def peaks(
     order = np.lexsort((step, time))
     time, level = time[order], np.cumsum(step[order])
     hour = time // HOUR_US - first_hour
-    found = np.zeros(hours, np.int64)
+    highest = np.zeros(hours, np.int64)
     edges = (first_hour + np.arange(hours)) * HOUR_US
     before = np.searchsorted(time, edges, side="left")
-    found = np.where(before > 0, level[np.maximum(before - 1, 0)], 0)
+    highest = np.where(before > 0, level[np.maximum(before - 1, 0)], 0)
     # What ends at the very beginning of an hour is no demand of that hour.
     at_edge = np.searchsorted(time, edges, side="right")
     ended = (at_edge > before) & (at_edge > 0)
-    found[ended] = np.minimum(found, level[np.maximum(at_edge - 1, 0)])[ended]
+    highest[ended] = np.minimum(highest, level[np.maximum(at_edge - 1, 0)])[ended]
     inside = (hour >= 0) & (hour < hours)
-    np.maximum.at(found, hour[inside], _settled(time, level)[inside])
-    return found
+    np.maximum.at(highest, hour[inside], _settled(time, level)[inside])
+    return highest
 
 
 def _settled(time: IntArray, level: IntArray) -> IntArray:
     """Return at every event the level after all events of its instant."""
     last = np.searchsorted(time, time, side="right") - 1
-    found: IntArray = level[last]
-    return found
+    levels: IntArray = level[last]
+    return levels
+
+
+def is_series(path: Path) -> bool:
+    """Return whether a file is a table of hourly demand, by its first line.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    if str(path) == "-" or path.is_dir() or is_pipe(path) or is_parquet(path):
+        return False
+    if not any(part in (".csv", ".tsv", ".txt") for part in map(str.lower, path.suffixes)):
+        return False
+    head = _header(read_unpacked(path))
+    names = [name.casefold() for name in head]
+    return len(names) > 1 and names[0] in (HOUR, *TIMES) and OF_JOBS.isdisjoint(names)
+
+
+def _header(data: bytes) -> list[str]:
+    line = data.partition(b"\n")[0].decode("utf-8-sig", "replace")
+    return [cell.strip().strip('"') for cell in line.split(",")]
+
+
+def read_series(path: Path) -> DemandSeries:
+    """Return the demand in a table; of several rows in one hour the highest values.
+
+    Raises:
+        InputError: no such table, a cell that is no number of GPUs, or an hour that is missing.
+    """
+    raw = text_cells(path, read_unpacked(path), expected=EXPECTED)
+    if raw.is_empty() or raw.width < 2:
+        raise InputError(
+            path, f"found {raw.height} rows of {listed(raw.columns)}", expected=EXPECTED
+        )
+    hours, has_calendar = _hours(path, raw)
+    values = np.stack([_gpus(path, raw, name) for name in raw.columns[1:]])
+    first, starts = int(hours[0]), np.flatnonzero(np.diff(hours, prepend=hours[0] - 1))
+    return DemandSeries(
+        tuple(raw.columns[1:]), np.maximum.reduceat(values, starts, axis=1), first, has_calendar
+    )
+
+
+def _hours(
+    path: Path, raw: pl.DataFrame
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], bool]:
+    """Return the hour of each row, and whether they are of a calendar."""
+    name = raw.columns[0]
+    cells = raw[name].str.strip_chars()
+    is_number = name.casefold() == HOUR
+    if is_number:
+        parsed = cells.cast(pl.Float64, strict=False)
+        parsed = parsed.set(parsed.is_nan() | (parsed.abs() > 1e12), None).floor().cast(pl.Int64)
+    else:
+        parsed = read_moments(cells, "UTC").dt.epoch("us") // HOUR_US
+    expected = "a whole number" if is_number else "a time such as 2026-01-31T12:00:00"
+    bad = parsed.is_null().arg_true()
+    if bad.len():
+        row = int(bad[0])
+        cell = shortened(str(raw[name][row]), 40)
+        raise InputError(path, f"found {cell!r}", row=row + 2, column=name, expected=expected)
+    hours = parsed.to_numpy()
+    steps = np.diff(hours)
+    wrong = np.flatnonzero((steps < 0) | (steps > 1))
+    if wrong.size:
+        row = int(wrong[0]) + 1
+        raise InputError(
+            path,
+            f"found {raw[name][row]!r} after {raw[name][row - 1]!r}",
+            row=row + 2,
+            column=name,
+            expected="ascending hours without a gap",
+            hint="fill the missing hours",
+        )
+    if hours[-1] - hours[0] > MOST_HOURS:
+        raise InputError(
+            path, f"has {hours[-1] - hours[0]:,} hours", expected=f"at most {MOST_HOURS:,}"
+        )
+    return hours, not is_number
+
+
+def _gpus(path: Path, raw: pl.DataFrame, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    values = raw[name].str.strip_chars().cast(pl.Float64, strict=False)
+    good = values.is_between(-ROUNDING, MOST_GPUS).fill_null(False)
+    bad = (~good).arg_true()
+    if bad.len():
+        row = int(bad[0])
+        cell = raw[name][row]
+        problem = "an empty cell" if cell is None else f"found {shortened(cell, 40)!r}"
+        raise InputError(
+            path, problem, row=row + 2, column=name, expected="a number of GPUs, at least 0"
+        )
+    gpus: np.ndarray[tuple[int], np.dtype[np.float64]] = np.maximum(values.to_numpy(), 0.0)
+    return gpus

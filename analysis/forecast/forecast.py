@@ -19,12 +19,78 @@ from gpuplan.analysis.forecast.models import (
     Forecasts,
     Split,
     forecasts_of,
+    targets,
 )
-from gpuplan.analysis.forecast.scores import ModelScore, score
 
 LOG = logging.getLogger("gpuplan")
 AUTO = "auto"
 LEAST_H = 36
+
+
+@dataclass(frozen=True, slots=True)
+class ModelScore:
+    """Errors of a model in the test part, all steps together; GPUs where not said otherwise.
+
+    Attributes:
+        name: the model.
+        validation_mae: mean absolute error in the validation part, by which models are chosen.
+        mae: mean absolute error.
+        mse: mean squared error.
+        rmse: root of it.
+        mape: mean absolute error over the demand, in hours of at least 1 GPU; a fraction.
+        pinball_90, pinball_95: pinball loss of the bound.
+        coverage_90, coverage_95: share of hours with a demand at or below the bound.
+    """
+
+    name: str
+    validation_mae: float
+    mae: float
+    mse: float
+    rmse: float
+    mape: float
+    pinball_90: float
+    pinball_95: float
+    coverage_90: float
+    coverage_95: float
+
+
+def score(
+    forecasts: Forecasts, series: FloatArray, validation: range, test: range
+) -> list[ModelScore]:
+    """Return the score of a model for each series."""
+    steps = forecasts.mean.shape[0]
+    early, _ = forecasts.at(validation)
+    chosen_by = np.abs(targets(series, validation, steps) - early).mean(axis=(0, 2))
+    mean, bounds = forecasts.at(test)
+    truth = targets(series, test, steps)
+    scores = []
+    for row in range(series.shape[0]):
+        demand, missed = truth[:, row], truth[:, row] - mean[:, row]
+        counted = demand >= 1
+        over = {level: demand - bounds[at, :, row] for at, level in enumerate(LEVELS)}
+        mse = float((missed**2).mean())
+        scores.append(
+            ModelScore(
+                name=forecasts.name,
+                validation_mae=float(chosen_by[row]),
+                mae=float(np.abs(missed).mean()),
+                mse=mse,
+                rmse=mse**0.5,
+                mape=float(np.abs(missed[counted] / demand[counted]).mean())
+                if counted.any()
+                else np.nan,
+                pinball_90=pinball(over[0.9], 0.9),
+                pinball_95=pinball(over[0.95], 0.95),
+                coverage_90=float((over[0.9] <= 0).mean()),
+                coverage_95=float((over[0.95] <= 0).mean()),
+            )
+        )
+    return scores
+
+
+def pinball(over: FloatArray, level: float) -> float:
+    """Return the mean pinball loss of a quantile, where ``over`` is the demand less the bound."""
+    return float(np.maximum(level * over, (level - 1) * over).mean())
 
 
 def demand_bound(mean: FloatArray, excess: FloatArray, aggregate: str) -> FloatArray:
@@ -110,28 +176,29 @@ def forecast(
     is_holiday = demand.holiday_hours(holidays, steps) if holidays else None
     split = Split.of(demand.hours, steps)
     begun = time.process_time()
-    found: dict[str, Forecasts] = {}
+    forecasts: dict[str, Forecasts] = {}
     for name in MODELS:
         made = forecasts_of(name, demand.gpus, demand.hour_of_week, split, is_holiday=is_holiday)
         if made is None:
             if name == model:
                 raise ValueError(f"{name} needs a longer history than {demand.hours} h")
             continue
-        found[name] = made
+        forecasts[name] = made
     spent = time.process_time() - begun
-    LOG.info("training %d models took %.2g s of CPU time", len(found), spent)
-    scores = [score(one, demand.gpus, split.validation, split.test) for one in found.values()]
+    LOG.info("training %d models took %.2g s of CPU time", len(forecasts), spent)
+    validation, test = split.validation, split.test
+    scores = [score(fitted, demand.gpus, validation, test) for fitted in forecasts.values()]
     by_series = tuple(zip(*scores, strict=True))
     chosen = tuple(
-        min(own, key=lambda one: one.validation_mae).name if model == AUTO else model
-        for own in by_series
+        min(scores, key=lambda score: score.validation_mae).name if model == AUTO else model
+        for scores in by_series
     )
     last = range(demand.hours, demand.hours + 1)
     mean = np.empty((steps, len(chosen)))
     bounds = np.empty((len(LEVELS), steps, len(chosen)))
     for at, name in enumerate(chosen):
-        own_mean, own_bounds = found[name].at(last)
+        own_mean, own_bounds = forecasts[name].at(last)
         mean[:, at], bounds[:, :, at] = own_mean[:, at, 0], own_bounds[:, :, at, 0]
-    left_out = tuple(name for name in MODELS if name not in found)
-    assert LAST_VALUE in found
+    left_out = tuple(name for name in MODELS if name not in forecasts)
+    assert LAST_VALUE in forecasts
     return DemandForecast(demand, split, chosen, by_series, mean, bounds, left_out)

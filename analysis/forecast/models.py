@@ -61,7 +61,9 @@ class Split:
     @property
     def window_h(self) -> int | None:
         """Hours that a linear model looks back; None where the training part is too short."""
-        fits = (one for one in LENGTHS_H if self.train - one - self.steps + 1 >= one)
+        fits = (
+            length_h for length_h in LENGTHS_H if self.train - length_h - self.steps + 1 >= length_h
+        )
         return next(fits, None)
 
 
@@ -169,8 +171,7 @@ def _linear(
     is_full = name == ORGLINEAR
     model = fit_linear(
         series, hour_of_week, length, split.steps, split.train, split.valid,
-        anchored=is_full, calendar=is_full, likelihood=is_full,
-        is_holiday=is_holiday,
+        is_full=is_full, is_holiday=is_holiday,
     )  # fmt: skip
     mean, sigma = model.forecast(series, hour_of_week, is_holiday)
     first = split.train - length

@@ -102,19 +102,19 @@ class JobArrays:
 
     def running(self) -> tuple[int, float]:
         """Return the number of jobs still running that hold GPUs, and their GPU-hours so far."""
-        mine = self.censored & self.holding()
-        return int(np.count_nonzero(mine)), float(self.gpu_s[mine].sum()) / HOUR_S
+        is_running = self.censored & self.holding()
+        return int(np.count_nonzero(is_running)), float(self.gpu_s[is_running].sum()) / HOUR_S
 
     def submitted(self) -> JobArrays:
         """Return the jobs submitted in the period, without a copy."""
         if not self.earlier:
             return self
-        own: dict[str, Any] = {
+        columns: dict[str, Any] = {
             field.name: value[self.earlier :]
             for field in fields(self)
             if isinstance(value := getattr(self, field.name), np.ndarray)
         }
-        return replace(self, **own, earlier=0)
+        return replace(self, **columns, earlier=0)
 
     def runs_us(self, part: slice = slice(None)) -> tuple[IntArray, IntArray]:
         """Return when the `holding` jobs of a range start and end, in microseconds since 1970.
@@ -186,10 +186,10 @@ def _held_within(
     start = submit_us + _micros(np.nan_to_num(queue_s))
     end = start + _micros(np.nan_to_num(held_s))
     begin, until = period
-    there = ~np.isnan(held_s) & (start < until) & ((end > begin) | (start >= begin))
+    is_within = ~np.isnan(held_s) & (start < until) & ((end > begin) | (start >= begin))
     whole = (start >= begin) & (end <= until)
     cut = (np.minimum(end, until) - np.maximum(start, begin)) / MICROS
-    return np.where(there, np.where(whole, held_s, cut), np.nan)
+    return np.where(is_within, np.where(whole, held_s, cut), np.nan)
 
 
 def _micros(seconds: FloatArray) -> IntArray:

@@ -20,8 +20,8 @@ SUBMIT_US = pl.col("submit_time").dt.epoch("us")
 
 
 def _micros(seconds: str) -> pl.Expr:
-    known = pl.col(seconds).fill_nan(None).fill_null(0.0)
-    return (known * MICROS).clip(0, LONGEST_US).round().cast(pl.Int64)
+    seconds_or_0 = pl.col(seconds).fill_nan(None).fill_null(0.0)
+    return (seconds_or_0 * MICROS).clip(0, LONGEST_US).round().cast(pl.Int64)
 
 
 START_US = SUBMIT_US + _micros("queue_s")

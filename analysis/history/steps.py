@@ -28,10 +28,10 @@ def quantiles_of_sorted(
 ) -> IntArray:
     """Return what `time_weighted_quantiles` does, for levels in ascending order."""
     passed = np.cumsum(lasting)
-    found: IntArray = ascending[
+    quantiles: IntArray = ascending[
         np.searchsorted(passed, np.asarray(shares) * passed[-1], side="left")
     ]
-    return found
+    return quantiles
 
 
 def means_within(
@@ -69,8 +69,8 @@ def sum_between(
     Returns:
         Both between successive edges; shape (m,).
     """
-    change, known = np.zeros((2, edges.size), np.int64)
+    change, count = np.zeros((2, edges.size), np.int64)
     for at, sign in ((np.searchsorted(edges, start), 1), (np.searchsorted(edges, end), -1)):
         np.add.at(change, at, sign * level)
-        np.add.at(known, at, sign)
-    return change.cumsum()[:-1], known.cumsum()[:-1]
+        np.add.at(count, at, sign)
+    return change.cumsum()[:-1], count.cumsum()[:-1]

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.base.words import a_log
-from gpuplan.analysis.ingest.mixed_formats import merge
 from gpuplan.analysis.ingest.side_tables import side_tables_first
-from gpuplan.analysis.ingest.trace_reading import Reading, job_plan, repeated_ids
+from gpuplan.analysis.ingest.trace_reading import ROW_GROUP_ROWS, Reading, job_plan, repeated_ids
 from gpuplan.analysis.ingest.unknown_files import unknown_log
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
-from gpuplan.analysis.job_table.schema import Provenance
+from gpuplan.analysis.job_table.schema import METADATA_KEY, SOURCE, Provenance
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
 from gpuplan.analysis.log_formats.mapped import CSV
@@ -95,26 +98,26 @@ class IngestResult:
     @property
     def results(self) -> IngestAccount:
         """The counts and facts as JSON has them; read = kept + rejected."""
-        found = self.provenance
-        by_reason = found.rows_rejected or {}
+        provenance = self.provenance
+        by_reason = provenance.rows_rejected or {}
         return IngestAccount(
-            source_format=found.source_format,
+            source_format=provenance.source_format,
             recognized_by=self.recognized_by,
-            rows_read=found.rows_read,
-            rows_kept=found.rows_kept,
+            rows_read=provenance.rows_read,
+            rows_kept=provenance.rows_kept,
             rows_rejected=sum(by_reason.values()),
             rejected_by_reason=by_reason,
             output=str(self.output),
             rejects_file=None if self.rejects_file is None else str(self.rejects_file),
-            time_zone=found.time_zone,
-            relative_time=found.relative_time,
-            notes=tuple(found.notes),
+            time_zone=provenance.time_zone,
+            relative_time=provenance.relative_time,
+            notes=tuple(provenance.notes),
         )
 
     def summary(self) -> dict[str, Any]:
         """Return the counts and facts as plain values."""
-        found: dict[str, Any] = plain(self.results)
-        return found
+        account: dict[str, Any] = plain(self.results)
+        return account
 
 
 def ingest(
@@ -186,11 +189,13 @@ class LogReader:
     ) -> AbstractContextManager[Inputs]:
         """Yield the files of the sources; see `opened_inputs`."""
 
-        def planned(known: LogFormat, stream: SourceStream) -> None:
-            if known.jobs_table is None:  # the columns of several tables are known together
+        def planned(log_format: LogFormat, stream: SourceStream) -> None:
+            if log_format.jobs_table is None:  # the columns of several tables are known together
                 head = Head(stream.path, stream.head)
-                rows = with_computed(stream.path, known.open(stream), self.choices.columns)
-                job_plan(known, SourceContext(head, rows.columns, rows.sample, 0, self.choices))
+                rows = with_computed(stream.path, log_format.open(stream), self.choices.columns)
+                job_plan(
+                    log_format, SourceContext(head, rows.columns, rows.sample, 0, self.choices)
+                )
 
         def look(source: Source) -> bool:
             return look_early(source, formats(), unknown_log, self.forced, planned, self.fallback)
@@ -210,22 +215,22 @@ class LogReader:
         advance = share_of_bytes(
             [log.source for logs in by_format.values() for log in logs], on_progress
         )
-        found = []
+        readings = []
         with atomic_output(output) as trace:
             for name, logs in by_format.items():
                 part = trace if len(by_format) == 1 else inputs.spool / f"{name}.parquet"
-                found.append(self._read(logs, part, rejects, inputs.spool, advance, notes))
+                readings.append(self._read(logs, part, rejects, inputs.spool, advance, notes))
                 notes = []
-            provenance = found[0].provenance() if len(found) == 1 else merge(found, trace)
-            write_rejects([done.log for done in found], rejects)
+            provenance = readings[0].provenance() if len(readings) == 1 else merge(readings, trace)
+            write_rejects([done.log for done in readings], rejects)
         evidence = [logs[0].evidence or "--map" for logs in by_format.values()]
         return IngestResult(
             provenance=provenance,
-            rows_by_source=tuple(rows for done in found for rows in done.rows_by_source),
+            rows_by_source=tuple(rows for done in readings for rows in done.rows_by_source),
             output=output,
-            rejects_file=rejects if any(len(done.log) for done in found) else None,
+            rejects_file=rejects if any(len(done.log) for done in readings) else None,
             recognized_by="; ".join(evidence) if len(evidence) > 1 else logs[0].evidence,
-            warnings=tuple(warning for done in found for warning in done.warnings()),
+            warnings=tuple(warning for done in readings for warning in done.warnings()),
         )
 
     def _read(
@@ -238,14 +243,14 @@ class LogReader:
         notes: Sequence[str],
     ) -> Reading:
         """Write the jobs of logs of one format to a file of their own."""
-        known = logs[0].format
-        files = side_tables_first(known, [log.source for log in logs])
+        log_format = logs[0].format
+        files = side_tables_first(log_format, [log.source for log in logs])
         taken_for = {
-            str(log.source.path): f"{a_log(known.name)} by {log.evidence}"
+            str(log.source.path): f"{a_log(log_format.name)} by {log.evidence}"
             for log in logs
             if log.evidence is not None
         }
-        zone = self.choices.time_zone if known.takes_zone else None
+        zone = self.choices.time_zone if log_format.takes_zone else None
         choices = replace(self.choices, time_zone=zone)
 
         def reading(
@@ -254,7 +259,7 @@ class LogReader:
         ) -> Reading:
             doubted = "--map" if self.choices.columns else "--source-format"
             log = RejectLog(rejects, spool, self.limit, taken_for, doubted)
-            return Reading(files, known, choices, log, advance, notes, repeated, incomplete)
+            return Reading(files, log_format, choices, log, advance, notes, repeated, incomplete)
 
         done = reading()
         done.write(trace)
@@ -268,10 +273,10 @@ class LogReader:
 
     def _logs(self, inputs: Inputs) -> tuple[dict[str, list[Guess[LogFormat]]], list[Path]]:
         """Return the logs by format, and the files left out. Raises `InputError`."""
-        mapped, own = self.choices.columns.values(), self.forced or self.fallback
+        mapped, log_format = self.choices.columns.values(), self.forced or self.fallback
 
         def has_mapped_columns(head: Head) -> bool:
-            if own is None or not own.takes_columns:
+            if log_format is None or not log_format.takes_columns:
                 return False
             names = json_columns(head.data) if head.is_json else head.table_columns
             return all(set(columns_read(text, names)) <= set(names) for text in mapped)
@@ -306,17 +311,105 @@ def _refuse_traces_among_logs(by_format: Mapping[str, Sequence[Guess[LogFormat]]
 
 def _check_choices(used: Sequence[LogFormat], choices: IngestOptions) -> None:
     """Refuse options that apply to none of the formats. Raises `UsageError`."""
-    names = " and ".join(known.name for known in used)
+    names = " and ".join(log_format.name for log_format in used)
     if choices.time_zone is not None:
-        if not any(known.takes_zone for known in used):
+        if not any(log_format.takes_zone for log_format in used):
             raise UsageError(f"--time-zone: the times of {names} need no zone; leave it out")
         check_zone(choices.time_zone)
-    if choices.own_durations and not any(known.has_durations for known in used):
+    if choices.own_durations and not any(log_format.has_durations for log_format in used):
         raise UsageError(
             f"--duration source: the format {names} does not record durations beside starts and "
             "ends; leave it out"
         )
-    if choices.throughputs is not None and not any(known.takes_throughputs for known in used):
+    if choices.throughputs is not None and not any(
+        log_format.takes_throughputs for log_format in used
+    ):
         raise UsageError(f"--throughputs: the format {names} records no steps; leave it out")
     if choices.worker_type is not None and choices.throughputs is None:
         raise UsageError("--worker-type: chooses among the worker types of --throughputs FILE")
+
+
+def merge(readings: Sequence[Reading], output: Path) -> Provenance:
+    """Write the traces of several formats as one, with the format of each job in a column.
+
+    An id that several of them have gets the format's name in front.
+
+    Args:
+        readings: what was read of each format; each has its trace.
+        output: the trace to write.
+
+    Raises:
+        InputError: only some of the logs have a calendar.
+    """
+    parts = {
+        reading.format.name: pl.scan_parquet(_trace(reading), glob=False) for reading in readings
+    }
+    own_ids = [part.select(pl.col("job_id").unique()) for part in parts.values()]
+    shared = pl.concat(own_ids).filter(pl.col("job_id").is_duplicated()).unique().collect()
+    is_shared = pl.col("job_id").is_in(shared["job_id"].to_list())
+    named = [
+        part.with_columns(
+            pl.when(is_shared)
+            .then(pl.lit(f"{name}:") + pl.col("job_id"))
+            .otherwise("job_id")
+            .alias("job_id"),
+            _source(name, part),
+        )
+        for name, part in parts.items()
+    ]
+    provenance = _provenance(readings, shared.height)
+    try:
+        pl.concat(named, how="diagonal").sink_parquet(
+            output,
+            row_group_size=ROW_GROUP_ROWS,
+            metadata={METADATA_KEY: provenance.to_json()},
+        )
+    except pl.exceptions.PolarsError as error:  # a full disk, for example
+        raise OSError(str(error)) from error
+    return provenance
+
+
+def _source(name: str, part: pl.LazyFrame) -> pl.Expr:
+    """Return the format of each job; a trace of several formats has it already."""
+    has_source = SOURCE in part.collect_schema().names()
+    return (pl.col(SOURCE).fill_null(name) if has_source else pl.lit(name)).alias(SOURCE)
+
+
+def _trace(reading: Reading) -> Path:
+    assert reading.trace is not None
+    return reading.trace
+
+
+def _provenance(readings: Sequence[Reading], shared_ids: int) -> Provenance:
+    accounts = [account.provenance() for account in readings]
+    first = accounts[0]
+    for account in accounts[1:]:
+        if account.relative_time is not first.relative_time:
+            relative, dated = (account, first) if account.relative_time else (first, account)
+            raise InputError(
+                relative.sources[0].name,
+                f"has times from the start of the log, {dated.sources[0].name} has dates",
+                expected="logs that share a calendar",
+                hint="ingest them one by one; if one is taken for what it is not, force the format "
+                "with --source-format",
+            )
+    zones = {account.time_zone for account in accounts}
+    notes = [f"{account.source_format}: {note}" for account in accounts for note in account.notes]
+    if len(zones) > 1:
+        notes.append("the logs are of several time zones; the time of day is in UTC")
+    if shared_ids:
+        notes.append(f"job ids in several logs, now with the format in front: {shared_ids:,}")
+    rejected: Counter[str] = Counter()
+    for account in accounts:
+        rejected.update(account.rows_rejected or {})
+    return Provenance(
+        source_format="+".join(account.source_format for account in accounts),
+        sources=tuple(source for account in accounts for source in account.sources),
+        rows_read=sum(account.rows_read for account in accounts),
+        rows_kept=sum(account.rows_kept for account in accounts),
+        rows_rejected=dict(sorted(rejected.items())),
+        relative_time=first.relative_time,
+        time_zone=first.time_zone if len(zones) == 1 else "UTC",
+        notes=tuple(notes),
+        gpuplan_version=gpuplan_version(),
+    )

@@ -103,7 +103,7 @@ def read_trace(
     selection = selection or Selection()
     if selection.log == LogOptions() and path != STANDARD_INPUT and is_parquet(path):
         return read_canonical(path, selection, columns=columns, categories=categories)
-    with _opened(path, selection.log) as log:
+    with _open_log(path, selection.log) as log:
         trace = read_canonical(
             log.trace, selection, columns=columns, categories=categories, named=path
         )
@@ -111,7 +111,7 @@ def read_trace(
 
 
 @contextmanager
-def _opened(path: Path, options: LogOptions) -> Iterator[IngestedLog]:
+def _open_log(path: Path, options: LogOptions) -> Iterator[IngestedLog]:
     """Yield the trace of a log; a temporary one is removed at the end."""
     kept = _ingested.get()
     if kept is None:
@@ -146,10 +146,10 @@ def _ingest(path: Path, options: LogOptions, files: ExitStack) -> IngestedLog:
             keep=options.keep,
         )
         cache = _usual_cache()
-        log = None if cache is None else _known(cache, key, sha256)
+        log = None if cache is None else _from_cache(cache, key, sha256)
         done = "from the cache"
         if log is None:
-            log = _new(reader, inputs, cache, key, sha256, files)
+            log = _ingested_now(reader, inputs, cache, key, sha256, files)
             done = "ingested into the cache" if log.is_kept else "ingested"
     LOG.info("%s is %s", path, _summary(log, done))
     for warning in log.warnings:
@@ -162,12 +162,12 @@ def _contents(inputs: Inputs) -> list[tuple[str, str]]:
 
     Formats may look at the name of a file and its folder.
     """
-    found: dict[Path, tuple[str, str]] = {}
+    contents: dict[Path, tuple[str, str]] = {}
     for source in inputs.sources:
-        if source.file not in found:
+        if source.file not in contents:
             shown = Path(str(source.path).partition("!")[0]) if source.member else source.path
-            found[source.file] = ("/".join(shown.parts[-2:]), sha256_of(source.file))
-    return list(found.values())
+            contents[source.file] = ("/".join(shown.parts[-2:]), sha256_of(source.file))
+    return list(contents.values())
 
 
 def _usual_cache() -> Cache | None:
@@ -177,7 +177,7 @@ def _usual_cache() -> Cache | None:
         return None
 
 
-def _known(cache: Cache, key: str, sha256: str) -> IngestedLog | None:
+def _from_cache(cache: Cache, key: str, sha256: str) -> IngestedLog | None:
     """Return a log of the cache; None where it is not there or is damaged."""
     text, trace = cache.read(KIND, key), cache.path(KIND, f"{key}.parquet")
     if text is None or not trace.is_file():
@@ -197,7 +197,7 @@ def _known(cache: Cache, key: str, sha256: str) -> IngestedLog | None:
     return IngestedLog(trace, sha256, account, warnings)
 
 
-def _new(
+def _ingested_now(
     reader: LogReader,
     inputs: Inputs,
     cache: Cache | None,
@@ -208,7 +208,9 @@ def _new(
     """Ingest a log into the cache, or into a temporary folder where the cache cannot take it."""
     if cache is not None and cache.takes(KIND):
         try:
-            trace, account, warnings = _written(reader, inputs, cache.path(KIND, f"{key}.parquet"))
+            trace, account, warnings = _write_trace(
+                reader, inputs, cache.path(KIND, f"{key}.parquet")
+            )
             entry = {
                 "trace_sha256": sha256_of(trace),
                 "account": asdict(account),
@@ -227,34 +229,34 @@ def _new(
             "  next: set TMPDIR to a folder with room"
         ) from error
     files.callback(folder.release)
-    trace, account, warnings = _written(reader, inputs, folder.path / "trace.parquet")
+    trace, account, warnings = _write_trace(reader, inputs, folder.path / "trace.parquet")
     return IngestedLog(trace, sha256, account, warnings, is_kept=False)
 
 
-def _written(
+def _write_trace(
     reader: LogReader, inputs: Inputs, output: Path
 ) -> tuple[Path, LogAccount, tuple[str, ...]]:
     done = reader.write(inputs, output)
-    found = done.provenance
+    provenance = done.provenance
     account = LogAccount(
-        source_format=found.source_format,
-        rows_read=found.rows_read,
-        rows_kept=found.rows_kept,
-        rejected_by_reason=dict(found.rows_rejected or {}),
+        source_format=provenance.source_format,
+        rows_read=provenance.rows_read,
+        rows_kept=provenance.rows_kept,
+        rejected_by_reason=dict(provenance.rows_rejected or {}),
     )
     return done.output, account, done.warnings
 
 
 def _remove_oldest(cache: Cache, keep: Path) -> None:
     """Remove what was not used for the longest time where the traces of logs take much room."""
-    found = []
+    traces = []
     with suppress(OSError):
         for trace in cache.path(KIND, "").glob("*.parquet"):
             with suppress(OSError):  # another run has just removed it
                 state = trace.stat()
-                found.append((state.st_mtime, state.st_size, trace))
-    total, now = sum(size for _, size, _ in found), time.time()
-    for used, size, trace in sorted(found):
+                traces.append((state.st_mtime, state.st_size, trace))
+    total, now = sum(size for _, size, _ in traces), time.time()
+    for used, size, trace in sorted(traces):
         if total <= MOST_BYTES or now - used < IN_USE_S:
             return
         if trace != keep:

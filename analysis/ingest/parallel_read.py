@@ -17,9 +17,9 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.reading.batch import ROW, Batch
-from gpuplan.analysis.reading.offsets import Offsets, offsets_of
 from gpuplan.analysis.reading.outcome import BatchOutcome, apply
 from gpuplan.analysis.reading.plan import ReadingPlan
+from gpuplan.analysis.reading.times import Offsets, offsets_of
 
 HashArray = np.ndarray[tuple[int], np.dtype[np.uint64]]
 

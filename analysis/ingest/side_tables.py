@@ -35,15 +35,15 @@ class Piece:
     read: int
 
 
-def side_tables_first(known: LogFormat, sources: Sequence[Source]) -> list[Source]:
+def side_tables_first(log_format: LogFormat, sources: Sequence[Source]) -> list[Source]:
     """Return the sources in the order to read them: side tables before the jobs.
 
     Raises:
         InputError: all are side tables.
     """
-    if known.jobs_table is None:
+    if log_format.jobs_table is None:
         return list(sources)
-    tables = {source.path: known.side_table(head_of(source)) for source in sources}
+    tables = {source.path: log_format.side_table(head_of(source)) for source in sources}
     if all(side_table is not None for side_table in tables.values()):
         first = sources[0].path
         side_table = tables[first]
@@ -51,8 +51,8 @@ def side_tables_first(known: LogFormat, sources: Sequence[Source]) -> list[Sourc
         raise InputError(
             first,
             f"is {side_table.name}; it says more about jobs, "
-            f"but the jobs are in {known.jobs_table}",
-            expected=f"{known.jobs_table} with it",
+            f"but the jobs are in {log_format.jobs_table}",
+            expected=f"{log_format.jobs_table} with it",
             hint="name all tables in one command, or the folder that holds them",
         )
     return sorted(sources, key=lambda source: tables[source.path] is None)

@@ -32,26 +32,25 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import Batch, Refused
+from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, Batch, Refused
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
-from gpuplan.analysis.reading.offsets import Offsets, mixed_note, zone_of
 from gpuplan.analysis.reading.outcome import BatchOutcome
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.rejects import RejectLog
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
-from gpuplan.analysis.reading.tally import EARLY, FEW_GPUS
+from gpuplan.analysis.reading.times import Offsets, mixed_note, zone_of
 
 ROW_GROUP_ROWS = 1 << 18
 MAX_WORDS_LISTED = 5
 SETTLE_S = 0.2  # polars' threads still hold our rows for a moment; Python must outlive them
 
 
-def job_plan(known: LogFormat, context: SourceContext) -> ReadingPlan:
+def job_plan(log_format: LogFormat, context: SourceContext) -> ReadingPlan:
     """Return how the rows of a source become jobs, with the columns that the user maps."""
-    plan = known.plan(context)
-    if not known.takes_columns and context.choices.columns:
-        plan = with_columns(plan, context, known.name)
+    plan = log_format.plan(context)
+    if not log_format.takes_columns and context.choices.columns:
+        plan = with_columns(plan, context, log_format.name)
     return with_values(plan, context.choices.values)
 
 
@@ -166,21 +165,21 @@ class Reading:
 
     def warnings(self) -> tuple[str, ...]:
         """Return what makes the trace doubtful: most jobs start early, or GPUs are of a worker."""
-        found = []
+        warnings = []
         early, few = self.counts[EARLY], self.counts[FEW_GPUS]
         if early > self.waits:
-            found.append(
+            warnings.append(
                 f"{early:,} of {early + self.waits:,} jobs with a start have it before their "
                 "submission, so most waits are lost\n  next: look whether the times of submission "
                 "and start are of one zone, and from the same columns as in the log's description"
             )
         if few:
-            found.append(
+            warnings.append(
                 f"{few:,} of {counted(self.kept, 'job')} have fewer GPUs than workers; num_gpus is "
                 "the total of all workers of a job\n  next: if the column counts the GPUs of one "
                 "worker, --map num_gpus='GPUS * WORKERS'"
             )
-        return tuple(found)
+        return tuple(warnings)
 
     def _zone(self) -> str | None:
         plan = self.plans[0]
@@ -245,9 +244,9 @@ class Reading:
 
     def _schema(self) -> dict[str, pl.DataType]:
         """Return the columns of the trace: the canonical ones, the format's, and the user's."""
-        own = CANONICAL | {name: OWN_COLUMNS[name] for name in self.format.keeps}
+        columns = CANONICAL | {name: OWN_COLUMNS[name] for name in self.format.keeps}
         if self.format.kept is None and not self.choices.keep:
-            return own
+            return columns
         opened = []
         for source in self.sources:
             with closing(SourceStream(source)) as stream:
@@ -257,9 +256,9 @@ class Reading:
                 opened.append(self.format.open(stream))
                 if self.format.kept is not None:
                     file = replace(head, file=stream.file)
-                    own |= self.format.kept(file, opened[-1].columns)
-        self.extra = kept_columns(self.choices.keep, opened, [*own, LIMIT_COLUMN, SOURCE])
-        return own | self.extra
+                    columns |= self.format.kept(file, opened[-1].columns)
+        self.extra = kept_columns(self.choices.keep, opened, [*columns, LIMIT_COLUMN, SOURCE])
+        return columns | self.extra
 
     def _job_plan(self, context: SourceContext) -> ReadingPlan:
         return with_kept(job_plan(self.format, context), context.columns, self.extra)

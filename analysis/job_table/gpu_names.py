@@ -1,4 +1,4 @@
-"""One name per GPU model for all spellings of logs, drivers and price lists: `MODELS`.
+"""One name per GPU model for all spellings of logs, drivers and price lists: `gpu_models`.
 
 A name is the model, with its memory if the model is sold with several: ``A100-80GB``, ``L4``. The
 maker and the board form (SXM, PCIe, NVL) are left out: job logs rarely record the form, so that
@@ -10,8 +10,10 @@ gives meet those of a log in `match_types`, whatever they are for.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.errors import UsageError
@@ -19,40 +21,8 @@ from gpuplan.analysis.base.errors import UsageError
 if TYPE_CHECKING:
     import polars as pl
 
-MODELS: dict[str, tuple[int, ...]] = {
-    # data centres, by generation
-    **{"B300": (288,), "B200": (192,), "GB300": (288,), "GB200": (192,), "GH200": (96, 144)},
-    **{"H200": (141,), "H100": (80, 94, 96), "H800": (80,), "H20": (96, 141)},
-    **{"A100": (40, 80), "A800": (40, 80), "A40": (48,), "A30": (24,), "A16": (16,), "A10": (24,)},
-    **{"A10G": (24,), "A10M": (24,), "A2": (16,)},
-    **{"L40S": (48,), "L40": (48,), "L20": (48,), "L4": (24,), "L2": (24,)},
-    **{"V100": (16, 32), "V100S": (32,), "T4": (16,), "T4G": (16,)},
-    **{"P100": (12, 16), "P40": (24,), "P4": (8,)},
-    **{"M60": (8,), "M40": (12, 24), "M2050": (3,)},
-    **{"K80": (12,), "K40": (12,), "K20": (5,), "K520": (4,)},
-    **{"MI355X": (288,), "MI325X": (256,), "MI300X": (192,), "MI300A": (128,), "MI250X": (128,)},
-    **{"MI250": (128,), "MI210": (64,), "MI100": (32,), "MI60": (32,), "MI50": (16, 32)},
-    # workstations
-    **{"RTXPRO6000": (96,), "RTX6000Ada": (48,), "RTX5000Ada": (32,), "RTX4000Ada": (20,)},
-    **{"RTX4500Ada": (24,), "RTX2000Ada": (16,)},
-    **{"RTXA6000": (48,), "RTXA5500": (24,), "RTXA5000": (24,), "RTXA4500": (20,)},
-    **{"RTXA4000": (16,), "RTXA2000": (6, 12)},
-    **{"RTX8000": (48,), "RTX6000": (24,), "RTX5000": (16,), "RTX4000": (8,)},
-    # consumers
-    **{"RTX5090": (32,), "RTX5080": (16,), "RTX5070Ti": (16,), "RTX5070": (12,)},
-    **{"RTX5060Ti": (8, 16), "RTX5060": (8,)},
-    **{"RTX4090": (24,), "RTX4090D": (24,), "RTX4080": (16,), "RTX4080Super": (16,)},
-    **{"RTX4070": (12,), "RTX4070Ti": (12,), "RTX4070Super": (12,), "RTX4070TiSuper": (16,)},
-    **{"RTX4060": (8,), "RTX4060Ti": (8, 16)},
-    **{"RTX3090": (24,), "RTX3090Ti": (24,), "RTX3080": (10, 12), "RTX3080Ti": (12,)},
-    **{"RTX3070": (8,), "RTX3070Ti": (8,), "RTX3060": (8, 12), "RTX3060Ti": (8,)},
-    **{"RTX2080Ti": (11,), "RTX2080": (8,), "RTX2080Super": (8,), "RTX2070": (8,)},
-    **{"RTX2070Super": (8,), "RTX2060": (6, 12), "RTX2060Super": (8,)},
-    **{"GTX1080Ti": (11,), "GTX1080": (8,), "GTX1070": (8,), "GTX1070Ti": (8,)},
-    **{"GTX1060": (3, 6), "GTXTitanX": (12,)},
-    **{"TitanRTX": (24,), "TitanV": (12,), "TitanXp": (12,), "TitanX": (12,)},
-}
-"""Model -> memory per GPU, in GB, of the variants sold; the name says which of several."""
+UNNAMED = "unknown"
+"""The type of jobs that name none, where types are listed."""
 
 SEPARATORS = re.compile(r"[-_ /().]+")
 NOISE = re.compile(
@@ -70,6 +40,14 @@ NEAR = 0.15
 """Relative tolerance of a variant's memory: 80 GB are also reported as 79 or 81.6."""
 
 
+@cache
+def gpu_models() -> dict[str, tuple[int, ...]]:
+    """Return model -> memory per GPU, in GB, of the variants sold (``gpu_models.toml``)."""
+    text = Path(__file__).with_name("gpu_models.toml").read_text(encoding="utf-8")
+    groups = tomllib.loads(text).values()
+    return {model: tuple(sizes) for group in groups for model, sizes in group.items()}
+
+
 def gpu_name(written: str, memory_gb: float | None = None) -> str:
     """Return the name of a GPU: ``NVIDIA A100-SXM4-80GB`` and ``a100-80`` give ``A100-80GB``.
 
@@ -78,14 +56,14 @@ def gpu_name(written: str, memory_gb: float | None = None) -> str:
         memory_gb: memory per GPU from another column, used if the name has none; impossible sizes
             are ignored.
     """
-    found = _model_and_memory(written)
-    if found is None:
+    match = _model_and_memory(written)
+    if match is None:
         return written.strip()
-    model, recorded = found
+    model, recorded = match
     memory = recorded if recorded is not None else memory_gb
     if memory is None or not 1 <= memory <= MOST_MEMORY_GB:
         return model
-    sold = MODELS[model]
+    sold = gpu_models()[model]
     nearest = min(sold, key=lambda size: abs(size - memory))
     if abs(nearest - memory) > NEAR * nearest:
         return f"{model}-{memory:.0f}GB"  # a rare variant
@@ -102,10 +80,12 @@ def same_gpu(wanted: str, offered: str) -> bool:
     wanted, offered = gpu_name(wanted), gpu_name(offered)
     if wanted == offered:
         return True
-    one, other = _model_and_memory(wanted), _model_and_memory(offered)
-    if one is None or other is None:
+    wanted_model, offered_model = _model_and_memory(wanted), _model_and_memory(offered)
+    if wanted_model is None or offered_model is None:
         return False
-    return one[0] == other[0] and (one[1] is None or other[1] is None)
+    return wanted_model[0] == offered_model[0] and (
+        wanted_model[1] is None or offered_model[1] is None
+    )
 
 
 def match_types(
@@ -127,26 +107,26 @@ def match_types(
     Raises:
         UsageError: several names may mean a type; or, with ``apart``, a name means several types.
     """
-    known = [name for name in dict.fromkeys(names) if name]
-    found: dict[str | None, str | None] = {}
+    distinct = [name for name in dict.fromkeys(names) if name]
+    name_of: dict[str | None, str | None] = {}
     for log_type in dict.fromkeys(log_types):
-        own = [name for name in known if name == log_type]
-        if log_type is not None and not own:
-            alike = [name for name in known if same_gpu(name, log_type)]
-            own = [name for name in alike if gpu_name(name) == gpu_name(log_type)] or alike
-        if len(own) > 1:
+        meant = [name for name in distinct if name == log_type]
+        if log_type is not None and not meant:
+            alike = [name for name in distinct if same_gpu(name, log_type)]
+            meant = [name for name in alike if gpu_name(name) == gpu_name(log_type)] or alike
+        if len(meant) > 1:
             raise UsageError(
-                f"{option}: {log_type} of the log may be {' or '.join(own)}\n"
+                f"{option}: {log_type} of the log may be {' or '.join(meant)}\n"
                 f"  next: name {log_type} itself"
             )
-        found[log_type] = own[0] if own else None
-    for name in known if apart else ():
-        means = [str(log_type) for log_type, own in found.items() if own == name]
+        name_of[log_type] = meant[0] if meant else None
+    for name in distinct if apart else ():
+        means = [str(log_type) for log_type, meant in name_of.items() if meant == name]
         if len(means) > 1:
             raise UsageError(
                 f"{option}: {name} is {' and '.join(means)} in the log\n  next: name each of them"
             )
-    return found
+    return name_of
 
 
 def gpu_names(source: str | pl.Expr) -> pl.Expr:
@@ -166,8 +146,8 @@ def gpu_names(source: str | pl.Expr) -> pl.Expr:
 @cache
 def _pattern() -> tuple[re.Pattern[str], dict[str, str]]:
     """Return a pattern for names without separators, and the model of each spelling."""
-    ways = {model.upper(): model for model in MODELS}
-    for model in MODELS:  # 4090, A6000: the family's letters are often left out
+    ways = {model.upper(): model for model in gpu_models()}
+    for model in gpu_models():  # 4090, A6000: the family's letters are often left out
         short = re.sub(r"^(RTX|GTX)(?=A?\d{4})", "", model.upper())
         ways.setdefault(short, model)
     longest_first = sorted(ways, key=lambda way: (-len(way), way))

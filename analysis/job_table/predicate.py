@@ -1,19 +1,19 @@
-"""The predicate of ``--where``: bounded before polars reads it, and kept flat.
+"""The predicate of ``--where``: bounded in length and nesting before polars reads it.
 
-Polars takes time that grows faster than the square of the depth of an expression, and cannot be
+Polars takes time that grows with the square of the depth of an expression, and cannot be
 interrupted meanwhile. A chain ``a AND b AND c`` is as deep as it is long. So long chains are split
 here and joined again by one operation over all terms, and what cannot be split is limited.
 
 Nesting is worse: polars copies the argument of BETWEEN, of IN with a column in its list, of CASE x
 WHEN and of many functions, so each level multiplies the expression; and its parser tries every NOT
-twice. One scan of the tokens estimates depth and copies before polars reads the text.
+twice. One walk over the tokens estimates depth and copies before polars reads the text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import polars as pl
@@ -32,6 +32,9 @@ MOST_STEPS = 150
 MOST_STEPS_IN_ALL = 10_000
 MOST_TERMS_WHOLE = 16
 """Polars reads a chain of up to this many terms unchanged."""
+MOST_BESIDE_COMMENTS = 4
+"""Operators and parentheses beside comments, dollar quotes and strings with a prefix (``e'..'``),
+whose end only polars knows."""
 TOKEN = re.compile(
     r"""
     (?P<blank>\s+)
@@ -47,12 +50,11 @@ TOKEN = re.compile(
 )
 FUNCTION_COPIES = 3
 """The most copies of an argument that any function of polars makes (LEFT)."""
-GROUPING = frozenset("AND OR NOT IN BETWEEN CASE WHEN THEN ELSE END LIKE ILIKE IS".split())
+GROUPING = frozenset("AND OR NOT BETWEEN CASE WHEN THEN ELSE END LIKE ILIKE IS".split())
 """Words that call no function where a parenthesis follows."""
-SEPARATORS = frozenset((",", "OR", "WHEN", "THEN", "ELSE"))
+SEPARATORS = frozenset((",", "AND", "OR", "WHEN", "THEN", "ELSE"))
 NEGATED = frozenset("IN BETWEEN LIKE ILIKE RLIKE REGEXP SIMILAR".split())
 COPYING = re.compile(r"[(\[]|\b(?:NOT|BETWEEN|IN|CASE)\b", re.IGNORECASE)
-COPIED = re.compile(r",|\bWHEN\b", re.IGNORECASE)
 SPLIT_HINT = "compare one column with many values by IN, as in num_gpus IN (1, 2, 4)"
 NEST_HINT = (
     "use fewer functions, CASE, BETWEEN, IN and NOT inside each other, or join conditions by AND"
@@ -72,65 +74,22 @@ class PredicateTooLarge(UsageError):
         self.hint = hint
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+@dataclass(slots=True)
+class _Item:
+    """A token; or, of the kind ``open``, all from a parenthesis or CASE to its end.
+
+    Attributes:
+        kind: group of `TOKEN`.
+        text: the token, words in capitals; the first one of several.
+        start, end: where it stands.
+        items: what stands between a parenthesis, or CASE, and its end.
+    """
+
     kind: str
     text: str
     start: int
     end: int
-
-
-@dataclass(slots=True)
-class _Group:
-    """The text between two parentheses, or between CASE and END, as far as it has been scanned.
-
-    Attributes:
-        opener: the word before the parenthesis, in capitals; CASE; or empty.
-        levels: nested operators since the last separator, without those inside groups.
-        inner: nested operators of the deepest group of that part.
-        deepest: nested operators of the deepest part before.
-        size: columns of that part, copies included.
-        total: columns of the parts before.
-        parts: separators passed.
-        branches: WHENs passed.
-        plain: whether there are only values so far.
-        betweens: BETWEENs still without their AND.
-    """
-
-    opener: str
-    levels: int = 0
-    inner: int = 0
-    deepest: int = 0
-    size: int = 0
-    total: int = 0
-    parts: int = 1
-    branches: int = 0
-    plain: bool = True
-    betweens: int = 0
-
-    def separate(self, word: str) -> None:
-        """End a part: operators after the separator do not copy the text before it."""
-        if word == "WHEN":
-            self.branches += 1
-        self.deepest = max(self.deepest, self.levels + self.inner)
-        self.total += self.size
-        self.parts += 1
-        self.levels = self.inner = self.size = self.betweens = 0
-
-    def add(self, group: _Group) -> None:
-        """Add a group that has ended."""
-        group.separate("")
-        depth, size = group.deepest, group.total
-        if group.opener == "IN":
-            if not group.plain:
-                self.size = max(1, self.size) * (group.parts - 1)
-        elif group.opener == "CASE":
-            depth, size = depth + 1, max(1, size) * (group.branches + 1)
-        elif group.opener:
-            depth, size = depth + 1, max(1, size) * FUNCTION_COPIES
-        self.inner = max(self.inner, depth)
-        self.size += size
-        self.plain = False
+    items: list[_Item] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,42 +114,47 @@ def read_predicate(text: str) -> Predicate:
         polars.exceptions.PolarsError: it is not SQL.
     """
     _limit(len(text), MOST_LETTERS, "letters")
-    tokens = list(_tokens(text))
-    _check_depth(tokens)
-    words = [token.text.upper() for token in tokens if token.kind == "word"]
-    links = words.count("AND") + words.count("OR")
+    tokens = _tokens(text)
+    items = _grouped(tokens, len(text))
+    links = sum(token.text in ("AND", "OR") for token in tokens)
     _limit(links + 1, MOST_TERMS, "terms joined by AND and OR")
-    _limit(_steps(tokens), MOST_STEPS_IN_ALL, "operators, names and parentheses")
-    _check_copies(text, tokens)
-    terms: list[pl.Expr] = []
+    _limit(_steps(items), MOST_STEPS_IN_ALL, "operators, names and parentheses")
+    is_whole = links < MOST_TERMS_WHOLE
     if _only_polars_can_split(tokens):
+        is_whole = True
+        operators = len(COPYING.findall(text))
+        what = "operators and parentheses beside a comment"
+        _limit(operators, MOST_BESIDE_COMMENTS, what, NEST_HINT)
         _limit(len(WORD_OR_SIGN.findall(text)), MOST_STEPS, "words and signs beside a comment")
-        whole = _term(text, tokens, terms)
-    elif links < MOST_TERMS_WHOLE:
-        whole = _term(text, tokens, terms)
-    else:
-        whole = _joined(text, tokens, terms)
+    levels, columns = _extent(items)
+    what = "functions, CASE, BETWEEN, IN or NOT inside each other"
+    _limit(levels, MOST_LEVELS, what, NEST_HINT)
+    what = "columns once polars has copied the arguments of functions, BETWEEN, IN and CASE"
+    _limit(columns, MOST_COPIES, what, NEST_HINT)
+    terms: list[pl.Expr] = []
+    whole = _term(text, items, terms) if is_whole else _joined(text, items, terms)
     return Predicate(whole, tuple(terms))
 
 
 def _limit(number: int, most: int, what: str, hint: str = SPLIT_HINT) -> None:
     if number > most:
-        raise PredicateTooLarge(f"has {_figure(number)} {what}; at most {most:,} are allowed", hint)
+        figure = f"{number:,}" if number < 10**12 else "over a trillion"
+        raise PredicateTooLarge(f"has {figure} {what}; at most {most:,} are allowed", hint)
 
 
-def _figure(number: int) -> str:
-    return f"{number:,}" if number < 10**12 else "over a trillion"
+def _tokens(text: str) -> list[_Item]:
+    tokens = []
+    for match in TOKEN.finditer(text):
+        kind = match.lastgroup or ""
+        word = match[0].upper() if kind == "word" else match[0]
+        if kind != "blank":
+            tokens.append(
+                _Item("open" if word == "CASE" else kind, word, match.start(), match.end())
+            )
+    return tokens
 
 
-def _steps(tokens: Sequence[_Token]) -> int:
-    """Return the number of tokens, without the values of lists and their signs."""
-    return sum(
-        token.kind != "value" and not (token.text in "+-" and before in ("(", ","))
-        for token, before in zip(tokens, ["", *(token.text for token in tokens)], strict=False)
-    )
-
-
-def _only_polars_can_split(tokens: Sequence[_Token]) -> bool:
+def _only_polars_can_split(tokens: Sequence[_Item]) -> bool:
     """Return whether it has comments, dollar quotes, or strings with a prefix."""
     return any(token.kind == "odd" for token in tokens) or any(
         word.kind == "word" and word.end == value.start and value.text.startswith("'")
@@ -198,151 +162,108 @@ def _only_polars_can_split(tokens: Sequence[_Token]) -> bool:
     )
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    for match in TOKEN.finditer(text):
-        if match.lastgroup != "blank":
-            yield _Token(match.lastgroup or "", match[0], match.start(), match.end())
-
-
-def _check_depth(tokens: Sequence[_Token]) -> None:
-    depth = 0
+def _grouped(tokens: Sequence[_Item], length: int) -> list[_Item]:
+    """Return the tokens outside parentheses and CASE, which get those inside them."""
+    opened = [_Item("", "", 0, length)]
     for token in tokens:
-        depth += _step(token)
-        _limit(depth, MOST_DEPTH, "nested parentheses")
+        if token.kind == "close":
+            while opened[-1].text == "CASE":
+                opened.pop().end = token.start
+        is_end = token.text == "END" if opened[-1].text == "CASE" else token.kind == "close"
+        if is_end and len(opened) > 1:
+            opened.pop().end = token.end
+            continue
+        opened[-1].items.append(token)
+        if token.kind == "open":
+            token.end = length  # unless it is closed
+            opened.append(token)
+            _limit(len(opened) - 1, MOST_DEPTH, "nested parentheses")
+    return opened[0].items
 
 
-def _check_copies(text: str, tokens: Sequence[_Token]) -> None:
-    """Refuse nesting that polars would turn into too large an expression."""
-    if _only_polars_can_split(tokens):
-        levels, copied = len(COPYING.findall(text)), len(COPIED.findall(text))
-        _limit(levels, 2 * MOST_LEVELS, "operators and parentheses beside a comment", NEST_HINT)
-        levels, size = 0, (copied + 2) ** levels
-    else:
-        levels, size = _nesting(tokens)
-    what = "functions, CASE, BETWEEN, IN or NOT inside each other"
-    _limit(levels, MOST_LEVELS, what, NEST_HINT)
-    what = "columns once polars has copied the arguments of functions, BETWEEN, IN and CASE"
-    _limit(size, MOST_COPIES, what, NEST_HINT)
-
-
-def _nesting(tokens: Sequence[_Token]) -> tuple[int, int]:
-    """Return the most nested operators, and an upper estimate of the columns with their copies."""
-    groups = [_Group("")]
-    before = _Token("", "", 0, 0)
-    for token, after in zip(tokens, [*tokens[1:], before], strict=False):
-        word = token.text.upper() if token.kind in ("word", "value") else ""
-        if token.kind == "open" or word == "CASE":
-            groups.append(_Group(_opener(before) if token.kind == "open" else "CASE"))
-        elif token.kind == "close":
-            while len(groups) > 1 and groups[-1].opener == "CASE":
-                _close(groups)
-            _close(groups)
-        elif word == "END" and groups[-1].opener == "CASE":
-            _close(groups)
+def _steps(items: Sequence[_Item]) -> int:
+    """Return the number of tokens, without the values of lists and their signs."""
+    steps, before = 0, ","
+    for item in items:
+        if item.kind == "open":
+            steps += 2 + _steps(item.items)
         else:
-            _scan(groups[-1], token, word, before, after)
-        before = token
-    while len(groups) > 1:
-        _close(groups)
-    groups[0].separate("")
-    return groups[0].deepest, groups[0].total
+            steps += item.kind != "value" and not (item.text in "+-" and before == ",")
+        before = item.text
+    return steps
 
 
-def _opener(before: _Token) -> str:
-    """Return the function that a parenthesis opens, IN, or nothing if it only groups."""
-    word = before.text.upper()
-    if before.kind == "word" and (word == "IN" or word not in GROUPING):
-        return word
-    return "a quoted name" if before.kind == "name" else ""
+def _extent(items: Sequence[_Item]) -> tuple[int, int]:
+    """Return the most nested operators, and an upper estimate of the columns with their copies.
+
+    Operators after a separator do not copy the text before it.
+    """
+    deepest = total = levels = inner = columns = betweens = 0
+    blank = _Item("", "", 0, 0)
+    for before, item, after in zip([blank, *items], items, [*items[1:], blank], strict=False):
+        if item.kind == "open":
+            depth, size = _extent(item.items)
+            if before.text == "IN":
+                if _steps(item.items):
+                    columns = max(1, columns) * (1 + _count(item.items, ","))
+            elif item.text == "CASE":
+                depth, size = depth + 1, max(1, size) * (1 + _count(item.items, "WHEN"))
+            elif before.kind == "name" or (before.kind == "word" and before.text not in GROUPING):
+                depth, size = depth + 1, max(1, size) * FUNCTION_COPIES
+            inner = max(inner, depth)
+            columns += size
+        elif item.text == "AND" and betweens:
+            betweens -= 1
+        elif item.text in SEPARATORS:
+            deepest, total = max(deepest, levels + inner), total + columns
+            levels = inner = columns = betweens = 0
+        elif item.text == "BETWEEN":
+            levels, betweens, columns = levels + 1, betweens + 1, max(1, columns) * 2
+        elif item.text == "IN":
+            levels += 1
+        elif item.text == "NOT":
+            levels += not (after.text in NEGATED or before.text == "IS")
+        elif item.kind in ("word", "name") and (after.kind != "open" or after.text == "CASE"):
+            columns += 1
+    return max(deepest, levels + inner), total + columns
 
 
-def _close(groups: list[_Group]) -> None:
-    if len(groups) > 1:
-        ended = groups.pop()
-        groups[-1].add(ended)
+def _count(items: Sequence[_Item], text: str) -> int:
+    return sum(item.text == text for item in items)
 
 
-def _scan(group: _Group, token: _Token, word: str, before: _Token, after: _Token) -> None:
-    """Add a token that is not a bracket to its group."""
-    if word == "AND" and group.betweens:
-        group.betweens -= 1
-    elif word in SEPARATORS or word == "AND":
-        group.separate(word)
-    elif word == "BETWEEN":
-        group.levels += 1
-        group.betweens += 1
-        group.size = max(1, group.size) * 2
-    elif word == "IN":
-        group.levels += 1
-    elif word == "NOT":
-        negated = after.text.upper() in NEGATED or before.text.upper() == "IS"
-        group.levels += not negated
-    elif token.kind in ("word", "name") and after.kind != "open":
-        group.size += 1
-    sign = token.text in "+-" and before.text in ("(", ",")
-    if token.kind != "value" and not sign:
-        group.plain = False
-
-
-def _step(token: _Token) -> int:
-    """Return how much deeper the text is after a token; CASE and END count as parentheses."""
-    if token.kind == "open" or (token.kind == "word" and token.text.upper() == "CASE"):
-        return 1
-    if token.kind == "close" or (token.kind == "word" and token.text.upper() == "END"):
-        return -1
-    return 0
-
-
-def _joined(text: str, tokens: Sequence[_Token], terms: list[pl.Expr]) -> pl.Expr:
-    """Return the expression of tokens, its chains of OR and AND flat; add its terms."""
+def _joined(text: str, items: Sequence[_Item], terms: list[pl.Expr]) -> pl.Expr:
+    """Return the expression of items, its chains of OR and AND flat; add its terms."""
     for word, join in (("OR", pl.any_horizontal), ("AND", pl.all_horizontal)):
-        parts = _split(tokens, word)
+        parts = _split(items, word)
         if not all(parts):  # an operand is missing: polars reports the error
-            return _term(text, tokens, terms)
+            return _term(text, items, terms)
         if len(parts) > 1:
             return join([_joined(text, part, terms) for part in parts])
-    first, rest = tokens[0], tokens[1:]
-    if _is_not(first) and rest and not _is_not(rest[0]):
+    first, rest = items[0], items[1:]
+    if first.text == "NOT" and rest and rest[0].text != "NOT":
         return ~_joined(text, rest, terms)
-    if first.text == "(" and len(tokens) > 2 and _closing(tokens) == len(tokens) - 1:
-        return _joined(text, tokens[1:-1], terms)
-    return _term(text, tokens, terms)
+    if first.text == "(" and not rest and first.items and text[first.end - 1] == ")":
+        return _joined(text, first.items, terms)
+    return _term(text, items, terms)
 
 
-def _is_not(token: _Token) -> bool:
-    return token.kind == "word" and token.text.upper() == "NOT"
-
-
-def _split(tokens: Sequence[_Token], word: str) -> list[Sequence[_Token]]:
-    """Return the terms between a word outside parentheses; the AND of BETWEEN joins none."""
-    parts, begin, depth, between = [], 0, 0, 0
-    for position, token in enumerate(tokens):
-        depth += _step(token)
-        if depth or token.kind != "word":
-            continue
-        found = token.text.upper()
-        if found == "BETWEEN":
-            between += 1
-        elif found == "AND" and between:
-            between -= 1
-        elif found == word:
-            parts.append(tokens[begin:position])
+def _split(items: Sequence[_Item], word: str) -> list[Sequence[_Item]]:
+    """Return the items between a word; the AND of BETWEEN does not split."""
+    parts, begin, betweens = [], 0, 0
+    for position, item in enumerate(items):
+        if item.text == "BETWEEN":
+            betweens += 1
+        elif item.text == "AND" and betweens:
+            betweens -= 1
+        elif item.text == word:
+            parts.append(items[begin:position])
             begin = position + 1
-    return [*parts, tokens[begin:]]
+    return [*parts, items[begin:]]
 
 
-def _closing(tokens: Sequence[_Token]) -> int | None:
-    """Return where the parenthesis that opens first is closed."""
-    depth = 0
-    for position, token in enumerate(tokens):
-        depth += _step(token)
-        if depth == 0:
-            return position
-    return None
-
-
-def _term(text: str, tokens: Sequence[_Token], terms: list[pl.Expr]) -> pl.Expr:
+def _term(text: str, items: Sequence[_Item], terms: list[pl.Expr]) -> pl.Expr:
     """Return the expression of a term as polars reads it; add it to the terms."""
-    _limit(_steps(tokens), MOST_STEPS, "operators, names and parentheses in one term")
-    terms.append(pl.sql_expr(text[tokens[0].start : tokens[-1].end] if tokens else ""))
+    _limit(_steps(items), MOST_STEPS, "operators, names and parentheses in one term")
+    terms.append(pl.sql_expr(text[items[0].start : items[-1].end] if items else ""))
     return terms[-1]

@@ -69,8 +69,8 @@ def load_note(
         now += f" ({every / scale_interarrival:.3g} times with jobs still running)"
     restores = "" if is_same else f"; --scale-interarrival {ended:.3g} restores it"
     scales = {"duration": scale_duration, "interarrival": scale_interarrival}
-    given = " ".join(f"--scale-{name} {value:g}" for name, value in scales.items() if value != 1)
-    at = f"with {given} " if given else ""
+    options = " ".join(f"--scale-{name} {value:g}" for name, value in scales.items() if value != 1)
+    at = f"with {options} " if options else ""
     return f"{sampled}: {at}the load is {now}{restores}"
 
 

@@ -13,11 +13,16 @@ from functools import partial
 import polars as pl
 
 from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
-from gpuplan.analysis.log_formats.states import SLURM
+from gpuplan.analysis.log_formats.format import (
+    LogFormat,
+    SourceContext,
+    has_columns,
+    need,
+    state_words,
+)
+from gpuplan.analysis.reading.batch import EARLY, Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, states, text
 from gpuplan.analysis.reading.source import Head
-from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import moment, seconds_between
 
 COMMON = (
@@ -36,17 +41,17 @@ LOCAL = "a local time like 2020-07-01 09:00:00"
 
 def _plan(context: SourceContext, name: str, time_zone: str) -> ReadingPlan:
     need(context, COLUMNS, name)
-    own = (text("job_id", "job_id", required=True), text("job_class", "type"))
-    return cluster_log(own, time_zone, own_durations=context.choices.own_durations)
+    fields = (text("job_id", "job_id", required=True), text("job_class", "type"))
+    return cluster_log(fields, time_zone, own_durations=context.choices.own_durations)
 
 
 def cluster_log(
-    own: Sequence[Field], time_zone: str, zone: str | None = None, *, own_durations: bool
+    own_fields: Sequence[Field], time_zone: str, zone: str | None = None, *, own_durations: bool
 ) -> ReadingPlan:
     """Return the plan of a table with submission, start and end of each job.
 
     Args:
-        own: the fields of a log besides those of `COMMON`, including its ids.
+        own_fields: the fields of a log besides those of `COMMON`, including its ids.
         time_zone: zone of its clock, unless the offsets of its times are others.
         zone: zone of times without an offset; None where all have one.
         own_durations: whether to use the column ``duration`` instead of end - start.
@@ -60,7 +65,7 @@ def cluster_log(
     not_negative = Rule("negative_duration", "duration", "seconds, at least 0", recorded < 0)
     return ReadingPlan(
         fields=(
-            *own,
+            *own_fields,
             text("user", "user"),
             Field("submit_time", "submit_time", moment("submit_time", zone), expected, True, zone),
             Field("start_time", "start_time", moment("start_time", zone), expected, zone=zone),
@@ -68,7 +73,7 @@ def cluster_log(
             number("num_gpus", "gpu_num", required=True),
             count("nodes", "node_num", least=0),
             text("source_state", "state"),
-            states("state", SLURM, "state_word"),
+            states("state", state_words("slurm"), "state_word"),
             number("source_duration_s", "duration"),
         ),
         jobs={

@@ -6,11 +6,12 @@ ISCA 2024 (the 2023 trace); later years have the same columns.
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, made_id
-from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.times import moment
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
@@ -36,15 +37,11 @@ def _plan(context: SourceContext) -> ReadingPlan:
     )
 
 
-def _recognizes(head: Head) -> str | None:
-    return has_columns(head, COLUMNS)
-
-
 AZURE_LLM = LogFormat(
     name="azure-llm",
     description="requests to language models at Azure (arrivals only)",
     source="Azure/AzurePublicDataset on GitHub, AzureLLMInferenceTrace",
-    recognizes=_recognizes,
+    recognizes=partial(has_columns, names=COLUMNS),
     plan=_plan,
     takes_zone=True,
     columns=COLUMNS,

@@ -19,9 +19,9 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
 from gpuplan.analysis.log_formats.mapped import TARGETS, mapped_plan, table_plan
+from gpuplan.analysis.reading.delimited import open_rows
 from gpuplan.analysis.reading.plan import NUMBER, Field, ReadingPlan, Rule, text
 from gpuplan.analysis.reading.source import Head
-from gpuplan.analysis.reading.tabular import open_rows
 from gpuplan.analysis.reading.times import moment
 
 KINDS = (pl.String(), pl.Float64(), pl.Int64(), pl.Int32(), SUBMIT_TYPE)
@@ -39,8 +39,8 @@ def _plan(context: SourceContext) -> ReadingPlan:
             need(context, REQUIRED, "canonical")
         columns = {name: name for name in TARGETS if name in context.columns}
         plan = table_plan(context, columns, "job")
-    kept = _kept(context.head, context.columns)
-    plan = replace(plan, fields=(*plan.fields, *(_own(*column) for column in kept.items())))
+    kept = _extra_columns(context.head, context.columns)
+    plan = replace(plan, fields=(*plan.fields, *(_extra_field(*column) for column in kept.items())))
     if STEPS in kept:
         negative = Rule("negative_duration", STEPS, "at least 0", pl.col(STEPS) < 0)
         plan = replace(plan, rules=(*plan.rules, negative))
@@ -51,17 +51,19 @@ def _plan(context: SourceContext) -> ReadingPlan:
                    notes=before.notes)  # fmt: skip
 
 
-def _kept(head: Head, columns: Sequence[str]) -> dict[str, pl.DataType]:
+def _extra_columns(head: Head, columns: Sequence[str]) -> dict[str, pl.DataType]:
     """Return the columns besides the canonical ones: all that ingest itself wrote."""
-    known = {SOURCE: pl.String(), **OWN_COLUMNS}
+    written_by_ingest = {SOURCE: pl.String(), **OWN_COLUMNS}
     if _provenance(head) is None:
-        return {name: kind for name, kind in known.items() if name in columns}
+        return {name: kind for name, kind in written_by_ingest.items() if name in columns}
     written = pl.read_parquet_schema(head.file or head.path)
-    own = {name: kind for name, kind in written.items() if name not in CANONICAL}
-    return {name: known.get(name, kind) for name, kind in own.items() if kind in KINDS}
+    extra = {name: kind for name, kind in written.items() if name not in CANONICAL}
+    return {
+        name: written_by_ingest.get(name, kind) for name, kind in extra.items() if kind in KINDS
+    }
 
 
-def _own(name: str, kind: pl.DataType) -> Field:
+def _extra_field(name: str, kind: pl.DataType) -> Field:
     if kind == pl.String():
         return text(name, name)
     if kind == SUBMIT_TYPE:
@@ -100,5 +102,5 @@ CANONICAL_FORMAT = LogFormat(
     takes_zone=True,
     takes_columns=True,
     columns=REQUIRED,
-    kept=_kept,
+    kept=_extra_columns,
 )

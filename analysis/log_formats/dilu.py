@@ -17,11 +17,10 @@ import polars as pl
 
 from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, need
-from gpuplan.analysis.reading.batch import Refused, Rows
+from gpuplan.analysis.reading.batch import Refused, Rows, Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, number, text
 from gpuplan.analysis.reading.records import Cell, Flat, open_rows, text_lines
 from gpuplan.analysis.reading.source import Head, SourceStream
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import moment, seconds_between
 
 COLUMNS = ("service_name", "type", "gpu_num", "start", "delete")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -11,9 +13,9 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import open_table
-from gpuplan.analysis.reading.headers import header_error
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Head, SourceStream
+from gpuplan.analysis.reading.unreadable import header_error
 
 NAME_COLUMNS = (
     "name its columns: --source-format csv --map submit_time=COLUMN --map num_gpus=COLUMN ..."
@@ -133,6 +135,16 @@ class LogFormat:
     kept: Callable[[Head, Sequence[str]], Mapping[str, pl.DataType]] | None = None
 
 
+@cache
+def _state_tables() -> Mapping[str, Mapping[str, str]]:
+    return tomllib.loads(Path(__file__).with_name("states.toml").read_text(encoding="utf-8"))
+
+
+def state_words(*tables: str) -> dict[str, str]:
+    """Return word -> state of the tables of ``states.toml`` with these names; later ones win."""
+    return {word: state for name in tables for word, state in _state_tables()[name].items()}
+
+
 def has_columns(head: Head, names: Sequence[str]) -> str | None:
     """Return as evidence that a table has all the columns, or None where it does not."""
     if set(names) <= set(head.columns):
@@ -144,10 +156,10 @@ def need(context: SourceContext, names: Sequence[str], format_name: str) -> None
     """Refuse a source that lacks a column. Raises `InputError` with the missing ones."""
     missing = [name for name in names if name not in context.columns]
     if missing:
-        found = ", ".join(context.columns[:12]) or "none"
+        present = ", ".join(context.columns[:12]) or "none"
         raise header_error(context.head, {format_name: names}) or InputError(
             context.head.path,
-            f"no column {', '.join(missing)}; found {found}",
+            f"no column {', '.join(missing)}; found {present}",
             expected=f"the columns of the format {format_name}: {', '.join(names)}",
             hint=f"leave out --source-format to detect it, or {NAME_COLUMNS}"
             if context.choices.is_forced

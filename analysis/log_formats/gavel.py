@@ -23,11 +23,10 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.job_table.schema import CANONICAL, OWN_COLUMNS, STEPS
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.batch import Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, made_id, number, text
 from gpuplan.analysis.reading.source import Head, SourceStream, read_unpacked
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import is_number, seconds
 
 COLUMNS = ("worker_type", "job_type", "scale_factor", "steps_per_second")
@@ -80,7 +79,9 @@ def read_throughputs(
     chosen = worker_type or next(iter(workers), "")
     rates = rows.filter(pl.col("worker_type") == chosen).drop("worker_type")
     if rates.is_empty():
-        raise InputError(path, f"has no worker type {chosen!r}", expected=f"one of {_few(workers)}")
+        raise InputError(
+            path, f"has no worker type {chosen!r}", expected=f"one of {_names(workers)}"
+        )
     if rates.select("job_class", "num_gpus").is_duplicated().any():
         raise InputError(path, f"has two throughputs for one job type and scale factor on {chosen}")
     return chosen, rates
@@ -92,10 +93,10 @@ def _csv(data: bytes) -> pl.DataFrame:
 
 
 def _json(data: bytes) -> pl.DataFrame:
-    return pl.DataFrame(list(_alone(json.loads(data))), schema=SCHEMA, orient="row")
+    return pl.DataFrame(list(_rows_of_lone_jobs(json.loads(data))), schema=SCHEMA, orient="row")
 
 
-def _alone(table: Any) -> Iterator[tuple[str, str, float, float]]:
+def _rows_of_lone_jobs(table: Any) -> Iterator[tuple[str, str, float, float]]:
     """Yield worker type, job type, scale factor and steps per second. Raises `ValueError`."""
     for worker, kinds in table.items():
         if not isinstance(kinds, dict):
@@ -108,7 +109,7 @@ def _alone(table: Any) -> Iterator[tuple[str, str, float, float]]:
                 yield worker, str(name), float(scale), float(others[ALONE])
 
 
-def _few(workers: list[str]) -> str:
+def _names(workers: list[str]) -> str:
     return ", ".join(workers[:12]) or "none"
 
 
@@ -179,13 +180,13 @@ def _plan(context: SourceContext) -> ReadingPlan:
 def _duration_s(rates: pl.DataFrame) -> pl.Expr:
     """Return steps over the throughput of a type and scale factor; null if that is unknown."""
     rate = pl.col("steps_per_s")
-    known = rates.filter(rate.is_finite() & (rate > 0))
+    measured = rates.filter(rate.is_finite() & (rate > 0))
 
     def look_up(jobs: pl.Series) -> pl.Series:
-        found = jobs.struct.unnest().join(
-            known, on=["job_class", "num_gpus"], how="left", maintain_order="left"
+        joined = jobs.struct.unnest().join(
+            measured, on=["job_class", "num_gpus"], how="left", maintain_order="left"
         )
-        return found["steps"] / found["steps_per_s"]
+        return joined["steps"] / joined["steps_per_s"]
 
     jobs = pl.struct("job_class", "num_gpus", "steps")
     return jobs.map_batches(look_up, return_dtype=pl.Float64)

@@ -6,12 +6,13 @@ times have no zone, and the publisher has shifted them.
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
+from gpuplan.analysis.reading.batch import Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, made_id, number, states, text
-from gpuplan.analysis.reading.source import Head
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import moment
 
 COLUMNS = ("gmt_create", "predict_type", "predict_status", "exec_time_seconds", "groupId")
@@ -56,15 +57,11 @@ def _plan(context: SourceContext) -> ReadingPlan:
     )
 
 
-def _recognizes(head: Head) -> str | None:
-    return has_columns(head, COLUMNS)
-
-
 GENAI = LogFormat(
     name="genai",
     description="Alibaba GenAI (v2026): requests of an image service, one GPU each",
     source="alibaba/clusterdata on GitHub, cluster-trace-v2026-GenAI: lora_request_trace.csv",
-    recognizes=_recognizes,
+    recognizes=partial(has_columns, names=COLUMNS),
     plan=_plan,
     takes_zone=True,
     columns=COLUMNS,

@@ -7,12 +7,13 @@ id is unique in its cluster only.
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 
 from gpuplan.analysis.log_formats.acmetrace import COMMON, cluster_log
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, text
-from gpuplan.analysis.reading.source import Head
 
 COLUMNS = (*COMMON, "vc")
 CLUSTERS = ("Venus", "Earth", "Saturn", "Uranus")
@@ -22,8 +23,8 @@ ZONE = "Asia/Shanghai"
 def _plan(context: SourceContext) -> ReadingPlan:
     need(context, COLUMNS, "helios")
     job_id = pl.concat_str(pl.lit(_prefix(context)), "job_id")
-    own = (Field("job_id", "job_id", job_id, required=True), text("group", "vc"))
-    return cluster_log(own, ZONE, ZONE, own_durations=context.choices.own_durations)
+    fields = (Field("job_id", "job_id", job_id, required=True), text("group", "vc"))
+    return cluster_log(fields, ZONE, ZONE, own_durations=context.choices.own_durations)
 
 
 def _prefix(context: SourceContext) -> str:
@@ -38,15 +39,11 @@ def _prefix(context: SourceContext) -> str:
     return f"{context.number + 1}-" if context.number else ""
 
 
-def _recognizes(head: Head) -> str | None:
-    return has_columns(head, COLUMNS)
-
-
 HELIOS = LogFormat(
     name="helios",
     description="SenseTime Helios, 2020: 3.4 million jobs of four clusters",
     source="S-Lab-System-Group/HeliosData on GitHub, data.zip: <cluster>/cluster_log.csv",
-    recognizes=_recognizes,
+    recognizes=partial(has_columns, names=COLUMNS),
     plan=_plan,
     has_durations=True,
     columns=COLUMNS,

@@ -9,16 +9,14 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.job_table.gpu_names import gpu_names
-from gpuplan.analysis.job_table.schema import CANONICAL, PRIORITIES
-from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
-from gpuplan.analysis.log_formats.states import ANY, SLURM_SUFFIX
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.job_table.schema import CANONICAL, PRIORITIES, STATES
+from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, state_words
+from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.json_tables import open_json_table
 from gpuplan.analysis.reading.parquets import open_parquet
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, made_id, states
 from gpuplan.analysis.reading.source import Head, SourceStream, likely_separator
-from gpuplan.analysis.reading.tally import EARLY, FEW_GPUS, Tally
 from gpuplan.analysis.reading.times import (
     MILLIS_ABOVE,
     RELATIVE_BELOW_S,
@@ -30,6 +28,8 @@ from gpuplan.analysis.reading.times import (
 )
 
 TIMES = ("submit_time", "start_time", "end_time")
+SLURM_SUFFIX = r"( by \S+|\+)$"
+"""Suffixes that Slurm adds to a word: ``CANCELLED by 1001``, or ``CANCELLED+`` if truncated."""
 COUNTS = ("num_workers", "attempts")
 """Columns in which an empty cell is 1."""
 TARGETS = (*CANONICAL, "start_time", "end_time")
@@ -118,7 +118,8 @@ def _field(name: str, source: str) -> Field:
     required = name in ("job_id", "num_gpus")
     kind = CANONICAL[name]
     if name == "state":
-        return states(source, ANY, suffix=SLURM_SUFFIX)
+        words = state_words("philly", "wandb", "slurm", "other")
+        return states(source, words | {state: state for state in STATES}, suffix=SLURM_SUFFIX)
     if name == "priority":
         meaning = {word: word for word in PRIORITIES}
         value = pl.col(source).replace_strict(meaning, default=None, return_dtype=kind)
@@ -152,25 +153,25 @@ def with_columns(plan: ReadingPlan, context: SourceContext, format_name: str) ->
     table = table_plan(context, columns, "")
     jobs = dict(plan.jobs)
     fields = list(plan.fields)
-    for own in table.fields:
-        if own.name == "job_id":  # messages name the column of the ids
-            fields = [one for one in fields if one.name != "job_id"]
+    for mapped in table.fields:
+        if mapped.name == "job_id":  # messages name the column of the ids
+            fields = [field for field in fields if field.name != "job_id"]
             jobs.pop("job_id", None)
-            fields.append(own)
+            fields.append(mapped)
             continue
-        name = f"--map {own.name}"  # the format's own field stays for what it derives from it
-        fields.append(replace(own, name=name))
-        jobs[own.name] = pl.col(name).fill_null(1) if own.name in COUNTS else pl.col(name)
-    found = replace(
+        name = f"--map {mapped.name}"  # the format's own field stays for what it derives from it
+        fields.append(replace(mapped, name=name))
+        jobs[mapped.name] = pl.col(name).fill_null(1) if mapped.name in COUNTS else pl.col(name)
+    with_map = replace(
         plan,
         fields=tuple(fields),
         jobs=jobs,
         made_ids=plan.made_ids and "job_id" not in columns,
     )
     if "submit_time" not in columns:
-        return found
+        return with_map
     return replace(
-        found,
+        with_map,
         time_zone=table.time_zone,
         zone_columns=table.zone_columns,
         relative_time=table.relative_time,
@@ -186,17 +187,17 @@ def with_values(plan: ReadingPlan, values: Mapping[str, Mapping[str, str]]) -> R
     fields = list(plan.fields)
     for column, words in values.items():
         names = {column, f"--map {column}", *(("state_word",) if column == "state" else ())}
-        places = [place for place, one in enumerate(fields) if one.name in names]
+        places = [place for place, field in enumerate(fields) if field.name in names]
         if not places:
             raise UsageError(
                 f"--map-value {column}: nothing is read into {column}\n"
                 f"  next: name its column, --map {column}=COLUMN"
             )
         for place in places:
-            own = fields[place]
-            word = pl.col(own.source).str.strip_chars().str.to_lowercase()
+            read_field = fields[place]
+            word = pl.col(read_field.source).str.strip_chars().str.to_lowercase()
             meaning = word.replace_strict(words, default=None, return_dtype=CANONICAL[column])
-            fields[place] = replace(own, value=pl.coalesce(meaning, own.value))
+            fields[place] = replace(read_field, value=pl.coalesce(meaning, read_field.value))
     return replace(plan, fields=tuple(fields))
 
 
@@ -239,8 +240,8 @@ def mapped_plan(context: SourceContext) -> ReadingPlan:
     """
     chosen = context.choices.columns
     _check_columns(context, chosen, TARGETS)
-    given = {name: name for name in TARGETS if name in context.columns}
-    columns = _with_source_state(given | dict(chosen))
+    canonical = {name: name for name in TARGETS if name in context.columns}
+    columns = _with_source_state(canonical | dict(chosen))
     missing = [name for name in ("submit_time", "num_gpus") if name not in columns]
     if missing:
         raise InputError(

@@ -14,9 +14,9 @@ from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
+from gpuplan.analysis.reading.batch import Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, number, states, text
 from gpuplan.analysis.reading.source import Head
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds, seconds_between
 
 SHAPE_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
@@ -93,7 +93,7 @@ def _gpu_names(source: str) -> pl.Expr:
 
     def name_each(cells: pl.Series) -> pl.Series:
         table = {
-            written: "|".join(dict.fromkeys(gpu_name(one) for one in written.split("|")))
+            written: "|".join(dict.fromkeys(gpu_name(model) for model in written.split("|")))
             for written in cells.drop_nulls().unique(maintain_order=True)
         }
         return cells.replace_strict(table, default=None, return_dtype=pl.String)

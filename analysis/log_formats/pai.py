@@ -19,11 +19,10 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_names
 from gpuplan.analysis.log_formats.format import LOST, LogFormat, SideTable, SourceContext, need
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.batch import Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, states, text
 from gpuplan.analysis.reading.source import Head, SourceStream, split_line
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds
 
 SAMPLE_COLUMNS = ("job_id", "submit_time", "num_cpu", "num_gpu", "gpu_type", "duration", "user")
@@ -142,9 +141,9 @@ def _plan(context: SourceContext) -> ReadingPlan:
             number("ended_s", "end_time"),
             text("source_state", "status"),
             states("status", STATUSES),
-            _of(context, TASKS, "job_name", "task", TASK_SCHEMA),
-            _of(context, INSTANCES, "job_name", "instance", INSTANCE_SCHEMA),
-            _of(context, TAGS, "inst_id", "tag", TAG_SCHEMA),
+            _side_row(context, TASKS, "job_name", "task", TASK_SCHEMA),
+            _side_row(context, INSTANCES, "job_name", "instance", INSTANCE_SCHEMA),
+            _side_row(context, TAGS, "inst_id", "tag", TAG_SCHEMA),
         ),
         jobs={
             "job_class": tag("workload"),
@@ -176,13 +175,13 @@ def _plan(context: SourceContext) -> ReadingPlan:
     )  # fmt: skip
 
 
-def _of(context: SourceContext, table: str, key: str, name: str, schema: Schema) -> Field:
+def _side_row(context: SourceContext, table: str, key: str, name: str, schema: Schema) -> Field:
     """Return the field with the row of a side table for a key: a struct, of nulls if missing."""
     rows = context.side_rows.get(table, pl.DataFrame(schema={**schema, LOST: pl.Boolean()}))
 
     def look_up(keys: pl.Series) -> pl.Series:
-        found = keys.to_frame(key).join(rows, on=key, how="left", maintain_order="left")
-        return found.drop(key).to_struct(name)
+        joined = keys.to_frame(key).join(rows, on=key, how="left", maintain_order="left")
+        return joined.drop(key).to_struct(name)
 
     kind = pl.Struct({column: kind for column, kind in rows.schema.items() if column != key})
     return Field(name, key, pl.col(key).map_batches(look_up, return_dtype=kind))
@@ -265,11 +264,11 @@ SIDE_TABLES = {
 
 def _table_of(head: Head) -> str | None:
     """Return which table a file is."""
-    found = _seen(head)
-    return None if found is None else found[0]
+    sign = _table_and_sign(head)
+    return None if sign is None else sign[0]
 
 
-def _seen(head: Head) -> tuple[str, str] | None:
+def _table_and_sign(head: Head) -> tuple[str, str] | None:
     """Return which table a file is, and by what: its name, its header, or fields with a status."""
     if is_sample(head.columns) or not head.columns:
         return None
@@ -297,8 +296,8 @@ def _open(stream: SourceStream) -> Rows:
 def _recognizes(head: Head) -> str | None:
     if is_sample(head.columns):
         return f"the columns {', '.join(SAMPLE_COLUMNS)}"
-    found = _seen(head)
-    return None if found is None else found[1]
+    sign = _table_and_sign(head)
+    return None if sign is None else sign[1]
 
 
 def _side_field(head: Head) -> SideTable | None:

@@ -13,15 +13,19 @@ import polars as pl
 
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
-from gpuplan.analysis.log_formats.states import PHILLY
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.log_formats.format import (
+    LogFormat,
+    SourceContext,
+    has_columns,
+    need,
+    state_words,
+)
+from gpuplan.analysis.reading.batch import EARLY, Rows, Tally
 from gpuplan.analysis.reading.delimited import open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, made_id, number, states, text
 from gpuplan.analysis.reading.records import Cell, open_records
 from gpuplan.analysis.reading.records import text as text_cell
 from gpuplan.analysis.reading.source import Head, SourceStream
-from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import moment
 
 ZONE = "America/Los_Angeles"
@@ -114,7 +118,7 @@ def _plan_records(zone: str) -> ReadingPlan:
             text("user", "user"),
             text("group", "vc"),
             text("source_state", "status"),
-            states("status", PHILLY, "state_word"),
+            states("status", state_words("philly"), "state_word"),
             Field("submit_time", "submitted_time", moment("submitted_time", zone), LOCAL, True,
                   zone),
             number("num_gpus", "gpus", required=True),

@@ -6,9 +6,10 @@ SOSP 2023; Qiao et al., "Pollux", OSDI 2021. A profile of the application suppli
 
 from __future__ import annotations
 
+from functools import partial
+
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, number, text
-from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.times import seconds
 
 COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
@@ -29,15 +30,11 @@ def _plan(context: SourceContext) -> ReadingPlan:
     )
 
 
-def _recognizes(head: Head) -> str | None:
-    return has_columns(head, COLUMNS)
-
-
 SIA = LogFormat(
     name="sia",
     description="workloads of the Sia and Pollux simulators (relative times)",
     source="siasosp23/artifacts and petuum/adaptdl (branch osdi21-artifact) on GitHub",
-    recognizes=_recognizes,
+    recognizes=partial(has_columns, names=COLUMNS),
     plan=_plan,
     columns=COLUMNS,
 )

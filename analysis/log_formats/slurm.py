@@ -34,13 +34,12 @@ from gpuplan.analysis.log_formats.slurm_cells import (
     tres_gpus,
     tres_type,
 )
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.batch import EARLY, Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, text
 from gpuplan.analysis.reading.records import Cell, open_records
 from gpuplan.analysis.reading.records import text as text_cell
 from gpuplan.analysis.reading.source import Head, SourceStream, header_names
-from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import is_number
 
 JSON_COLUMNS = (

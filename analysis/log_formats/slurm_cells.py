@@ -8,9 +8,9 @@ import polars as pl
 
 from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
 from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.log_formats.states import SLURM, SLURM_SHORT
+from gpuplan.analysis.log_formats.format import state_words
+from gpuplan.analysis.reading.batch import Tally
 from gpuplan.analysis.reading.joins import FIRST, KEY, Join
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import moment, moment_after, seconds
 
 JOB_ID = r"^(\d+(?:_(?:\d+|\[.*))?)(?:\+\d+)?$"
@@ -35,7 +35,6 @@ MOST_WORKERS = 2**31 - 1
 MIXED = ","
 """Marks several GPU types; it cannot be the name of a type."""
 RUN = (*KEY, "component", "submit_time")
-WORDS = {**SLURM, **SLURM_SHORT}
 OWNER = ("user", "account", "cluster")
 PER_JOB = ("user", "group", "job_class", "gpu_type", "priority", "deadline_s")
 
@@ -80,7 +79,8 @@ def instant(source: str, zone: str, earlier: str | None = None) -> pl.Expr:
 def state(source: str) -> pl.Expr:
     """Return canonical states of ``COMPLETED``, ``CANCELLED by 1001``, ``CANCELLED+`` or ``CD``."""
     word = pl.col(source).str.extract(r"^([A-Za-z_]+)").str.to_lowercase()
-    return word.replace_strict(WORDS, default="unknown", return_dtype=CANONICAL["state"])
+    words = state_words("slurm", "slurm_codes")
+    return word.replace_strict(words, default="unknown", return_dtype=CANONICAL["state"])
 
 
 def elapsed_s(source: str) -> pl.Expr:

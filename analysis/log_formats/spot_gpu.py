@@ -12,9 +12,9 @@ from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.job_table.gpu_names import gpu_names
 from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
+from gpuplan.analysis.reading.batch import Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, text
 from gpuplan.analysis.reading.source import Head
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds
 
 COLUMNS = (

@@ -13,11 +13,10 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.batch import Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, number, states, text
 from gpuplan.analysis.reading.source import Head, SourceStream
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import check_zone, is_number, seconds
 
 COLUMNS = (

@@ -15,15 +15,13 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_name, gpu_names
-from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
-from gpuplan.analysis.log_formats.states import WANDB
-from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, state_words
+from gpuplan.analysis.reading.batch import Rows, Tally
 from gpuplan.analysis.reading.delimited import open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, made_id, number, states, text
 from gpuplan.analysis.reading.records import Cell, open_records, parsed
 from gpuplan.analysis.reading.records import text as text_cell
 from gpuplan.analysis.reading.source import Head, SourceStream
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import moment, seconds_between
 
 GPU_COUNT_NAMES = (
@@ -69,22 +67,22 @@ def _plan(context: SourceContext) -> ReadingPlan:
             fields.append(text(name, by_name[column]))
     if "state" in by_name:
         fields.append(text("source_state", by_name["state"]))
-        fields.append(states(by_name["state"], WANDB))
+        fields.append(states(by_name["state"], state_words("wandb")))
     if kinds := _named(context.columns, GPU_TYPE_NAMES):
         fields.append(Field("gpu_type", kinds[0], gpu_names(kinds[0])))
     counts = _named(context.columns, GPU_COUNT_NAMES)
     recorded = [_gpu_count(column) for column in counts]
     notes = [f"GPU counts come from the columns {', '.join(counts)}"] if counts else []
-    found = pl.coalesce(recorded) if recorded else pl.lit(None, pl.Float64)
-    plan = _with_gpus(fields, jobs, found, notes, "job_id" in jobs)
+    gpus = pl.coalesce(recorded) if recorded else pl.lit(None, pl.Float64)
+    plan = _with_gpus(fields, jobs, gpus, notes, "job_id" in jobs)
     return _with_checked_counts(plan, [name for name in counts if _last_part(name) == OWN_COUNT])
 
 
 def _with_gpus(
-    fields: list[Field], jobs: dict[str, pl.Expr], found: pl.Expr, notes: list[str], made: bool
+    fields: list[Field], jobs: dict[str, pl.Expr], gpus: pl.Expr, notes: list[str], made: bool
 ) -> ReadingPlan:
-    fields.append(Field("gpus_told", fields[0].source, found.fill_null(-1.0)))
-    recorded = pl.col("gpus_told")
+    fields.append(Field("recorded_gpus", fields[0].source, gpus.fill_null(-1.0)))
+    recorded = pl.col("recorded_gpus")
     return ReadingPlan(
         fields=tuple(fields),
         jobs={**jobs, "num_gpus": pl.when(recorded >= 0).then(recorded).otherwise(1.0)},
@@ -169,7 +167,7 @@ def _plan_records() -> ReadingPlan:
         text("group", "group"),
         text("job_class", "job_type"),
         text("source_state", "state"),
-        states("state", WANDB),
+        states("state", state_words("wandb")),
         Field("gpu_type", "gpu_type", gpu_names("gpu_type")),
     ]
     plan = _with_gpus(fields, {"duration_s": ran}, _gpu_count("gpu_count"), [], made=False)

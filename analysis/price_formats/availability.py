@@ -19,8 +19,15 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import CENTURY_S, MICROS
 from gpuplan.analysis.job_table.gpu_names import gpu_name, is_known_gpu
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, Skip
-from gpuplan.analysis.price_formats.plan import fixed, price_or_availability, rules
+from gpuplan.analysis.price_formats.format import (
+    PriceFormat,
+    PricePlan,
+    PriceSourceContext,
+    Skip,
+    fixed,
+    price_or_availability,
+    rules,
+)
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES, TIME_TYPE
 from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number
@@ -53,10 +60,10 @@ def _batches(path: Path, document: Any, wanted: Sequence[str]) -> Iterator[Calla
     if prices is None:
         prices = [None] * len(counts)
     if not isinstance(prices, list) or len(prices) != len(counts):
-        found = f"{len(prices)} prices" if isinstance(prices, list) else "not a list of prices"
+        content = f"{len(prices)} prices" if isinstance(prices, list) else "not a list of prices"
         raise InputError(
             path,
-            f"has {len(counts)} ticks and {found}",
+            f"has {len(counts)} ticks and {content}",
             expected=f"a price per tick, or no {PRICES_KEY} at all",
             hint="fetch it again",
         )

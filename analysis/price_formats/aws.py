@@ -2,22 +2,26 @@
 
 Prices are text, in US dollars per instance-hour; every row is a change of its instance
 type. Prices for Linux are kept; other systems repeat the series at other prices.
-
-The GPUs of each instance type are from Amazon's instance type pages, as of 2025; old histories need
-the sizes that are no longer sold. Any other type has no known GPU.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import partial
+from csv import DictReader
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, Skip
-from gpuplan.analysis.price_formats.plan import fixed, rules
+from gpuplan.analysis.price_formats.format import (
+    PriceFormat,
+    PricePlan,
+    PriceSourceContext,
+    Skip,
+    fixed,
+    rules,
+)
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
@@ -27,55 +31,22 @@ from gpuplan.analysis.reading.records import text as as_text
 from gpuplan.analysis.reading.source import Head, SourceStream
 from gpuplan.analysis.reading.times import moment
 
-_SMALL = ("xlarge", "2xlarge", "4xlarge", "8xlarge")
-
-_FAMILIES: dict[str, tuple[str, dict[str, int]]] = {
-    "cg1": ("M2050", {"4xlarge": 2}),
-    "g2": ("K520", {"2xlarge": 1, "8xlarge": 4}),
-    "g3": ("M60", {"4xlarge": 1, "8xlarge": 2, "16xlarge": 4}),
-    "g3s": ("M60", {"xlarge": 1}),
-    "g4dn": ("T4", dict.fromkeys((*_SMALL, "16xlarge"), 1) | {"12xlarge": 4, "metal": 8}),
-    "g5": (
-        "A10G",
-        dict.fromkeys((*_SMALL, "16xlarge"), 1) | {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8},
-    ),
-    "g5g": ("T4G", dict.fromkeys(_SMALL, 1) | {"16xlarge": 2, "metal": 2}),
-    "g6": (
-        "L4",
-        dict.fromkeys((*_SMALL, "16xlarge"), 1) | {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8},
-    ),
-    "g6e": (
-        "L40S",
-        dict.fromkeys((*_SMALL, "16xlarge"), 1) | {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8},
-    ),
-    "gr6": ("L4", {"4xlarge": 1, "8xlarge": 1}),
-    "p2": ("K80", {"xlarge": 1, "8xlarge": 8, "16xlarge": 16}),
-    "p3": ("V100-16GB", {"2xlarge": 1, "8xlarge": 4, "16xlarge": 8}),
-    "p3dn": ("V100-32GB", {"24xlarge": 8}),
-    "p4d": ("A100-40GB", {"24xlarge": 8}),
-    "p4de": ("A100-80GB", {"24xlarge": 8}),
-    "p5": ("H100-80GB", {"4xlarge": 1, "48xlarge": 8}),
-    "p5e": ("H200", {"48xlarge": 8}),
-    "p5en": ("H200", {"48xlarge": 8}),
-    "p6-b200": ("B200", {"48xlarge": 8}),
-}
-
-
-def _types() -> Iterator[tuple[str, tuple[str, int]]]:
-    for family, (gpu, sizes) in _FAMILIES.items():
-        for size, gpus in sizes.items():
-            yield f"{family}.{size}", (gpu, gpus)
-
-
-AWS_INSTANCES: dict[str, tuple[str, int]] = dict(_types())
-"""Instance type -> its GPU and how many of them."""
-
-
 ARRAY = "SpotPriceHistory"
 COLUMNS = ("AvailabilityZone", "InstanceType", "ProductDescription", "SpotPrice", "Timestamp")
 """The columns in the order of the archives, which have no header."""
 LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 INSTANCE = re.compile(r"[a-z][a-z0-9-]*\.(\d*x?large|metal|micro|small|medium)[a-z0-9-]*")
+
+
+@cache
+def aws_instances() -> dict[str, tuple[str, int]]:
+    """Return instance type -> its GPU and how many of them; any other type has no known GPU.
+
+    They are from Amazon's instance type pages, as of 2025; old histories need the sizes that are no
+    longer sold.
+    """
+    with Path(__file__).with_name("aws_instances.csv").open(encoding="utf-8", newline="") as lines:
+        return {row["instance"]: (row["gpu_type"], int(row["gpus"])) for row in DictReader(lines)}
 
 
 def _open_json(stream: SourceStream) -> Rows:
@@ -88,11 +59,11 @@ def _cells(record: dict[str, Any]) -> Cells:
 
 
 def _plan(context: PriceSourceContext) -> PricePlan:
-    kind = pl.col("InstanceType")
-    gpu = kind.replace_strict({k: gpu for k, (gpu, _) in AWS_INSTANCES.items()}, default=None)
-    gpus = kind.replace_strict({k: n for k, (_, n) in AWS_INSTANCES.items()}, default=None)
+    kind, instances = pl.col("InstanceType"), aws_instances()
+    gpu = kind.replace_strict({k: gpu for k, (gpu, _) in instances.items()}, default=None)
+    gpus = kind.replace_strict({k: n for k, (_, n) in instances.items()}, default=None)
     usd = pl.col("SpotPrice").cast(pl.Float64, strict=False) / gpus
-    unknown = kind.is_not_null() & ~kind.is_in(list(AWS_INSTANCES))
+    unknown = kind.is_not_null() & ~kind.is_in(list(instances))
     system = pl.col("ProductDescription")
     return PricePlan(
         plan=ReadingPlan(

@@ -6,8 +6,14 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_names
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, need
-from gpuplan.analysis.price_formats.plan import price_or_availability, rules
+from gpuplan.analysis.price_formats.format import (
+    PriceFormat,
+    PricePlan,
+    PriceSourceContext,
+    need,
+    price_or_availability,
+    rules,
+)
 from gpuplan.analysis.price_formats.schema import (
     KIND_TYPE,
     KIND_WORDS,
@@ -18,9 +24,9 @@ from gpuplan.analysis.price_formats.schema import (
     PriceProvenance,
     is_one_of,
 )
+from gpuplan.analysis.reading.delimited import open_rows
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
 from gpuplan.analysis.reading.source import Head
-from gpuplan.analysis.reading.tabular import open_rows
 from gpuplan.analysis.reading.times import moment
 
 COLUMNS = ("timestamp", "provider", "kind")
@@ -82,9 +88,9 @@ def _provenance(head: Head) -> PriceProvenance | None:
 def _recognizes(head: Head) -> str | None:
     if head.is_parquet:
         return "a Parquet file"
-    found = set(head.columns)
-    level = next((name for name in LEVELS if name in found), None)
-    if set(COLUMNS) <= found and level is not None:
+    columns = set(head.columns)
+    level = next((name for name in LEVELS if name in columns), None)
+    if set(COLUMNS) <= columns and level is not None:
         return f"the columns {', '.join((*COLUMNS, level))}"
     return None
 

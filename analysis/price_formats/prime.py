@@ -11,8 +11,14 @@ from typing import Any
 import polars as pl
 
 from gpuplan.analysis.job_table.gpu_names import gpu_names
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, Skip
-from gpuplan.analysis.price_formats.plan import fixed, rules
+from gpuplan.analysis.price_formats.format import (
+    PriceFormat,
+    PricePlan,
+    PriceSourceContext,
+    Skip,
+    fixed,
+    rules,
+)
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
@@ -32,7 +38,9 @@ def _open(stream: SourceStream) -> Rows:
 
 def _cells(record: dict[str, Any]) -> list[Cells]:
     offers = record.get("by_provider")
-    if not isinstance(offers, dict) or not all(isinstance(one, dict) for one in offers.values()):
+    if not isinstance(offers, dict) or not all(
+        isinstance(entry, dict) for entry in offers.values()
+    ):
         raise ValueError("no object by_provider with an object per provider")
     names = [record.get("gpu_type"), record.get("socket_type")]
     gpu = " ".join(name for name in names if isinstance(name, str))

@@ -19,9 +19,11 @@ from gpuplan.analysis.price_formats.format import (
     PricePlan,
     PriceSourceContext,
     Skip,
+    fixed,
     need,
+    rules,
+    same_time,
 )
-from gpuplan.analysis.price_formats.plan import fixed, rules, same_time
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.batch import Batch, Rows
 from gpuplan.analysis.reading.delimited import open_table
@@ -44,12 +46,12 @@ def _open(stream: SourceStream) -> Rows:
 
 
 def _batches(rows: Rows, wanted: Sequence[str]) -> Iterator[Callable[[], Batch]]:
-    own = [name for name in wanted if name not in (KIND, USD)]
-    for task in rows.batches(list(dict.fromkeys((*own, *COLUMNS[1:])))):
-        yield partial(_twofold, task)
+    source_columns = [name for name in wanted if name not in (KIND, USD)]
+    for task in rows.batches(list(dict.fromkeys((*source_columns, *COLUMNS[1:])))):
+        yield partial(_both_kinds, task)
 
 
-def _twofold(task: Callable[[], Batch]) -> Batch:
+def _both_kinds(task: Callable[[], Batch]) -> Batch:
     batch = task()
     is_bad = pl.col("AcceleratorName").is_not_null() & _gpus().is_null()
     cells = batch.cells.with_row_index(AT)

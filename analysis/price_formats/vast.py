@@ -11,8 +11,14 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_name
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, need
-from gpuplan.analysis.price_formats.plan import fixed, rules
+from gpuplan.analysis.price_formats.format import (
+    PriceFormat,
+    PricePlan,
+    PriceSourceContext,
+    fixed,
+    need,
+    rules,
+)
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number
 from gpuplan.analysis.reading.source import Head
@@ -80,11 +86,11 @@ def _gpu(context: PriceSourceContext) -> tuple[str, pl.Expr]:
 
 def _name_each(cells: pl.Series) -> pl.Series:
     """Return the names of structs of a written name and memory; each distinct one once."""
-    known = {
+    name_of = {
         (name, memory): None if name is None else gpu_name(name, memory)
         for name, memory in cells.struct.unnest().unique().rows()
     }
-    names = [known[pair] for pair in cells.struct.unnest().rows()]
+    names = [name_of[pair] for pair in cells.struct.unnest().rows()]
     return pl.Series(cells.name, names, pl.String)
 
 

@@ -55,7 +55,7 @@ def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[PriceBand,
     A snapshot counts in the bin in which it was taken, a change in every hour it is in force.
     """
     recorded = book.supply.select(_HOUR).to_series()
-    spans = [(one.first_hour, one.first_hour + one.typical.size) for one in hourly]
+    spans = [(source.first_hour, source.first_hour + source.typical.size) for source in hourly]
     if not recorded.is_empty():
         spans.append((int(recorded[0]), int(recorded[-1]) + 1))
     first, last = min(start for start, _ in spans), max(end for _, end in spans)
@@ -84,8 +84,8 @@ def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[PriceBand,
         .sort("gpu_type", "kind", "hour")
     )
     groups = binned.partition_by("gpu_type", "kind", maintain_order=True)
-    found = (_band(group, first, bin_h) for group in groups)
-    return tuple(sorted(found, key=lambda one: (-one.start_h.size, one.gpu_type, one.kind)))
+    each = (_band(group, first, bin_h) for group in groups)
+    return tuple(sorted(each, key=lambda band: (-band.start_h.size, band.gpu_type, band.kind)))
 
 
 def _snapshots(book: PriceBook) -> pl.DataFrame:
@@ -99,15 +99,15 @@ def _changes(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> pl.DataFrame:
     schema = {"gpu_type": pl.String(), "kind": pl.String(), "provider": pl.String(),
               "hour": pl.Int64(), PRICE: pl.Float64()}  # fmt: skip
     parts = [pl.DataFrame(schema=schema)]
-    for one in hourly:
-        if (one.provider, one.gpu_type, one.kind) in names:
-            known = np.flatnonzero(one.cover > 0)
+    for source in hourly:
+        if (source.provider, source.gpu_type, source.kind) in names:
+            priced = np.flatnonzero(source.cover > 0)
             columns = {
-                "gpu_type": one.gpu_type,
-                "kind": one.kind,
-                "provider": one.provider,
-                "hour": one.first_hour + known,
-                PRICE: one.typical[known],
+                "gpu_type": source.gpu_type,
+                "kind": source.kind,
+                "provider": source.provider,
+                "hour": source.first_hour + priced,
+                PRICE: source.typical[priced],
             }
             parts.append(pl.DataFrame(columns, schema=schema))
     return pl.concat(parts)

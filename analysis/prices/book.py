@@ -38,6 +38,7 @@ from gpuplan.analysis.price_formats.schema import (
 )
 from gpuplan.analysis.storage.files import PARQUET_MAGIC, readable, regular_file, sha256_of
 from gpuplan.analysis.storage.standard_error import silent_on
+from gpuplan.analysis.trace.input_files import InputFile
 
 REQUIRED = ("timestamp", "provider", "gpu_type", "kind", PRICE)
 HOLD_GAPS = 3
@@ -65,6 +66,11 @@ class PriceBook:
     def rows(self) -> int:
         """Rows of the table, each once."""
         return self.prices.height + self.supply[PRICE].null_count()
+
+    @property
+    def input(self) -> InputFile:
+        """The table as an input of a result."""
+        return InputFile(str(self.path), self.sha256, self.rows)
 
 
 def book_of(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+BUILT_IN = "builtin"
 SOURCE = "Allpass, Table 2"
 AS_OF = datetime(2025, 10, 25, tzinfo=UTC)
 """On-demand prices are of this day; those of marketplaces of the 30 days, and spot prices of the

@@ -57,8 +57,8 @@ class HourlyPrices:
         return self._mean(self.lowest)
 
     def _mean(self, price: FloatArray) -> float:
-        known = self.cover > 0
-        return float(np.average(price[known], weights=self.cover[known]))
+        is_priced = self.cover > 0
+        return float(np.average(price[is_priced], weights=self.cover[is_priced]))
 
 
 def hourly_prices(book: PriceBook, gpu: str | None = None) -> tuple[HourlyPrices, ...]:
@@ -75,22 +75,25 @@ def hourly_prices(book: PriceBook, gpu: str | None = None) -> tuple[HourlyPrices
     )
 
 
-def common_means(one: HourlyPrices, other: HourlyPrices) -> tuple[float, float] | None:
+def common_means(prices: HourlyPrices, other: HourlyPrices) -> tuple[float, float] | None:
     """Return the means of two typical prices over the hours in which both are known.
 
-    Hours count by the share of them in which ``one`` is in force. None without such an hour.
+    Hours count by the share of them in which ``prices`` are in force. None without such an hour.
     """
-    first = max(one.first_hour, other.first_hour)
-    last = min(o.first_hour + o.typical.size for o in (one, other))
+    first = max(prices.first_hour, other.first_hour)
+    last = min(o.first_hour + o.typical.size for o in (prices, other))
     if first >= last:
         return None
-    mine, theirs = (slice(first - o.first_hour, last - o.first_hour) for o in (one, other))
-    both = (one.cover[mine] > 0) & (other.cover[theirs] > 0)
+    of_first, of_second = (
+        slice(first - o.first_hour, last - o.first_hour) for o in (prices, other)
+    )
+    both = (prices.cover[of_first] > 0) & (other.cover[of_second] > 0)
     if not both.any():
         return None
-    weight = one.cover[mine][both]
+    weight = prices.cover[of_first][both]
     means = (
-        np.average(p[both], weights=weight) for p in (one.typical[mine], other.typical[theirs])
+        np.average(p[both], weights=weight)
+        for p in (prices.typical[of_first], other.typical[of_second])
     )
     mean, full = map(float, means)
     return mean, full
@@ -161,19 +164,21 @@ def demands(trace: Trace, gpu: str | None) -> tuple[HourlyDemand, ...]:
     chosen = jobs.holding()
     codes, written = name_codes(trace.jobs["gpu_type"])
     named = [*map(gpu_name, written), gpu]  # the last code is that of jobs that name none
-    found = np.zeros(len(named), dtype=np.bool_)
-    found[codes[chosen]] = True
+    is_held = np.zeros(len(named), dtype=np.bool_)
+    is_held[codes[chosen]] = True
     calendar = not trace.provenance.relative_time
 
     def of(gpu_type: str | None) -> HourlyDemand:
-        mine = np.array([name == gpu_type for name in named])[codes] & chosen
-        duration_h, gpus = jobs.held_s[mine] / HOUR_S, jobs.num_gpus[mine]
+        of_type = np.array([name == gpu_type for name in named])[codes] & chosen
+        duration_h, gpus = jobs.held_s[of_type] / HOUR_S, jobs.num_gpus[of_type]
         count, gpu_hours = gpus.size, float((duration_h * gpus).sum())
         if not calendar:
             none = np.zeros(0)
             return HourlyDemand(gpu_type, count, gpu_hours, start_h=none, end_h=none, num_gpus=none)
-        start_h = jobs.only(mine).runs_us()[0] / US_PER_S / HOUR_S
+        start_h = jobs.only(of_type).runs_us()[0] / US_PER_S / HOUR_S
         return HourlyDemand(gpu_type, count, gpu_hours, start_h, start_h + duration_h, gpus)
 
-    types = {name for name, some in zip(named, found, strict=True) if some}
-    return tuple(of(one) for one in sorted(types, key=lambda name: (name is None, name or "")))
+    types = {name for name, some in zip(named, is_held, strict=True) if some}
+    return tuple(
+        of(gpu_type) for gpu_type in sorted(types, key=lambda name: (name is None, name or ""))
+    )

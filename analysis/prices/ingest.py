@@ -39,12 +39,11 @@ from gpuplan.analysis.price_formats.schema import (
 )
 from gpuplan.analysis.reading.batch import Batch
 from gpuplan.analysis.reading.detect import guesses, left_out_notes, look_early
-from gpuplan.analysis.reading.headers import header_error
 from gpuplan.analysis.reading.inputs import opened_inputs, share_of_bytes
 from gpuplan.analysis.reading.outcome import apply
 from gpuplan.analysis.reading.rejects import RejectLog, rejects_path
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
-from gpuplan.analysis.reading.unreadable import odd_text
+from gpuplan.analysis.reading.unreadable import header_error, odd_text
 from gpuplan.analysis.storage.files import atomic_output
 from gpuplan.analysis.storage.parquet import write_parquet
 
@@ -59,10 +58,10 @@ def unknown_prices(head: Head) -> InputError:
                 expected="a price list",
                 hint=f"gpuplan ingest {head.path} -o trace.parquet",
             )
-    known = {"canonical": (*COLUMNS, PRICE)}
+    columns = {"canonical": (*COLUMNS, PRICE)}
     return (
         odd_text(head)
-        or header_error(head, known)
+        or header_error(head, columns)
         or InputError(
             head.path,
             f"unrecognized price format; it starts with {head.shown()}",
@@ -74,7 +73,7 @@ def unknown_prices(head: Head) -> InputError:
 
 
 def _names() -> str:
-    return ", ".join(known.name for known in price_formats())
+    return ", ".join(price_format.name for price_format in price_formats())
 
 
 SOURCE_NUMBER = "source_number"
@@ -196,9 +195,9 @@ def ingest_prices(
     rejects = rejects_path(output)
     recorded = choices or PriceChoices()
 
-    def planned(known: PriceFormat, stream: SourceStream) -> None:
+    def planned(price_format: PriceFormat, stream: SourceStream) -> None:
         head = Head(stream.path, stream.head)
-        known.plan(PriceSourceContext(head, known.open(stream).columns, recorded))
+        price_format.plan(PriceSourceContext(head, price_format.open(stream).columns, recorded))
 
     def look(source: Source) -> bool:
         return look_early(source, price_formats(), unknown_prices, forced, planned)
@@ -207,10 +206,10 @@ def ingest_prices(
         log = RejectLog(rejects, inputs.spool, limit)
         reading = _Reading(recorded, log)
         lists, left_out = guesses(inputs, price_formats(), unknown_prices, forced)
-        advance = share_of_bytes([one.source for one in lists], on_progress)
+        advance = share_of_bytes([price_list.source for price_list in lists], on_progress)
         reading.notes += left_out_notes(left_out)
-        for one in lists:
-            reading.take(one.source, one.format, advance)
+        for price_list in lists:
+            reading.take(price_list.source, price_list.format, advance)
         prices = reading.prices(lists[0].source.path)
         provenance = reading.provenance()
         if on_read is not None:
@@ -240,15 +239,15 @@ class _Reading:
         return self.kept + len(self.log)
 
     def take(
-        self, source: Source, known: PriceFormat, advance: Callable[[int], None] | None
+        self, source: Source, price_format: PriceFormat, advance: Callable[[int], None] | None
     ) -> None:
         """Read one source to its end."""
         before, changes, path = self.kept, 0, source.path
         with closing(SourceStream(source, advance)) as stream:
             data = stream.head
-            rows = known.open(stream)
+            rows = price_format.open(stream)
             head = Head(path, data, stream.file)
-            plan = known.plan(PriceSourceContext(head, rows.columns, self.choices))
+            plan = price_format.plan(PriceSourceContext(head, rows.columns, self.choices))
             is_change = plan.changes
             if self.choices.sampling is not None:
                 is_change = pl.lit(self.choices.sampling == "change")
@@ -265,7 +264,7 @@ class _Reading:
         self.notes += plan.plan.notes
         rows_kept = self.kept - before
         sampling = "mixed" if 0 < changes < rows_kept else "change" if changes else "snapshot"
-        self.files.append(PriceSource(str(path), digest, known.name, sampling, rows_kept))
+        self.files.append(PriceSource(str(path), digest, price_format.name, sampling, rows_kept))
 
     def prices(self, first: Path) -> pl.DataFrame:
         """Return all prices in order of time, each once. Raises `InputError` for none."""

@@ -107,8 +107,8 @@ def _counted(edges: IntArray, counts: Sequence[AvailabilitySteps]) -> IntArray:
         np.concatenate([getattr(steps, name) for steps in counts])
         for name in ("start_us", "end_us", "available")
     )
-    total, known = sum_between(edges, start, end, available)
-    result: IntArray = total[_carried(np.flatnonzero(known), edges.size - 1)]
+    total, is_counted = sum_between(edges, start, end, available)
+    result: IntArray = total[_carried(np.flatnonzero(is_counted), edges.size - 1)]
     return result
 
 
@@ -133,12 +133,12 @@ def _prices(edges: IntArray, priced: pl.DataFrame, offers: IntArray, kept: IntAr
     number = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
     share = (number + 0.5) / np.repeat(np.maximum(offers, 1), kept)
     wanted = np.repeat(low, kept) + share * np.repeat(high - low, kept)
-    found: FloatArray = price[np.searchsorted(total, wanted, side="right") - 1]
-    return found
+    prices: FloatArray = price[np.searchsorted(total, wanted, side="right") - 1]
+    return prices
 
 
-def _carried(known: IntArray, steps: int) -> IntArray:
+def _carried(known_steps: IntArray, steps: int) -> IntArray:
     """Return, for each step, the last known one up to it, or the first known one."""
-    last = np.searchsorted(known, np.arange(steps), side="right") - 1
-    found: IntArray = known[np.maximum(last, 0)]
-    return found
+    last = np.searchsorted(known_steps, np.arange(steps), side="right") - 1
+    carried: IntArray = known_steps[np.maximum(last, 0)]
+    return carried

@@ -97,23 +97,23 @@ class Offer:
 
 def listed_offers(as_of: datetime | None = None) -> tuple[Offer, ...]:
     """Return the built-in catalogue as offers, with their age if ``as_of`` is given."""
-    return tuple(_listed(one, as_of) for one in sorted(CATALOGUE, key=_order))
+    return tuple(_listed(listing, as_of) for listing in sorted(CATALOGUE, key=_order))
 
 
-def _order(one: ListPrice) -> tuple[str, str, str]:
-    return one.gpu_type, one.provider, one.kind
+def _order(listing: ListPrice) -> tuple[str, str, str]:
+    return listing.gpu_type, listing.provider, listing.kind
 
 
-def _listed(one: ListPrice, as_of: datetime | None) -> Offer:
+def _listed(listing: ListPrice, as_of: datetime | None) -> Offer:
     return Offer(
-        *(one.provider, one.gpu_type, one.kind),
+        *(listing.provider, listing.gpu_type, listing.kind),
         rows=1,
         regions=0,
         sampling="list",
-        median=one.typical,
-        mean=one.typical,
-        least=one.least,
-        most=one.most,
+        median=listing.typical,
+        mean=listing.typical,
+        least=listing.least,
+        most=listing.most,
         first=AS_OF,
         last=AS_OF,
         age_days=_days(AS_OF, as_of),
@@ -136,10 +136,10 @@ def offers_of(
     lasting = stretches.select(*SERIES, "start_us", "end_us", share.alias("lasting"))
     rows = book.prices.with_columns(pl.col("timestamp").dt.epoch("us").alias("start_us"))
     rows = rows.join(lasting, on=[*SERIES, "start_us"], how="left", nulls_equal=True)
-    hours = {gpu: _hours_known(gpu, hourly) for gpu in {one.gpu_type for one in hourly}}
+    hours = {gpu: _hours_known(gpu, hourly) for gpu in {source.gpu_type for source in hourly}}
     groups = rows.partition_by(OFFER, as_dict=True, maintain_order=True)
     prices: dict[tuple[object, ...], HourlyPrices] = {
-        (one.provider, one.gpu_type, one.kind): one for one in hourly
+        (source.provider, source.gpu_type, source.kind): source for source in hourly
     }
     supply = book.supply.partition_by(OFFER, as_dict=True)
     offers = [
@@ -151,10 +151,12 @@ def offers_of(
 
 def _hours_known(gpu: str, hourly: tuple[HourlyPrices, ...]) -> int:
     """Return the number of hours in which any source of a GPU has a price."""
-    known = [
-        one.first_hour + np.flatnonzero(one.cover > 0) for one in hourly if one.gpu_type == gpu
+    hours = [
+        source.first_hour + np.flatnonzero(source.cover > 0)
+        for source in hourly
+        if source.gpu_type == gpu
     ]
-    return int(np.unique(np.concatenate(known)).size)
+    return int(np.unique(np.concatenate(hours)).size)
 
 
 def _offer(
@@ -203,19 +205,19 @@ def _offer(
 def _quartiles(price: FloatArray, weight: FloatArray, weighted: bool) -> list[float]:
     """Return P25, P50 and P75; weighted by time, the least price not exceeded for that share."""
     if weighted:
-        found = np.quantile(price, QUARTILES, weights=weight, method="inverted_cdf")
+        quartiles = np.quantile(price, QUARTILES, weights=weight, method="inverted_cdf")
     else:
-        found = np.quantile(price, QUARTILES)
-    return [float(value) for value in found]
+        quartiles = np.quantile(price, QUARTILES)
+    return [float(value) for value in quartiles]
 
 
 def _daily_volatility(hourly: HourlyPrices) -> float | None:
     lead = hourly.first_hour % HOURS_PER_DAY
     days = -(-(lead + hourly.typical.size) // HOURS_PER_DAY)
     at = (lead + np.arange(hourly.typical.size)) // HOURS_PER_DAY
-    known = hourly.cover > 0
-    weight = np.bincount(at[known], hourly.cover[known], days)
-    total = np.bincount(at[known], (hourly.typical * hourly.cover)[known], days)
+    is_priced = hourly.cover > 0
+    weight = np.bincount(at[is_priced], hourly.cover[is_priced], days)
+    total = np.bincount(at[is_priced], (hourly.typical * hourly.cover)[is_priced], days)
     with np.errstate(invalid="ignore", divide="ignore"):
         steps = np.diff(np.log(total / weight))
     steps = steps[np.isfinite(steps)].round(12)  # a constant price has steps of 0

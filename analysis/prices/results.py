@@ -6,11 +6,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from gpuplan.analysis.price_formats.schema import PRICE
-from gpuplan.analysis.prices.cheapest_source import Lead
 from gpuplan.analysis.prices.ingest import PricesResult
 from gpuplan.analysis.prices.offers import Availability, Offer
 from gpuplan.analysis.prices.supply import Supply
-from gpuplan.analysis.prices.view import PriceView
+from gpuplan.analysis.prices.view import Lead, PriceView
 
 IN_USD = ("median", "mean", "least", "most", "p25", "p75")
 """Fields of an offer whose results have their unit in their names."""
@@ -188,13 +187,13 @@ def view_results(view: PriceView) -> PriceViewResults:
         offers=tuple(_offer(offer) for offer in view.offers),
         cheapest=tuple(
             CheapestResults(
-                gpu_type=one.gpu_type,
-                hours=one.hours,
-                mean_usd_per_gpu_h=one.mean_usd_per_gpu_h,
-                shares=tuple(LeadShare(*share) for share in one.shares),
-                leads=one.leads,
+                gpu_type=cheapest.gpu_type,
+                hours=cheapest.hours,
+                mean_usd_per_gpu_h=cheapest.mean_usd_per_gpu_h,
+                shares=tuple(LeadShare(*share) for share in cheapest.shares),
+                leads=cheapest.leads,
             )
-            for one in view.cheapest
+            for cheapest in view.cheapest
         ),
         supply=view.supply,
     )
@@ -208,23 +207,23 @@ def _offer(offer: Offer) -> OfferResults:
 
 def prices_results(account: PricesResult, view: PriceView) -> PricesResults:
     """Return what became of every row and what sources ask, as JSON has it."""
-    found, times = account.provenance, account.prices["timestamp"]
+    provenance, times = account.provenance, account.prices["timestamp"]
     return PricesResults(
-        rows_read=found.rows_read,
-        rows_kept=found.rows_kept,
-        rows_skipped=sum(found.rows_skipped.values()),
-        rows_rejected=sum(found.rows_rejected.values()),
+        rows_read=provenance.rows_read,
+        rows_kept=provenance.rows_kept,
+        rows_skipped=sum(provenance.rows_skipped.values()),
+        rows_rejected=sum(provenance.rows_rejected.values()),
         rows_without_price=account.prices[PRICE].null_count(),
-        skipped_by_reason=found.rows_skipped,
-        rejected_by_reason=found.rows_rejected,
+        skipped_by_reason=provenance.rows_skipped,
+        rejected_by_reason=provenance.rows_rejected,
         first_time=times[0].isoformat(),
         last_time=times[-1].isoformat(),
         sources=tuple(
-            PriceSourceResults(one.name, one.source_format, one.sampling, one.rows)
-            for one in found.sources
+            PriceSourceResults(source.name, source.source_format, source.sampling, source.rows)
+            for source in provenance.sources
         ),
         output=str(account.output),
         rejects_file=None if account.rejects_file is None else str(account.rejects_file),
-        notes=tuple(found.notes),
+        notes=tuple(provenance.notes),
         **vars(view_results(view)),
     )

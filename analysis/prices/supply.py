@@ -86,10 +86,10 @@ def availability_steps(book: PriceBook, gpu: str | None = None) -> tuple[Availab
     """
     held = stretches(book.supply, pl.col("available").sum())
     groups = held.partition_by("provider", "gpu_type", "region", "kind", as_dict=True)
-    found = sorted(groups.items(), key=lambda group: tuple(part or "" for part in group[0]))
+    in_order = sorted(groups.items(), key=lambda group: tuple(part or "" for part in group[0]))
     return tuple(
         _steps(rows, *map(_word, key))
-        for key, rows in found
+        for key, rows in in_order
         if gpu is None or same_gpu(gpu, str(key[1]))
     )
 
@@ -106,11 +106,11 @@ def _steps(
     level = rows["available"].to_numpy()
     edges = np.unique(np.concatenate([start, end]))
     total, sources = sum_between(edges, start, end, level)
-    known = sources > 0
-    is_new = known.copy()
-    is_new[1:] &= ~known[:-1] | (total[1:] != total[:-1])
-    is_last = known.copy()
-    is_last[:-1] &= ~known[1:] | is_new[1:]
+    is_known = sources > 0
+    is_new = is_known.copy()
+    is_new[1:] &= ~is_known[:-1] | (total[1:] != total[:-1])
+    is_last = is_known.copy()
+    is_last[:-1] &= ~is_known[1:] | is_new[1:]
     return AvailabilitySteps(
         *(provider, gpu_type, region, kind), edges[:-1][is_new], edges[1:][is_last], total[is_new]
     )
@@ -118,8 +118,8 @@ def _steps(
 
 def supplies(book: PriceBook) -> tuple[Supply, ...]:
     """Return availability statistics in order of GPU, provider, kind and region."""
-    found = (_supply(steps) for steps in availability_steps(book) if steps.start_us.size)
-    return tuple(sorted(found, key=lambda s: (s.gpu_type, s.provider, s.kind, s.region or "")))
+    each = (_supply(steps) for steps in availability_steps(book) if steps.start_us.size)
+    return tuple(sorted(each, key=lambda s: (s.gpu_type, s.provider, s.kind, s.region or "")))
 
 
 def _supply(steps: AvailabilitySteps) -> Supply:
@@ -128,18 +128,18 @@ def _supply(steps: AvailabilitySteps) -> Supply:
     touches = steps.start_us[1:] == steps.end_us[:-1]
     losses = int(np.count_nonzero(touches & some[:-1] & ~some[1:]))
     returns = int(np.count_nonzero(touches & ~some[:-1] & some[1:]))
-    known, there = int(lasting.sum()), int(lasting[some].sum())
+    known_us, available_us = int(lasting.sum()), int(lasting[some].sum())
     up, down = _stretches(steps, some)
     return Supply(
         *(steps.provider, steps.gpu_type, steps.region, steps.kind),
-        known_days=known / DAY_US,
-        mean=float(lasting @ steps.available / known),
+        known_days=known_us / DAY_US,
+        mean=float(lasting @ steps.available / known_us),
         most=int(steps.available.max()),
-        available_share=there / known,
+        available_share=available_us / known_us,
         losses=losses,
-        transitions_per_day=(losses + returns) / (known / DAY_US),
-        mean_available_h=there / HOUR_US / losses if losses else None,
-        mean_unavailable_h=(known - there) / HOUR_US / returns if returns else None,
+        transitions_per_day=(losses + returns) / (known_us / DAY_US),
+        mean_available_h=available_us / HOUR_US / losses if losses else None,
+        mean_unavailable_h=(known_us - available_us) / HOUR_US / returns if returns else None,
         median_available_h=float(np.median(up)) if up.size else None,
         longest_available_h=float(up.max()) if up.size else None,
         median_unavailable_h=float(np.median(down)) if down.size else None,

@@ -4,20 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.book import PriceBook, read_prices
-from gpuplan.analysis.prices.catalogue import AS_OF, SOURCE
-from gpuplan.analysis.prices.cheapest_source import Cheapest, cheapest_sources
+from gpuplan.analysis.prices.catalogue import AS_OF, BUILT_IN, SOURCE
 from gpuplan.analysis.prices.hourly import HourlyPrices, common_means, hourly_prices
 from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
 from gpuplan.analysis.prices.supply import Supply, supplies
 
-BUILT_IN = "builtin"
 MAX_NAMES_LISTED = 6
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A stretch of hours in which one source is the cheapest of those that have a price.
+
+    Attributes:
+        start, end: the stretch.
+        provider, kind: the source.
+        mean_usd_per_gpu_h: its lowest price, mean of these hours.
+    """
+
+    start: datetime
+    end: datetime
+    provider: str
+    kind: str
+    mean_usd_per_gpu_h: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cheapest:
+    """The cheapest sources of one GPU over time, by their lowest price in each hour.
+
+    Attributes:
+        gpu_type: the GPU.
+        hours: hours in which some source has a price.
+        mean_usd_per_gpu_h: price of the cheapest, mean of these hours.
+        shares: (provider, kind) and the share of these hours in which it leads, most first.
+        leads: intervals in order of time, split where no source has a price.
+    """
+
+    gpu_type: str
+    hours: int
+    mean_usd_per_gpu_h: float
+    shares: tuple[tuple[str, str, float], ...]
+    leads: tuple[Lead, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +105,9 @@ def market(
         source, notes = str(book.path), []
     name = None if reference is None else _reference(reference, offers)
     chosen = {
-        gpu: found
+        gpu: offer_of_reference
         for gpu in dict.fromkeys(offer.gpu_type for offer in offers)
-        if (found := _reference_of(gpu, offers, name)) is not None
+        if (offer_of_reference := _reference_of(gpu, offers, name)) is not None
     }
     saved = tuple(_with_saving(offer, chosen.get(offer.gpu_type), hourly) for offer in offers)
     return PriceView(
@@ -111,10 +149,12 @@ def _reference(text: str, offers: Sequence[Offer]) -> str:
 
 def _reference_of(gpu: str, offers: Sequence[Offer], name: str | None) -> Offer | None:
     if name is not None:
-        known = [o for o in offers if o.gpu_type == gpu and o.name == name and o.mean is not None]
-        return known[0] if known else None
-    known = [o for o in offers if o.gpu_type == gpu and o.kind == "on_demand" and o.mean]
-    return max(known, key=lambda offer: offer.mean or 0.0, default=None)
+        candidates = [
+            o for o in offers if o.gpu_type == gpu and o.name == name and o.mean is not None
+        ]
+        return candidates[0] if candidates else None
+    candidates = [o for o in offers if o.gpu_type == gpu and o.kind == "on_demand" and o.mean]
+    return max(candidates, key=lambda offer: offer.mean or 0.0, default=None)
 
 
 def _with_saving(offer: Offer, reference: Offer | None, hourly: Sequence[HourlyPrices]) -> Offer:
@@ -122,7 +162,7 @@ def _with_saving(offer: Offer, reference: Offer | None, hourly: Sequence[HourlyP
         return offer
     mean, full = offer.mean, reference.mean
     if hourly:  # prices of different times are not comparable
-        of = {(one.provider, one.gpu_type, one.kind): one for one in hourly}
+        of = {(source.provider, source.gpu_type, source.kind): source for source in hourly}
         common = common_means(*(of[o.provider, o.gpu_type, o.kind] for o in (offer, reference)))
         if common is None:
             return offer
@@ -143,7 +183,7 @@ def _age_notes(offers: Sequence[Offer], as_of: datetime | None) -> Iterator[str]
     later = [offer for offer in offers if offer.begins_after_days]
     if later:
         days = _span([offer.begins_after_days or 0.0 for offer in later])
-        first = as_of + timedelta(days=min(one.begins_after_days or 0.0 for one in later))
+        first = as_of + timedelta(days=min(offer.begins_after_days or 0.0 for offer in later))
         if len(later) == len(offers):
             yield f"prices are from {first:%Y-%m-%d} on, {days} days after {as_of:%Y-%m-%d}"
         else:
@@ -170,3 +210,59 @@ def _span(days: Sequence[float]) -> str:
 def _names(offers: Sequence[Offer]) -> str:
     names = list(dict.fromkeys(offer.name for offer in offers))
     return ", ".join(names[:MAX_NAMES_LISTED]) + (", ..." if len(names) > MAX_NAMES_LISTED else "")
+
+
+def cheapest_sources(hourly: Sequence[HourlyPrices]) -> tuple[Cheapest, ...]:
+    """Return who is the cheapest for each GPU, in order of GPUs; ties go to the first by name."""
+    gpus = sorted({source.gpu_type for source in hourly})
+    return tuple(
+        _cheapest(gpu, [source for source in hourly if source.gpu_type == gpu]) for gpu in gpus
+    )
+
+
+def _cheapest(gpu: str, series: list[HourlyPrices]) -> Cheapest:
+    first = min(source.first_hour for source in series)
+    last = max(source.first_hour + source.lowest.size for source in series)
+    best = np.full(last - first, np.inf)
+    leader = np.full(last - first, -1)
+    for number, source in enumerate(series):
+        here = slice(source.first_hour - first, source.first_hour - first + source.lowest.size)
+        better = np.zeros(last - first, np.bool_)
+        # A price must be lower by more than rounding to take the lead.
+        better[here] = np.where(source.cover > 0, source.lowest, np.inf) < best[here] * (1 - 1e-9)
+        best[better] = source.lowest[better[here]]
+        leader[better] = number
+    is_led = leader >= 0
+    counts = np.bincount(leader[is_led], minlength=len(series))
+    hours = int(is_led.sum())
+    shares = sorted(
+        (-int(n), source.provider, source.kind)
+        for n, source in zip(counts, series, strict=True)
+        if n
+    )
+    return Cheapest(
+        gpu_type=gpu,
+        hours=hours,
+        mean_usd_per_gpu_h=float(best[is_led].mean()),
+        shares=tuple((provider, kind, -n / hours) for n, provider, kind in shares),
+        leads=tuple(_leads(first, leader, best, series)),
+    )
+
+
+def _leads(
+    first: int,
+    leader: np.ndarray[Any, np.dtype[np.int64]],
+    best: np.ndarray[Any, np.dtype[np.float64]],
+    series: list[HourlyPrices],
+) -> Iterator[Lead]:
+    edges = np.flatnonzero(np.diff(leader)) + 1
+    for part in np.split(np.arange(leader.size), edges):
+        number = int(leader[part[0]])
+        if number >= 0:
+            yield Lead(
+                EPOCH + timedelta(hours=first + int(part[0])),
+                EPOCH + timedelta(hours=first + int(part[-1]) + 1),
+                series[number].provider,
+                series[number].kind,
+                float(best[part].mean()),
+            )

@@ -88,22 +88,22 @@ def members_of(path: Path, file: Path, kind: str) -> list[Member]:
             too many, or holds more than its size can mean.
     """
     most = most_unpacked(file.stat().st_size)
-    found: list[Member] = []
+    members: list[Member] = []
     size = 0
     try:
         for member in _zip_members(path, file) if kind == "zip" else _tar_members(file):
-            found.append(member)
+            members.append(member)
             size += member.size
-            if len(found) > MOST_MEMBERS:
+            if len(members) > MOST_MEMBERS:
                 raise _too_many(path)
             if size > most:
                 raise unpacks_to_too_much(path, most)
     except (*DAMAGE, ValueError, NotImplementedError) as error:
         problem = f"is a damaged {kind} file ({error})"
         raise InputError(path, problem, hint="fetch it again") from error
-    if not found:
+    if not members:
         raise InputError(path, f"is a {kind} file with no file in it", expected="a log in it")
-    return sorted(found, key=lambda member: member.name)
+    return sorted(members, key=lambda member: member.name)
 
 
 def unpacks_to_too_much(path: Path, most: int) -> InputError:

@@ -9,6 +9,10 @@ import polars as pl
 
 ROW = "\0row"
 """Name of the column with row numbers; no source can have a column of this name."""
+EARLY = "jobs that start before their submission (no wait recorded)"
+"""The name of the `Tally` of negative waits."""
+FEW_GPUS = "jobs with fewer GPUs than workers"
+"""The name of the `Tally` of jobs whose GPUs may be those of one worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +85,9 @@ class TableShape:
         return len(self.names)
 
 
-def wrong_width(row: int, found: int, shape: TableShape, line: str) -> Refused:
+def wrong_width(row: int, cells: int, shape: TableShape, line: str) -> Refused:
     """Return a line with too few or too many cells as a refused row."""
-    what, expected = f"{found} fields", f"{shape.width} fields"
+    what, expected = f"{cells} fields", f"{shape.width} fields"
     return Refused(row, "wrong_number_of_fields", None, what, expected, line)
 
 
@@ -91,3 +95,16 @@ def not_text(row: int, line: bytes) -> Refused:
     """Return a line that is not UTF-8 as a refused row."""
     shown = line.decode("utf-8", "backslashreplace")
     return Refused(row, "not_utf8", None, "bytes that are not UTF-8 text", "UTF-8 text", shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A condition to count over the kept rows, reported in a note ``<what>: <count>``.
+
+    Attributes:
+        what: the description of the rows.
+        counted: true in the rows to count; over fields and canonical columns.
+    """
+
+    what: str
+    counted: pl.Expr

@@ -17,10 +17,9 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError, UsageError, shortened
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.job_table.predicate import PredicateTooLarge, read_predicate
-from gpuplan.analysis.reading.batch import Batch, Rows
+from gpuplan.analysis.reading.batch import Batch, Rows, Tally
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.plan import text as text_field
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import is_number
 
 OF_TEXT = re.compile(r"\|\||\bCONCAT", re.IGNORECASE)
@@ -53,10 +52,12 @@ class Computed:
         """
         columns = rows.select(self.roots) if self.roots else rows.select(pl.int_range(pl.len()))
         typed = columns.with_columns(pl.col(sorted(self.numbers)).cast(pl.Float64, strict=False))
-        found = typed.with_columns(self.value.alias(self.text))[self.text]
-        if found.dtype.is_nested():
-            raise pl.exceptions.InvalidOperationError(f"gives {found.dtype}, not one value per row")
-        cells = number_text(found) if found.dtype == pl.Float64() else found.cast(pl.String)
+        values = typed.with_columns(self.value.alias(self.text))[self.text]
+        if values.dtype.is_nested():
+            raise pl.exceptions.InvalidOperationError(
+                f"gives {values.dtype}, not one value per row"
+            )
+        cells = number_text(values) if values.dtype == pl.Float64() else values.cast(pl.String)
         odd = [columns[n].is_not_null() & typed[n].is_null() for n in sorted(self.numbers)]
         if not any(column.any() for column in odd):
             return cells
@@ -80,8 +81,8 @@ def number_text(values: pl.Series) -> pl.Series:
 
 def is_number_column(cells: Iterable[str | None]) -> bool:
     """Return whether most cells that are not empty are numbers."""
-    known = [cell for cell in cells if cell is not None]
-    return 2 * sum(map(is_number, known)) > len(known)
+    filled = [cell for cell in cells if cell is not None]
+    return 2 * sum(map(is_number, filled)) > len(filled)
 
 
 def columns_read(text: str, columns: Collection[str]) -> tuple[str, ...]:
@@ -104,36 +105,36 @@ def columns_read(text: str, columns: Collection[str]) -> tuple[str, ...]:
 
 
 def kept_columns(
-    keep: Sequence[str], sources: Iterable[Rows], known: Collection[str]
+    keep: Sequence[str], sources: Iterable[Rows], trace_columns: Collection[str]
 ) -> dict[str, pl.DataType]:
     """Return the columns of ``--keep``: numbers where most of their first cells are, else text.
 
     Args:
         keep: columns of the sources.
         sources: the sources, of which only the columns and first rows are read.
-        known: columns that the trace has anyway.
+        trace_columns: columns that the trace has anyway.
 
     Raises:
         UsageError: no source has one of them, or the trace has a column of that name.
     """
-    found: dict[str, list[str | None]] = {}
+    cells_of: dict[str, list[str | None]] = {}
     columns: dict[str, None] = {}
     for rows in sources if keep else ():
         columns |= dict.fromkeys(rows.columns)
         for name in keep:
             if (source := _spelled(name, rows.columns)) is not None:
-                found.setdefault(name, []).extend(row.get(source) for row in rows.sample)
+                cells_of.setdefault(name, []).extend(row.get(source) for row in rows.sample)
     for name in keep:
-        if name in known:
+        if name in trace_columns:
             raise UsageError(
                 f"--keep {name}: a trace has a column of this name\n  next: --map {name}={name}"
             )
-        if name not in found:
+        if name not in cells_of:
             raise UsageError(
                 f"--keep {name}: no such column{perhaps(name, columns)}; found "
                 f"{', '.join(list(columns)[:20])}"
             )
-    is_number = {name: any(cells) and is_number_column(cells) for name, cells in found.items()}
+    is_number = {name: any(cells) and is_number_column(cells) for name, cells in cells_of.items()}
     return {name: pl.Float64() if is_number[name] else pl.String() for name in keep}
 
 
@@ -142,21 +143,21 @@ def with_kept(
 ) -> ReadingPlan:
     """Return a plan that keeps these columns too, where a source has them."""
     sources = {name: _spelled(name, columns) for name in kept}
-    there = {name: kind for name, kind in kept.items() if sources[name] is not None}
-    cells = {name: pl.col(f"--keep {name}") for name in there}
+    present = {name: kind for name, kind in kept.items() if sources[name] is not None}
+    cells = {name: pl.col(f"--keep {name}") for name in present}
     odd = [
         Tally(
             f"cells of {name} that are not numbers, left empty",
             cells[name].is_not_null() & cells[name].cast(kind, strict=False).is_null(),
         )
-        for name, kind in there.items()
+        for name, kind in present.items()
         if kind == pl.Float64()
     ]
     return replace(
         plan,
         fields=(
             *plan.fields,
-            *(text_field(f"--keep {name}", sources[name] or "") for name in there),
+            *(text_field(f"--keep {name}", sources[name] or "") for name in present),
         ),
         jobs={**plan.jobs, **cells},
         tallies=(*plan.tallies, *odd),
@@ -192,7 +193,7 @@ def with_computed(path: Path, rows: Rows, columns: Mapping[str, str]) -> Rows:
     if not made:
         return rows
     sample = pl.DataFrame(rows.sample, schema=dict.fromkeys(rows.columns, pl.String))
-    values = {text: one.cells(sample).to_list() for text, one in made.items()}
+    values = {text: computed.cells(sample).to_list() for text, computed in made.items()}
     seen = tuple(
         {**row, **{text: column[i] for text, column in values.items()}}
         for i, row in enumerate(rows.sample)
@@ -200,7 +201,7 @@ def with_computed(path: Path, rows: Rows, columns: Mapping[str, str]) -> Rows:
 
     def batches(wanted: Sequence[str]) -> Iterator[Callable[[], Batch]]:
         used = [made[name] for name in wanted if name in made]
-        roots = [root for one in used for root in one.roots]
+        roots = [root for computed in used for root in computed.roots]
         read = dict.fromkeys([*(name for name in wanted if name not in made), *roots])
         for task in rows.batches(tuple(read)):
             yield partial(_batch, path, task, used)
@@ -211,13 +212,13 @@ def with_computed(path: Path, rows: Rows, columns: Mapping[str, str]) -> Rows:
 def _batch(path: Path, task: Callable[[], Batch], used: Sequence[Computed]) -> Batch:
     batch = task()
     cells = batch.cells
-    for one in used:
+    for computed in used:
         try:
-            cells = cells.with_columns(one.cells(batch.cells).alias(one.text))
+            cells = cells.with_columns(computed.cells(batch.cells).alias(computed.text))
         except UNREADABLE as error:  # such as a strict CAST of a cell
             raise InputError(
                 path,
-                f"cannot compute {one.text} ({_reason(error)})",
+                f"cannot compute {computed.text} ({_reason(error)})",
                 hint="use TRY_CAST in place of CAST, or --map a column",
             ) from error
     return replace(batch, cells=cells)
@@ -238,14 +239,14 @@ def _computed(option: str, text: str, rows: Rows) -> Computed:
     choices = [frozenset[str](), numbers] if OF_TEXT.search(text) else [numbers, frozenset[str]()]
     problem = ""
     for chosen in dict.fromkeys(choices):
-        one = Computed(text, roots, chosen, value)
+        computed = Computed(text, roots, chosen, value)
         try:
-            is_row_by_row = all(_is_row_by_row(one, probe) for probe in _probes(seen))
+            is_row_by_row = all(_is_row_by_row(computed, probe) for probe in _probes(seen))
         except UNREADABLE as error:
             problem = problem or _reason(error)
             continue
         if is_row_by_row:
-            return one
+            return computed
         problem = "must be computed from one row at a time"
     raise UsageError(f"{option}: {problem}\n  next: an expression is one value of the same row")
 
@@ -258,10 +259,10 @@ def _probes(seen: Mapping[str, Sequence[str | None]]) -> Iterator[pl.DataFrame]:
         yield pl.DataFrame(seen, schema=dict.fromkeys(seen, pl.String))
 
 
-def _is_row_by_row(one: Computed, rows: pl.DataFrame) -> bool:
+def _is_row_by_row(computed: Computed, rows: pl.DataFrame) -> bool:
     """Return whether each row alone gives what it gives among the others; a sum does not."""
-    alone = [one.cells(rows[i : i + 1]) for i in range(rows.height)]
-    return one.cells(rows).to_list() == pl.concat(alone).to_list()
+    alone = [computed.cells(rows[i : i + 1]) for i in range(rows.height)]
+    return computed.cells(rows).to_list() == pl.concat(alone).to_list()
 
 
 def _check_syntax(option: str, text: str) -> None:

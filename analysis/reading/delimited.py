@@ -27,11 +27,16 @@ from gpuplan.analysis.reading.batch import (
     wrong_width,
 )
 from gpuplan.analysis.reading.limits import MOST_COLUMNS, MOST_LINE_BYTES, long_line
+from gpuplan.analysis.reading.parquets import open_parquet
 from gpuplan.analysis.reading.source import Head, SourceStream, header_names
 from gpuplan.analysis.reading.unreadable import odd_text
 
 ROWS_TURNED = 500
 MAX_OPEN_QUOTE_BYTES = 1 << 20  # a quoted cell longer than this was never closed
+BLOCK_BYTES = 1 << 23
+SAMPLE_BYTES = 8192
+NEWLINE = ord("\n")
+QUOTE = b'"'
 
 
 def read_quoted(
@@ -151,12 +156,6 @@ def _dialect(separator: str) -> type[csv.Dialect]:
         strict = True
 
     return Dialect
-
-
-BLOCK_BYTES = 1 << 23
-SAMPLE_BYTES = 8192
-NEWLINE = ord("\n")
-QUOTE = b'"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,9 +361,9 @@ def _is_regular(block: bytes, cells: pl.DataFrame, lines: int, shape: TableShape
 
 
 def _line_problem(row: int, line: bytes, shape: TableShape) -> Refused | None:
-    found = line.count(shape.separator.encode()) + 1
-    if found != shape.width:
-        return wrong_width(row, found, shape, line.decode("utf-8", "backslashreplace"))
+    cells = line.count(shape.separator.encode()) + 1
+    if cells != shape.width:
+        return wrong_width(row, cells, shape, line.decode("utf-8", "backslashreplace"))
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:
@@ -375,3 +374,10 @@ def _line_problem(row: int, line: bytes, shape: TableShape) -> Refused | None:
 def _lines(block: bytes, positions: Sequence[int]) -> list[str]:
     lines = block.split(b"\n")
     return [lines[position].rstrip(b"\r").decode("utf-8") for position in positions]
+
+
+def open_rows(stream: SourceStream) -> Rows:
+    """Return the rows of a Parquet file or of a delimited table, by the first bytes."""
+    if Head(stream.path, stream.head).is_parquet:
+        return open_parquet(stream)
+    return open_table(stream)

@@ -53,9 +53,13 @@ def recognized(head: Head, formats: Sequence[F]) -> tuple[F, str] | None:
     Raises:
         InputError: several do; the message has the evidence.
     """
-    seen = [(known, sign) for known in formats if (sign := known.recognizes(head)) is not None]
+    seen = [
+        (log_format, sign)
+        for log_format in formats
+        if (sign := log_format.recognizes(head)) is not None
+    ]
     if len(seen) > 1:
-        signs = "; ".join(f"{known.name} ({sign})" for known, sign in seen)
+        signs = "; ".join(f"{log_format.name} ({sign})" for log_format, sign in seen)
         raise InputError(
             head.path,
             f"could be of several formats: {signs}",
@@ -96,9 +100,9 @@ def guesses(
             chosen.append(Guess(source, forced, None))
             continue
         head = head_of(source)
-        found = recognized(head, formats if forced is None else [forced])
-        if found is not None:
-            chosen.append(Guess(source, found[0], found[1] if forced is None else None))
+        match = recognized(head, formats if forced is None else [forced])
+        if match is not None:
+            chosen.append(Guess(source, match[0], match[1] if forced is None else None))
         elif forced is not None and fits(head):
             chosen.append(Guess(source, forced, None))
         elif fallback is not None and (source.is_named or fits(head)):

@@ -126,13 +126,13 @@ def _take(
 ) -> None:
     """Add the files of one argument."""
     if os.path.isdir(path):
-        found: list[Source] = []
+        sources: list[Source] = []
         for file in _files(path, inputs.left_out):
             if file.name.endswith(REJECTS) or os.path.realpath(file) in outputs:
                 inputs.left_out.append(_shown(file))
             else:
-                found += _in_file(file, existing_file(file), inputs.left_out, is_named=False)
-        inputs.sources += _only_one_is_meant(found)
+                sources += _in_file(file, existing_file(file), inputs.left_out, is_named=False)
+        inputs.sources += _only_one_is_meant(sources)
         return
     if path == STANDARD_INPUT:
         if sys.stdin is None or sys.stdin.isatty():
@@ -184,13 +184,15 @@ def _files(folder: Path, left_out: list[Path]) -> list[Path]:
         where = error.filename or folder
         raise InputError(where, f"cannot be read: {error.strerror}", hint="check its mode")
 
-    found: list[Path] = []
+    paths: list[Path] = []
     for name, folders, files in os.walk(folder, onerror=refuse):
         here = Path(name)
-        left_out += sorted(_shown(here / one) for one in [*folders, *files] if one.startswith("."))
-        folders[:] = [one for one in folders if not one.startswith(".")]
-        found += [here / one for one in files if not one.startswith(".")]
-    return sorted(file for file in found if file.is_file() or not file.exists())
+        left_out += sorted(
+            _shown(here / part) for part in [*folders, *files] if part.startswith(".")
+        )
+        folders[:] = [part for part in folders if not part.startswith(".")]
+        paths += [here / part for part in files if not part.startswith(".")]
+    return sorted(file for file in paths if file.is_file() or not file.exists())
 
 
 def _in_file(path: Path, file: Path, left_out: list[Path], *, is_named: bool) -> list[Source]:
@@ -216,9 +218,9 @@ def _shown(path: Path) -> Path:
     return Path(os.fsencode(path).decode("utf-8", "backslashreplace"))
 
 
-def _only_one_is_meant(found: list[Source]) -> list[Source]:
+def _only_one_is_meant(sources: list[Source]) -> list[Source]:
     """Mark a single file as named by the user, so that its errors are reported."""
-    return [replace(found[0], is_named=True)] if len(found) == 1 else found
+    return [replace(sources[0], is_named=True)] if len(sources) == 1 else sources
 
 
 def _check(sources: Sequence[Source], outputs: Sequence[Path]) -> None:

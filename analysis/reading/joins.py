@@ -11,8 +11,7 @@ import polars as pl
 
 from gpuplan.analysis.job_table.column_rules import COLUMN_RULES
 from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.reading.batch import Refused
-from gpuplan.analysis.reading.tally import Tally
+from gpuplan.analysis.reading.batch import Refused, Tally
 
 KEY = ("job_id", "owner")
 FIRST = "order"
@@ -80,9 +79,9 @@ class Parts:
                     path, row = self._place(job[FIRST])
                     recorded = {name: job[name] for name in CANONICAL}
                     raw = json.dumps(recorded, default=str)
-                    found = str(job[column])
+                    cell = str(job[column])
                     refused.append(
-                        (path, Refused(row, fault.reason, column, found, fault.expected, raw))
+                        (path, Refused(row, fault.reason, column, cell, fault.expected, raw))
                     )
                 jobs = jobs.filter(~fault.broken.fill_null(False))
         return jobs, refused

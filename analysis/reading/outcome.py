@@ -15,10 +15,9 @@ import polars as pl
 
 from gpuplan.analysis.job_table.column_rules import COLUMN_RULES
 from gpuplan.analysis.job_table.schema import DEFAULTS
-from gpuplan.analysis.reading.batch import ROW, Batch, Refused
+from gpuplan.analysis.reading.batch import ROW, Batch, Refused, Tally
 from gpuplan.analysis.reading.joins import KEY
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule
-from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import are_skipped
 
 
@@ -58,16 +57,16 @@ def apply(plan: ReadingPlan, batch: Batch) -> BatchOutcome:
     ids = next((f.source for f in plan.fields if f.name == "job_id"), None)
     bad = _bad_cells(plan, cells, fields)
     jobs = _jobs(plan, fields)
-    known = pl.concat([jobs, fields.drop(*jobs.columns, strict=False)], how="horizontal")
+    values = pl.concat([jobs, fields.drop(*jobs.columns, strict=False)], how="horizontal")
     rules = _rules(plan)
-    broken = known.select(
+    broken = values.select(
         rule.broken.fill_null(False).alias(str(i)) for i, rule in enumerate(rules)
     )
     extra = None
     if plan.join is not None:
-        extra = known.select(plan.join.owner.alias("owner"), *plan.join.columns)
+        extra = values.select(plan.join.owner.alias("owner"), *plan.join.columns)
     if not bad and not any(column.any() for column in broken.iter_columns()):
-        tallies = left_out + _tally(plan.tallies, known)
+        tallies = left_out + _tally(plan.tallies, values)
         return BatchOutcome(jobs, cells[ROW], batch, None, refused, tallies, ids, extra)
     problems: dict[int, tuple[str, str, str]] = {}
     for f, reason, positions in bad:
@@ -81,8 +80,8 @@ def apply(plan: ReadingPlan, batch: Batch) -> BatchOutcome:
     columns = {source: bad_rows[source].to_list() for _, source, _ in set(problems.values())}
     for i, (row, position, raw) in enumerate(zip(bad_rows[ROW], at, batch.raw(at), strict=True)):
         reason, source, expected = problems[position]
-        found = columns[source][i]
-        shown = None if found is None else str(found)
+        cell = columns[source][i]
+        shown = None if cell is None else str(cell)
         refused.append(Refused(row, reason, source, shown, expected, raw))
     keep = pl.Series("kept", [True]).new_from_index(0, cells.height)
     keep = keep.scatter(at, False)
@@ -92,7 +91,7 @@ def apply(plan: ReadingPlan, batch: Batch) -> BatchOutcome:
         batch,
         keep.arg_true(),
         refused,
-        left_out + _tally(plan.tallies, known.filter(keep)),
+        left_out + _tally(plan.tallies, values.filter(keep)),
         ids,
         None if extra is None else extra.filter(keep),
         None if extra is None else jobs.hstack(extra)[at].select(KEY).drop_nulls("job_id"),
@@ -198,12 +197,12 @@ def _source_of(plan: ReadingPlan, name: str) -> str:
     """Return the source column to name for a canonical one, which may follow from others."""
     roots = plan.jobs[name].meta.root_names() if name in plan.jobs else []
     source = {f.name: f.source for f in plan.fields}
-    recorded = [source[known] for known in (name, *roots) if known in source]
+    recorded = [source[root] for root in (name, *roots) if root in source]
     return recorded[0] if recorded else plan.fields[0].source
 
 
-def _tally(tallies: Sequence[Tally], known: pl.DataFrame) -> tuple[int, ...]:
+def _tally(tallies: Sequence[Tally], values: pl.DataFrame) -> tuple[int, ...]:
     if not tallies:
         return ()
-    counts = known.select(t.counted.sum().alias(str(i)) for i, t in enumerate(tallies))
+    counts = values.select(t.counted.sum().alias(str(i)) for i, t in enumerate(tallies))
     return counts.row(0)

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.reading.batch import ROW
+from gpuplan.analysis.reading.batch import ROW, Tally
 from gpuplan.analysis.reading.joins import Join
-from gpuplan.analysis.reading.tally import Tally
 
 TEXT = "text"
 NUMBER = "a number"

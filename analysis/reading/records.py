@@ -189,13 +189,13 @@ def _array(stream: SourceStream, key: str | None = None) -> Iterator[Record]:
         letter = source.next_letter()
         if letter == "]" and number == 1:
             break
-        yield number, source.element(decoder, number), source.taken
+        yield number, source.element(decoder, number), source.raw
         letter = source.next_letter()
         if letter == "]":
             break
         if letter != ",":
-            found = repr(letter) if letter else "the end of the file"
-            raise _broken(stream, number, f"found {found} after this element", "',' or ']'")
+            shown = repr(letter) if letter else "the end of the file"
+            raise _broken(stream, number, f"found {shown} after this element", "',' or ']'")
         source.skip(",")
     source.skip("]")
     if key is None and source.next_letter():
@@ -275,7 +275,7 @@ class _Decoded:
         self._text = ""
         self._at = 0
         self._ended = False
-        self.taken = ""  # text of the last element
+        self.raw = ""  # text of the last element
 
     def next_letter(self) -> str:
         """Return the next character that is not a space, without consuming it; empty at the end."""
@@ -310,7 +310,7 @@ class _Decoded:
                 size *= 2  # a record longer than a chunk is decoded again few times
                 continue
             # A number may continue in the next chunk; objects, which we want, have an end.
-            self.taken, self._at = self._text[self._at : end], end
+            self.raw, self._at = self._text[self._at : end], end
             return value
 
     def _more(self, size: int) -> bool:

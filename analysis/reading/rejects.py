@@ -120,7 +120,7 @@ class RejectLog:
         if self._first is None:
             raise ValueError("no row is rejected")
         path, first = self._first
-        found = "nothing" if first.found is None else repr(_short(first.found))
+        cell = "nothing" if first.found is None else repr(_short(first.found))
         format_hint = f"check {self._doubted}"
         if path in self._taken_for:
             format_hint = (
@@ -128,7 +128,7 @@ class RejectLog:
             )
         return InputError(
             path,
-            f"found {found} ({first.reason})",
+            f"found {cell} ({first.reason})",
             row=first.row,
             column=first.column,
             expected=f"{first.expected}; {why}",

@@ -262,8 +262,8 @@ class _HashedFile(io.RawIOBase):
     def read(self, size: int = -1, /) -> bytes:
         if self._peeked:
             end = len(self._peeked) if size < 0 else size
-            taken, self._peeked = self._peeked[:end], self._peeked[end:]
-            return taken
+            start, self._peeked = self._peeked[:end], self._peeked[end:]
+            return start
         data = self._stream.read(size) or b""
         self._digest.update(data)
         if self._on_bytes is not None:

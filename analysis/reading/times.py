@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +26,11 @@ CELLS_SEEN = 16  # for a look at whether all have the same offset
 MAX_LAYOUTS = 64  # in one column; a log has one or two
 RELATIVE_BELOW_S = 1e8  # as Unix time this is 1973: no such job log, so it counts from 0
 MILLIS_ABOVE = 1e11  # as Unix seconds this is the year 5138
+TAIL = 8  # last characters of a cell, with its offset; a date alone has none
+CLOCK = len(":30:00")
+TAIL_OFFSET = re.compile(r"(?:Z|UTC|[+-]\d\d:?\d\d|(?<!-\d\d)[+-]\d\d)$")
+Offsets = Counter[tuple[str, str | None]]
+"""(column, offset such as ``+08:00``; None where a cell has none) -> cells."""
 
 
 def check_zone(name: str) -> str:
@@ -60,15 +67,15 @@ def moment_after(column: str, earlier: str, zone: str | None = None) -> pl.Expr:
 
     def read(cells: pl.Series) -> pl.Series:
         recorded = cells.struct.field(column)
-        found = read_moments(recorded, zone)
+        moments = read_moments(recorded, zone)
         if zone in (None, "UTC"):  # no hour happens twice
-            return found
+            return moments
         starts = read_moments(cells.struct.field(earlier), zone)
-        if not (found < starts).any():
-            return found
+        if not (moments < starts).any():
+            return moments
         late = read_moments(recorded, zone, "latest")
-        is_meant = ((found < starts) & (late >= starts)).fill_null(False)
-        return late.zip_with(is_meant, found)
+        is_meant = ((moments < starts) & (late >= starts)).fill_null(False)
+        return late.zip_with(is_meant, moments)
 
     return pl.struct(column, earlier).map_batches(read, return_dtype=SUBMIT_TYPE)
 
@@ -106,10 +113,10 @@ def read_moments(cells: pl.Series, zone: str | None, twice: Twice = "earliest") 
         if layout is None:
             todo = todo.set(~todo.str.contains(ISO.pattern) | (todo == first), None)
             continue
-        found = layout.read(todo, zone, twice)
-        if found.null_count() == cells.null_count():
-            return found
-        result = found if result is None else result.zip_with(result.is_not_null(), found)
+        moments = layout.read(todo, zone, twice)
+        if moments.null_count() == cells.null_count():
+            return moments
+        result = moments if result is None else result.zip_with(result.is_not_null(), moments)
         todo = todo.set(todo.str.contains(layout.shape) | (todo == first), None)
     if result is None:
         return pl.Series(cells.name, [None], SUBMIT_TYPE).new_from_index(0, len(cells))
@@ -161,25 +168,27 @@ class _Layout:
         """Return the instants in UTC of cells with an offset, without a zone."""
         step = max(1, len(cells) // CELLS_SEEN)
         if cells.gather_every(step).str.ends_with(self.tail).all():  # most often it is every cell's
-            found = _naive(cells, self.form + self.tail)
-            if found.null_count() == cells.null_count():
-                return _moved(found, offset_s(self.tail.strip()) * MICROS)
+            moments = _naive(cells, self.form + self.tail)
+            if moments.null_count() == cells.null_count():
+                return _less_offset(moments, offset_s(self.tail.strip()) * MICROS)
         letters = len(self.tail)
         naive = _naive(cells.str.head(-letters), self.form)
         tails = cells.str.tail(letters)
-        known = {
+        offset_us = {
             tail: offset_s(tail.strip()) * MICROS
             for tail in tails.unique().drop_nulls()
             if OFFSET.fullmatch(tail)
         }
-        return _moved(naive, tails.replace_strict(known, default=None, return_dtype=pl.Int64))
+        return _less_offset(
+            naive, tails.replace_strict(offset_us, default=None, return_dtype=pl.Int64)
+        )
 
 
 def _naive(cells: pl.Series, form: str) -> pl.Series:
     return cells.str.to_datetime(form, time_unit="us", strict=False, cache=False)
 
 
-def _moved(naive: pl.Series, offset_us: pl.Series | int) -> pl.Series:
+def _less_offset(naive: pl.Series, offset_us: pl.Series | int) -> pl.Series:
     return (naive.to_physical() - offset_us).cast(pl.Datetime("us"))
 
 
@@ -204,3 +213,55 @@ def is_number(cell: str | None) -> bool:
     except ValueError:
         return False
     return True
+
+
+def offsets_of(cells: pl.DataFrame, columns: Sequence[str]) -> Offsets:
+    """Count the offsets in text columns of times."""
+    offsets: Offsets = Counter()
+    for column in columns:
+        recorded = cells[column]
+        count = len(recorded) - recorded.null_count()
+        if not count:
+            continue
+        first = recorded.item(recorded.is_not_null().arg_max() or 0)
+        match = TAIL_OFFSET.search(first)
+        # Where all cells end as the first does, which is most often so, one look is enough.
+        if match is not None and recorded.str.ends_with(match[0]).sum() == count:
+            offsets[column, _shown(offset_s(match[0]))] += count
+            continue
+        if match is None:  # times such as 10:30:00 have many tails, and no offset
+            is_clock = recorded.str.tail(CLOCK).str.starts_with(":")
+            is_clock &= recorded.str.tail(CLOCK // 2).str.starts_with(":")
+            clocks = int(is_clock.sum())
+            if clocks:
+                offsets[column, None] += clocks
+                recorded = recorded.filter(~is_clock)
+        for tail, some in recorded.str.tail(TAIL).drop_nulls().value_counts().iter_rows():
+            match = TAIL_OFFSET.search(tail)
+            offsets[column, None if match is None else _shown(offset_s(match[0]))] += some
+    return offsets
+
+
+def zone_of(offsets: Offsets, column: str, zone: str | None) -> str | None:
+    """Return the most common offset of a column; ``zone`` if it has none, or the same."""
+    counts = Counter({offset: count for (name, offset), count in offsets.items() if name == column})
+    offset = max(counts, key=lambda candidate: (counts[candidate], str(candidate)), default=None)
+    return zone if offset is None or (zone == "UTC" and offset == "+00:00") else offset
+
+
+def mixed_note(offsets: Offsets, zone: str | None) -> str | None:
+    """Return a note if times have several offsets; otherwise None."""
+    total = Counter[str]()
+    for (_, offset), count in offsets.items():
+        total[offset or "none"] += count
+    if len(total) < 2:
+        return None
+    recorded = ", ".join(
+        f"{offset} ({count:,})" for offset, count in sorted(total.items(), key=lambda o: (-o[1], o))
+    )
+    return f"times of several offsets: {recorded}; hours of the day are those of {zone}"
+
+
+def _shown(offset: int) -> str:
+    minutes = abs(offset) // 60
+    return f"{'-' if offset < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"

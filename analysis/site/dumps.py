@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.site.notation import UNLIMITED, WHOLE, gpu_limit, gpus_of
 from gpuplan.analysis.site.schema import read_settings
 from gpuplan.analysis.site.slurm_conf import PARTITION_KEYS
-from gpuplan.analysis.site.units import UNLIMITED, WHOLE, gpu_limit, gpus_of
 
 ONE_LINE = re.compile(r"([A-Za-z][\w:/]*)=(.*?)(?=\s+[A-Za-z][\w:/]*=|\s*$)")
 EXPECTED = (
@@ -45,11 +45,11 @@ def read_dump(path: Path, zone: str = "UTC") -> SiteDocument:
     lines = [line.rstrip("\r") for line in text.splitlines() if line.strip()]
     if not lines:
         raise InputError(path, "is empty", expected=EXPECTED)
-    found = SiteDocument()
+    document = SiteDocument()
     if lines[0].startswith(("NodeName=", "PartitionName=")):
         for number, line in enumerate(lines, 1):
-            _located(path, number, _scontrol, found, dict(ONE_LINE.findall(line)))
-        return found
+            _located(path, number, _scontrol, document, dict(ONE_LINE.findall(line)))
+        return document
     names = [name.strip().lower().replace(" ", "") for name in lines[0].split("|")]
     take = _reader(set(names))
     if take is None:
@@ -58,10 +58,10 @@ def read_dump(path: Path, zone: str = "UTC") -> SiteDocument:
         cells = [cell.strip() for cell in line.split("|")]
         row = dict(zip(names, cells, strict=False))
         if take is _event:
-            _located(path, number, lambda to, entry: _event(to, entry, zone), found, row)
+            _located(path, number, lambda to, entry: _event(to, entry, zone), document, row)
         else:
-            _located(path, number, take, found, row)
-    return found
+            _located(path, number, take, document, row)
+    return document
 
 
 def _located(
@@ -87,7 +87,7 @@ def _reader(names: set[str]) -> Callable[..., None] | None:
     return None
 
 
-def _scontrol(found: SiteDocument, cells: Row) -> None:
+def _scontrol(document: SiteDocument, cells: Row) -> None:
     """Take a line of ``scontrol show node -o`` or ``scontrol show partition -o``."""
     if "NodeName" in cells:
         gpus = gpus_of(cells.get("Gres", "")) or gpus_of(cells.get("CfgTRES", ""))
@@ -98,7 +98,7 @@ def _scontrol(found: SiteDocument, cells: Row) -> None:
             ("count", 1), ("gpus", gpus[0]), ("type", gpus[1] or "gpu"),
             ("weight", cells.get("Weight", 1)),
         ):  # fmt: skip
-            found.put(value, "node", name, key)
+            document.put(value, "node", name, key)
         return
     name = cells["PartitionName"]
     by_key = {key.lower(): value for key, value in cells.items()}
@@ -106,10 +106,10 @@ def _scontrol(found: SiteDocument, cells: Row) -> None:
         text = by_key.get(key)
         if text is None or (key != "nodes" and text.lower() in UNLIMITED):
             continue
-        found.put(text, "partition", name, shown)
+        document.put(text, "partition", name, shown)
 
 
-def _association(found: SiteDocument, row: Row) -> None:
+def _association(document: SiteDocument, row: Row) -> None:
     """Take a row of ``sacctmgr show assoc``; rows of one partition only are left out."""
     account, user = row["account"], row.get("user", "")
     if not account or (account == "root" and not user) or row.get("partition"):
@@ -117,43 +117,43 @@ def _association(found: SiteDocument, row: Row) -> None:
     where = ("account", account) if not user else ("account", account, "user", user)
     shares = row.get("share") or row.get("fairshare") or "1"
     if shares.lower() != "parent":
-        found.put(shares, *where, "Fairshare")
+        document.put(shares, *where, "Fairshare")
     if not user and row.get("parentname"):
-        found.put(row["parentname"], *where, "Parent")
+        document.put(row["parentname"], *where, "Parent")
     if (gpus := gpu_limit(row.get("grptres", ""))) is not None:
-        found.put(gpus, *where, "GrpTRES", "gpu")
-    _put_limit(found, row.get("maxjobs", ""), *where, "MaxJobs")
+        document.put(gpus, *where, "GrpTRES", "gpu")
+    _put_limit(document, row.get("maxjobs", ""), *where, "MaxJobs")
 
 
-def _share(found: SiteDocument, row: Row) -> None:
+def _share(document: SiteDocument, row: Row) -> None:
     """Take a row of ``sshare -alP``: raw usage of users, in billing-seconds."""
     account, user = row["account"].strip(), row.get("user", "").strip()
     if user and row.get("rawusage"):
-        found.put(row["rawusage"], "account", account, "user", user, "RawUsage")
+        document.put(row["rawusage"], "account", account, "user", user, "RawUsage")
         if (shares := row.get("rawshares", "")).isdigit():
-            found.put(shares, "account", account, "user", user, "Fairshare")
+            document.put(shares, "account", account, "user", user, "Fairshare")
     elif account and account != "root" and row.get("rawshares", "").isdigit():
-        found.put(row["rawshares"], "account", account, "Fairshare")
+        document.put(row["rawshares"], "account", account, "Fairshare")
 
 
-def _qos(found: SiteDocument, row: Row) -> None:
+def _qos(document: SiteDocument, row: Row) -> None:
     name = row["name"]
-    found.put(row.get("priority") or 0, "qos", name, "Priority")
+    document.put(row.get("priority") or 0, "qos", name, "Priority")
     for column, (key, resource) in QOS_COLUMNS.items():
         cell = row.get(column, "")
         if not resource:
-            _put_limit(found, cell, "qos", name, key)
+            _put_limit(document, cell, "qos", name, key)
         elif (gpus := gpu_limit(cell)) is not None:
-            found.put(gpus, "qos", name, key, resource)
-    _put_limit(found, row.get("maxwall", ""), "qos", name, "MaxWall")
+            document.put(gpus, "qos", name, key, resource)
+    _put_limit(document, row.get("maxwall", ""), "qos", name, "MaxWall")
 
 
-def _put_limit(found: SiteDocument, cell: str, *keys: str) -> None:
+def _put_limit(document: SiteDocument, cell: str, *keys: str) -> None:
     if cell.lower() not in UNLIMITED:
-        found.put(cell, *keys)
+        document.put(cell, *keys)
 
 
-def _event(found: SiteDocument, row: Row, zone: str = "UTC") -> None:
+def _event(document: SiteDocument, row: Row, zone: str = "UTC") -> None:
     """Take a row of ``sacctmgr show events``: a node that was drained or down."""
     node = row.get("nodename") or row.get("node") or ""
     state = row.get("state", "").upper()
@@ -167,8 +167,8 @@ def _event(found: SiteDocument, row: Row, zone: str = "UTC") -> None:
     until = _second(end, zone)
     event = {"node": node, "start": begin, "end": until if until is not None else 1 << 40}
     read_settings({"event": [event]})
-    found.tables.setdefault("event", []).append(event)
-    found.sources["event"] = "given"
+    document.tables.setdefault("event", []).append(event)
+    document.sources["event"] = "given"
 
 
 def _second(text: str, zone: str) -> int | None:

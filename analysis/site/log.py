@@ -31,10 +31,34 @@ from gpuplan.analysis.log_formats.slurm_cells import (
 from gpuplan.analysis.log_formats.swf import STATUS, SWF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
-from gpuplan.analysis.site.columns import SITE_COLUMNS, SWITCHED_OFF
 from gpuplan.analysis.storage.files import existing_file, sha256_of
 from gpuplan.analysis.storage.standard_error import silent_on
 
+TEXT, WHOLE = pl.String(), pl.Int64()
+SITE_COLUMNS: dict[str, pl.DataType] = {
+    "job_id": TEXT, "user": TEXT, "account": TEXT, "partition": TEXT, "qos": TEXT,
+    "submit": WHOLE, "eligible": WHOLE, "start": WHOLE, "end": WHOLE, "run_s": WHOLE,
+    "limit_s": WHOLE, "nodes": WHOLE, "gpus": WHOLE, "gpu_type": TEXT, "state": TEXT,
+    "priority": WHOLE, "reason": TEXT, "flags": TEXT, "reservation": TEXT, "node_list": TEXT,
+    "submit_line": TEXT, "billing": pl.Float64(),
+}  # fmt: skip
+"""Times are seconds after 1970; ``start`` is null for a job that never started."""
+
+SWITCHED_OFF = {
+    "eligible": ("Eligible", "waits count from the submission, holds and dependencies included"),
+    "limit_s": ("Timelimit", "backfill plans with twice the run time of every job"),
+    "user": ("User", "limits per user and fair share are off"),
+    "account": ("Account", "limits and shares of accounts are off"),
+    "partition": ("Partition", "all jobs run in one partition"),
+    "qos": ("QOS", "limits and priorities of QOS are off"),
+    "nodes": ("NNodes", "a job takes as few nodes as can hold it"),
+    "reason": ("Reason", "jobs that a dependency, a hold or a license kept waiting are scored"),
+    "node_list": ("NodeList", "nodes that partitions share are not known"),
+    "submit_line": ("SubmitLine", "jobs that requested named nodes are not pinned"),
+    "reservation": ("Reservation", "jobs in reservations are not pinned"),
+    "billing": ("billing", "usage counts GPUs"),
+}
+"""Field -> its name in sacct, and the rule that is off without it."""
 NOTHING = ("Unknown", "None", "NONE", "N/A", "(null)", "INVALID")
 FOREVER_S = 366 * 86400
 """The time limit of a job without one."""
@@ -109,8 +133,8 @@ def _read(path: Path, zone: str) -> SiteLog:
         head = Head(path, stream.head)
         if head.is_parquet:
             return _checked(_from_trace(path))
-        kind, known = _format_of(head)
-        rows = known.open(stream)
+        kind, log_format = _format_of(head)
+        rows = log_format.open(stream)
         has = frozenset(rows.columns)
         missing = [name for name in NEEDED[kind] if name not in has]
         if missing:
@@ -152,9 +176,9 @@ def _checked(log: SiteLog) -> SiteLog:
 
 
 def _format_of(head: Head) -> tuple[str, LogFormat]:
-    for known in (SLURM_FORMAT, SWF):
-        if known.recognizes(head) is not None:
-            return known.name, known
+    for log_format in (SLURM_FORMAT, SWF):
+        if log_format.recognizes(head) is not None:
+            return log_format.name, log_format
     raise InputError(
         head.path,
         f"is neither sacct output nor an SWF log nor a trace: {head.shown()}",
@@ -178,14 +202,14 @@ def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.Data
         return pl.col(name) if name in has else pl.lit(None, pl.String)
 
     start, end = instant("start", zone), instant("end", zone, "start")
-    told_gpus: list[pl.Expr] = []
+    gpu_counts: list[pl.Expr] = []
     kinds: list[pl.Expr] = []
     nodes = column("nnodes").cast(pl.Int64, strict=False)
     for name in ("alloctres", "reqtres", "allocgres", "reqgres"):
         if name in has:
             each = gres_gpus(name) * nodes.fill_null(1) if name.endswith("gres") else None
-            found = tres_gpus(name) if each is None else each
-            told_gpus.append(pl.when(found > 0).then(found))
+            gpus = tres_gpus(name) if each is None else each
+            gpu_counts.append(pl.when(gpus > 0).then(gpus))
             if each is None:
                 kinds.append(tres_type(name))
     kinds = [pl.when((kind != "") & (kind != ",")).then(kind) for kind in kinds]
@@ -207,7 +231,7 @@ def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.Data
         start=_seconds(start), end=_seconds(end), run_s=elapsed.cast(pl.Int64),
         limit_s=limit,
         nodes=pl.coalesce(pl.when(nodes > 0).then(nodes), requested),
-        gpus=(pl.coalesce(told_gpus) if told_gpus else pl.lit(None, pl.Float64)).cast(pl.Int64),
+        gpus=(pl.coalesce(gpu_counts) if gpu_counts else pl.lit(None, pl.Float64)).cast(pl.Int64),
         gpu_type=(pl.coalesce(kinds) if kinds else pl.lit(None, pl.String)).str.to_lowercase(),
         state=state("state").cast(pl.String) if "state" in has else pl.lit("unknown"),
         priority=column("priority").cast(pl.Int64, strict=False),
@@ -226,14 +250,14 @@ def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.Data
 def _limit(cell: pl.Expr) -> pl.Expr:
     """Return seconds of ``[DD-]HH:MM:SS``, ``MM:SS`` or minutes; null for Partition_Limit."""
     parts = cell.str.extract_groups(r"^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$").struct
-    days, one, two, three = (parts.field(str(i)).cast(pl.Int64) for i in range(1, 5))
-    with_days = days * 86400 + one * 3600 + two.fill_null(0) * 60 + three.fill_null(0)
+    days, first, second, third = (parts.field(str(i)).cast(pl.Int64) for i in range(1, 5))
+    with_days = days * 86400 + first * 3600 + second.fill_null(0) * 60 + third.fill_null(0)
     plain = (
-        pl.when(three.is_not_null())
-        .then(one * 3600 + two * 60 + three)
-        .when(two.is_not_null())
-        .then(one * 60 + two)
-        .otherwise(one * 60)
+        pl.when(third.is_not_null())
+        .then(first * 3600 + second * 60 + third)
+        .when(second.is_not_null())
+        .then(first * 60 + second)
+        .otherwise(first * 60)
     )
     parsed = pl.when(days.is_not_null()).then(with_days).otherwise(plain)
     return pl.when(cell.str.to_lowercase() == "unlimited").then(FOREVER_S).otherwise(parsed)
@@ -246,7 +270,7 @@ def _swf(cells: pl.DataFrame, begins: int) -> tuple[pl.DataFrame, set[str]]:
         value = pl.col(name).cast(pl.Float64, strict=False)
         return pl.when(value >= 0).then(value.round()).cast(pl.Int64)
 
-    def known(name: str) -> pl.Expr:
+    def present(name: str) -> pl.Expr:
         return pl.when(~pl.col(name).is_in(["-1", "-1.0"])).then(pl.col(name))
 
     submit, wait, run = number("submit_time") + begins, number("wait_time"), number("run_time")
@@ -259,8 +283,8 @@ def _swf(cells: pl.DataFrame, begins: int) -> tuple[pl.DataFrame, set[str]]:
     never = run.is_null() | ((run == 0) & (word == "cancelled"))
     none = pl.lit(None, pl.String)
     read = cells.select(
-        job_id=pl.col("job_number"), user=known("user_id"), account=known("group_id"),
-        partition=known("partition"), qos=none, submit=submit, eligible=pl.lit(None, pl.Int64),
+        job_id=pl.col("job_number"), user=present("user_id"), account=present("group_id"),
+        partition=present("partition"), qos=none, submit=submit, eligible=pl.lit(None, pl.Int64),
         start=pl.when(~never).then(submit + wait),
         end=submit + wait + run.fill_null(0), run_s=pl.when(~never).then(run),
         limit_s=pl.when(limit > 0).then(limit),
@@ -311,10 +335,10 @@ def _made_of(trace: Path) -> tuple[str, ...]:
     """Return the hashes of the logs that a trace was made of, where it says so."""
     stored = pl.read_parquet_metadata(trace).get(METADATA_KEY)
     try:
-        known = Provenance.from_json(stored).sources if stored else ()
+        sources = Provenance.from_json(stored).sources if stored else ()
     except (ValueError, TypeError):
         return ()
-    return tuple(one.sha256 for one in known)
+    return tuple(source.sha256 for source in sources)
 
 
 def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:

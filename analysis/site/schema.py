@@ -14,8 +14,7 @@ from msgspec import Meta, Struct
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
-from gpuplan.analysis.site.hostlist import MOST_HOSTS
-from gpuplan.analysis.site.units import A_TIME, UNLIMITED, gpu_limit, minutes_limit
+from gpuplan.analysis.site.notation import A_TIME, MOST_HOSTS, UNLIMITED, gpu_limit, minutes_limit
 
 MOST = (1 << 32) - 1  # Slurm's own numbers have 32 bits
 LAST_SECOND = 1 << 44
@@ -37,18 +36,18 @@ class SiteLimit:
         self.value = value
 
     @classmethod
-    def read(cls, given: Any) -> SiteLimit:
+    def read(cls, value: Any) -> SiteLimit:
         """Return a limit as written. Raises `ValueError` with what is expected."""
-        if isinstance(given, str):
-            given = given.strip()
+        if isinstance(value, str):
+            value = value.strip()
         try:
-            return cls(None if str(given).lower() in UNLIMITED else cls._number(given))
+            return cls(None if str(value).lower() in UNLIMITED else cls._number(value))
         except ValueError:
             raise ValueError(cls.expected) from None
 
     @classmethod
-    def _number(cls, given: Any) -> int | None:
-        return msgspec.convert(given, Whole, strict=False)
+    def _number(cls, value: Any) -> int | None:
+        return msgspec.convert(value, Whole, strict=False)
 
 
 class GpuLimit(SiteLimit):
@@ -57,12 +56,12 @@ class GpuLimit(SiteLimit):
     expected = "GPUs as a whole number, such as gpu = 8; the model has no other resource"
 
     @classmethod
-    def _number(cls, given: Any) -> int | None:
-        if isinstance(given, Mapping) and set(given) <= {"gpu"}:
-            return cls.read(given.get("gpu")).value
-        if isinstance(given, str) and re.search("[=:]", given):
-            given = gpu_limit(given)
-        return None if given is None else super()._number(given)
+    def _number(cls, value: Any) -> int | None:
+        if isinstance(value, Mapping) and set(value) <= {"gpu"}:
+            return cls.read(value.get("gpu")).value
+        if isinstance(value, str) and re.search("[=:]", value):
+            value = gpu_limit(value)
+        return None if value is None else super()._number(value)
 
 
 class TimeLimit(SiteLimit):
@@ -72,8 +71,8 @@ class TimeLimit(SiteLimit):
     least = 0
 
     @classmethod
-    def _number(cls, given: Any) -> int | None:
-        seconds = minutes_limit(str(given))
+    def _number(cls, value: Any) -> int | None:
+        seconds = minutes_limit(str(value))
         if seconds is not None and not cls.least <= seconds <= LAST_SECOND:
             raise ValueError(seconds)
         return seconds
@@ -246,7 +245,7 @@ def leaves(
 
 def _converted(tables: Mapping[str, Any]) -> SiteSettings:
     return msgspec.convert(
-        tables, SiteSettings, strict=False, dec_hook=lambda kind, given: kind.read(given)
+        tables, SiteSettings, strict=False, dec_hook=lambda kind, value: kind.read(value)
     )
 
 
@@ -264,14 +263,14 @@ def _explained(keys: Sequence[str], value: Any, message: str) -> str:
             value = value[part]
     where = ".".join(path if "event" in path else keys)
     if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL):
-        known, depth = kind.__struct_fields__, 0 if "event" in path else len(path)
+        names, depth = kind.__struct_fields__, 0 if "event" in path else len(path)
         where = ".".join(keys[: depth + 1]) if depth or not path else f"{where}.{unknown[1]}"
-        near = perhaps(unknown[1], known, 0.5)
-        return f"{where}: unknown key{near}; expected one of {', '.join(known)}"
+        near = perhaps(unknown[1], names, 0.5)
+        return f"{where}: unknown key{near}; expected one of {', '.join(names)}"
     if missing := re.fullmatch(r"Object missing required field `(.*)`", text):
         return f"{where}: has no {missing[1]}; expected {', '.join(kind.__struct_fields__)}"
-    if found := re.fullmatch(r"Expected `(.*?)(?: \| null)?`(?:, got .*)?( [<>]=? .*)?", text):
-        text = WORDS.get(found[1], found[1]) + (found[2] or "")
+    if kinds := re.fullmatch(r"Expected `(.*?)(?: \| null)?`(?:, got .*)?( [<>]=? .*)?", text):
+        text = WORDS.get(kinds[1], kinds[1]) + (kinds[2] or "")
     elif text == "Number out of range":
         text = "a smaller number"
     return f"{where}: found {value!r}, expected {text}"

@@ -14,9 +14,8 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.hostlist import MOST_HOSTS, expand_hosts, split_hosts
+from gpuplan.analysis.site.notation import MOST_HOSTS, expand_hosts, gpus_of, split_hosts
 from gpuplan.analysis.site.schema import Backfill, Partition, Priority
-from gpuplan.analysis.site.units import gpus_of
 
 MOST_INCLUDES = 100
 PAIR = re.compile(r"""([\w/]+)\s*\+?=\s*("[^"]*"|'[^']*'|\S+)""")
@@ -34,12 +33,12 @@ def read_slurm_conf(path: Path) -> SiteDocument:
     Raises:
         InputError: a file cannot be read, or a node or partition line cannot be understood.
     """
-    found = SiteDocument()
-    reader = _Conf(found)
+    document = SiteDocument()
+    reader = _Conf(document)
     for file, number, line in _lines(path, []):
         reader.take(file, number, line)
     reader.finish(path)
-    return found
+    return document
 
 
 def included_files(path: Path) -> list[Path]:
@@ -81,8 +80,8 @@ def _lines(
 class _Conf:
     """What the lines read so far say."""
 
-    def __init__(self, found: SiteDocument) -> None:
-        self.found = found
+    def __init__(self, document: SiteDocument) -> None:
+        self.document = document
         self.defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
         self.sets: dict[str, list[str]] = {}
         self.hosts: dict[str, str] = {}  # host -> its group
@@ -92,7 +91,7 @@ class _Conf:
     def take(self, path: Path, number: int, line: str) -> None:
         pairs = [(key.lower(), value.strip("\"'")) for key, value in PAIR.findall(line)]
         if not pairs:
-            self.found.unknown_key(line.split()[0])
+            self.document.unknown_key(line.split()[0])
             return
         kind, name = pairs[0]
         try:
@@ -134,7 +133,7 @@ class _Conf:
         for key, value in (
             ("count", len(hosts)), ("gpus", gpus[0]), ("type", gpus[1] or "gpu"), ("weight", weight)
         ):  # fmt: skip
-            self.found.put(value, "node", name, key)
+            self.document.put(value, "node", name, key)
 
     def _partition(self, name: str, settings: dict[str, str]) -> None:
         if "priority" in settings:
@@ -143,32 +142,32 @@ class _Conf:
             settings.pop("priority")
         for key, shown in PARTITION_KEYS.items():
             if key in settings:
-                self.found.put(settings.pop(key), "partition", name, shown)
+                self.document.put(settings.pop(key), "partition", name, shown)
         self._unused("Partition", settings)
 
     def _setting(self, key: str, value: str) -> None:
         if key in PRIORITY_KEYS:
-            self.found.put(value, "priority", PRIORITY_KEYS[key])
+            self.document.put(value, "priority", PRIORITY_KEYS[key])
         elif key in BACKFILL_KEYS:
-            self.found.put(value, "backfill", BACKFILL_KEYS[key])
+            self.document.put(value, "backfill", BACKFILL_KEYS[key])
         elif key == "schedulerparameters":
             for part in value.split(","):
                 name, _, settings = part.partition("=")
                 if name.strip() in PARAMETERS:
-                    self.found.put(settings, "backfill", name.strip())
+                    self.document.put(settings, "backfill", name.strip())
                 elif name.strip():
-                    self.found.unknown_key(f"SchedulerParameters {name.strip()}")
+                    self.document.unknown_key(f"SchedulerParameters {name.strip()}")
         else:
-            self.found.unknown_key(key)
+            self.document.unknown_key(key)
 
     def _unused(self, kind: str, settings: dict[str, str]) -> None:
         for key in settings:
-            self.found.unknown_key(f"{kind} {key}")
+            self.document.unknown_key(f"{kind} {key}")
 
     def finish(self, path: Path) -> None:
         """Resolve node sets and ALL, and leave out nodes and partitions without GPUs."""
         empty = []
-        for name, settings in list(self.found.tables.get("partition", {}).items()):
+        for name, settings in list(self.document.tables.get("partition", {}).items()):
             file, row = self.partitions[name]
             hosts: dict[str, None] = {}
             for part in split_hosts(str(settings.get("Nodes", ""))):
@@ -182,14 +181,14 @@ class _Conf:
                 hosts |= dict.fromkeys(host for host in members if host in self.hosts)
             if not hosts:
                 empty.append(name)
-                del self.found.tables["partition"][name]
+                del self.document.tables["partition"][name]
                 continue
             settings["Nodes"] = folded(list(hosts), self.hosts)
         if self.plain:
             nodes = counted(self.plain, "node")
-            self.found.notes.append(f"{nodes} without GPUs left out of the model")
+            self.document.notes.append(f"{nodes} without GPUs left out of the model")
         if empty:
-            self.found.notes.append(
+            self.document.notes.append(
                 f"partitions without GPU nodes are left out: {', '.join(empty)}"
             )
 

@@ -9,10 +9,25 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.schema import METADATA_KEY
-from gpuplan.analysis.site.columns import KEPT_COLUMNS
 from gpuplan.analysis.site.log import SiteLog, read_site_log
 from gpuplan.analysis.storage.files import atomic_output
 from gpuplan.analysis.storage.parquet import write_parquet
+
+TEXT, WHOLE = pl.String(), pl.Int64()
+KEPT_COLUMNS: dict[str, pl.DataType] = {
+    "eligible_time": pl.Datetime("us", "UTC"),
+    "limit_s": pl.Float64(),
+    "partition": TEXT,
+    "qos": TEXT,
+    "account": TEXT,
+    "req_nodes": pl.Int32(),
+    "recorded_priority": WHOLE,
+    "reason": TEXT,
+    "cancel_time": pl.Datetime("us", "UTC"),
+    "billing": pl.Float64(),
+}
+"""Columns that ``ingest --twin`` adds to a trace; all may be null."""
+
 
 FORMATS = ("slurm", "swf")
 

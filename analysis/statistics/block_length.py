@@ -44,18 +44,18 @@ def block_length(*series: FloatArray) -> int:
 
 
 def _longest(values: FloatArray) -> float:
-    known = ~np.isnan(values)
-    some = values[known]
+    is_known = ~np.isnan(values)
+    some = values[is_known]
     if not some.size:
         return 1.0
     each = -(-values.size // MOST_BINS)
     bins = np.arange(0, values.size - each + 1, each)
-    counts = np.add.reduceat(known.astype(np.int64), bins)
+    counts = np.add.reduceat(is_known.astype(np.int64), bins)
     # Limits need not be exact: a subset of the values is enough.
     limits = np.quantile(some[:: max(1, some.size // MOST_LOOKED_AT)], QUANTILES)
     longest = 1.0
     for mark in (values, *(values > limit for limit in limits)):  # NaN exceeds no limit
-        sums = np.add.reduceat(np.where(known, mark, 0.0), bins)
+        sums = np.add.reduceat(np.where(is_known, mark, 0.0), bins)
         mean = float(sums.sum()) / max(int(counts.sum()), 1)
         longest = max(longest, each * automatic_length(sums - mean * counts))
     return longest

@@ -244,9 +244,9 @@ def student_quantile(probability: float, freedom: int) -> float:
     """
     double = 2 * min(probability, 1 - probability)
     if freedom == 1:
-        found = 1 / np.tan(double * np.pi / 2)
+        quantile = 1 / np.tan(double * np.pi / 2)
     elif freedom == 2:
-        found = np.sqrt(2 / (double * (2 - double)) - 2)
+        quantile = np.sqrt(2 / (double * (2 - double)) - 2)
     else:
         a = 1 / (freedom - 0.5)
         b = 48 / a**2
@@ -267,8 +267,8 @@ def student_quantile(probability: float, freedom: int) -> float:
                 (1 / (((freedom + 6) / (freedom * y) - 0.089 * d - 0.822) * (freedom + 2) * 3)
                  + 0.5 / (freedom + 4)) * y - 1
             ) * (freedom + 1) / (freedom + 2) + 1 / y  # fmt: skip
-        found = np.sqrt(freedom * y)
-    return float(found if probability >= 0.5 else -found)
+        quantile = np.sqrt(freedom * y)
+    return float(quantile if probability >= 0.5 else -quantile)
 
 
 def at_least(values: FloatArray, level: float) -> tuple[float, None] | None:

@@ -35,18 +35,18 @@ def counts_and_sums(
     """
     jobs, total = np.zeros(codes, dtype=np.int64), np.zeros(codes)
     for part in chunks(weight.size):
-        found = code(part)
-        np.add.at(jobs, found, 1)
-        np.add.at(total, found, weight[part])
+        codes_of_part = code(part)
+        np.add.at(jobs, codes_of_part, 1)
+        np.add.at(total, codes_of_part, weight[part])
     return jobs, total
 
 
 def distinct(values: FloatArray) -> FloatArray:
     """Return the distinct values, ascending."""
-    found = values[:0]
+    values_seen = values[:0]
     for part in chunks(values.size):
-        found = np.union1d(found, values[part])
-    return found
+        values_seen = np.union1d(values_seen, values[part])
+    return values_seen
 
 
 def run_lengths(ascending: IntArray, unit: int, origin: int = 0) -> tuple[IntArray, IntArray]:
@@ -57,16 +57,16 @@ def run_lengths(ascending: IntArray, unit: int, origin: int = 0) -> tuple[IntArr
         unit: above 0.
         origin: subtracted from each value.
     """
-    found: list[IntArray] = []
+    cells: list[IntArray] = []
     counts: list[IntArray] = []
     for part in chunks(ascending.size):
         cell = (ascending[part] - origin) // unit
         first = np.flatnonzero(np.diff(cell, prepend=cell[0] - 1))
         count = np.diff(first, append=cell.size)
-        if found and found[-1][-1] == cell[0]:  # the run continues from the previous chunk
+        if cells and cells[-1][-1] == cell[0]:  # the run continues from the previous chunk
             counts[-1][-1] += count[0]
             first, count = first[1:], count[1:]
         if first.size:
-            found.append(cell[first])
+            cells.append(cell[first])
             counts.append(count)
-    return np.concatenate(found), np.concatenate(counts)
+    return np.concatenate(cells), np.concatenate(counts)

@@ -90,14 +90,14 @@ def hashes_of(*texts: str) -> dict[str, str]:
 
     A name that is one by chance does no harm.
     """
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for path in files_named_in(*texts):
         try:
             inside = sorted(path.rglob("*")) if os.path.isdir(path) else [path]
-            found |= {str(one): sha256_of(one) for one in inside if one.is_file()}
+            hashes |= {str(file): sha256_of(file) for file in inside if file.is_file()}
         except (OSError, ValueError, InputError):  # no name, or not ours to read
             continue
-    return found
+    return hashes
 
 
 @dataclass(frozen=True, slots=True)

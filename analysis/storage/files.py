@@ -184,10 +184,10 @@ def refuse_overwrite(written: Iterable[Path], read: Iterable[Path]) -> None:
             raise OutputError(f"{path}: two outputs go to this file; name another for one of them")
 
 
-def same_file(one: Path, other: Path) -> bool:
+def same_file(path: Path, other: Path) -> bool:
     """Return whether two paths are one file, also through links; neither need exist."""
     try:
-        return one.resolve() == other.resolve() or one.samefile(other)
+        return path.resolve() == other.resolve() or path.samefile(other)
     except (OSError, RuntimeError, ValueError):  # missing, a loop of links, or an invalid path
         return False
 

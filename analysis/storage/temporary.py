@@ -84,13 +84,13 @@ def release_all() -> None:
 
 def remove_stale(folder: Path) -> None:
     """Remove what dead processes of this user on this machine have left in a folder."""
-    ours = f"{PREFIX}.{_machine()}."
+    prefix = f"{PREFIX}.{_machine()}."
     try:
         with os.scandir(folder) as entries:
-            found = [Path(folder, entry.name) for entry in entries if entry.name.startswith(ours)]
+            stale = [Path(folder, entry.name) for entry in entries if entry.name.startswith(prefix)]
     except OSError:
         return
-    for path in found:
+    for path in stale:
         with contextlib.suppress(OSError):
             _remove_if_stale(path)
 

@@ -143,7 +143,7 @@ def _with_dispersion(model: ArrivalModel, submit_us: IntArray) -> ArrivalModel:
     best, least, factor = model, np.inf, 1.0
     for _ in range(MEMORY_ROUNDS):
         scaled = replace(model, memory=tuple(w * factor for w in model.memory))
-        found = [
+        dispersions = [
             hourly_dispersion(
                 draw_submissions(
                     scaled,
@@ -156,7 +156,7 @@ def _with_dispersion(model: ArrivalModel, submit_us: IntArray) -> ArrivalModel:
             )
             for trial in range(trials)
         ]
-        lack = float(np.log(wanted / max(float(np.mean(found)), 1e-9)))
+        lack = float(np.log(wanted / max(float(np.mean(dispersions)), 1e-9)))
         if abs(lack) < least:
             best, least = scaled, abs(lack)
         if abs(lack) <= MEMORY_CLOSE or high <= low * 1.01:
@@ -275,10 +275,10 @@ class ArrivalShape:
         if not self.turned:
             return 0.0
         counts = np.bincount(self.hours.slots(submit_us / MICROS), minlength=7 * 24)
-        found = _shares(counts.reshape(7, 24).astype(np.float64))
-        apart = [float(np.abs(w - f).sum() / 2) for w, f in zip(self.wanted, found, strict=True)]
+        shares = _shares(counts.reshape(7, 24).astype(np.float64))
+        apart = [float(np.abs(w - f).sum() / 2) for w, f in zip(self.wanted, shares, strict=True)]
         for number in range(1 + self.weekly):
-            ratio = (self.wanted[number] + 1e-3) / (found[number] + 1e-3)
+            ratio = (self.wanted[number] + 1e-3) / (shares[number] + 1e-3)
             factor = self.factors[number]
             factor *= ratio**SHAPE_STEP
             np.clip(factor, 1 / MOST_BENT, MOST_BENT, out=factor)
@@ -353,13 +353,13 @@ def _calibrated(path: _Path, arrivals: ArrivalModel, shape: ArrivalShape, rounds
             break
         shape.turn()
         zero_share = float(np.clip(zero_share + arrivals.zero_share - seen.zero_share, 0, 0.999))
-        found = float(np.log(seen.scv + 0.01))
-        lacking = float(np.log(arrivals.scv + 0.01)) - found
+        log_scv = float(np.log(seen.scv + 0.01))
+        lacking = float(np.log(arrivals.scv + 0.01)) - log_scv
         rise = FIRST_RISE
         if before is not None and power != before[0]:  # the secant, where it rises
-            slope = (found - before[1]) / (power - before[0])
+            slope = (log_scv - before[1]) / (power - before[0])
             rise = slope if slope > FIRST_RISE / 10 else FIRST_RISE
-        before = (power, found)
+        before = (power, log_scv)
         power = float(np.clip(power + np.clip(lacking / rise, -0.5, 0.5), *POWERS))
     assert best is not None
     return best

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from csv import DictReader
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,38 +49,9 @@ class Statistic:
     relative: bool = False
 
 
-STATISTICS = (
-    Statistic("duration_s.mean", "mean duration", "s", 0.05, True),
-    Statistic("duration_s.p50", "P50 duration", "s", 0.05, True),
-    Statistic("duration_s.p90", "P90 duration", "s", 0.05, True),
-    Statistic("duration_s.p95", "P95 duration", "s", 0.05, True),
-    Statistic("duration_s.p99", "P99 duration", "s", 0.10, True),
-    Statistic("duration_s.max", "longest", "s", None),
-    Statistic("short_jobs.under_60s", "up to 1 min", "share", 0.02),
-    Statistic("short_jobs.under_600s", "up to 10 min", "share", 0.02),
-    Statistic("duration_cdf.distance", "duration CDF, distance", "share", 0.02),
-    Statistic("gpu_time.gpu_hours_per_job", "GPU-hours per job", "gpu_h", 0.10, True),
-    Statistic("gpu_time.top10pct_longest_share", "GPU time in the longest 10%", "share", 0.03),
-    Statistic("gpus.mean", "GPUs per GPU job", "gpus", 0.03, True),
-    Statistic("gpus.cpu_only_share", "CPU-only jobs", "share", 0.005),
-    Statistic("gpu_cdf.distance", "GPU count CDF, distance", "share", 0.01),
-    Statistic("gpu_time_cdf.distance", "GPU time by GPU count, distance", "share", 0.05),
-    Statistic("interarrival.mean_s", "mean gap", "s", 0.02, True),
-    Statistic("interarrival.scv", "C^2 of gaps", "1", 0.10, True),
-    Statistic("interarrival.zero_share", "zero gaps", "share", 0.01),
-    Statistic("arrivals.hourly_dispersion", "dispersion of hourly counts", "1", 0.25, True),
-    Statistic("arrivals.burst_share_hours", "burst hours", "share", 0.25, True),
-    Statistic("arrivals.burst_share_jobs", "jobs in burst hours", "share", 0.05),
-    Statistic("arrivals.weekly_strength", "strength of the week", "share", 0.03),
-    Statistic("by_hour.distance", "hours of the day, distance", "share", 0.05),
-    Statistic("by_weekday.distance", "days of the week, distance", "share", 0.05),
-    Statistic("states.distance", "states, distance", "share", 0.03),
-    Statistic("load.p95_gpus", "P95 of GPUs held", "gpus", 0.25, True),
-    Statistic("load.peak_gpus", "most GPUs held", "gpus", 0.50, True),
-    Statistic("queue_s.mean", "mean wait", "s", 0.10, True),
-    Statistic("queue_s.p50", "P50 wait", "s", 0.10, True),
-    Statistic("queue_s.p90", "P90 wait", "s", 0.10, True),
-    Statistic("users", "users", "jobs", 0.10, True),
+TABLE = Path(__file__).with_name("compared_statistics.csv").read_text(encoding="utf-8")
+STATISTICS = msgspec.convert(
+    tuple(DictReader(TABLE.splitlines())), tuple[Statistic, ...], strict=False
 )
 SMALL = {"s": 1.0, "1": 0.05, "share": 0.0, "gpus": 0.0, "gpu_h": 0.0, "jobs": 1.0}
 """By unit: a difference up to this passes whatever the relative tolerance, as of rounding."""
@@ -176,8 +150,8 @@ class ComparedStatistic:
 
     def summary(self) -> dict[str, Any]:
         """Return one flat row of plain values."""
-        found: dict[str, Any] = plain(self.results())
-        return found
+        numbers: dict[str, Any] = plain(self.results())
+        return numbers
 
 
 def measure(
@@ -196,7 +170,7 @@ def measure(
     wide = jobs.num_gpus > 0
     timed = jobs.holding()
     held = load(jobs) if with_load else Load()
-    found: dict[str, float | None] = {
+    statistics: dict[str, float | None] = {
         **{f"duration_s.{k}": v for k, v in plain(spread(ascending)).items() if k != "jobs"},
         "short_jobs.under_60s": share_at_most(ascending, 60.0),
         "short_jobs.under_600s": share_at_most(ascending, 600.0),
@@ -211,14 +185,14 @@ def measure(
     }
     gpu_s = float(jobs.gpu_s[timed].sum())
     if gpu_s > 0:
-        found["gpu_time.gpu_hours_per_job"] = gpu_s / HOUR_S / np.count_nonzero(timed)
-        found["gpu_time.top10pct_longest_share"] = longest_share(
+        statistics["gpu_time.gpu_hours_per_job"] = gpu_s / HOUR_S / np.count_nonzero(timed)
+        statistics["gpu_time.top10pct_longest_share"] = longest_share(
             jobs.duration_s[timed], jobs.gpu_s[timed], 10
         )
     counts = np.bincount(jobs.state, minlength=len(STATES)) / jobs.jobs
     by_hour, by_weekday = _pattern(jobs, zone)
     return Reference(
-        statistics={key: float(value) for key, value in found.items() if value is not None},
+        statistics={key: float(value) for key, value in statistics.items() if value is not None},
         duration_cdf=_duration_cdf(ascending),
         gpu_cdf=_cdf(jobs.num_gpus[wide], np.ones(np.count_nonzero(wide)), gpu_points),
         gpu_time_cdf=_cdf(jobs.num_gpus[timed], jobs.gpu_s[timed], gpu_points),
@@ -291,7 +265,7 @@ def _chance(jobs: JobArrays, here: Reference) -> dict[str, float]:
     """
     gpu_s = jobs.gpu_s[jobs.holding()]
     error = float(gpu_s.std() / gpu_s.mean()) / gpu_s.size**0.5 if gpu_s.any() else 0.0
-    found = {"gpu_time.gpu_hours_per_job": error, "gpu_time_cdf.distance": error}
+    differences = {"gpu_time.gpu_hours_per_job": error, "gpu_time_cdf.distance": error}
     at_s = (jobs.submit_us - jobs.submit_us[0]) // MICROS
     for name, shares, bin_s in (
         ("by_hour", here.by_hour, HOUR_S),
@@ -300,8 +274,8 @@ def _chance(jobs: JobArrays, here: Reference) -> dict[str, float]:
         counts = np.bincount(at_s // bin_s)
         dispersion = max(1.0, float(counts.var() / counts.mean()))
         errors = np.sqrt(np.asarray(shares) * dispersion / jobs.jobs)
-        found[f"{name}.distance"] = float(errors.sum() * (2 / np.pi) ** 0.5 / 2)
-    return found
+        differences[f"{name}.distance"] = float(errors.sum() * (2 / np.pi) ** 0.5 / 2)
+    return differences
 
 
 def _bursts(jobs: JobArrays, zone: str | None) -> dict[str, float | None]:

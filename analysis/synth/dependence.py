@@ -175,8 +175,8 @@ def in_crowd(
 def within(part: IntArray, values: FloatArray) -> FloatArray:
     """Return normal scores within each part >= 0; NaN where the value is."""
     scores = np.full(values.size, np.nan)
-    known = np.flatnonzero(~np.isnan(values) & (part >= 0))
-    order = known[np.argsort(part[known], kind="stable")]
+    timed = np.flatnonzero(~np.isnan(values) & (part >= 0))
+    order = timed[np.argsort(part[timed], kind="stable")]
     if order.size:
         for piece in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
             scores[piece] = normal_scores(values[piece])

@@ -86,8 +86,8 @@ def fit_model(trace: Trace, *, source: str | None = None) -> WorkloadModel:
     crowds = min(CROWDS, max(1, jobs.jobs // (2 * CROWD_JOBS)))
     crowd = crowd_of(jobs.submit_us, crowds, rng)
 
-    def shared(scores: FloatArray, known: NDArray[np.bool_]) -> Shared:
-        return fit_shared(scores[known], owner[known], run[known], crowd[known], crowds, rng)
+    def shared(scores: FloatArray, at: NDArray[np.bool_]) -> Shared:
+        return fit_shared(scores[at], owner[at], run[at], crowd[at], crowds, rng)
 
     size_scores = normal_scores(cell_of.astype(np.float64))
     habits = Habits(
@@ -131,10 +131,10 @@ def _codes(names: pl.Series) -> IntArray:
 
 def _step_of(values: FloatArray) -> float:
     """Return the resolution of seconds that may be NaN; 1 s where all are."""
-    known = values[~np.isnan(values)]
-    if not known.size or not known.any():
+    recorded = values[~np.isnan(values)]
+    if not recorded.size or not recorded.any():
         return 1.0
-    return clock_step_s(np.rint(known * MICROS).astype(np.int64))
+    return clock_step_s(np.rint(recorded * MICROS).astype(np.int64))
 
 
 def _fit_owners(
@@ -248,11 +248,13 @@ def _fit_cells(
             job_class=name,
             num_gpus=float(gpus),
             share=many / total,
-            timed=known / many,
+            timed=timed_jobs / many,
             curve=int(curve),
             shift=float(shift[cell]),
         )
-        for (cell, name, gpus, many, known), curve in zip(table.iter_rows(), curve_of, strict=True)
+        for (cell, name, gpus, many, timed_jobs), curve in zip(
+            table.iter_rows(), curve_of, strict=True
+        )
     )
     return cells, curves, cell_of
 
@@ -359,12 +361,12 @@ def _fit_waits(jobs: JobArrays) -> tuple[tuple[Waits, ...], FloatArray]:
     """Return waits by band of GPU counts, and their normal scores within the bands."""
     band = np.searchsorted(WAIT_BANDS, jobs.num_gpus, side="left")
     queue_s = np.round(jobs.queue_s, 6)  # submissions have microseconds: less counts as 0
-    known = ~np.isnan(queue_s)
+    is_known = ~np.isnan(queue_s)
     step_s = _step_of(queue_s)
     waits = []
     for part in np.unique(band):
         inside = band == part
-        values = np.sort(queue_s[inside & known])
+        values = np.sort(queue_s[inside & is_known])
         curve = fit_curve(values, step_s) if values.size else None
         waits.append(Waits(WAIT_BANDS[part], values.size / np.count_nonzero(inside), curve))
     return tuple(waits), within(band, jobs.queue_s)

@@ -59,8 +59,8 @@ def dispersion(counts: IntArray, hours: int) -> float:
 
 def fit_hours(submit_us: IntArray) -> Hours:
     """Return the hourly counts of ascending submissions; shape (n,), n >= 1."""
-    found, counts = hourly_counts(submit_us)
-    hours = int(found[-1]) + 1
+    hours_seen, counts = hourly_counts(submit_us)
+    hours = int(hours_seen[-1]) + 1
     return Hours(
         busy=counts.size / hours,
         counts=fit_curve(np.sort(counts).astype(np.float64), 1.0),
@@ -86,14 +86,14 @@ def draw_counts(law: Hours, jobs: int, hours: int, rng: np.random.Generator) -> 
     spread = 1.0
     low, high = SPREADS
     for _ in range(40):
-        found = values * above ** (spread - 1)
-        found *= jobs / found.sum()
-        if float(found @ found) < square:
+        drawn = values * above ** (spread - 1)
+        drawn *= jobs / drawn.sum()
+        if float(drawn @ drawn) < square:
             low = spread
         else:
             high = spread
         spread = (low * high) ** 0.5
-    upto = np.floor(np.cumsum(found) + rng.random())
+    upto = np.floor(np.cumsum(drawn) + rng.random())
     upto[-1] = jobs
     counts = np.diff(upto, prepend=0.0).astype(np.int64)
     return np.sort(counts[counts > 0])
@@ -150,7 +150,7 @@ def regroup(
         near = np.concatenate([near, none])
     # Hours of equal counts are ranked by their neighbors, and then at random.
     weight = np.log(seen + near / (near + 1 + near.max()) + 1e-3 * rng.random(at.size) + 0.1)
-    wanted = _ranked(
+    wanted = _in_order_of(
         weight,
         at,
         np.concatenate([np.zeros(at.size - counts.size, dtype=np.int64), counts]),
@@ -170,7 +170,7 @@ def regroup(
     return result
 
 
-def _ranked(
+def _in_order_of(
     weight: FloatArray, at: IntArray, counts: IntArray, pattern: Pattern | None
 ) -> IntArray:
     """Return ascending counts in the order of weights, turned until the pattern is met.
@@ -190,26 +190,26 @@ def _ranked(
     parts = [([(share, slot % 24) for share, slot in halves], pattern.by_hour)]
     if pattern.by_weekday is not None:
         parts.append(([(share, slot // 24) for share, slot in halves], pattern.by_weekday))
-    turned, found, least = weight.copy(), best, np.inf
+    weights, candidate, least = weight.copy(), best, np.inf
     for round_ in range(RAKED):
         off = 0.0
         for places, wanted in parts:
             here = (
                 sum(
-                    share * np.bincount(place, found, minlength=wanted.size)
+                    share * np.bincount(place, candidate, minlength=wanted.size)
                     for share, place in places
                 )
                 / counts.sum()
             )
             off = max(off, float(np.abs(here - wanted).sum() / 2))
             lack = RAKING / (1 + round_ / 10) * np.log((wanted + 1e-3) / (here + 1e-3))
-            turned += sum(share * lack[place] for share, place in places)
+            weights += sum(share * lack[place] for share, place in places)
         if off < least:
-            best, least = found, off
+            best, least = candidate, off
         if off <= RAKED_CLOSE:
             break
-        found = np.empty_like(counts)
-        found[np.argsort(turned)] = counts
+        candidate = np.empty_like(counts)
+        candidate[np.argsort(weights)] = counts
     return best
 
 
@@ -223,8 +223,8 @@ def _shortest_lulls(at: IntArray, lacking: int, rng: np.random.Generator) -> Int
     runs = int(np.searchsorted(upto, lacking)) + 1
     order, length, upto = order[:runs], length[:runs], upto[:runs]
     hours = np.arange(int(length.sum())) - np.repeat(upto - length, length)
-    found: IntArray = np.repeat(at[order] + 1, length) + hours
-    return found[:lacking]
+    hours_of_lulls: IntArray = np.repeat(at[order] + 1, length) + hours
+    return hours_of_lulls[:lacking]
 
 
 def _filled(

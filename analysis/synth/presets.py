@@ -6,6 +6,10 @@ from their shares of jobs and of GPU time.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
 import numpy as np
 
 from gpuplan.analysis.base.arrays import FloatArray
@@ -24,8 +28,66 @@ from gpuplan.analysis.synth.model import (
     Waits,
     WorkloadModel,
 )
-from gpuplan.analysis.synth.published_workloads import PUBLISHED, Published
 
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Published figures of a workload.
+
+    Attributes:
+        title: its name, and the jobs covered.
+        jobs: jobs of that kind.
+        days: days they were submitted in.
+        start: first day.
+        time_zone: zone of its clock.
+        users: distinct users; None where not published.
+        duration_percentages: of jobs of at most 1, 2, 4, ... seconds; empty where not published.
+        quantiles: published or assumed (probability, seconds), without a CDF.
+        mean_s, median_s, p90_s: durations; P90 None where not published.
+        longest_s: longest duration.
+        gpus: (GPUs, percent of jobs and percent of GPU time with at most that many).
+        mean_gpus: published mean; None where not published.
+        gpu_time_s: GPU time of all jobs, GPU-seconds; None where not published.
+        states: state -> share of jobs; empty where not published.
+        states_by_time: state -> share of GPU time; empty where not published.
+        wait_mean_s, wait_median_s: waits; None where not published.
+        scv: C^2 of the gaps aimed at.
+        zero_share: share of zero gaps aimed at.
+        notes: assumptions, one sentence each.
+    """
+
+    title: str
+    jobs: int
+    days: float
+    start: str
+    time_zone: str
+    mean_s: float
+    median_s: float
+    longest_s: float
+    users: int | None = None
+    duration_percentages: tuple[float, ...] = ()
+    quantiles: tuple[tuple[float, float], ...] = ()
+    p90_s: float | None = None
+    gpus: tuple[tuple[int, float, float], ...] = ((1, 100.0, 100.0),)
+    mean_gpus: float | None = None
+    gpu_time_s: float | None = None
+    states: dict[str, float] = field(default_factory=dict)
+    states_by_time: dict[str, float] = field(default_factory=dict)
+    wait_mean_s: float | None = None
+    wait_median_s: float | None = None
+    scv: float = 8.0
+    zero_share: float = 0.05
+    notes: tuple[str, ...] = ()
+
+    @property
+    def duration_cdf(self) -> tuple[tuple[float, float], ...]:
+        """Seconds, and the percentage of jobs of at most that."""
+        return tuple((float(2**k), share) for k, share in enumerate(self.duration_percentages))
+
+
+PUBLISHED = msgspec.toml.decode(
+    Path(__file__).with_name("published_workloads.toml").read_bytes(), type=dict[str, Published]
+)
 PRESETS = tuple(sorted(PUBLISHED))
 
 USERS = 300
@@ -170,7 +232,7 @@ def _waits(facts: Published) -> tuple[Waits, ...]:
 
 
 def _reference(facts: Published) -> Reference:
-    known = {
+    figures = {
         "duration_s.mean": facts.mean_s,
         "duration_s.p50": facts.median_s,
         "duration_s.p90": facts.p90_s,
@@ -181,10 +243,10 @@ def _reference(facts: Published) -> Reference:
         "users": facts.users,
     }
     if facts.gpu_time_s is not None:
-        known["gpu_time.gpu_hours_per_job"] = facts.gpu_time_s / HOUR_S / facts.jobs
+        figures["gpu_time.gpu_hours_per_job"] = facts.gpu_time_s / HOUR_S / facts.jobs
     several = len(facts.gpus) > 1
     return Reference(
-        statistics={key: float(value) for key, value in known.items() if value is not None},
+        statistics={key: float(value) for key, value in figures.items() if value is not None},
         duration_cdf=tuple((seconds, share / 100) for seconds, share in facts.duration_cdf),
         gpu_cdf=tuple((gpus, jobs / 100) for gpus, jobs, _ in facts.gpus) if several else (),
         gpu_time_cdf=tuple((gpus, time / 100) for gpus, _, time in facts.gpus) if several else (),

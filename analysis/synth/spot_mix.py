@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -49,7 +50,8 @@ class JobKind:
         cards: percent of jobs by GPUs of a pod, in the order of `CARDS`.
         gang: percent of jobs of several pods.
         pods: percent of them by number of pods, in the order of `PODS`.
-        mean_s, deviation_s: of the duration, before it is cut off at a minute.
+        mean_s, deviation: of the duration, before it is cut off at a minute; the deviation is a
+            share of the mean.
     """
 
     name: str
@@ -58,13 +60,13 @@ class JobKind:
     gang: float
     pods: tuple[float, ...]
     mean_s: float
-    deviation_s: float
+    deviation: float
 
     @property
     def shares(self) -> FloatArray:
         """Share of jobs by GPUs of a pod."""
-        found: FloatArray = np.array(self.cards) / sum(self.cards)
-        return found
+        shares: FloatArray = np.array(self.cards) / sum(self.cards)
+        return shares
 
     @property
     def mean_gpus(self) -> float:
@@ -75,26 +77,9 @@ class JobKind:
         return float((shares * CARDS)[whole].sum() * pods + (shares * CARDS)[~whole].sum())
 
 
-KINDS = (
-    JobKind(
-        "hp",
-        138_403,
-        (0.11, 55.11, 13.37, 7.53, 23.69),
-        8.66,
-        (35, 25, 20, 12, 8),
-        17_749.0,
-        0.28 * 17_749,
-    ),
-    JobKind(
-        "spot",
-        26_635,
-        (0.82, 67.35, 5.67, 12.00, 14.04),
-        27.26,
-        (60, 30, 10, 0, 0),
-        10_100.0,
-        0.28 * 10_100,
-    ),
-)
+KINDS = msgspec.toml.decode(
+    Path(__file__).with_name("spot_mix.toml").read_bytes(), type=dict[str, tuple[JobKind, ...]]
+)["kind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +145,7 @@ def synthesize_mix(mix: SpotMix, request: Request, output: Path) -> Synthesis:
     if not 0 < first_s * MICROS <= LAST_INSTANT_US - (days + 1) * DAY_S * MICROS:
         raise UsageError("the trace would leave the years 1970 to 9999; choose --start, --days")
     rng = np.random.default_rng(request.seed)
-    jobs = pl.concat([_drawn(mix, kind, days, first_s, rng) for kind in KINDS])
+    jobs = pl.concat([_draw_jobs(mix, kind, days, first_s, rng) for kind in KINDS])
     jobs = jobs.sort("submit_time", maintain_order=True)
     if jobs.is_empty():
         raise UsageError(f"--days {days:g}: no job is submitted in so short a time")
@@ -188,12 +173,12 @@ def synthesize_mix(mix: SpotMix, request: Request, output: Path) -> Synthesis:
         request=replace(request, jobs=jobs.height, days=days),
         provenance=provenance,
         span_s=float(submit[-1] - submit[0]) / MICROS,
-        compared=tuple(_compared(mix, jobs)),
+        compared=tuple(_statistics(mix, jobs)),
         moved=0,
     )
 
 
-def _drawn(
+def _draw_jobs(
     mix: SpotMix, kind: JobKind, days: float, first_s: float, rng: np.random.Generator
 ) -> pl.DataFrame:
     """Return the jobs of one kind."""
@@ -217,11 +202,13 @@ def _drawn(
         rng.choice(PODS, n, p=np.array(kind.pods) / 100),
         1,
     )
-    duration_s = np.maximum(LEAST_S, np.rint(rng.normal(kind.mean_s, kind.deviation_s, n)))
+    duration_s = np.maximum(
+        LEAST_S, np.rint(rng.normal(kind.mean_s, kind.deviation * kind.mean_s, n))
+    )
     submit_us: IntArray = np.rint((first_s + np.floor(at_s)) * MICROS).astype(np.int64)
     return pl.DataFrame(
         {
-            "group": [f"org-{one + 1}" for one in owner],
+            "group": [f"org-{number + 1}" for number in owner],
             "submit_time": pl.Series(submit_us).cast(CANONICAL["submit_time"]),
             "duration_s": duration_s,
             "num_gpus": cards * pods,
@@ -239,25 +226,25 @@ def _mean_rate() -> float:
     return (5 + 2 * WEEKEND) / 7
 
 
-def _compared(mix: SpotMix, jobs: pl.DataFrame) -> list[ComparedStatistic]:
+def _statistics(mix: SpotMix, jobs: pl.DataFrame) -> list[ComparedStatistic]:
     """Return the published shares beside those drawn."""
-    found = []
+    statistics = []
     hp, spot = KINDS
     total = hp.jobs + mix.spot_load * spot.jobs
     is_hp = (jobs["priority"] == "hp").to_numpy()
-    found.append(_share("hp.share", "high-priority jobs", hp.jobs / total, is_hp))
+    statistics.append(_share("hp.share", "high-priority jobs", hp.jobs / total, is_hp))
     per_pod = (jobs["num_gpus"] / jobs["num_workers"]).to_numpy()
     pods = jobs["num_workers"].to_numpy()
     for kind in KINDS:
-        own = (jobs["priority"] == kind.name).to_numpy()
+        is_kind = (jobs["priority"] == kind.name).to_numpy()
         name = "high priority" if kind is hp else "spot"
         for cards, share in zip(CARDS.tolist(), kind.shares.tolist(), strict=True):
             label = "less than 1 GPU" if cards < 1 else f"{cards:g} GPU{'s' * (cards > 1)}"
             key = f"{kind.name}.gpus_{cards:g}".replace("gpus_0.5", "gpus_below_1")
-            found.append(_share(key, f"{name}, {label}", share, per_pod[own] == cards))
+            statistics.append(_share(key, f"{name}, {label}", share, per_pod[is_kind] == cards))
         gang = kind.gang / 100 * float(kind.shares[CARDS >= 1].sum())
-        found.append(_share(f"{kind.name}.gang", f"{name}, gangs", gang, pods[own] > 1))
-    return found
+        statistics.append(_share(f"{kind.name}.gang", f"{name}, gangs", gang, pods[is_kind] > 1))
+    return statistics
 
 
 def _share(key: str, label: str, wanted: float, is_so: BoolArray) -> ComparedStatistic:

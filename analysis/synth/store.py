@@ -37,24 +37,24 @@ def read_model(path: Path) -> WorkloadModel:
     try:
         stored = json.loads(read_small(path).decode("utf-8"))
         if not isinstance(stored, dict) or "version" not in stored:
-            raise _no_model(path, "is JSON without a model version")
+            raise _not_a_model(path, "is JSON without a model version")
         if stored["version"] != MODEL_VERSION:
-            raise _no_model(path, f"has the model version {stored['version']}")
+            raise _not_a_model(path, f"has the model version {stored['version']}")
         model: WorkloadModel = _build(WorkloadModel, stored)
         _check(model)
     except UnicodeDecodeError as error:
-        raise _no_model(path, "is not text") from error
+        raise _not_a_model(path, "is not text") from error
     except json.JSONDecodeError as error:
-        raise _no_model(path, f"is not JSON ({error})") from error
+        raise _not_a_model(path, f"is not JSON ({error})") from error
     except ValueError as error:
-        raise _no_model(path, f"{problem} ({error})") from error
+        raise _not_a_model(path, f"{problem} ({error})") from error
     except (TypeError, LookupError, ArithmeticError, AttributeError, RecursionError,
             MemoryError, *UNREADABLE) as error:  # fmt: skip
-        raise _no_model(path, problem) from error
+        raise _not_a_model(path, problem) from error
     return model
 
 
-def _no_model(path: Path, problem: str) -> InputError:
+def _not_a_model(path: Path, problem: str) -> InputError:
     return InputError(
         path,
         problem,

@@ -37,8 +37,8 @@ class Clock:
 
     def stretch(self, real_s: FloatArray) -> IntArray:
         """Return the stretch that each instant is in; the ends reach beyond."""
-        found: IntArray = np.searchsorted(self.start_s[1:], real_s, side="right")
-        return found
+        positions: IntArray = np.searchsorted(self.start_s[1:], real_s, side="right")
+        return positions
 
     def slots(self, real_s: FloatArray) -> IntArray:
         """Return the hour of the local week, 0 to 167, that each instant is in."""

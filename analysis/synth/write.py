@@ -170,8 +170,8 @@ class Synthesis:
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers as plain values."""
-        found: dict[str, Any] = plain(self.results())
-        return found
+        numbers: dict[str, Any] = plain(self.results())
+        return numbers
 
 
 def synthesize(
@@ -208,7 +208,7 @@ def synthesize(
             "later --start"
         )
     sampled = draw(model, request.jobs, first_s, span_s, request.seed)
-    sampled, moved = _apart(sampled, recorded, model)
+    sampled, moved = _without_copies(sampled, recorded, model)
     zone = model.arrivals.time_zone
     relative = model.arrivals.start is None and request.start is None
     provenance = Provenance(
@@ -291,7 +291,7 @@ def _reference(model: WorkloadModel, request: Request, span_s: float) -> Referen
     )
 
 
-def _apart(
+def _without_copies(
     sampled: SampledJobs, recorded: pl.DataFrame | None, model: WorkloadModel
 ) -> tuple[SampledJobs, int]:
     """Return the jobs without copies of recorded rows, and the number that had to be moved.
@@ -312,13 +312,15 @@ def _apart(
             ),
         }
     ).with_row_index("at")
-    known = recorded.with_columns(pl.col("submit_time").dt.epoch("us"))
+    originals = recorded.with_columns(pl.col("submit_time").dt.epoch("us"))
     timed = pl.col("duration_s").is_not_null()
     later_us = max(1, round(model.arrivals.step_s * MICROS / 2))
-    longer = _moved(
-        rows.filter(timed), known.filter(timed), TIMED_KEY, "duration_s", model.duration_step_s
+    longer = _changed_rows(
+        rows.filter(timed), originals.filter(timed), TIMED_KEY, "duration_s", model.duration_step_s
     )
-    later = _moved(rows.filter(~timed), known.filter(~timed), UNTIMED_KEY, "submit_time", later_us)
+    later = _changed_rows(
+        rows.filter(~timed), originals.filter(~timed), UNTIMED_KEY, "submit_time", later_us
+    )
     duration_s, submit_us = sampled.duration_s.copy(), sampled.submit_us.copy()
     duration_s[longer["at"]] = longer["duration_s"]
     submit_us[later["at"]] = later["submit_time"]
@@ -326,24 +328,26 @@ def _apart(
     return sampled.in_order() if later.height else sampled, longer.height + later.height
 
 
-def _moved(
-    rows: pl.DataFrame, known: pl.DataFrame, key: tuple[str, ...], column: str, step: float
+def _changed_rows(
+    rows: pl.DataFrame, originals: pl.DataFrame, key: tuple[str, ...], column: str, step: float
 ) -> pl.DataFrame:
     """Return the rows (``at`` and ``column``) whose ``column`` had to grow by steps.
 
     It grows until the key of the row is new.
     """
-    moved = hit = _among(rows, known, key)
+    moved = hit = _with_a_key_of(rows, originals, key)
     while hit.height:
         hit = hit.with_columns((pl.col(column) + step).cast(rows.schema[column]))
         moved = moved.select("at", column).update(hit.select("at", column), on="at")
-        hit = _among(hit, known, key)
+        hit = _with_a_key_of(hit, originals, key)
     return moved.select("at", column)
 
 
-def _among(rows: pl.DataFrame, known: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
+def _with_a_key_of(
+    rows: pl.DataFrame, originals: pl.DataFrame, key: tuple[str, ...]
+) -> pl.DataFrame:
     """Return the rows with a known key; no class equals no class."""
-    return rows.join(known, on=list(key), how="semi", nulls_equal=True, maintain_order="left")
+    return rows.join(originals, on=list(key), how="semi", nulls_equal=True, maintain_order="left")
 
 
 def _write(model: WorkloadModel, sampled: SampledJobs, path: Path, provenance: Provenance) -> None:

@@ -209,37 +209,37 @@ def _damaged(path: Path, error: BaseException) -> InputError:
 
 def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
     """Return all canonical columns in their types; missing optional ones are filled."""
-    found = scan.collect_schema()
-    missing = [name for name in REQUIRED if name not in found]
+    schema = scan.collect_schema()
+    missing = [name for name in REQUIRED if name not in schema]
     if missing:
         raise InputError(
             path,
-            f"no column {', '.join(missing)}; found {', '.join(found.names()[:12])}",
+            f"no column {', '.join(missing)}; found {', '.join(schema.names()[:12])}",
             expected=f"a canonical trace with {', '.join(REQUIRED)}",
             hint=f"name its columns: gpuplan ingest {path} -o trace.parquet "
             + " ".join(f"--map {name}=COLUMN" for name in missing),
         )
     columns = []
     for name, kind in CANONICAL.items():
-        if name not in found:
+        if name not in schema:
             if name == "job_id":
                 columns.append(pl.int_range(pl.len()).cast(pl.String).alias(name))
             else:
                 columns.append(pl.lit(DEFAULTS.get(name), dtype=kind).alias(name))
         else:
             hint = f"have it read: gpuplan ingest {path} -o trace.parquet"
-            column = canonical_cast(path, name, found[name], kind, hint)
+            column = canonical_cast(path, name, schema[name], kind, hint)
             if name in SHORT:
                 is_short = (column > 0) & (column < LEAST_S)
                 column = pl.when(is_short).then(LEAST_S).otherwise(column).alias(name)
             columns.append(column.fill_null(DEFAULTS[name]) if name in DEFAULTS else column)
     for name, kind in OWN_COLUMNS.items():
-        has_it = name in found and found[name].is_numeric()
+        has_it = name in schema and schema[name].is_numeric()
         columns.append((pl.col(name) if has_it else pl.lit(None)).cast(kind).alias(name))
-    if found.get(LIMIT_COLUMN) == pl.Float64():
+    if schema.get(LIMIT_COLUMN) == pl.Float64():
         columns.append(pl.col(LIMIT_COLUMN))
-    more = [n for n in found if n not in (*CANONICAL, *OWN_COLUMNS, LIMIT_COLUMN)]
-    columns += [pl.col(n) for n in more if not found[n].is_nested()]  # for --where, --spot, --by
+    more = [n for n in schema if n not in (*CANONICAL, *OWN_COLUMNS, LIMIT_COLUMN)]
+    columns += [pl.col(n) for n in more if not schema[n].is_nested()]  # for --where, --spot, --by
     return scan.select(columns)
 
 

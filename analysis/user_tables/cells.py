@@ -56,8 +56,20 @@ class CsvCells:
         if bad.height:
             row = int(bad["row"].item())
             cell = self.raw[column][row - 2]
-            found = "an empty cell" if cell is None else f"found {shortened(cell, 40)!r}"
-            raise InputError(self.path, found, row=row, column=column, expected=expected)
+            problem = "an empty cell" if cell is None else f"found {shortened(cell, 40)!r}"
+            raise InputError(self.path, problem, row=row, column=column, expected=expected)
+
+
+def text_cells(
+    path: Path, data: bytes, *, expected: str | None = None, hint: str | None = None
+) -> pl.DataFrame:
+    """Return the cells of a CSV table as text. Raises `InputError` where the data are none."""
+    try:
+        raw = pl.read_csv(io.BytesIO(data), infer_schema=False)
+    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+        problem = f"is not a CSV table ({shortened(str(error).splitlines()[0], 200)})"
+        raise InputError(path, problem, expected=expected, hint=hint) from error
+    return raw.rename({name: name.strip() for name in raw.columns})
 
 
 def read_cells(path: Path, required: Sequence[str], *, rows: str, hint: str) -> CsvCells:
@@ -72,12 +84,7 @@ def read_cells(path: Path, required: Sequence[str], *, rows: str, hint: str) -> 
     data = read_unpacked(path)
     if b"\0" in data:
         raise InputError(path, "is not text", expected="a CSV table", hint=hint)
-    try:
-        raw = pl.read_csv(io.BytesIO(data), infer_schema=False)
-    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
-        reason = shortened(str(error).splitlines()[0], 200)
-        raise InputError(path, f"is not a CSV table ({reason})", hint=hint) from error
-    raw = raw.rename({name: name.strip() for name in raw.columns})
+    raw = text_cells(path, data, hint=hint)
     missing = [name for name in required if name not in raw.columns]
     if missing:
         raise InputError(

@@ -43,7 +43,9 @@ def read_checkpoints(path: Path) -> dict[str, tuple[float, float]]:
             expected=f"{' and '.join(TIMES)}, or {' and '.join(SIZES)}",
             hint="give one of the two",
         )
-    names = next((one for one in (TIMES, SIZES) if set(one) <= set(cells.raw.columns)), None)
+    names = next(
+        (columns for columns in (TIMES, SIZES) if set(columns) <= set(cells.raw.columns)), None
+    )
     if names is None:
         raise InputError(
             path,

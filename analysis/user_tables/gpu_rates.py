@@ -71,8 +71,8 @@ def read_gpu_rates(path: Path) -> pl.DataFrame:
     if "parallelism" in table.columns:
         blank = pl.col("parallelism").str.strip_chars().replace("", None)
         table = table.with_columns(blank)
-        known = pl.col("parallelism").is_in(PARALLEL) | blank.is_null()
-        cells.refuse(table, "parallelism", f"one of {', '.join(PARALLEL)}", known)
+        is_valid = pl.col("parallelism").is_in(PARALLEL) | blank.is_null()
+        cells.refuse(table, "parallelism", f"one of {', '.join(PARALLEL)}", is_valid)
     per, once = "class, GPU type and number of GPUs", pl.struct(RATE_COLUMNS[:3])
     if "batch_size" in table.columns:
         per = "class, GPU type, number of GPUs and batch size"
@@ -89,10 +89,10 @@ def _of_classes(cells: CsvCells, table: pl.DataFrame) -> pl.DataFrame:
     """Return the table with what one row of a class has in every row of it."""
     for name in OF_CLASS:
         if name in table.columns:
-            given = pl.col(name).drop_nulls().first().over("job_class")
-            same = pl.col(name).is_null() | (pl.col(name) == given)
+            value = pl.col(name).drop_nulls().first().over("job_class")
+            same = pl.col(name).is_null() | (pl.col(name) == value)
             cells.refuse(table, name, "the same in every row of a class", same)
-            table = table.with_columns(given)
+            table = table.with_columns(value)
     return table
 
 

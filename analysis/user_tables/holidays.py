@@ -34,7 +34,7 @@ def read_holidays(text: str) -> tuple[date, ...]:
     path = holidays_file(text)
     if path is not None:
         return _read(path)
-    found = []
+    days = []
     for cell in (cell.strip() for cell in text.split(",")):
         day = _date(cell)
         if day is None:
@@ -42,13 +42,13 @@ def read_holidays(text: str) -> tuple[date, ...]:
                 f"--holidays: found {shortened(cell, 40)!r}, expected {EXPECTED}, several with "
                 "commas between them, or a file with one per line"
             )
-        found.append(day)
-    return tuple(sorted(set(found)))
+        days.append(day)
+    return tuple(sorted(set(days)))
 
 
 def _read(path: Path) -> tuple[date, ...]:
     lines = read_unpacked(path).decode("utf-8-sig", "replace").splitlines()
-    found, is_first = [], True
+    days, is_first = [], True
     for row, line in enumerate(lines, 1):
         cell = line.partition(",")[0].strip().strip('"')
         if not cell or cell.startswith("#"):
@@ -58,12 +58,12 @@ def _read(path: Path) -> tuple[date, ...]:
             raise InputError(path, f"found {shortened(cell, 40)!r}", row=row, expected=EXPECTED)
         is_first = False
         if day is not None:
-            found.append(day)
-        if len(found) > MOST_DATES:
+            days.append(day)
+        if len(days) > MOST_DATES:
             raise InputError(path, f"has more than {MOST_DATES:,} dates", expected="holidays")
-    if not found:
+    if not days:
         raise InputError(path, "has no dates", expected=f"one per line, {EXPECTED}")
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(days)))
 
 
 def _date(cell: str) -> date | None:

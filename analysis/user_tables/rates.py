@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from gpuplan.analysis.base.errors import InputError, shortened
 from gpuplan.analysis.base.time_units import CENTURY_S, HOUR_S
+from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.user_tables.cells import Rule, check_shares, read_cells
 
 LEAST, MOST = 1e-12, 1e15
 """Range of positive rates, shares and counts, so that sums and ratios of them stay finite."""
 MOST_EPOCHS = 1e9
+EPOCH: Rule = (
+    "a whole number, at least 0",
+    pl.col("epoch").is_between(0, MOST_EPOCHS) & (pl.col("epoch") == pl.col("epoch").floor()),
+)
+THROUGHPUT_COLUMNS = ("job_class", "num_gpus", "throughput")
+MOST_STEPS = 1_000  # accumulation steps; the search for the best batch evaluates them all
+OPTIONAL = ("epoch", "work_share", "work_h", "rescale_s")
+WHOLE_BATCH = (
+    "init_batch_size",
+    "max_batch_size",
+    "min_local_bsz",
+    "max_local_bsz",
+    "gpus_per_node",
+)
 
 
 def above_zero(name: str, what: str, most: float = MOST) -> Rule:
@@ -27,10 +46,6 @@ def whole_number(name: str, what: str) -> Rule:
     return f"{what}, a whole number from 1", whole
 
 
-EPOCH: Rule = (
-    "a whole number, at least 0",
-    pl.col("epoch").is_between(0, MOST_EPOCHS) & (pl.col("epoch") == pl.col("epoch").floor()),
-)
 WORK_SHARE: Rule = above_zero("work_share", "the epoch's share of the work")
 THROUGHPUT_RULES: dict[str, Rule] = {
     "num_gpus": ("GPUs, 1 to 1,000,000", pl.col("num_gpus").is_between(1, 1e6)),
@@ -38,7 +53,6 @@ THROUGHPUT_RULES: dict[str, Rule] = {
     "epoch": EPOCH,
     "work_share": WORK_SHARE,
 }
-THROUGHPUT_COLUMNS = ("job_class", "num_gpus", "throughput")
 
 
 def read_throughputs(path: Path) -> pl.DataFrame:
@@ -76,9 +90,6 @@ def read_throughputs(path: Path) -> pl.DataFrame:
     return table.select(columns).cast({"epoch": pl.Int64}).sort(by_file, *measured)
 
 
-MOST_STEPS = 1_000  # accumulation steps; the search for the best batch evaluates them all
-
-
 def _seconds(name: str) -> Rule:
     return "seconds, at least 0 and at most a century", pl.col(name).is_between(0, CENTURY_S)
 
@@ -98,15 +109,7 @@ GOODPUT_RULES: dict[str, Rule] = {
     "work_h": above_zero("work_h", "hours on one GPU", CENTURY_S / HOUR_S),
     "rescale_s": _seconds("rescale_s"),
 }
-OPTIONAL = ("epoch", "work_share", "work_h", "rescale_s")
 GOODPUT_COLUMNS = ("job_class", *(name for name in GOODPUT_RULES if name not in OPTIONAL))
-WHOLE_BATCH = (
-    "init_batch_size",
-    "max_batch_size",
-    "min_local_bsz",
-    "max_local_bsz",
-    "gpus_per_node",
-)
 
 
 def read_goodputs(path: Path) -> pl.DataFrame:
@@ -138,8 +141,8 @@ def read_goodputs(path: Path) -> pl.DataFrame:
     per = f"{'GPU type, ' if typed else ''}class and epoch"
     cells.refuse(table, "job_class", f"one row per {per}", first)
     batch = pl.col("init_batch_size")
-    one = (batch == batch.first()).over("job_class", "epoch")
-    cells.refuse(table, "init_batch_size", "the same on every GPU type", one)
+    is_same = (batch == batch.first()).over("job_class", "epoch")
+    cells.refuse(table, "init_batch_size", "the same on every GPU type", is_same)
     low, high = pl.col("init_batch_size"), pl.col("max_batch_size")
     cells.refuse(table, "max_batch_size", "at least init_batch_size", low <= high)
     local = pl.col("min_local_bsz") <= pl.col("max_local_bsz")
@@ -147,8 +150,8 @@ def read_goodputs(path: Path) -> pl.DataFrame:
     steps = high <= MOST_STEPS * pl.col("max_local_bsz")
     cells.refuse(table, "max_batch_size", f"at most {MOST_STEPS:,} x max_local_bsz", steps)
     for name in ("work_h", "rescale_s"):
-        given = pl.col(name)
-        same = given.eq_missing(given.first()).over("gpu_type", "job_class")
+        cell = pl.col(name)
+        same = cell.eq_missing(cell.first()).over("gpu_type", "job_class")
         cells.refuse(table, name, "the same in every row of a class", same)
     same = (pl.col("work_share") == pl.col("work_share").first()).over("job_class", "epoch")
     cells.refuse(table, "work_share", "the same share in every row of an epoch", same)
@@ -161,5 +164,31 @@ def read_goodputs(path: Path) -> pl.DataFrame:
 
 def _gpu_type(table: pl.DataFrame) -> pl.Expr:
     """Return the names of GPU types; empty where a table has none."""
-    known = pl.col("gpu_type").str.strip_chars() if "gpu_type" in table.columns else pl.lit("")
-    return known.alias("gpu_type")
+    gpu_type = pl.col("gpu_type").str.strip_chars() if "gpu_type" in table.columns else pl.lit("")
+    return gpu_type.alias("gpu_type")
+
+
+def read_rates(path: Path) -> NDArray[np.float64]:
+    """Return the requests of each second.
+
+    Raises:
+        InputError: no such file, no number, a negative one, or no row.
+    """
+    rates: list[float] = []
+    lines = read_unpacked(path).decode("utf-8-sig", "replace").splitlines()
+    for row, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text:
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value < 1e9:
+            problem = f"found {shortened(text, 40)!r}"
+            expected = "requests of that second, a number, at least 0"
+            raise InputError(path, problem, row=row, expected=expected)
+        rates.append(value)
+    if not rates:
+        raise InputError(path, "has no rows", expected="requests per second, one number per line")
+    return np.array(rates)

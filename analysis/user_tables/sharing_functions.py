@@ -85,12 +85,12 @@ def read_functions(path: Path) -> list[SharedFunction]:
         raise InputError(path, f"is not TOML ({error})", hint=hint) from None
     if not isinstance(tables, list) or not tables:
         raise InputError(path, "has no functions", expected="[[functions]] for each", hint=hint)
-    found = [_function(path, at, table) for at, table in enumerate(tables, 1)]
-    names = [one.name for one in found]
+    functions = [_function(path, at, table) for at, table in enumerate(tables, 1)]
+    names = [function.name for function in functions]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(path, f"function {twice!r} is given twice", expected="different names")
-    return found
+    return functions
 
 
 def _function(path: Path, at: int, table: Any) -> SharedFunction:
@@ -141,19 +141,24 @@ def _function(path: Path, at: int, table: Any) -> SharedFunction:
 def functions_text(functions: Iterable[SharedFunction], folder: Path, note: str) -> str:
     """Return the file of functions as TOML, with profiles named from ``folder``."""
     lines = [f"# {note}"]
-    for one in functions:
-        profile = os.path.relpath(one.profile.resolve(), folder.resolve())
-        lines += ["", "[[functions]]", f"name = {_quoted(one.name)}", f'kind = "{one.kind}"']
+    for function in functions:
+        profile = os.path.relpath(function.profile.resolve(), folder.resolve())
+        lines += [
+            "",
+            "[[functions]]",
+            f"name = {_quoted(function.name)}",
+            f'kind = "{function.kind}"',
+        ]
         lines += [f"profile = {_quoted(profile)}"]
-        lines += [f"request = {one.request:g}", f"limit = {one.limit:g}"]
-        if one.kind == TRAINING:
-            lines += [f"workers = {one.workers}", f"start_s = {one.start_s:g}"]
+        lines += [f"request = {function.request:g}", f"limit = {function.limit:g}"]
+        if function.kind == TRAINING:
+            lines += [f"workers = {function.workers}", f"start_s = {function.start_s:g}"]
         else:
-            lines += [f"batch = {one.batch}", f"slo_s = {one.slo_s:g}"]
-        if one.memory_gb:
-            lines.append(f"memory_gb = {one.memory_gb:g}")
-        if one.work != 1:
-            lines.append(f"work = {one.work:g}")
+            lines += [f"batch = {function.batch}", f"slo_s = {function.slo_s:g}"]
+        if function.memory_gb:
+            lines.append(f"memory_gb = {function.memory_gb:g}")
+        if function.work != 1:
+            lines.append(f"work = {function.work:g}")
     return "\n".join(lines) + "\n"
 
 

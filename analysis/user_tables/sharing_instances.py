@@ -87,18 +87,18 @@ def read_instances(path: Path, names: Mapping[str, str] | None = None) -> list[S
     """
     text = read_unpacked(path).decode("utf-8-sig", "replace")
     if path.suffix.lower() == ".toml":
-        found = list(_from_toml(path, text))
+        instances = list(_from_toml(path, text))
     elif has_events(path):
-        found = _from_events(path, text)
+        instances = _from_events(path, text)
     else:
-        found = list(_from_csv(path, text, names or {}))
-    if not found:
+        instances = list(_from_csv(path, text, names or {}))
+    if not instances:
         raise InputError(path, "has no instances", expected="at least one instance", hint=CSV_HINT)
-    return found
+    return instances
 
 
 def _from_events(path: Path, text: str) -> list[SharedInstance]:
-    found: list[SharedInstance] = []
+    instances: list[SharedInstance] = []
     places: dict[str, int] = {}
     first: datetime | None = None
     for row, line in enumerate(text.splitlines(), 1):
@@ -125,14 +125,14 @@ def _from_events(path: Path, text: str) -> list[SharedInstance]:
                 "memory_gb": memory[0] if isinstance(memory, list) and memory else memory,
                 "start_s": at_s,
             }
-            places[name] = len(found)
-            found.append(replace(_instance(path, row, values), start_row=row))
+            places[name] = len(instances)
+            instances.append(replace(_instance(path, row, values), start_row=row))
         else:
             at = places.pop(name, None)
             if at is None:
                 raise InputError(path, f"{name!r} ends but never started", row=row)
-            found[at] = replace(found[at], end_s=at_s, end_row=row)
-    return found
+            instances[at] = replace(instances[at], end_s=at_s, end_row=row)
+    return instances
 
 
 def _literal(path: Path, row: int, line: str) -> Any:
@@ -150,9 +150,9 @@ def _time(path: Path, row: int, value: Any) -> datetime:
     try:
         return datetime.strptime(str(value), "%Y-%m-%d %H:%M:%S")
     except ValueError:
-        found = f"found {shortened(str(value), 40)!r}"
+        problem = f"found {shortened(str(value), 40)!r}"
         expected = "a time like 2026-01-01 00:00:05"
-        raise InputError(path, found, row=row, column="Time", expected=expected) from None
+        raise InputError(path, problem, row=row, column="Time", expected=expected) from None
 
 
 def _from_csv(path: Path, text: str, names: Mapping[str, str]) -> Iterable[SharedInstance]:
@@ -177,10 +177,10 @@ def _from_rows(
             expected="instances",
             hint=f"columns are {CSV_HINT}",
         )
-    ours = {theirs: name for name, theirs in names.items()}
+    column_of = {theirs: name for name, theirs in names.items()}
     for row, cells in enumerate(rows, 2):
-        known = {ours.get(key, key): cell for key, cell in cells.items() if cell}
-        yield _instance(path, row, known)
+        named_cells = {column_of.get(key, key): cell for key, cell in cells.items() if cell}
+        yield _instance(path, row, named_cells)
 
 
 def _from_toml(path: Path, text: str) -> Iterable[SharedInstance]:
@@ -188,7 +188,7 @@ def _from_toml(path: Path, text: str) -> Iterable[SharedInstance]:
         tables = tomllib.loads(text).get("instances", [])
     except tomllib.TOMLDecodeError as error:
         raise InputError(path, f"is not TOML ({error})") from None
-    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+    if not isinstance(tables, list) or not all(isinstance(entry, dict) for entry in tables):
         raise InputError(path, "instances must be tables", expected="[[instances]] for each")
     for at, table in enumerate(tables, 1):
         yield _instance(path, at, table)
@@ -198,20 +198,20 @@ def _instance(path: Path, row: int, values: Mapping[str, Any]) -> SharedInstance
     def number(key: str, default: float | None, low: float, most: float, text: str) -> float:
         value = values.get(key, default)
         try:
-            found = math.nan if isinstance(value, bool) else float(value)
+            amount = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError):
-            found = math.nan
-        if not low <= found <= most:
+            amount = math.nan
+        if not low <= amount <= most:
             shown = "nothing" if value is None else repr(shortened(str(value), 40))
             raise InputError(path, f"found {shown}", row=row, column=key, expected=text)
-        return found
+        return amount
 
     name = str(values.get("name") or f"row {row}")
     kind = str(values.get("type") or INFERENCE)
     kind = LLM if kind == "llm" else kind
     if kind not in KINDS:
-        found = f"found {shortened(kind, 40)!r}"
-        raise InputError(path, found, row=row, column="type", expected=", ".join(KINDS))
+        problem = f"found {shortened(kind, 40)!r}"
+        raise InputError(path, problem, row=row, column="type", expected=", ".join(KINDS))
     gpus = number("gpus", 1, 1, MOST_WORKERS, f"GPUs, a whole number from 1 to {MOST_WORKERS}")
     share = "a share of a GPU, above 0 and at most 1"
     request = number("request", None, 1e-9, 1, share)

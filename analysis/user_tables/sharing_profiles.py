@@ -68,22 +68,22 @@ def read_profile(path: Path, names: Mapping[str, str] | None = None) -> ProfileT
     places = _header(path, rows[0][1], names or {})
     if places is not None:
         rows = rows[1:]
-    found: dict[tuple[int, float], tuple[float, float]] = {}
+    measured: dict[tuple[int, float], tuple[float, float]] = {}
     for row, cells in rows:
         batch, percent, latency_s, throughput = _measurement(path, row, cells, places)
-        if (batch, percent) in found:
+        if (batch, percent) in measured:
             twice = f"batch {batch} at {percent:g}% is measured twice"
             raise InputError(path, twice, row=row, expected="one row per batch and share")
-        found[batch, percent] = (latency_s, throughput)
-    if not found:
+        measured[batch, percent] = (latency_s, throughput)
+    if not measured:
         raise InputError(path, "has no rows", expected="at least one measurement", hint=HINT)
-    batches = sorted({batch for batch, _ in found})
-    shares = sorted({percent for _, percent in found})
-    missing = next(((b, s) for b in batches for s in shares if (b, s) not in found), None)
+    batches = sorted({batch for batch, _ in measured})
+    shares = sorted({percent for _, percent in measured})
+    missing = next(((b, s) for b in batches for s in shares if (b, s) not in measured), None)
     if missing is not None:
         absent = f"batch {missing[0]} is not measured at {missing[1]:g}%"
         raise InputError(path, absent, expected="every batch size at every share")
-    grid = np.array([[found[batch, percent] for percent in shares] for batch in batches])
+    grid = np.array([[measured[batch, percent] for percent in shares] for batch in batches])
     name = path.name.split(".")[0].removeprefix("bs_sm_")
     return ProfileTable(
         path=path,

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.base.option import Group
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.gpu_price_options import GpuPriceChoice
 from gpuplan.cli.options.log_choice import TRACE_HELP
 from gpuplan.cli.options.shared_options import (
     OutputWithoutRows,
     PeriodChoice,
-    PriceChoice,
+    Reference,
 )
+from gpuplan.planner.money.price_request import PriceRequest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,8 +39,7 @@ def characterize(
         ),
     ],
     choice: PeriodChoice,
-    priced: PriceChoice,
-    own: GpuPriceChoice,
+    prices: Annotated[PriceRequest, Group(without=("provider",), common=("prices", "gpu"))],
     top: Annotated[
         int,
         COMMON,
@@ -72,24 +72,21 @@ def characterize(
             show_default=False,
         ),
     ] = None,
+    reference: Reference = None,
 ) -> Study[CharacterizeRequest]:
     """Describe a workload: durations, GPU time, arrivals, load, groups, and cost."""
     from gpuplan.analysis.base.errors import UsageError
     from gpuplan.analysis.characterize.options import PortraitOptions
-    from gpuplan.planner.studies.characterize import CharacterizeRequest, TracePrices
+    from gpuplan.planner.studies.characterize import CharacterizeRequest
 
-    priced.check()
     if resamples is not None and ci is None:
         raise UsageError("--resamples: needs --ci LEVEL")
-    prices = None
-    if priced.prices is not None:
-        prices = TracePrices(priced.prices, priced.gpu, priced.reference)
     request = CharacterizeRequest(
         traces=tuple(trace),
         jobs=choice.selection(),
         options=PortraitOptions(top, fits, ci, resamples or RESAMPLES, choice.seed),
         prices=prices,
-        price=own.prices(),
+        reference=reference,
     )
     return Study(request, _answer)
 

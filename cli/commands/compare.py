@@ -24,7 +24,6 @@ from gpuplan.cli.formats.units import (
 from gpuplan.cli.options.cluster_options import ClusterListChoice
 from gpuplan.cli.options.completion import DEFAULT_POLICIES, one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
-from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
@@ -34,8 +33,10 @@ from gpuplan.cli.options.market_options import (
 from gpuplan.cli.options.replays import (
     COMPILING,
     LimitFactor,
+    OwnedPrices,
     ReplayChoice,
     WaitsBy,
+    WindowChoice,
     columns_of,
     with_limit_factor,
 )
@@ -58,7 +59,7 @@ def compare(
     lending: LendingChoice,
     cluster: ClusterListChoice,
     gpu_types: GpuTypeChoice,
-    priced: GpuPriceChoice,
+    price: OwnedPrices,
     window: WindowChoice,
     policy: Annotated[
         list[str] | None,
@@ -109,7 +110,7 @@ def compare(
             )
         ),
         engine.build(),
-        price=priced.prices(),
+        price=price,
         window=window.window.value,
         **cluster.parameters(),
     )
@@ -170,7 +171,7 @@ def _answer(request: CompareRequest) -> Report:
         headline=answer_text(today, rows, speedups),
         warnings=study.warnings,
         caveats=study.caveats,
-        notes=price_notes(request.policies, has_price=request.price is not None)
+        notes=price_notes(request.policies, has_price=request.price.is_given)
         if request.replay.prices is None
         else (),
         answer=(answer_table(today, rows, has_deadlines=has_deadlines),),

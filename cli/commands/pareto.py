@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.analysis.base.option import Group
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
@@ -13,12 +14,13 @@ from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.pareto_options import (
     ComparedChoice,
-    MoneyChoice,
+    PlannedGpuChoice,
     RentingChoice,
     ScalingChoice,
     WidthChoice,
 )
 from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
+from gpuplan.planner.money.price_request import PriceRequest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +34,8 @@ def pareto(
     trace: TraceArgument,
     scaling: ScalingChoice,
     width: WidthChoice,
-    money: MoneyChoice,
+    prices: Annotated[PriceRequest, Group(without=("gpu",))],
+    planned: PlannedGpuChoice,
     renting: RentingChoice,
     compared: ComparedChoice,
     choice: TraceChoice,
@@ -74,15 +77,16 @@ def pareto(
         target_jct_s=targets_of(target_jct),
         speedup=scaling.speedup,
         classes=choices_of(scaling, width),
-        cluster=cluster_of(renting, money),
-        types=gpu_types_of(money),
+        cluster=cluster_of(renting, planned),
+        types=gpu_types_of(planned),
+        prices=prices,
         method=compared.method.value,
         baselines=_baselines(compared.baseline),
         marks=tuple(parse_reference_points(compared.mark or [])),
         ci=compared.ci,
         sensitivity=compared.sensitivity,
         budget_text=budget,
-        gpu_texts=tuple(money.gpu or ()),
+        gpu_texts=tuple(planned.gpu or ()),
         mark_texts=tuple(compared.mark or ()),
     )
     return Study(request, _answer)
@@ -137,7 +141,7 @@ def _answer(request: ParetoRequest) -> Report:
         parameters=plain(answer.parameters),
         headline=headline(study),
         warnings=(*warnings(study), *answer.trace.notes),
-        caveats=(*answer.priced.notes, *caveats(study, assumed=request.speedup is None)),
+        caveats=(*answer.caveats, *caveats(study, assumed=request.speedup is None)),
         answer=(budgets, *(requested or widths)),
         figure=figure,
         frame=study.to_frame,

@@ -25,7 +25,6 @@ from gpuplan.cli.formats.units import (
 )
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import one_of, policies
-from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
@@ -35,8 +34,10 @@ from gpuplan.cli.options.market_options import (
 from gpuplan.cli.options.replays import (
     COMPILING,
     LimitFactor,
+    OwnedPrices,
     ReplayChoice,
     WaitsBy,
+    WindowChoice,
     columns_of,
     with_limit_factor,
 )
@@ -58,7 +59,7 @@ def simulate(
     lending: LendingChoice,
     cluster: ClusterChoice,
     gpu_types: GpuTypeChoice,
-    priced: GpuPriceChoice,
+    price: OwnedPrices,
     window: WindowChoice,
     policy: Annotated[
         str,
@@ -93,7 +94,7 @@ def simulate(
     )
     jobs = lending.marked(gpu_types.rated(replay.request(trace, choice, market)))
     jobs = replace(jobs, by=columns_of(by))
-    request = SimulateRequest(jobs, chosen, priced.prices(), window.window.value)
+    request = SimulateRequest(jobs, chosen, price, window.window.value)
     return Study(request, _lent)
 
 
@@ -148,7 +149,7 @@ def _answer(request: SimulateRequest) -> Report:
         headline=answer_text(today, [row], {result.policy: result.settings.get("speedup")}),
         warnings=study.warnings,
         caveats=study.caveats,
-        notes=price_notes([request.policy], has_price=request.price is not None)
+        notes=price_notes([request.policy], has_price=request.price.is_given)
         if request.replay.prices is None
         else (),
         answer=(answer, *(() if request.replay.by else tables[1:2])),

@@ -17,9 +17,9 @@ from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MOST_GPUS, MarketChoice
-from gpuplan.cli.options.owned_prices import OwnedPriceChoice
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice, WaitsBy, columns_of
 from gpuplan.cli.options.shared_options import PRICES_PANEL, PeriodChoice, TraceArgument
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.shapes import read_shape
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def size(
     trace: TraceArgument,
     choice: PeriodChoice,
     replay: ReplayChoice,
-    priced: OwnedPriceChoice,
+    prices: PriceRequest,
     engine: EngineChoice,
     target: Annotated[
         list[str] | None,
@@ -133,7 +133,6 @@ def size(
 ) -> Study[SizeRequest]:
     """Find how many GPUs the jobs need at waits you accept, and how many to commit to."""
     from gpuplan.cli.options.policy_specs import read_spec
-    from gpuplan.planner.pricing.price_request import PriceRequest
     from gpuplan.planner.studies.size_request import SizeRequest
 
     chosen = read_spec(policy, settings or [])
@@ -153,10 +152,10 @@ def size(
         shape=None if cluster is None else read_shape(cluster, "--cluster"),
         step=cluster_step,
         growth=parse_growth(growth),
-        prices=priced.request(),
-        commit=PriceRequest(parse_usd(commit or [], "--commit"), gpu=priced.gpu, option="--commit"),
+        prices=prices,
+        commit=PriceRequest(parse_usd(commit or [], "--commit"), gpu=prices.gpu, option="--commit"),
         on_demand=PriceRequest(
-            parse_usd(on_demand or [], "--on-demand"), gpu=priced.gpu, option="--on-demand"
+            parse_usd(on_demand or [], "--on-demand"), gpu=prices.gpu, option="--on-demand"
         ),
         level=ci or None,
         resamples=resamples,

@@ -151,8 +151,8 @@ class WidthChoice:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MoneyChoice:
-    """What a GPU costs, and which types there are."""
+class PlannedGpuChoice:
+    """Which GPU types to plan for."""
 
     gpu: Annotated[
         list[str] | None,
@@ -160,36 +160,6 @@ class MoneyChoice:
             metavar="TYPE[=SPEED]",
             help="GPU type to plan for; repeat it to find the cheapest mix. SPEED is its "
             "speed relative to the first, needed with a law: --gpu T4 --gpu A100=2.5.",
-            rich_help_panel=PRICES_PANEL,
-            show_default=False,
-        ),
-    ] = None
-    price: Annotated[
-        list[str] | None,
-        COMMON,
-        typer.Option(
-            metavar="USD|TYPE=USD,...",
-            help="Dollars per GPU-hour: 1.29, or by GPU type: T4=0.5,A100=2.5. May be repeated.",
-            rich_help_panel=PRICES_PANEL,
-            show_default=False,
-        ),
-    ] = None
-    prices: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|builtin",
-            help="Take the price of --gpu from a table made by [bold]gpuplan prices[/bold] "
-            "(.parquet), or from [bold]builtin[/bold], gpuplan's own list: the median "
-            "on-demand price.",
-            rich_help_panel=PRICES_PANEL,
-            show_default=False,
-        ),
-    ] = None
-    provider: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[:KIND]",
-            help="Use the --prices of this provider only, such as aws or aws:spot.",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),

@@ -12,7 +12,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.cli.options.cluster_options import read_size
 from gpuplan.cli.options.pareto_options import (
-    MoneyChoice,
+    PlannedGpuChoice,
     RentingChoice,
     ScalingChoice,
     WidthChoice,
@@ -59,7 +59,7 @@ def choices_of(scaling: ScalingChoice, width: WidthChoice) -> ClassOptions:
     )
 
 
-def cluster_of(renting: RentingChoice, money: MoneyChoice) -> RentedCluster | None:
+def cluster_of(renting: RentingChoice, planned: PlannedGpuChoice) -> RentedCluster | None:
     """Return how GPUs are rented; None without a replay. Raises `UsageError`."""
     from gpuplan.planner.elastic.renting import RentedCluster
 
@@ -71,7 +71,7 @@ def cluster_of(renting: RentingChoice, money: MoneyChoice) -> RentedCluster | No
                     f"--{name.replace('_', '-')} needs the replay, which --no-replay leaves out"
                 )
         return None
-    node_gpus, max_gpus = _rentable(renting, money)
+    node_gpus, max_gpus = _rentable(renting, planned)
     return RentedCluster(
         node_gpus=node_gpus,
         provision_s=parse_duration(renting.provision_delay, "--provision-delay"),
@@ -82,7 +82,7 @@ def cluster_of(renting: RentingChoice, money: MoneyChoice) -> RentedCluster | No
     )
 
 
-def _rentable(renting: RentingChoice, money: MoneyChoice) -> tuple[int, int | None]:
+def _rentable(renting: RentingChoice, planned: PlannedGpuChoice) -> tuple[int, int | None]:
     """Return the GPUs of a node, and the most GPUs rented at once; None for no limit.
 
     Raises:
@@ -98,7 +98,7 @@ def _rentable(renting: RentingChoice, money: MoneyChoice) -> tuple[int, int | No
         )
     pool = size.shape.pool
     if pool.gpu_type is not None and not any(
-        same_gpu(pool.gpu_type, gpu.partition("=")[0].strip()) for gpu in money.gpu or []
+        same_gpu(pool.gpu_type, gpu.partition("=")[0].strip()) for gpu in planned.gpu or []
     ):
         raise UsageError(
             f"{size.option}: {pool.gpu_type} is not a GPU to plan for\n"
@@ -118,34 +118,16 @@ def targets_of(text: str | None) -> tuple[float, ...]:
     return tuple(parse_duration(each, "--target-jct") for each in texts)
 
 
-def gpu_types_of(money: MoneyChoice) -> GpuTypes:
-    """Return the GPU types and prices given. Raises `UsageError`."""
+def gpu_types_of(planned: PlannedGpuChoice) -> GpuTypes:
+    """Return the GPU types given. Raises `UsageError`."""
     from gpuplan.planner.studies.gpu_types import GpuTypes
 
-    speeds = parse_by_type(money.gpu or [], "--gpu", default=1.0)
+    speeds = parse_by_type(planned.gpu or [], "--gpu", default=1.0)
     return GpuTypes(
         speeds=speeds,
-        speeds_are_given=any("=" in text for text in money.gpu or []),
-        usd_per_gpu_h=_prices(money.price or [], tuple(speeds)),
-        prices=money.prices,
-        provider=money.provider,
-        recorded_on=money.recorded_on,
+        speeds_are_given=any("=" in text for text in planned.gpu or []),
+        recorded_on=planned.recorded_on,
     )
-
-
-def _prices(texts: Sequence[str], types: tuple[str, ...]) -> dict[str, float]:
-    """Return what ``--price`` says, by type."""
-    if len(texts) == 1 and "=" not in texts[0]:
-        try:
-            usd = float(texts[0])
-        except ValueError:
-            raise UsageError(
-                f"--price {texts[0]!r}: expected dollars per GPU-hour such as 1.29, or TYPE=USD"
-            ) from None
-        if len(types) > 1:
-            raise UsageError("--price: several GPU types need a price each, for example T4=0.5")
-        return {types[0] if types else "": usd}
-    return parse_by_type(texts, "--price")
 
 
 def parse_caps(texts: Sequence[str]) -> dict[str, float]:

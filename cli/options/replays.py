@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.analysis.base.option import Group
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.market_options import MarketChoice
 from gpuplan.cli.options.shared_options import TraceChoice
+from gpuplan.planner.money.price_request import PriceRequest
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.replay import ReplayRequest
@@ -126,3 +128,27 @@ class ReplayChoice:
             prices=market.prices,
             checkpoints=market.checkpoints,
         )
+
+
+OwnedPrices = Annotated[PriceRequest, Group(without=("prices", "gpu", "provider"))]
+"""What owned GPUs cost; other prices are those of a market."""
+
+
+class BillingWindow(StrEnum):
+    """What policies are charged for; `gpuplan.planner.studies.replay.WINDOWS`."""
+
+    log = "log"
+    run = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowChoice:
+    """The time that policies are charged for."""
+
+    window: Annotated[
+        BillingWindow,
+        typer.Option(
+            help="Time that is charged. log: from the first submission to the last submission or "
+            "end of a run, the same for all policies. run: to each policy's own last finish."
+        ),
+    ] = BillingWindow.log

@@ -36,7 +36,7 @@ def parse_settings(
 
     Raises:
         UsageError: a key that is not known (with the nearest one) or comes twice, or a value of
-            another kind.
+            another kind or out of its range.
     """
     where = "--set " if row is None else f"{row}: "
     check_once(texts, *(() if row is None else ("", where)))
@@ -58,6 +58,9 @@ def parse_settings(
                 )
             )
         values[key] = _value(where + key, value, known[key])
+        if error := known[key].error(key, values[key]):
+            typed = f"--set {text}" if row is None else row
+            raise error.given_as({key: f"{typed} ({key})" if row and len(texts) > 1 else typed})
     return values
 
 
@@ -112,22 +115,18 @@ def _value(option: str, value: str, setting: Setting) -> Any:
     match setting.kind:
         case "duration":
             return parse_duration(value, option, most)
-        case "choice":
-            if value not in setting.choices:
-                raise UsageError(f"{option} {value!r}: expected {' or '.join(setting.choices)}")
-            return value
         case "count":
             if not value.isdecimal():
                 hint = " or none" if setting.unlimited else ""
                 raise UsageError(f"{option} {value!r}: expected a whole number{hint}")
             if len(value) > MOST_DIGITS:
-                _at_most(min(most, 10.0**MOST_DIGITS), math.inf, option, shortened(value))
-            return int(_at_most(most, int(value), option, value))
+                raise UsageError(f"{option} {shortened(value)!r}: expected {setting.range}")
+            return int(value)
         case "flag":
             if value.lower() not in FLAGS:
                 raise UsageError(f"{option} {value!r}: expected true or false")
             return FLAGS[value.lower()]
-        case "text":
+        case "text" | "choice":
             return value
         case "cluster":
             return read_shape(value, option)
@@ -136,22 +135,13 @@ def _value(option: str, value: str, setting: Setting) -> Any:
         case "durations":
             return tuple(parse_duration(part, option, most) for part in _parts(value))
         case "usd":
-            usd = _number(option, value.removeprefix("$"))
-            if usd < 0:
-                raise UsageError(f"{option} {value!r}: a price is at least 0")
-            return _at_most(most, usd, option, value)
+            return _number(option, value.removeprefix("$"))
         case _:
             return _number(option, value)
 
 
 def _parts(value: str) -> list[str]:
     return value.replace(",", "/").split("/")
-
-
-def _at_most(most: float, number: float, option: str, value: str) -> float:
-    if number > most:
-        raise UsageError(f"{option} {value!r}: expected at most {most:,.10g}")
-    return number
 
 
 def _number(option: str, value: str) -> float:

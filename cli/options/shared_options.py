@@ -285,52 +285,6 @@ class PeriodChoice(TraceChoice):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PriceChoice:
-    """Which prices a command uses, and for what."""
-
-    prices: Annotated[
-        str | None,
-        COMMON,
-        typer.Option(
-            help="GPU prices: a table made by [bold]gpuplan prices[/bold] (.parquet), or "
-            "[bold]builtin[/bold] for gpuplan's own list.",
-            metavar="FILE|builtin",
-            rich_help_panel=PRICES_PANEL,
-            show_default=False,
-        ),
-    ] = None
-    gpu: Annotated[
-        str | None,
-        COMMON,
-        typer.Option(
-            help="GPU type of jobs that name none, such as A100-80GB.",
-            metavar="NAME",
-            rich_help_panel=PRICES_PANEL,
-            show_default=False,
-        ),
-    ] = None
-    reference: Reference = None
-
-    def check(self) -> None:
-        """Refuse the other options without ``--prices``. Raises `UsageError`."""
-        if self.prices is not None:
-            return
-        for name in ("gpu", "reference"):
-            if getattr(self, name) is not None:
-                from gpuplan.analysis.base.errors import UsageError
-
-                raise UsageError(f"--{name.replace('_', '-')}: needs --prices FILE or builtin")
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what goes under ``parameters`` in the JSON output."""
-        return {
-            "prices": self.prices,
-            "gpu": self.gpu,
-            "reference": self.reference,
-        }
-
-
 Full = Annotated[
     bool,
     COMMON,

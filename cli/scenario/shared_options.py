@@ -8,31 +8,41 @@ from functools import cache
 from typing import Any
 
 from gpuplan.analysis.base.amounts import NO_LIMIT
+from gpuplan.analysis.base.option import declared_options
 from gpuplan.cli.documents.studies import study_options
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.log_choice import LogChoice
-from gpuplan.cli.options.pareto_options import MoneyChoice, ScalingChoice, WidthChoice
+from gpuplan.cli.options.pareto_options import PlannedGpuChoice, ScalingChoice, WidthChoice
 from gpuplan.cli.options.replays import ReplayChoice
-from gpuplan.cli.options.shared_options import PriceChoice, TraceChoice
+from gpuplan.cli.options.shared_options import TraceChoice
+from gpuplan.planner.money.price_request import PriceRequest
+
+
+def _options_of(group: type) -> list[str]:
+    """Return the names of the options of a group, as a scenario writes them."""
+    flags = [option.flag.removeprefix("--").replace("-", "_") for option in declared_options(group)]
+    return flags or [field.name for field in fields(group)]
+
 
 OF_A_LOG = {field.name for field in fields(LogChoice)}
 """What ``log = { ... }`` takes."""
 
 SECTIONS: dict[str, dict[str, str]] = {
     name: {
-        field.name: field.name
+        option: option
         for group in groups
-        for field in fields(group)
-        if field.name not in OF_A_LOG
+        for option in _options_of(group)
+        if option not in OF_A_LOG
     }
     for name, groups in {
         "workload": (TraceChoice, ReplayChoice, GpuTypeChoice),
-        "prices": (PriceChoice, MoneyChoice),
+        "prices": (PriceRequest, PlannedGpuChoice),
         "speedups": (ScalingChoice, WidthChoice),
     }.items()
 }
 """Section -> its key -> the option that a study takes it as."""
 SECTIONS["prices"]["file"] = SECTIONS["prices"].pop("prices")
+SECTIONS["prices"]["reference"] = "reference"
 SECTIONS["workload"] |= {name: name for name in ("from", "to")}
 
 PRICED = ("bill", "characterize", "pareto", "size")

@@ -7,9 +7,8 @@ from typing import Any
 
 from gpuplan.cli.formats.units import show_count
 from gpuplan.planner.compare import PolicySpec
-from gpuplan.planner.policies.allpass_settings import LADDER
-from gpuplan.planner.policies.cluster_settings import priced_values
-from gpuplan.planner.pricing.price_settings import USUAL_GPU
+from gpuplan.planner.money.price_settings import USUAL_GPU
+from gpuplan.planner.money.renting_settings import LADDER, priced_values
 
 TIERS = {
     "serverless": ("serverless_usd_per_gpu_h",),

@@ -10,11 +10,10 @@ from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_count, show_number, show_share, show_usd
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.prices.cheapest_source import Cheapest
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.supply import Supply
-    from gpuplan.analysis.prices.view import PriceView
-    from gpuplan.planner.pricing.trace_bill import TraceCost
+    from gpuplan.analysis.prices.view import Cheapest, PriceView
+    from gpuplan.planner.money.trace_bill import TraceCost
 
 MAX_LEADERS = 4
 MAX_SUPPLIES = 20

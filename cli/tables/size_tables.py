@@ -142,7 +142,7 @@ def commitment_table(results: SizeResults) -> Table:
 
 def price_note(study: SizeStudy) -> tuple[str, ...]:
     """Return a note where the price is assumed."""
-    if study.price_source:
+    if study.request.prices.is_given or study.request.commit.is_given:
         return ()
     usd = study.results.pools[0].usd_per_gpu_h
     return (

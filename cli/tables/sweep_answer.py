@@ -20,7 +20,7 @@ from gpuplan.cli.tables.sweep_tables import (
     ratios_of,
     row_name,
 )
-from gpuplan.planner.pricing.mixed_types import todays_prices
+from gpuplan.planner.studies.policy_prices import todays_prices
 from gpuplan.planner.sweep.pareto_front import NEARLY
 from gpuplan.planner.sweep.recommendation import Case
 from gpuplan.planner.sweep.reference_policy import Against, ReferenceRun

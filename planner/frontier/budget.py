@@ -10,12 +10,12 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.analysis.prices.quote import Quote
 from gpuplan.planner.frontier.methods.registry import Solved
 from gpuplan.planner.frontier.model.exact import Frontier
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.speedup.model import SpeedupModel
 
 HOURS_PER = {"h": 1.0, "month": MONTH_H, "quarter": 3 * MONTH_H, "year": 12 * MONTH_H}
@@ -143,7 +143,7 @@ def plan_of(
     solved: Solved,
     frontier: Frontier,
     budget: Budget,
-    price: Quote | None,
+    price: Price | None,
     now_gpus: float | None = None,
 ) -> Plan:
     """Return the plan of a method for a budget.

@@ -12,7 +12,6 @@ import polars as pl
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.job_classes import ClassWorkload, workload_of
@@ -25,6 +24,7 @@ from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.points import Point, Points, least_mean_jct_s, spent_over, steps_from
 from gpuplan.planner.frontier.replay.search import OVER
 from gpuplan.planner.frontier.replay.todays_peak import TodaysPeak
+from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.time import HOUR_S
 
@@ -70,7 +70,7 @@ class PlanRequest:
     targets_s: Sequence[float] = ()
     method: str = EXACT
     cluster: RentedCluster | None = None
-    prices: Mapping[str, Quote] = field(default_factory=dict)
+    prices: Mapping[str, Price] = field(default_factory=dict)
     recorded_on: str | None = None
 
     @property
@@ -112,7 +112,7 @@ class FrontierStudy:
     points: tuple[Point, ...]
     knee: Point
     ends: tuple[Frontier, ...] = ()
-    prices: Mapping[str, Quote] = field(default_factory=dict)
+    prices: Mapping[str, Price] = field(default_factory=dict)
     recorded_on: str | None = None
     method: str = EXACT
     by_request: bool = True
@@ -128,7 +128,7 @@ class FrontierStudy:
         return bool(self.frontier.prices)
 
     @property
-    def price(self) -> Quote | None:
+    def price(self) -> Price | None:
         """The price on one GPU type; None without one, and on several types."""
         return None if self.is_mixed else next(iter(self.prices.values()), None)
 
@@ -297,7 +297,7 @@ def _plans(
     solved: Solved,
     frontier: Frontier,
     request: PlanRequest,
-    price: Quote | None,
+    price: Price | None,
     now_gpus: float | None,
 ) -> list[tuple[Plan, float | None, str | None]]:
     """Return the plans by budget, each with the time it is for and what it was requested as."""
@@ -318,7 +318,7 @@ def _now_gpus(today: Today | None) -> float | None:
     return None if today is None else today.at_arrival_rate().usage.mean_gpus
 
 
-def _unit_usd(frontier: Frontier, price: Quote | None) -> float | None:
+def _unit_usd(frontier: Frontier, price: Price | None) -> float | None:
     if frontier.prices:
         return 1.0
     return None if price is None else price.usd_per_gpu_h

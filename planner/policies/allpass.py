@@ -13,8 +13,9 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.history.jobs import PeriodUs
+from gpuplan.planner.money.renting_settings import idle_of_market
 from gpuplan.planner.policies.allpass_bill import bill_of_allpass
-from gpuplan.planner.policies.allpass_settings import idle_of_market, parameters_from, settings_of
+from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, USD, Panel, TimeLines
 from gpuplan.planner.runs.settings import FEWER_JOBS, LOWER, SettingError, check_widest
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
@@ -282,7 +283,11 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any], move_s: float) 
 
     ``move_s`` is what a move of these jobs takes (`Allpass.move_s`).
     """
-    found = [*idle_of_market(parameters)]
+    found = [
+        *idle_of_market(
+            parameters.rental_terms, reclaim=parameters.reclaim, grace_s=parameters.grace_s
+        )
+    ]
     if results["never_demotable_jobs"]:
         found.append(
             f"{counted(results['never_demotable_jobs'], 'job')} of more GPUs than the capacity of "

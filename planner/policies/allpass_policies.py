@@ -15,16 +15,16 @@ import numpy as np
 import polars as pl
 
 from gpuplan.planner.policies.allpass_settings import (
+    HPA,
     SETTINGS,
-    default_settings,
     parameters_from,
     settings_of,
 )
 from gpuplan.planner.policies.policy import Policy
-from gpuplan.planner.runs.settings import Setting, SettingError, check_widest
+from gpuplan.planner.runs.settings import Setting, SettingError, check_widest, with_defaults
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.simkit.allpass.parameters import LONGEST_S, MOST_KEPT, QUEUE_ORDERS, Allpass
+from gpuplan.simkit.allpass.parameters import Allpass
 
 CONTAINERS = frozenset(name for name in SETTINGS if name.startswith("serverless"))
 MOVES = frozenset(
@@ -36,15 +36,6 @@ LEAVING = MOVES | {"controller", "threshold_s", "checkpoint_s", "restore_s"}
 """What moving a job from one tier to the other uses."""
 DEMAND = frozenset({"scale_out", "scaling", "window_s", "max_pressure"})
 """What Algorithm 2 alone uses."""
-HPA: dict[str, Setting] = {
-    "target_utilization": Setting("number", "busy share of the workers aimed at"),
-    "utilization_tolerance": Setting("number", "how far the share may be off, relative to it"),
-    "stabilization_s": Setting(
-        "duration", "for how long the most workers desired are kept", at_most=LONGEST_S
-    ),
-    "min_workers": Setting("count", "fewest workers (GPUs) rented", at_most=MOST_KEPT),
-    "queue_order": Setting("choice", "which waiting job takes idle workers first", QUEUE_ORDERS),
-}
 
 WITHOUT_CONTAINERS = {
     "controller": "fixed",
@@ -104,14 +95,8 @@ class AllpassVariant:
     @property
     def settings(self) -> dict[str, Setting]:
         """What may be set, by name."""
-        return {k: v for k, v in SETTINGS.items() if k not in self.unused} | dict(self.own)
-
-    def defaults(self) -> dict[str, Any]:
-        """Return the value that every setting has where it is not set."""
-        plain = Allpass()
-        own = {name: getattr(plain, name) for name in self.own}
-        usual = {**default_settings(), **own, **self.usual}
-        return {name: usual[name] for name in self.settings}
+        kept = {k: v for k, v in SETTINGS.items() if k not in self.unused}
+        return with_defaults(kept | dict(self.own), self.usual)
 
     def effective(self, parameters: Allpass) -> dict[str, Any]:
         """Return the value of every setting under parameters."""
@@ -182,7 +167,7 @@ def simulate(
     if not variant.has_containers:  # no job leaves one, so nothing is saved and loaded
         plain = replace(jobs.workload, checkpoint_us=None, restore_us=None)
         jobs = replace(jobs, workload=plain)
-    parameters = parameters_from({**variant.usual, **settings, **variant.fixed})
+    parameters = parameters_from({**variant.usual, **settings}, variant.fixed)
     check_fits(jobs, parameters)
     if not variant.has_containers:
         _check_capacity(jobs, parameters)
@@ -233,7 +218,7 @@ def _variant(name: str) -> Policy:
         return simulate(jobs, settings, rng, name)
 
     return Policy(
-        *(name, known.about, known.source, known.settings, known.defaults, run),
+        *(name, known.about, known.source, known.settings, run),
         decides_by_deadlines=name in ("fixed-threshold", "serverful-only"),
     )
 
@@ -243,7 +228,6 @@ ALLPASS = Policy(
     "starts every job on serverless GPUs and moves long ones to rented workers",
     "Allpass, Algorithms 1 and 2; docs/allpass.md",
     SETTINGS,
-    default_settings,
     _allpass,
     decides_by_deadlines=True,
 )

@@ -8,43 +8,57 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.base.time_units import DAY_US
-from gpuplan.planner.runs.settings import (
+from gpuplan.planner.money.renting_settings import (
+    LADDER,
     OF_PRICES,
-    Setting,
-    SettingError,
-    refuse_choice,
-    setting_error,
+    RENTED,
+    offers_of,
+    shown_offers,
 )
+from gpuplan.planner.runs.settings import Setting, SettingError, check_values, with_defaults
 from gpuplan.simkit.allpass.parameters import (
     CONTROLLERS,
     LONGEST_S,
-    PRICING_RULES,
+    MOST_KEPT,
+    QUEUE_ORDERS,
     SCALE_OUT_RULES,
     SCALING_RULES,
     THRESHOLD_RULES,
+    WINDOW_STEP_S,
     Allpass,
     StartUp,
-    price_ladder,
 )
-from gpuplan.simkit.renting.market import MOST_OFFERS
 
-LADDER = {
-    "marketplace_offers": 50,
-    "marketplace_min_usd_per_gpu_h": 0.38,
-    "marketplace_median_usd_per_gpu_h": 1.08,
-    "marketplace_max_usd_per_gpu_h": 1.66,
-}
 PROVIDERS = ("serverless", "marketplace", "conventional")
 PRICES = {
     "serverless_usd_per_gpu_h": "serverless_price",
     "conventional_usd_per_gpu_h": "conventional_price",
 }
 
+
+def _plain(parameters: Allpass) -> dict[str, Any]:
+    """Return the values of all fields, also by the names of their settings."""
+    values = {field.name: getattr(parameters, field.name) for field in fields(parameters)}
+    values |= {name: values[field] for name, field in PRICES.items()}
+    return values | {"min_threshold_s": parameters.least_threshold_s}
+
+
+def _startups(parameters: Allpass) -> dict[str, float]:
+    found = {}
+    for provider in PROVIDERS:
+        startup: StartUp = getattr(parameters, f"{provider}_startup")
+        found[f"{provider}_startup_s"] = startup.mean_s
+        found[f"{provider}_startup_sd_s"] = startup.sd_s
+    return found
+
+
+_USUAL = _plain(Allpass()) | _startups(Allpass())
 SETTINGS: dict[str, Setting] = {
     "controller": Setting("choice", "moves the threshold or leaves it", CONTROLLERS),
     "threshold_s": Setting(
-        "duration", "run time after which a job leaves its container; inf: never", unlimited=True
+        "duration",
+        "run time after which a job leaves its container; inf: never",
+        unlimited=True,
     ),
     "threshold_rule": Setting("choice", "which threshold binds a running job", THRESHOLD_RULES),
     "scale_out": Setting(
@@ -52,24 +66,23 @@ SETTINGS: dict[str, Setting] = {
     ),
     "scaling": Setting("choice", "how far work drives the pool", SCALING_RULES[:2]),
     "capacity": Setting("count", "most workers (GPUs) rented at once", unlimited=True),
-    "serverless_limit": Setting("count", "most GPUs in containers at once", unlimited=True),
+    "serverless_limit": Setting(
+        "count", "most GPUs in containers at once", unlimited=True, at_least=1
+    ),
     "serverless_usd_per_gpu_h": Setting("usd", "price of a serverless GPU-hour"),
     "serverless_billing_step_s": Setting(
         "duration", "step of time a container is billed in; 0: as held"
     ),
     "serverless_minimum_billing_s": Setting("duration", "least time a container is billed for"),
-    "conventional_usd_per_gpu_h": Setting("usd", "price of a conventional cloud's GPU-hour"),
-    "marketplace_offers": Setting("count", "marketplace offers, one GPU each", at_most=MOST_OFFERS),
-    "marketplace_min_usd_per_gpu_h": Setting("usd", "price of the cheapest offers"),
-    "marketplace_median_usd_per_gpu_h": Setting("usd", "median price of the offers"),
-    "marketplace_max_usd_per_gpu_h": Setting("usd", "price of the most expensive offers"),
+    "conventional_usd_per_gpu_h": RENTED["conventional_usd_per_gpu_h"],
+    **LADDER,
     **{
         f"{provider}_startup_{part}s": Setting("duration", f"{word} start-up time, {provider}")
         for provider in PROVIDERS
         for part, word in (("", "mean"), ("sd_", "standard deviation of the"))
     },
     **OF_PRICES,
-    "pricing": Setting("choice", "which price of its offer a rental costs", PRICING_RULES),
+    "pricing": RENTED["pricing"],
     "reclaim": Setting("flag", "whether an offer that is gone takes its worker back"),
     "save_every_s": Setting(
         "duration",
@@ -80,15 +93,22 @@ SETTINGS: dict[str, Setting] = {
         "duration", "notice before a worker is taken back, in which its job may be saved"
     ),
     "lease_s": Setting(
-        "duration", "longest that a marketplace worker is held; inf: no end", unlimited=True
+        "duration",
+        "longest that a marketplace worker is held; inf: no end",
+        unlimited=True,
+        at_least=1,
     ),
-    "billing_step_s": Setting("duration", "step of time a rental is billed in; 0: as held"),
-    "minimum_billing_s": Setting("duration", "least time a rental is billed for"),
+    "billing_step_s": RENTED["billing_step_s"],
+    "minimum_billing_s": RENTED["minimum_billing_s"],
     "checkpoint_s": Setting("duration", "time to save a job, in its container"),
     "restore_s": Setting("duration", "time to load it, on its workers"),
-    "tick_s": Setting("duration", "time between two decisions of the scalers"),
+    "tick_s": Setting("duration", "time between two decisions of the scalers", at_least=1),
     "window_s": Setting(
-        "duration", "how far ahead deadlines count, a multiple of 1 min", at_most=LONGEST_S
+        "duration",
+        "how far ahead deadlines count, a multiple of 1 min",
+        at_most=LONGEST_S,
+        at_least=WINDOW_STEP_S,
+        multiple_of=WINDOW_STEP_S,
     ),
     "min_threshold_s": Setting(
         "duration", "lower limit of the adaptive threshold; unset: what a move takes"
@@ -100,49 +120,53 @@ SETTINGS: dict[str, Setting] = {
     "limit_down_s": Setting("duration", "most it falls per tick"),
     "max_pressure": Setting("number", "cap on the pressure"),
 }
+SETTINGS = with_defaults(SETTINGS, _USUAL)
 
 
-def parameters_from(values: Mapping[str, Any]) -> Allpass:
+HPA: dict[str, Setting] = {
+    "target_utilization": Setting(
+        "number", "busy share of the workers aimed at", above=0.0, at_most=1
+    ),
+    "utilization_tolerance": Setting("number", "how far the share may be off, relative to it"),
+    "stabilization_s": Setting(
+        "duration", "for how long the most workers desired are kept", at_most=LONGEST_S
+    ),
+    "min_workers": Setting("count", "fewest workers (GPUs) rented", at_least=1, at_most=MOST_KEPT),
+    "queue_order": Setting("choice", "which waiting job takes idle workers first", QUEUE_ORDERS),
+}
+HPA = with_defaults(HPA, _USUAL)
+"""Settings of Kubernetes' horizontal pod autoscaler alone."""
+
+
+def parameters_from(values: Mapping[str, Any], fixed: Mapping[str, Any] | None = None) -> Allpass:
     """Return the parameters that named values make; what is not named keeps its default.
+
+    Args:
+        values: of `SETTINGS` and `HPA`.
+        fixed: values that cannot be set.
 
     Raises:
         UsageError: values that no run can have, alone or together.
     """
+    check_values(SETTINGS | HPA, values)
+    values = {**values, **(fixed or {})}
+    _check_thresholds(values)
     plain = {field.name for field in fields(Allpass)}
-    refuse_choice(values)
-    given = {PRICES.get(name, name): value for name, value in values.items()}
-    changes = {name: value for name, value in given.items() if name in plain}
-    _check(values)
-    try:
-        if LADDER.keys() & values.keys():
-            changes["marketplace_prices"] = price_ladder(
-                *(values.get(name, default) for name, default in LADDER.items())
+    named = {PRICES.get(name, name): value for name, value in values.items()}
+    changes = {name: value for name, value in named.items() if name in plain}
+    changes["marketplace_prices"] = offers_of(values)
+    for provider in PROVIDERS:
+        changes[f"{provider}_startup"] = StartUp(
+            *(
+                values.get(name, SETTINGS[name].default)
+                for name in (f"{provider}_startup_s", f"{provider}_startup_sd_s")
             )
-        defaults = Allpass()
-        for provider in PROVIDERS:
-            usual: StartUp = getattr(defaults, f"{provider}_startup")
-            changes[f"{provider}_startup"] = StartUp(
-                values.get(f"{provider}_startup_s", usual.mean_s),
-                values.get(f"{provider}_startup_sd_s", usual.sd_s),
-            )
-        return Allpass(**changes)
-    except ValueError as error:
-        called = {parameter: name for name, parameter in PRICES.items()}
-        raise setting_error(error, {**SETTINGS, **values}, called) from error
-
-
-def _check(values: Mapping[str, Any]) -> None:
-    """Raise `SettingError`, which names settings and a next step, before `Allpass` raises."""
-    ladder = list(LADDER)[1:]
-    least, median, most = (values.get(name, LADDER[name]) for name in ladder)
-    if not least <= median <= most:
-        others = [name for name in ladder if name not in values]
-        raise SettingError(
-            [name for name in ladder if name in values],
-            "the cheapest, median and most expensive offer must ascend, found "
-            f"{least:g}, {median:g} and {most:g} USD per GPU-hour",
-            f"set {' and '.join(others)} too" if others else None,
         )
+    return Allpass(**changes)
+
+
+def _check_thresholds(values: Mapping[str, Any]) -> None:
+    """Raise `SettingError` where the threshold and its limits do not fit together."""
     usual = Allpass()
     controller, first, lowest, highest = (
         values.get(name, getattr(usual, name))
@@ -160,28 +184,11 @@ def _check(values: Mapping[str, Any]) -> None:
             if "threshold_s" in values
             else f"set threshold_s={limit:g} too",
         )
-
-
-def idle_of_market(parameters: Allpass) -> tuple[str, ...]:
-    """Return what to say of settings that need offers which change, where these never do."""
-    notice = parameters.grace_s > 0 and not parameters.reclaim
-    notes = ("grace_s changes nothing without reclaim=true",) if notice else ()
-    idle = ["reclaim=true"] if parameters.reclaim else []
-    idle += ["pricing=in-force"] if parameters.pricing == "in-force" else []
-    if not idle or parameters.offers.start_us.size > 1:
-        return notes
-    change = "changes" if len(idle) == 1 else "change"
-    return (
-        *notes,
-        f"{' and '.join(idle)} {change} nothing, as the offers never change; "
-        "those of --prices FILE, a table of gpuplan prices, do",
-    )
-
-
-def default_settings() -> dict[str, Any]:
-    """Return the value that every setting has where it is not set."""
-    usual = settings_of(Allpass()) | LADDER
-    return {name: usual.get(name) for name in SETTINGS}
+    if lowest is not None and lowest > highest:
+        raise SettingError(
+            ["min_threshold_s", "max_threshold_s"],
+            f"min_threshold_s must be at most max_threshold_s, got {lowest:g} and {highest:g}",
+        )
 
 
 def settings_of(parameters: Allpass) -> dict[str, Any]:
@@ -189,30 +196,11 @@ def settings_of(parameters: Allpass) -> dict[str, Any]:
 
     Offers that change are ``market``: days, steps, how many there are and their median price.
     """
-    found = {field.name: getattr(parameters, field.name) for field in fields(parameters)}
-    found["min_threshold_s"] = parameters.least_threshold_s
-    market = parameters.market
+    known = _plain(parameters)
     result: dict[str, Any] = {}
     for name in SETTINGS:
-        if name in found:
-            result[name] = found[name]
-        elif name in PRICES:
-            result[name] = found[PRICES[name]]
-        elif name == "marketplace_offers" and market is not None:
-            result["market"] = {
-                "days": market.period_us / DAY_US,
-                "steps": market.start_us.size,
-                "least_offers": int(market.offers.min()),
-                "most_offers": int(market.offers.max()),
-                "median_usd_per_gpu_h": market.median_usd,
-            }
-        elif name == "marketplace_offers":
-            result[name] = len(parameters.marketplace_prices)
-            result["marketplace_usd_per_gpu_h"] = [
-                float(price) for price in np.round(parameters.marketplace_prices, 6)
-            ]
-    for provider in PROVIDERS:
-        startup: StartUp = getattr(parameters, f"{provider}_startup")
-        result[f"{provider}_startup_s"] = startup.mean_s
-        result[f"{provider}_startup_sd_s"] = startup.sd_s
-    return result
+        if name == "marketplace_offers":
+            result |= shown_offers(parameters.offers)
+        elif name in known:
+            result[name] = known[name]
+    return result | _startups(parameters)

@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.analysis.base.words import counted
-from gpuplan.planner.policies.cluster_settings import (
-    SCHEDULERS,
-    SHARED,
+from gpuplan.planner.money.renting_settings import (
+    OF_PRICES,
+    RENTED,
+    idle_of_market,
     priced_values,
-    whole_nodes,
 )
+from gpuplan.planner.policies.cluster_settings import SHARED, whole_nodes
 from gpuplan.planner.policies.policy import Policy
-from gpuplan.planner.runs.settings import OF_PRICES, Setting, SettingError
+from gpuplan.planner.runs.settings import (
+    Setting,
+    SettingError,
+    check_values,
+    check_widest,
+    defaults_of,
+)
 
 if TYPE_CHECKING:
     from gpuplan.planner.runs.simulation import Simulation
@@ -31,22 +38,17 @@ WITHOUT = ("preemptive", "skipping", "checkpoint_s", "restore_s")
 LIMIT_FACTOR = 2.0
 MOST_NODES, MOST_GPUS_OF_A_NODE = (1 << 20) - 1, (1 << 24) - 1
 """What the simulator of sites can count."""
-MOST_FACTOR = 1000.0
 SETTINGS: dict[str, Setting] = {
     **{name: setting for name, setting in SHARED.items() if name not in WITHOUT},
     "limit_factor": Setting(
         "number",
         "time limit of a job over its run time; 1 is exact. Without it recorded limits count, and "
         "where there are none 2 times the run time",
-        at_most=MOST_FACTOR,
+        at_least=1,
+        at_most=1000,
         optional=True,
     ),
 }
-
-
-def _defaults() -> dict[str, Any]:
-    usual = SCHEDULERS["fifo"].defaults() | {"limit_factor": None}
-    return {name: usual[name] for name in SETTINGS}
 
 
 def simulate(jobs: TraceJobs, settings: Mapping[str, Any], name: str) -> Simulation:
@@ -55,25 +57,19 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], name: str) -> Simulat
     Raises:
         UsageError: settings that no cluster can have, or a job wider than the cluster.
     """
-    from gpuplan.planner.policies.allpass_settings import idle_of_market
     from gpuplan.planner.policies.cluster import job_frame, measure
     from gpuplan.planner.policies.cluster_bill import bill_of, terms_of
-    from gpuplan.planner.policies.cluster_settings import RENTED
     from gpuplan.planner.runs.cluster_setting import pool_of
     from gpuplan.planner.runs.panels import usage_lines
-    from gpuplan.planner.runs.settings import check_widest, refuse_choice
     from gpuplan.planner.runs.simulation import Simulation
     from gpuplan.planner.runs.timelines import usage_frame
     from gpuplan.simkit.cluster.parameters import Cluster
     from gpuplan.simkit.cluster.simulator import enough_gpus
     from gpuplan.simkit.cluster_shape import GpuPool
 
-    refuse_choice(settings)
-    values = priced_values(_defaults(), settings)
-    factor = values["limit_factor"]
-    if factor is not None and not 1 <= factor <= MOST_FACTOR:
-        raise SettingError(["limit_factor"], f"is at least 1 and at most 1000, found {factor:g}")
-    limit_us, used_factor, limits_note = time_limits(jobs, factor)
+    check_values(SETTINGS, settings)
+    values = priced_values(defaults_of(SETTINGS), settings)
+    limit_us, used_factor, limits_note = time_limits(jobs, values["limit_factor"])
     pool = pool_of(values, name)
     each = None if pool is None else pool.gpus_per_node
     cluster = Cluster((pool and pool.gpus) or each or 1, gpus_per_node=each)
@@ -95,7 +91,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], name: str) -> Simulat
     run = backfill_run(jobs.workload, cluster, name, limit_us)
     bill = bill_of(run, terms, jobs.window_us, cluster.gpus)
     shape = GpuPool(cluster.gpus, each, None if pool is None else pool.gpu_type)
-    own = SETTINGS.keys() - OF_PRICES.keys() - set(RENTED)
+    own = SETTINGS.keys() - OF_PRICES.keys() - RENTED.keys()
     described = {"cluster": str(shape), "gpus": cluster.gpus, "gpus_per_node": each}
     results = measure(run, bill, jobs.window_us)
     results.pop("fragmented_share", None)  # not measured here
@@ -192,7 +188,7 @@ def _policy(name: str, about: str, source: str) -> Policy:
     def run(jobs: TraceJobs, settings: Mapping[str, Any], _: np.random.Generator) -> Simulation:
         return simulate(jobs, settings, name)
 
-    return Policy(name, about, source, SETTINGS, _defaults, run)
+    return Policy(name, about, source, SETTINGS, run)
 
 
 EASY = _policy(
@@ -205,3 +201,4 @@ CONSERVATIVE = _policy(
     "first come, first served; a job passes others if it delays none of them",
     "Mu'alem and Feitelson, TPDS 2001",
 )
+POLICIES = (EASY, CONSERVATIVE)

@@ -14,18 +14,17 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.history.jobs import PeriodUs
-from gpuplan.planner.policies.allpass_settings import idle_of_market
+from gpuplan.planner.money.renting_settings import OF_PRICES, RENTED, idle_of_market
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
-from gpuplan.planner.policies.cluster_settings import RENTED, SCHEDULERS, Scheduler, whole_nodes
+from gpuplan.planner.policies.cluster_settings import SCHEDULERS, Scheduler, whole_nodes
 from gpuplan.planner.runs.cluster_setting import pool_of
 from gpuplan.planner.runs.panels import usage_lines
 from gpuplan.planner.runs.settings import (
     FEWER_JOBS,
     LOWER,
-    OF_PRICES,
     SettingError,
+    check_values,
     check_widest,
-    refuse_choice,
 )
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.timelines import usage_frame
@@ -47,7 +46,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
         UsageError: settings that no cluster can have, or a job wider than the cluster.
     """
     scheduler = SCHEDULERS[policy]
-    refuse_choice(settings)
+    check_values(scheduler.settings, settings)
     values = scheduler.complete(settings)
     pool = pool_of(values, policy)
     cluster = _sized(scheduler, pool, jobs.workload, values, settings)
@@ -64,7 +63,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     with _replayable(settings):
         run = run_cluster(jobs.workload, cluster, policy)
     bill = bill_of(run, terms, jobs.window_us, cluster.gpus)
-    own = scheduler.settings.keys() - OF_PRICES.keys() - set(RENTED)
+    own = scheduler.settings.keys() - OF_PRICES.keys() - RENTED.keys()
     plain = {name: value for name, value in values.items() if name in own}
     return Simulation(
         policy=policy,

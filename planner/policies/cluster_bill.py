@@ -9,19 +9,12 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.history.jobs import PeriodUs
-from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
-from gpuplan.planner.policies.cluster_settings import RENTED
-from gpuplan.planner.runs.settings import SettingError
+from gpuplan.planner.money.renting_settings import shown_terms, terms_of_rental
 from gpuplan.planner.runs.window import leases_within
-from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.renting.billing import hold_leases
-from gpuplan.simkit.renting.market import MOST_USD
+from gpuplan.simkit.renting.billing import RentalTerms, hold_leases
 from gpuplan.simkit.run import Run
 from gpuplan.simkit.time import MICROS_PER_HOUR
-
-SHOWN = (*RENTED, "market", "marketplace_usd_per_gpu_h")
-"""Of what `settings_of` returns, all that a cluster pays by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +27,18 @@ class Terms:
     """
 
     usd_per_gpu_h: float | None
-    rented: Allpass
+    rented: RentalTerms
 
     def effective(self) -> dict[str, Any]:
         """Return the value of every setting that counts."""
         if self.usd_per_gpu_h is not None:
             return {}
-        return {name: value for name, value in settings_of(self.rented).items() if name in SHOWN}
+        return shown_terms(self.rented)
 
 
 def terms_of(values: Mapping[str, Any]) -> Terms:
-    """Return the terms in complete settings. Raises `UsageError` on prices that cannot be."""
-    usd = values["usd_per_gpu_h"]
-    if usd is not None and not 0 <= usd <= MOST_USD:
-        raise SettingError(
-            ["usd_per_gpu_h"], f"a price is at least 0 and at most {MOST_USD:g}, found {usd:g}"
-        )
-    return Terms(usd, parameters_from({k: v for k, v in values.items() if k in SHOWN}))
+    """Return the terms in complete settings. Raises `SettingError` where prices do not ascend."""
+    return Terms(values["usd_per_gpu_h"], terms_of_rental(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +94,7 @@ def bill_of(
     if terms.usd_per_gpu_h is not None:
         return ClusterBill(gpu_h * terms.usd_per_gpu_h, {}, terms.usd_per_gpu_h, gpu_us)
     marketplace = conventional = metered = 0.0
-    for rent in hold_leases(terms.rented.rental_terms, leases, int(run.submit_us[0])):
+    for rent in hold_leases(terms.rented, leases, int(run.submit_us[0])):
         marketplace += float(rent.billed_usd[: rent.offers].sum())
         conventional += float(rent.billed_usd[rent.offers :].sum())
         metered += float(rent.metered_usd.sum())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from itertools import pairwise
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, default_settings
-from gpuplan.planner.runs.settings import OF_PRICES, Setting, SettingError, setting_error
+from gpuplan.planner.money.renting_settings import OF_CLUSTER, priced_values
+from gpuplan.planner.policies.allpass_settings import SETTINGS
+from gpuplan.planner.runs.settings import Setting, SettingError, defaults_of, with_defaults
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.cluster_shape import GpuPool
 
@@ -32,50 +32,46 @@ class Scheduler:
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """What may be set, by name."""
+        """What may be set, by name; see also `complete`.
+
+        Tiresias has two queues, parted at 3250 s or GPU-s. A stop costs what a move costs Allpass
+        (section 5.1).
+        """
         own: dict[str, Setting] = {}
         if self.order == "attained":
             own["limits_s"] = Setting(
-                "durations", "run time at which a job falls one queue; 3250/7200 with reference"
+                "durations",
+                "run time at which a job falls one queue; 3250/7200 with reference",
+                default=(3250.0,),
+                above=0.0,
             )
         elif self.order == "attained_gpu":
             own["limits_gpu_s"] = Setting(
-                "numbers", "GPU-s at which a job falls one queue; 3250/7200 with reference"
+                "numbers",
+                "GPU-s at which a job falls one queue; 3250/7200 with reference",
+                default=(3250.0,),
+                above=0.0,
             )
         elif self.order == "gittins":
-            own["levels"] = Setting("count", "steps that attained GPU time is divided into")
+            own["levels"] = Setting(
+                "count", "steps that attained GPU time is divided into", default=16, at_least=1
+            )
         if self.order in ("attained", "attained_gpu", "gittins"):
             own["starvation"] = Setting(
-                "number", "waiting time / run time at which a stopped job is new", unlimited=True
+                "number",
+                "waiting time / run time at which a stopped job is new",
+                unlimited=True,
+                above=0.0,
             )
         if self.order == "arrival" or self.order in PUBLISHED:
-            own["reference"] = Setting("flag", "run as the published Tiresias simulator does")
-        return SHARED | own
-
-    def defaults(self) -> dict[str, Any]:
-        """Return the value that every setting has where it is not set; see also `complete`.
-
-        Tiresias has two queues, parted at 3250 s or GPU-s. A stop costs what a move costs Allpass
-        (section 5.1). Every GPU costs what the conventional cloud asks, unless offers of a
-        marketplace are requested.
-        """
-        usual = default_settings() | {
-            "cluster": None,
-            "gpus": None,
-            "preemptive": self.preemptive,
-            "skipping": self.skipping,
-            **OWNED,
-            "limits_s": (3250.0,),
-            "limits_gpu_s": (3250.0,),
-            "levels": 16,
-            "starvation": None,
-            "reference": False,
-        }
-        return {name: usual[name] for name in self.settings}
+            about = "run as the published Tiresias simulator does"
+            own["reference"] = Setting("flag", about, default=False)
+        stops = {"preemptive": self.preemptive, "skipping": self.skipping}
+        return with_defaults(SHARED, stops) | own
 
     def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the value of every setting; with ``reference`` some are `AS_PUBLISHED`."""
-        usual = self.defaults()
+        usual = defaults_of(self.settings)
         if settings.get("reference"):
             usual |= {name: value for name, value in AS_PUBLISHED.items() if name in usual}
         return priced_values(usual, settings)
@@ -88,52 +84,39 @@ class Scheduler:
         Raises:
             SettingError: values that no cluster can have, alone or together.
         """
-        self._check(values, pool)
+        if values.get("reference"):
+            self._check_published(values, pool)
         names = {"limits_s": "limits", "limits_gpu_s": "limits", "reference": "as_published"}
         given = {names.get(name, name): value for name, value in values.items()}
         plain = {field.name for field in fields(Cluster)}
         known = {name: value for name, value in given.items() if name in plain}
-        try:
-            return Cluster(
-                **known
-                | {"order": self.order, "gpus": pool.gpus or pool.gpus_per_node}
-                | {"gpus_per_node": pool.gpus_per_node}
-            )
-        except ValueError as error:
-            raise setting_error(error, self.settings, {}) from error
+        return Cluster(
+            **known
+            | {"order": self.order, "gpus": pool.gpus or pool.gpus_per_node}
+            | {"gpus_per_node": pool.gpus_per_node}
+        )
 
-    def _check(self, values: Mapping[str, Any], pool: GpuPool) -> None:
-        """Raise `SettingError`, which names settings and a next step, before `Cluster` raises."""
-        for name in ("limits_s", "limits_gpu_s"):
-            limits = values.get(name, ())
-            if any(a >= b for a, b in pairwise((0.0, *limits))):
-                rising = _listed(sorted({limit for limit in limits if limit > 0}))
-                raise SettingError(
-                    [name],
-                    f"found {_listed(limits)}, expected limits that ascend from above 0",
-                    rising and f"set {name}={rising}",
-                )
-        if values.get("reference"):
-            if pool.gpus_per_node:
-                raise SettingError(
-                    ["cluster", "reference"],
-                    "the published simulator counts GPUs and has no nodes",
-                    f"set cluster={pool.gpus}, or leave out reference"
-                    if pool.gpus
-                    else "leave out cluster, or reference",
-                )
-            stops = self.order != "arrival"
-            needed = {"preemptive": stops, "skipping": stops or values["skipping"]}
-            needed |= {"checkpoint_s": 0.0, "restore_s": 0.0}
-            needed |= {"starvation": None}
-            other = {name: one for name, one in needed.items() if values.get(name, one) != one}
-            if other:
-                run = " and ".join(f"{name}={_shown(one)}" for name, one in other.items())
-                raise SettingError(
-                    [*other, "reference"],
-                    f"the published simulator is run with {run}",
-                    f"leave out {' and '.join(other)}, or reference",
-                )
+    def _check_published(self, values: Mapping[str, Any], pool: GpuPool) -> None:
+        """Raise `SettingError` for what the published simulator cannot run."""
+        if pool.gpus_per_node:
+            raise SettingError(
+                ["cluster", "reference"],
+                "the published simulator counts GPUs and has no nodes",
+                f"set cluster={pool.gpus}, or leave out reference"
+                if pool.gpus
+                else "leave out cluster, or reference",
+            )
+        stops = self.order != "arrival"
+        needed = {"preemptive": stops, "skipping": stops or values["skipping"]}
+        needed |= {"checkpoint_s": 0.0, "restore_s": 0.0, "starvation": None}
+        other = {name: value for name, value in needed.items() if values.get(name, value) != value}
+        if other:
+            run = " and ".join(f"{name}={_shown(value)}" for name, value in other.items())
+            raise SettingError(
+                [*other, "reference"],
+                f"the published simulator is run with {run}",
+                f"leave out {' and '.join(other)}, or reference",
+            )
 
 
 def whole_nodes(gpus: int, each: int | None) -> int:
@@ -143,27 +126,6 @@ def whole_nodes(gpus: int, each: int | None) -> int:
 
 def _shown(value: float | None) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else f"{value:g}"
-
-
-def _listed(numbers: Iterable[float]) -> str:
-    return "/".join(f"{number:g}" for number in numbers)
-
-
-RENTED = (
-    *("conventional_usd_per_gpu_h", *LADDER),
-    *("pricing", "billing_step_s", "minimum_billing_s"),
-)
-"""Settings of Allpass by which a cluster rents its GPUs; it holds them to its end."""
-
-OWNED: dict[str, Any] = {"marketplace_offers": 0, "usd_per_gpu_h": None}
-"""Defaults of a cluster's prices: every GPU at the price of the conventional cloud."""
-
-
-def priced_values(usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value of every setting: a given price of offers asks for the usual number."""
-    asks = "marketplace_offers" not in given and not LADDER.keys().isdisjoint(given)
-    offers = {"marketplace_offers": LADDER["marketplace_offers"]} if asks else {}
-    return {**usual, **offers, **given}
 
 
 AS_PUBLISHED: dict[str, Any] = {
@@ -181,16 +143,16 @@ SHARED: dict[str, Setting] = {
         "that no job waits; x8: enough nodes of 8",
         unlimited=True,
     ),
-    "gpus": Setting("count", "short form of cluster, without nodes (--gpus)", unlimited=True),
-    "preemptive": Setting("flag", "whether a better job may stop running ones"),
-    "skipping": Setting("flag", "whether jobs may pass one that does not fit"),
-    "checkpoint_s": Setting("duration", "time to save a job that is stopped; 0 with reference"),
-    "restore_s": Setting("duration", "time to load it again; 0 with reference"),
-    "usd_per_gpu_h": Setting(
-        "usd", "price of every GPU; none: the conventional one, or that of offers", unlimited=True
+    "gpus": Setting(
+        "count", "short form of cluster, without nodes (--gpus)", unlimited=True, at_least=1
     ),
-    **{name: SETTINGS[name] for name in RENTED},
-    **{name: about for name, about in OF_PRICES.items() if name != "serverless_provider"},
+    "preemptive": Setting("flag", "whether a better job may stop running ones", default=False),
+    "skipping": Setting("flag", "whether jobs may pass one that does not fit", default=True),
+    "checkpoint_s": replace(
+        SETTINGS["checkpoint_s"], about="time to save a job that is stopped; 0 with reference"
+    ),
+    "restore_s": replace(SETTINGS["restore_s"], about="time to load it again; 0 with reference"),
+    **OF_CLUSTER,
 }
 
 TIRESIAS = "Gu et al., Tiresias, NSDI 2019"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.planner.runs.settings import Setting
+from gpuplan.planner.runs.settings import Setting, defaults_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +45,6 @@ class Policy:
         about: what it does, one sentence.
         source: where it comes from.
         settings: what may be set, by name.
-        defaults: returns the value of each setting where it is not set, by the same names.
         run: replays jobs under settings, with a generator for what is random.
         baseline: how ``gpuplan pareto --baseline`` runs it; None where it cannot.
         listed_with: the policy whose line names it too where policies are listed briefly; empty for
@@ -58,12 +57,15 @@ class Policy:
     about: str
     source: str
     settings: Mapping[str, Setting]
-    defaults: Callable[[], Mapping[str, Any]]
     run: Callable[[TraceJobs, Mapping[str, Any], np.random.Generator], Simulation]
     baseline: Baseline | None = None
     takes_gpu_types: bool = False
     listed_with: str = ""
     decides_by_deadlines: bool = False
+
+    def defaults(self) -> dict[str, Any]:
+        """Return the value of each setting where it is not set."""
+        return defaults_of(self.settings)
 
 
 def checked(policy: Policy) -> Policy:
@@ -73,8 +75,6 @@ def checked(policy: Policy) -> Policy:
     for name, setting in policy.settings.items():
         if not isinstance(setting, Setting):
             raise ValueError(f"its setting {name} is of type {type(setting).__name__}")
-    defaults = policy.defaults()
-    if defaults.keys() != policy.settings.keys():
-        differ = ", ".join(sorted(map(str, defaults.keys() ^ policy.settings.keys())))
-        raise ValueError(f"its settings and defaults differ in {differ}")
+        if error := setting.error(name, setting.default):
+            raise ValueError(f"the default of its setting {name}: {error.problem}")
     return policy

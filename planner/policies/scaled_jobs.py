@@ -16,19 +16,25 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted
-from gpuplan.planner.policies.allpass_settings import default_settings, idle_of_market
+from gpuplan.planner.money.renting_settings import (
+    OF_CLUSTER,
+    OF_PRICES,
+    RENTED,
+    idle_of_market,
+    priced_values,
+)
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
-from gpuplan.planner.policies.cluster_settings import OWNED, RENTED, SHARED, priced_values
+from gpuplan.planner.policies.cluster_settings import SHARED
 from gpuplan.planner.policies.policy import Baseline, Policy
 from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, pool_of
 from gpuplan.planner.runs.panels import usage_lines
 from gpuplan.planner.runs.settings import (
     FEWER_JOBS,
-    OF_PRICES,
     Setting,
     SettingError,
+    check_values,
     check_widest,
-    refuse_choice,
+    defaults_of,
 )
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.timelines import usage_frame
@@ -45,7 +51,6 @@ if TYPE_CHECKING:
     from gpuplan.planner.runs.trace_jobs import TraceJobs
     from gpuplan.planner.speedup.model import SpeedupModel
 
-PAID_BY = ("usd_per_gpu_h", *RENTED, *(name for name in OF_PRICES if name in SHARED))
 RENTS: dict[str, Setting] = {
     "cluster": Setting(
         "cluster",
@@ -54,28 +59,26 @@ RENTS: dict[str, Setting] = {
         unlimited=True,
     ),
     "gpus": SHARED["gpus"],
-    "provision_s": Setting("duration", "time from the request for a node until it is ready"),
+    "provision_s": Setting(
+        "duration", "time from the request for a node until it is ready", default=90.0
+    ),
 }
 """Settings of a policy that rents GPUs as it needs them."""
 SCALES: dict[str, Setting] = {
-    "speedup": Setting("text", "speedup of jobs, as gpuplan pareto --speedup has it"),
+    "speedup": Setting(
+        "text", "speedup of jobs, as gpuplan pareto --speedup has it", default="power:0.8"
+    ),
     "max_width": Setting(
-        "count", "most GPUs of a job; none: 64, or all that was measured", unlimited=True
+        "count",
+        "most GPUs of a job; none: 64, or all that was measured",
+        unlimited=True,
+        at_least=1,
     ),
     "rescale_s": Setting(
         "duration",
         "pause of a start or a change of width; none: as measured, else 0",
         optional=True,
     ),
-}
-USUAL: dict[str, Any] = {
-    "cluster": None,
-    "gpus": None,
-    "provision_s": 90.0,
-    "speedup": "power:0.8",
-    "max_width": None,
-    "rescale_s": None,
-    **OWNED,
 }
 
 
@@ -131,7 +134,6 @@ def scaled_policy(
     run: Callable[[ScaledJobs], Run],
     baseline: Baseline,
     own: Mapping[str, Setting] | None = None,
-    usual: Mapping[str, Any] | None = None,
     is_scaled: bool = True,
 ) -> Policy:
     """Return a policy that chooses widths.
@@ -140,25 +142,19 @@ def scaled_policy(
         name, about, source, baseline: of `Policy`.
         run: runs the jobs on a simulator.
         own: settings that others do not have.
-        usual: their defaults.
         is_scaled: whether jobs may get other GPUs than recorded, so that speedups matter.
     """
     standing = baseline.is_standing
     size = {key: SHARED[key] for key in SIZES} if standing else RENTS
-    paid = {key: SHARED[key] for key in PAID_BY}
     scales = SCALES if is_scaled else {"rescale_s": SCALES["rescale_s"]}
-    settings = {**size, **scales, **(own or {}), **paid}
+    settings = {**size, **scales, **(own or {}), **OF_CLUSTER}
 
-    def known() -> dict[str, Any]:
-        return default_settings() | USUAL | dict(usual or {})
-
-    def defaults() -> dict[str, Any]:
-        return {key: value for key, value in known().items() if key in settings}
+    usual = defaults_of(RENTS | SCALES | settings)
 
     def simulate(jobs: TraceJobs, given: Mapping[str, Any], _: np.random.Generator) -> Simulation:
-        return _simulate(jobs, priced_values(known(), given), given, policy, run)
+        return _simulate(jobs, priced_values(usual, given), given, policy, run)
 
-    policy = Policy(name, about, source, settings, defaults, simulate, baseline)
+    policy = Policy(name, about, source, settings, simulate, baseline)
     return policy
 
 
@@ -185,7 +181,7 @@ def _simulate(
     Raises:
         UsageError: settings that no run can have, or a job that no cluster of this size can run.
     """
-    refuse_choice(given)
+    check_values(policy.settings, given)
     terms = terms_of(values)
     model = _speedup(values)
     scaled, notes = _scaled(jobs, model, values, policy)
@@ -195,7 +191,7 @@ def _simulate(
         raise UsageError(f"this replay cannot be made: {error}\n  next: {FEWER_JOBS}") from error
     standing = policy.baseline is not None and policy.baseline.is_standing
     bill = bill_of(found, terms, jobs.window_us, scaled.gpus if standing else None)
-    own = policy.settings.keys() - OF_PRICES.keys() - set(RENTED)
+    own = policy.settings.keys() - OF_PRICES.keys() - RENTED.keys()
     plain = {key: value for key, value in values.items() if key in own}
     offered = [key for key in RENTED if key in given]
     return Simulation(

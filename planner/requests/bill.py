@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.trace.selection import Selection
-from gpuplan.planner.pricing.price_request import PriceRequest
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.trace import TRACE

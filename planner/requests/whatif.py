@@ -25,6 +25,11 @@ NONE_GIVEN = (
 )
 
 
+def epoch_s(time: datetime) -> int:
+    """Return the second after 1970 of an instant."""
+    return int(as_utc(time).timestamp())
+
+
 @study(
     "whatif",
     title="A change of the Slurm site",
@@ -159,6 +164,7 @@ class WhatIfRequest(StudyRequest):
         Opt(
             "Instead: replay a change that happened at this time (UTC), with --before and --after.",
             panel=HAPPENED,
+            write=epoch_s,
             omitted=True,
             common=True,
         ),
@@ -213,7 +219,7 @@ class WhatIfRequest(StudyRequest):
 
     def site(self) -> tuple[SiteDocument, CalibrationTable]:
         """Return the settings, and what the calibration found. Raises `InputError`."""
-        from gpuplan.analysis.site.twin_file import read_twin
+        from gpuplan.analysis.site.document import read_twin
 
         return read_twin(self.twin)
 
@@ -228,12 +234,7 @@ class WhatIfRequest(StudyRequest):
             "limit_factor": calibration.limit_factor if factor is None else factor,
         }
 
-    def validate_s(self) -> int | None:
-        """Return the second after 1970 of ``validate``."""
-        return None if self.validate is None else int(as_utc(self.validate).timestamp())
-
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output."""
         settings = self.settings()
-        shown = json_parameters(self) | {name: settings[name] for name in ("level", "limit_factor")}
-        return shown if self.validate is None else {**shown, "validate": self.validate_s()}
+        return json_parameters(self) | {name: settings[name] for name in ("level", "limit_factor")}

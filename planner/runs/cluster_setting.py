@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 from gpuplan.simkit.workload import MOST_GPUS, Workload
@@ -48,6 +49,18 @@ def pool_of(settings: Mapping[str, Any], policy: str) -> GpuPool | None:
         return None if shape is None else shape.pool
     except ValueError as error:
         raise SettingError(["cluster"], f"{policy} is for one GPU type: {error}") from error
+
+
+def match_pools(
+    shape: ClusterShape, log_types: Iterable[str | None], *, apart: bool = True
+) -> dict[str | None, GpuPool]:
+    """Return the pool of each GPU type of a log that the cluster has.
+
+    Arguments and errors are those of `match_types`: ``apart`` allows a pool one type only.
+    """
+    pools = {pool.gpu_type: pool for pool in shape.pools}
+    names = match_types(shape.gpu_types, log_types, f"--cluster {shape}", apart=apart)
+    return {log_type: pools[name] for log_type, name in names.items() if name is not None}
 
 
 def enough_for(workload: Workload, each: int | None = None, least: int = 0) -> int:

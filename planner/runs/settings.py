@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from gpuplan.analysis.base.errors import UsageError, brief
@@ -15,6 +15,8 @@ from gpuplan.simkit.workload import MOST_GPUS
 UNITS = {"duration": "s", "durations": "s", "usd": "USD"}
 MOST = {"duration": CENTURY_S, "durations": CENTURY_S, "usd": MOST_USD, "count": MOST_GPUS}
 """The greatest value by kind, where a setting has no other; prices are of a GPU-hour."""
+LISTS = ("numbers", "durations")
+"""Kinds of several values, which ascend."""
 
 FEWER_JOBS = (
     "leave the longest and the widest jobs out with --where, or shorten all with --scale-duration"
@@ -25,7 +27,7 @@ LOWER = "set {} lower"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One parameter of a policy.
+    """One parameter of a policy: what it is, its default, and which values it may have.
 
     Attributes:
         kind: ``duration`` (seconds), ``usd`` (US dollars), ``number``, ``durations`` and
@@ -36,6 +38,11 @@ class Setting:
         unlimited: whether ``none`` stands for no limit (for a duration: ``inf``).
         at_most: the greatest value where it is not that of `MOST`.
         optional: whether ``none`` stands for nothing said.
+        default: the value where it is not set.
+        at_least: the least value.
+        above: what a value must exceed, in place of ``at_least``.
+        multiple_of: what a value must be a multiple of.
+        looked_up_in: where it is looked up before a run, which refuses what is left of it.
     """
 
     kind: str
@@ -44,6 +51,12 @@ class Setting:
     unlimited: bool = False
     at_most: float | None = None
     optional: bool = False
+    _: KW_ONLY
+    default: Any = None
+    at_least: float = 0.0
+    above: float | None = None
+    multiple_of: float | None = None
+    looked_up_in: str = ""
 
     @property
     def most(self) -> float | None:
@@ -54,6 +67,78 @@ class Setting:
     def unit(self) -> str | None:
         """The unit of its values; None for plain numbers and words."""
         return UNITS.get(self.kind)
+
+    @property
+    def range(self) -> str:
+        """Which values it may have, in words."""
+        if self.kind == "choice":
+            return " or ".join(self.choices)
+        limits = [] if self.multiple_of is None else [f"a multiple of {self.multiple_of:g}"]
+        if self.above is not None:
+            limits.append(f"above {self.above:g}")
+        elif self.at_least > -math.inf:
+            limits.append(f"at least {self.at_least:,.10g}")
+        if self.most is not None:
+            limits.append(f"at most {self.most:,.10g}")
+        limits += ["ascending"] if self.kind in LISTS else []
+        limits = limits or ["a number"]
+        *first, last = limits
+        return f"{', '.join(first)} and {last}" if first else last
+
+    def error(self, name: str, value: Any) -> SettingError | None:
+        """Return the error of a value out of range; None for a value that it may have."""
+        if value is None or self.kind in ("flag", "text", "cluster"):
+            return None
+        if self.kind == "choice":
+            problem = f"{name} must be {self.range}, got {value!r}"
+            return None if value in self.choices else SettingError([name], problem)
+        values = tuple(value) if self.kind in LISTS else (value,)
+        fitting = sorted({number for number in values if self._fits(number)})
+        if fitting == list(values):
+            return None
+        hint = f"set {name}={_listed(fitting)}" if self.kind in LISTS and fitting else None
+        return SettingError([name], f"{name} must be {self.range}, got {_listed(values)}", hint)
+
+    def _fits(self, number: float) -> bool:
+        if number == math.inf:
+            return self.unlimited
+        least = number >= self.at_least if self.above is None else number > self.above
+        multiple = self.multiple_of is None or number % self.multiple_of == 0
+        return least and multiple and (self.most is None or number <= self.most)
+
+
+def _listed(numbers: Iterable[float]) -> str:
+    return "/".join(f"{number:.10g}" for number in numbers)
+
+
+def with_defaults(
+    settings: Mapping[str, Setting], defaults: Mapping[str, Any]
+) -> dict[str, Setting]:
+    """Return settings, some with other defaults."""
+    return {
+        name: replace(setting, default=defaults[name]) if name in defaults else setting
+        for name, setting in settings.items()
+    }
+
+
+def defaults_of(settings: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return the value of each setting where it is not set."""
+    return {name: setting.default for name, setting in settings.items()}
+
+
+def check_values(settings: Mapping[str, Setting], values: Mapping[str, Any]) -> None:
+    """Raise `SettingError` for a value that its setting cannot have in a run.
+
+    Values of other names are left to those who know them.
+    """
+    for name, value in values.items():
+        setting = settings.get(name)
+        if setting is None or value is None:
+            continue
+        if setting.looked_up_in:
+            raise SettingError([name], f"needs {setting.looked_up_in}")
+        if error := setting.error(name, value):
+            raise error
 
 
 class SettingError(UsageError):
@@ -94,21 +179,6 @@ class SettingError(UsageError):
         return SettingError(self.names, self.problem, self.hint, options)
 
 
-def setting_error(
-    error: ValueError, known: Iterable[str], called: Mapping[str, str]
-) -> SettingError:
-    """Return what a simulator says of its parameters as an error of settings.
-
-    Args:
-        error: of the simulator.
-        known: settings; those that it names are at fault.
-        called: parameter -> setting, where they are called otherwise.
-    """
-    said = re.sub(r"\w+", lambda word: called.get(word[0], word[0]), str(error))
-    words = set(re.findall(r"\w+", said))
-    return SettingError((name for name in known if name in words), said)
-
-
 def check_widest(
     widest: int, most: int | None, name: str, otherwise: str, least: int | None = None
 ) -> None:
@@ -128,23 +198,3 @@ def check_widest(
             f"the widest job takes {widest} GPUs at once and {otherwise}",
             f"allow at least {least or widest}{narrower}",
         )
-
-
-OF_PRICES = {
-    name: Setting("text", about, unlimited=True)
-    for name, about in (
-        ("provider", "marketplace of --prices"),
-        ("gpu", "GPU of --prices"),
-        ("region", "region of the marketplace of --prices"),
-        ("serverless_provider", "serverless provider of --prices"),
-        ("conventional_provider", "conventional cloud of --prices"),
-    )
-}
-"""What chooses among prices; `gpuplan.planner.pricing.price_settings.with_prices` uses it up."""
-
-
-def refuse_choice(values: Mapping[str, Any]) -> None:
-    """Raise `SettingError` where settings still choose among prices: there are none."""
-    for name in OF_PRICES:
-        if values.get(name) is not None:
-            raise SettingError([name], "needs --prices FILE or builtin")

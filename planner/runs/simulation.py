@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
-from gpuplan.planner.runs.panels import TimeLines
-from gpuplan.simkit.run import Run
+    from gpuplan.planner.runs.panels import TimeLines
+    from gpuplan.simkit.run import Run
 
 SOON_S = 600.0
 """Every policy reports the share of jobs done within this time, as the Allpass paper does."""

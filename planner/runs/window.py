@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.bill import scaled_to_month
+from gpuplan.analysis.base.time_units import scaled_to_month
 from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.simkit.run import Leases, Run, Usage, one_lease
 from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR

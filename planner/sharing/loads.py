@@ -219,7 +219,7 @@ class Loads:
         if spec not in self.read:
             path = Path(spec)
             if _has_rates(path):
-                from gpuplan.analysis.user_tables.request_rates import read_rates
+                from gpuplan.analysis.user_tables.rates import read_rates
 
                 rates = read_rates(path)
                 self.inputs[spec] = InputFile(spec, sha256_of(path), rates.size)

@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.characterize.today import UNNAMED, Today, today
+from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.history.jobs import PeriodUs
-from gpuplan.analysis.job_table.gpu_names import match_types
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.job_table.sampling import scale_arrivals
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.runs.cluster_setting import match_pools
 from gpuplan.planner.runs.trace_jobs import TraceJobs, jobs_of
 from gpuplan.planner.sizing.commitment import Demand, demand_of
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
@@ -185,9 +186,9 @@ def _shape_of(
             return pool
         if kind is None and len(kinds) == 1 and len(shape.pools) == 1:
             return pool  # the option names the GPUs of the log
-    own = match_types(shape.gpu_types, kinds, f"--cluster {shape}", apart=True)[kind]
-    if own is not None:
-        return shape.pools[shape.gpu_types.index(own)]
+    pools = match_pools(shape, kinds)
+    if kind in pools:
+        return pools[kind]
     raise UsageError(
         f"--cluster {shape}: the log also has jobs on {kind or 'GPUs without a type'}\n"
         "  next: name their GPUs too, or choose jobs with --where"

@@ -91,3 +91,4 @@ POWER = SpeedupLaw(
     "an assumption of constant elasticity",
     example="0.8",
 )
+BUILT_IN = (AMDAHL, USL, POWER)

@@ -14,7 +14,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.plugins import Registry
 from gpuplan.planner.speedup import sia, t4
-from gpuplan.planner.speedup.law import AMDAHL, POWER, USL, SpeedupLaw, checked
+from gpuplan.planner.speedup.law import BUILT_IN, SpeedupLaw, checked
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types
 from gpuplan.planner.speedup.table import load_table
 
@@ -44,7 +44,7 @@ LAWS = Registry(
     "gpuplan.speedups",
     "speedup law",
     SpeedupLaw,
-    (AMDAHL, USL, POWER),
+    BUILT_IN,
     calls={"make": object},
     reserved=OTHER_KINDS,
     prepare=checked,

@@ -8,16 +8,15 @@ import polars as pl
 
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.pricing.focus import focus_rows, month_names, row_name
-from gpuplan.planner.pricing.gpu_hours import COLUMNS, UNKNOWN, gpu_hours
-from gpuplan.planner.pricing.group_bill import GroupBill, bill_of, cluster_of
-from gpuplan.planner.pricing.type_prices import prices_of
+from gpuplan.planner.money.focus import focus_rows, month_names, row_name
+from gpuplan.planner.money.gpu_hours import COLUMNS, UNKNOWN, gpu_hours
+from gpuplan.planner.money.group_bill import GroupBill, bill_of, cluster_of
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.bill import BillRequest
 
 
@@ -194,7 +193,7 @@ def bill(request: BillRequest) -> BillStudy:
         trace = replace(trace, jobs=trace.jobs.with_columns(named))
     hours = gpu_hours(trace, request.by)
     cluster = cluster_of(hours, request.pools(), is_peak=request.is_peak)
-    prices, tables = prices_of(request.prices, dict.fromkeys((*hours.gpu_types, *cluster)))
+    prices = Prices.read(request.prices)
     is_spread = request.idle == "spread"
     found = bill_of(hours, prices, cluster, spread_idle=is_spread)
     shown = results = _results(request, trace, found)
@@ -207,8 +206,8 @@ def bill(request: BillRequest) -> BillStudy:
         bill=found,
         results=results,
         shown=shown,
-        inputs=(trace_input(trace), *tables),
-        warnings=tuple(_warnings(request, trace, found)),
+        inputs=(trace_input(trace), *prices.inputs),
+        warnings=tuple(_warnings(request, trace, found, prices)),
     )
 
 
@@ -290,10 +289,9 @@ def _months(trace: Trace, found: GroupBill) -> list[BillMonth]:
     ]
 
 
-def _warnings(request: BillRequest, trace: Trace, found: GroupBill) -> list[str]:
+def _warnings(request: BillRequest, trace: Trace, found: GroupBill, prices: Prices) -> list[str]:
     hours = found.hours
-    given = GpuPrices(request.prices.usd_per_gpu_h)
-    notes = [*trace.notes, *given.unmatched_note(found.gpu_types), *request.jobs.submission_notes]
+    notes = [*trace.notes, *prices.unmatched_note(found.gpu_types), *request.jobs.submission_notes]
     named = [name for name in hours.names if UNKNOWN not in name]
     if not named:
         notes.append(f"the log names no {request.by} for any job; choose another --by")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gpuplan.analysis.site.document import twin_text
 from gpuplan.analysis.site.log import read_site_log
-from gpuplan.analysis.site.twin_file import twin_text
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.requests.calibrate import CalibrateRequest
 from gpuplan.planner.twin.calibrate import Calibration

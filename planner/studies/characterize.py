@@ -11,21 +11,22 @@ import polars as pl
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.bill import GpuPrices, gpu_hours_by
 from gpuplan.analysis.characterize import COLUMNS, NAMES
 from gpuplan.analysis.characterize.group_bill import priced_groups
 from gpuplan.analysis.characterize.options import CharacterizedTrace, PortraitOptions, portray
 from gpuplan.analysis.characterize.results import WorkloadResults
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
-from gpuplan.analysis.characterize.today import UNNAMED, Today, TodayResults, today
+from gpuplan.analysis.characterize.today import Today, TodayResults, today
 from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.prices.view import PriceView, read_market
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.pricing.on_demand import on_demand_prices
-from gpuplan.planner.pricing.trace_bill import (
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.money.trace_bill import (
     TraceCost,
     TracePriceResults,
     trace_cost,
@@ -33,22 +34,6 @@ from gpuplan.planner.pricing.trace_bill import (
 )
 
 MOST_TRACES = 6  # the picture has as many colors
-
-
-@dataclass(frozen=True, slots=True)
-class TracePrices:
-    """The prices that a trace is billed at.
-
-    Attributes:
-        prices: a price table, or ``builtin`` for the list that comes with gpuplan.
-        gpu: the GPU of jobs that name none; None takes the only one of the prices, if it is.
-        reference: ``provider:kind`` that savings are counted against; None for the most expensive
-            on-demand source of each GPU.
-    """
-
-    prices: str
-    gpu: str | None = None
-    reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +72,17 @@ class CharacterizeRequest:
         jobs: which jobs of each, and when the age of prices is judged (``as_of``; None for the last
             submission).
         options: what to compute.
-        prices: what sources ask for GPUs; None for no bill. For one trace alone.
-        price: what an hour of a GPU costs; None for the prices, or for no monthly bill.
+        prices: what an hour of a GPU costs, for the monthly bill: as given, else the median of the
+            table; and the table, for what one trace would have cost at each source.
+        reference: ``provider:kind`` that savings are counted against; None for the most expensive
+            on-demand source of each GPU.
     """
 
     traces: tuple[Path, ...]
     jobs: Selection = field(default_factory=Selection)
     options: PortraitOptions = field(default_factory=PortraitOptions)
-    prices: TracePrices | None = None
-    price: GpuPrices | None = None
+    prices: PriceRequest = field(default_factory=PriceRequest)
+    reference: str | None = None
 
     def __post_init__(self) -> None:
         if not self.traces:
@@ -104,8 +91,11 @@ class CharacterizeRequest:
             raise UsageError(
                 f"{len(self.traces)} traces: at most {MOST_TRACES} are compared at once"
             )
-        if self.prices is not None and len(self.traces) > 1:
+        if self.prices.prices is not None and len(self.traces) > 1:
             raise UsageError("--prices: give one trace, to say what it would have cost")
+        for option, value in (("--gpu", self.prices.gpu), ("--reference", self.reference)):
+            if value is not None and self.prices.prices is None:
+                raise UsageError(f"{option}: needs --prices FILE or builtin")
         if self.options.ci is not None and self.jobs.has_period:
             raise UsageError(
                 "--ci: resamples jobs, not a period of time; choose jobs with --since and --until "
@@ -113,9 +103,9 @@ class CharacterizeRequest:
             )
 
     @property
-    def reads(self) -> tuple[Path | str, ...]:
+    def reads(self) -> tuple[Path | str | None, ...]:
         """The files it reads."""
-        return (*self.traces, *(() if self.prices is None else (self.prices.prices,)))
+        return (*self.traces, self.prices.prices)
 
     @property
     def writes(self) -> tuple[Path, ...]:
@@ -127,17 +117,17 @@ class CharacterizeRequest:
 
     def parameters(self) -> CharacterizeParameters:
         """Return what goes under ``parameters`` in the JSON output."""
-        asked, options = self.prices, self.options
+        options, prices, has_table = self.options, self.prices, self.prices.prices is not None
         return CharacterizeParameters(
             **self.jobs.parameters(),
             top=options.top,
             fits=options.fits,
             ci=options.ci,
             resamples=options.resamples,
-            prices=UNSET if asked is None else asked.prices,
-            gpu=UNSET if asked is None else asked.gpu,
-            reference=UNSET if asked is None else asked.reference,
-            price=UNSET if self.price is None else dict(self.price.usd_per_gpu_h),
+            prices=prices.prices or UNSET,
+            gpu=prices.gpu if has_table else UNSET,
+            reference=self.reference if has_table else UNSET,
+            price=dict(prices.usd_per_gpu_h) or UNSET,
         )
 
 
@@ -280,33 +270,34 @@ def characterize(
         drawn = [portrait.intervals for portrait in portraits if portrait.intervals is not None]
         pairs = compare(traces, labels, intervals=drawn or None)
     bill = None
-    if request.prices is not None:
-        bill, files = _bill(traces[0], request.prices, request.jobs.as_of)
+    if request.prices.prices is not None:
+        bill, files = _bill(traces[0], request, request.prices.prices)
         inputs += files
     # Intervals resample jobs and cannot have a period.
     shown = None
     unmatched = () if request.options.ci is not None else request.jobs.submission_notes
     if alone:
-        types = traces[0].jobs["gpu_type"].cast(pl.String).unique().to_list()
-        prices = _prices(traces[0], request, bill)
-        shown = today(traces[0], prices)
-        workload = portraits[0].workload
-        groups = priced_groups(traces[0], workload.groups, prices)
-        portraits = [replace(portraits[0], workload=replace(workload, groups=groups))]
-        if request.price is not None:
-            unmatched += request.price.unmatched_note([name or UNNAMED for name in types])
+        prices = _prices(request, bill)
+        shown = today(traces[0])
+        if prices is not None:
+            shown = None if shown is None else shown.at_prices(prices.usd)
+            workload = portraits[0].workload
+            groups = priced_groups(traces[0], workload.groups, prices.usd)
+            portraits = [replace(portraits[0], workload=replace(workload, groups=groups))]
+            types = traces[0].jobs["gpu_type"].cast(pl.String).unique().to_list()
+            unmatched += prices.unmatched_note([name or UNNAMED for name in types])
     return CharacterizeStudy(
         traces, labels, tuple(portraits), pairs, bill, inputs, shown, unmatched
     )
 
 
-def _prices(trace: Trace, request: CharacterizeRequest, bill: TraceBill | None) -> GpuPrices | None:
-    """Return the prices given, or the on-demand prices of the types that jobs ran on."""
-    if request.price is None and request.prices is not None and bill is not None:
-        hours = gpu_hours_by(trace.jobs, "gpu_type")
-        types = hours["gpu_type"].cast(pl.String).to_list()
-        return on_demand_prices(types, bill.view.offers, request.prices.gpu)
-    return request.price
+def _prices(request: CharacterizeRequest, bill: TraceBill | None) -> Prices | None:
+    """Return the prices given, or else the median on-demand prices of the table."""
+    if request.prices.usd_per_gpu_h:
+        return Prices(request.prices.usd_per_gpu_h)
+    if bill is None:
+        return None
+    return Prices(offers=bill.view.offers, table=bill.view.source, gpu=request.prices.gpu)
 
 
 def trace_names(paths: Sequence[Path]) -> tuple[str, ...]:
@@ -319,12 +310,13 @@ def trace_names(paths: Sequence[Path]) -> tuple[str, ...]:
 
 
 def _bill(
-    trace: Trace, chosen: TracePrices, as_of: datetime | None
+    trace: Trace, request: CharacterizeRequest, table: str
 ) -> tuple[TraceBill, tuple[InputFile, ...]]:
     """Return what a trace would have cost, and the price table where one was read."""
+    as_of: datetime | None = request.jobs.as_of
     if as_of is None and not trace.provenance.relative_time:
         as_of = trace.jobs["submit_time"][-1]
-    view, book = read_market(chosen.prices, reference=chosen.reference, as_of=as_of)
-    cost = trace_cost(trace, view, gpu=chosen.gpu)
-    files = () if book is None else (InputFile(str(book.path), book.sha256, book.rows),)
+    view, book = read_market(table, reference=request.reference, as_of=as_of)
+    cost = trace_cost(trace, view, gpu=request.prices.gpu)
+    files = () if book is None else (book.input,)
     return TraceBill(view, cost), files

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from msgspec import UNSET
 
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import PolicyComparison, PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.studies.lending import no_spot, placeable, queue_notes
@@ -41,7 +41,7 @@ class CompareRequest:
         policies: with their settings; ratios refer to the first.
         engine: where the replays run; the result does not depend on it.
         timelines: keep what happened over time.
-        price: what owned GPUs cost; None for the settings of the policies.
+        price: what owned GPUs cost; empty for the settings of the policies.
         window: what all policies are charged for, one of `WINDOWS`.
         cluster: the clusters as given, for the parameters.
         gpus: their GPUs; of several a list.
@@ -51,7 +51,7 @@ class CompareRequest:
     policies: tuple[PolicySpec, ...]
     engine: Engine = field(default=THREADS, compare=False)
     timelines: bool = False
-    price: GpuPrices | None = None
+    price: PriceRequest = field(default_factory=PriceRequest)
     window: str = LOG_WINDOW
     cluster: str | None = None
     gpus: int | list[int] | None = None
@@ -111,7 +111,7 @@ class CompareStudy:
             ],
             cluster=request.cluster,
             gpus=request.gpus,
-            price=None if request.price is None else dict(request.price.usd_per_gpu_h),
+            price=dict(request.price.usd_per_gpu_h) or None,
             window=request.window,
             **self.replayed.parameters,
         )
@@ -126,8 +126,7 @@ class CompareStudy:
                 labels_of.setdefault(warning, []).append(one.label)
         own = (f"{', '.join(labels)}: {warning}" for warning, labels in labels_of.items())
         return (
-            *self.priced.unmatched,
-            *self.priced.mixed,
+            *self.priced.warnings,
             *self.replayed.notes,
             *self.replayed.deadline_notes(self.request.policies),
             *backlog_note([(one.label, one.results) for one in outcomes]),

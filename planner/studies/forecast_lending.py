@@ -9,7 +9,7 @@ import numpy as np
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.forecast.forecast import DemandForecast
-from gpuplan.analysis.job_table.gpu_names import match_types
+from gpuplan.planner.runs.cluster_setting import match_pools
 from gpuplan.planner.studies.forecast_request import ALL, ForecastRequest
 from gpuplan.planner.studies.forecast_results import Lendable
 from gpuplan.planner.studies.forecast_source import DemandSource
@@ -94,15 +94,12 @@ def _given_capacity(shape: ClusterShape, pools: list[str]) -> dict[str, float]:
                 f"each, such as --cluster {pools[0]}=64x8"
             )
         return {pools[0]: float(shape.gpus or 0)}
-    found: dict[str, float] = {}
-    means = match_types(shape.gpu_types, pools, f"--cluster {shape}", apart=True)
+    pool_of = match_pools(shape, pools)
     for pool in shape.pools:
-        own = [name for name in pools if means[name] == pool.gpu_type]
-        if not own:
+        if pool not in pool_of.values():
             raise UsageError(
                 f"--cluster {shape}: no GPU type is called {pool.gpu_type} here; the series are "
                 f"{listed(pools)}\n  next: GPUs of each of these, or GPUs without a type where the "
                 f"log names none: --cluster {shape.gpus}"
             )
-        found[own[0]] = float(pool.gpus or 0)
-    return found
+    return {str(name): float(pool.gpus or 0) for name, pool in pool_of.items()}

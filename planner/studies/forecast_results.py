@@ -8,9 +8,8 @@ import numpy as np
 
 from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.forecast.demand import DemandSeries, time_of_hour
-from gpuplan.analysis.forecast.forecast import DemandForecast
+from gpuplan.analysis.forecast.forecast import DemandForecast, ModelScore
 from gpuplan.analysis.forecast.models import LEVELS
-from gpuplan.analysis.forecast.scores import ModelScore
 
 
 @dataclass(frozen=True, slots=True)

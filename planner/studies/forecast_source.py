@@ -18,11 +18,12 @@ from gpuplan.analysis.forecast.demand import (
     NO_NAME,
     DemandSeries,
     demand_of_jobs,
+    is_series,
+    read_series,
     time_of_hour,
 )
-from gpuplan.analysis.forecast.series_file import is_series, read_series
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.job_table.gpu_names import is_known_gpu
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, is_known_gpu
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
@@ -159,7 +160,7 @@ def _most_held(trace: Trace, hour: int | None) -> dict[str, float]:
     found = today.today(trace)
     if found is None:
         return {}
-    names = {today.UNNAMED: NO_NAME}
+    names = {UNNAMED: NO_NAME}
     types = {names.get(one.gpu_type or "", one.gpu_type or ""): one for one in found.types}
     return {ALL: found.usage.peak_gpus, **{name: one.peak_gpus for name, one in types.items()}}
 

@@ -27,9 +27,11 @@ from gpuplan.planner.frontier.study import (
     Section,
     study_frontier,
 )
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.planner.speedup.registry import DEFAULT_SPEEDUP, load_speedup
-from gpuplan.planner.studies.gpu_types import GpuTypes, PricedTypes, price_types
+from gpuplan.planner.studies.gpu_types import GpuTypes
 from gpuplan.planner.studies.pareto_results import ParetoParameters, ParetoResults, pareto_results
 
 Progress = Callable[[float], None]
@@ -47,7 +49,8 @@ class ParetoRequest:
         speedup: how jobs gain from GPUs, as ``power:0.8``; None assumes that.
         classes: how the jobs become classes, and which widths these may get.
         cluster: how GPUs are rented in the replay; None replays nothing.
-        types: the GPU types and their prices.
+        types: the GPU types.
+        prices: what they cost, and others that the jobs ran on; empty for no dollars.
         method: of the plan, one of `gpuplan.planner.frontier.methods.registry.METHODS`.
         baselines: policies to replay at the same budgets.
         marks: known points to show beside the frontier.
@@ -64,6 +67,7 @@ class ParetoRequest:
     classes: ClassOptions = field(default_factory=ClassOptions)
     cluster: RentedCluster | None = field(default_factory=RentedCluster)
     types: GpuTypes = field(default_factory=GpuTypes)
+    prices: PriceRequest = field(default_factory=PriceRequest)
     method: str = EXACT
     baselines: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
@@ -76,7 +80,7 @@ class ParetoRequest:
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
         """The files it reads, also as part of a text."""
-        return (self.trace, self.speedup, self.types.prices)
+        return (self.trace, self.speedup, self.prices.prices)
 
     @property
     def writes(self) -> tuple[Path, ...]:
@@ -87,17 +91,17 @@ class ParetoRequest:
         """Check everything but the trace. Raises `InputError` or `UsageError`."""
         self.open()
 
-    def open(self) -> tuple[SpeedupModel, PricedTypes]:
-        """Return the speedups, as named and on the GPU types, with their prices.
+    def open(self) -> tuple[SpeedupModel, SpeedupModel, Prices]:
+        """Return the speedups, as named and on the GPU types, and the prices.
 
         Raises:
             InputError: a table that cannot be read.
             UsageError: fields that do not fit together.
         """
         model = load_speedup(DEFAULT_SPEEDUP if self.speedup is None else self.speedup)
-        priced = price_types(self.types, model)
-        self._check_compared(is_mixed=priced.is_mixed)
-        return model, priced
+        on_types, prices = self.types.model(model), self.types.price(self.prices)
+        self._check_compared(is_mixed=self.types.is_mixed)
+        return model, on_types, prices
 
     def _check_compared(self, *, is_mixed: bool) -> None:
         """Refuse what cannot be compared."""
@@ -127,20 +131,20 @@ class ParetoStudy:
         request: what was asked for.
         trace: the jobs.
         model: the speedups as named.
-        priced: the GPU types with their prices.
+        prices: of the GPU types, and those of the log.
         frontier: the plans.
     """
 
     request: ParetoRequest
     trace: Trace
     model: SpeedupModel
-    priced: PricedTypes
+    prices: Prices
     frontier: FrontierStudy
 
     @property
     def inputs(self) -> tuple[InputFile, ...]:
         """The files read."""
-        return (trace_input(self.trace), *self.priced.inputs)
+        return (trace_input(self.trace), *self.prices.inputs)
 
     @property
     def results(self) -> ParetoResults:
@@ -167,8 +171,8 @@ class ParetoStudy:
             gpu=list(request.gpu_texts),
             recorded_on=request.types.recorded_on,
             price_usd_per_gpu_h=self._prices(),
-            prices=request.types.prices,
-            provider=request.types.provider,
+            prices=request.prices.prices,
+            provider=request.prices.provider,
             replay=request.cluster is not None,
             cluster=None if request.cluster is None else request.cluster.shape,
             method=request.method,
@@ -181,10 +185,20 @@ class ParetoStudy:
 
     def _prices(self) -> dict[str, float] | float | None:
         """Return the price of each named GPU type, or the only price."""
-        priced = self.priced
-        if priced.types:
-            return {name: price.usd_per_gpu_h for name, price in priced.quotes.items()}
-        return None if priced.quote is None else priced.quote.usd_per_gpu_h
+        types = self.request.types
+        if not types.names:
+            return self.prices.usd(None)
+        return {name: price.usd_per_gpu_h for name, price in types.priced(self.prices).items()}
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What limits the plan: a GPU type that changes no speedup."""
+        names = self.request.types.names
+        if len(names) != 1 or self.model.law is not None or self.model.types:
+            return ()
+        return (
+            f"--gpu {names[0]} only names the price: {self.model.name} is used as it was measured",
+        )
 
 
 def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoStudy:
@@ -195,31 +209,32 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
         InputError: the trace or a table cannot be used.
         UsageError: fields that do not fit together.
     """
-    model, priced = request.open()
+    model, on_types, prices = request.open()
+    types = request.types
     columns = tuple(dict.fromkeys((*COLUMNS, *TODAY_COLUMNS)))
     trace = read_trace(request.trace, request.jobs, columns=columns)
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
     now = today(trace)
-    named = () if now is None else tuple(str(usage.gpu_type) for usage in now.types)
-    priced = priced.for_log(named)
-    if now is not None and (prices := priced.todays_prices(named)):
-        now = today(trace, prices)
-    mix = None if priced.is_mixed else gpu_mix(now, next(iter(priced.types), None))
+    log_types = () if now is None else tuple(str(usage.gpu_type) for usage in now.types)
+    prices = types.for_log(prices, log_types)
+    now = None if now is None else now.at_prices(prices.usd)
+    mix = None if types.is_mixed else gpu_mix(now, next(iter(types.names), None))
+    price = prices.get(None)
     plans = PlanRequest(
         budgets=request.budgets,
         targets_s=request.target_jct_s,
         method=request.method,
         cluster=request.cluster,
-        prices={t: priced.quotes[t] for t in priced.types or ("",) if t in priced.quotes},
-        recorded_on=request.types.recorded_on,
+        prices=types.priced(prices) if types.is_mixed else {} if price is None else {"": price},
+        recorded_on=types.recorded_on,
     )
-    study = study_frontier(trace, priced.model, classes, plans, today=now, progress=progress)
+    study = study_frontier(trace, on_types, classes, plans, today=now, progress=progress)
     sections = _sections(request, study, progress)
-    if not priced.is_mixed and _needs_other_laws(request, model):
+    if not types.is_mixed and _needs_other_laws(request, model):
         from gpuplan.planner.frontier.uncertainty.laws import laws_of
 
         sections = (*sections, laws_of(study, trace, classes))
-    return ParetoStudy(request, trace, model, priced, replace(study, sections=sections, mix=mix))
+    return ParetoStudy(request, trace, model, prices, replace(study, sections=sections, mix=mix))
 
 
 def first_submit_of(trace: Trace) -> datetime | None:

@@ -10,7 +10,6 @@ from msgspec import UNSET, UnsetType
 from gpuplan.analysis.base.plain import Inlined
 from gpuplan.analysis.characterize.gpu_mix import GpuMixResults
 from gpuplan.analysis.characterize.today import TodayResults
-from gpuplan.analysis.prices.quote import QuoteResults
 from gpuplan.planner.baselines import BaselinePoint
 from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.elastic.job_classes import Record
@@ -21,6 +20,7 @@ from gpuplan.planner.frontier.replay.plan_replay import RentedPeriod
 from gpuplan.planner.frontier.study import FrontierStudy
 from gpuplan.planner.frontier.uncertainty.confidence import FrontierConfidence, Sensitivity
 from gpuplan.planner.frontier.uncertainty.laws import LawResults
+from gpuplan.planner.money.price_request import Price
 from gpuplan.simkit.time import HOUR_S
 
 
@@ -194,8 +194,8 @@ class ParetoResults:
     rescale: RescaleResults
     method: str
     price_usd_per_gpu_h: float | UnsetType | None = UNSET
-    price: QuoteResults | UnsetType | None = UNSET
-    prices: dict[str, QuoteResults] | UnsetType = UNSET
+    price: Price | UnsetType | None = UNSET
+    prices: dict[str, Price] | UnsetType = UNSET
     recorded_on: str | UnsetType = UNSET
     today: TodayResults | None
     gpu_mix: GpuMixResults | UnsetType | None = UNSET
@@ -228,7 +228,7 @@ def pareto_results(study: FrontierStudy) -> ParetoResults:
     if study.is_mixed:
         of_unit: dict[str, Any] = {
             "rescale": RescaleResults(workload.rescale_origin),
-            "prices": {gpu_type: study.prices[gpu_type].results() for gpu_type in frontier.prices},
+            "prices": dict(study.prices),
             "recorded_on": study.recorded_on,
             "min_budget_usd_per_h": frontier.min_budget,
             "saturation_budget_usd_per_h": frontier.saturation_budget,
@@ -238,7 +238,7 @@ def pareto_results(study: FrontierStudy) -> ParetoResults:
         of_unit = {
             "rescale": RescaleResults(workload.rescale_origin, study.mean_rescale_s),
             "price_usd_per_gpu_h": None if price is None else price.usd_per_gpu_h,
-            "price": None if price is None else price.results(),
+            "price": price,
             "gpu_mix": None if study.mix is None else study.mix.results(),
             "recorded": _recorded(study),
             "max_gpus_per_job": frontier.widest,

@@ -7,18 +7,21 @@ from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.analysis.bill import GpuPrices
+from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import PolicySpec, has_own_price, own_price, price
-from gpuplan.planner.pricing.mixed_types import mixed_types_note, todays_prices
-from gpuplan.planner.pricing.on_demand import conventional_prices
-from gpuplan.planner.pricing.price_settings import RENTED_PRICES, USUAL_GPU
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.money.price_selection import conventional_prices
+from gpuplan.planner.money.price_settings import RENTED_PRICES, USUAL_GPU
 from gpuplan.planner.runs.policy_results import CommonResults
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest
 
 WORTH_SAYING = 0.01
 """A backlog above this share of the GPU-hours of all jobs is a warning."""
 CLOUD = "conventional_usd_per_gpu_h"
+MOST_NAMED = 3
+"""GPU types that a note lists."""
 SET_PRICES = ("serverless_usd_per_gpu_h", CLOUD, *RENTED_PRICES)
 """Prices that, set by hand, are of a GPU that nothing names."""
 
@@ -29,34 +32,31 @@ class PricedPolicies:
 
     Attributes:
         policies: as they pay.
-        mixed: which share of the log is on other GPU types than the one replayed.
+        warnings: which prices given are of types that neither the log nor a cluster has, and which
+            share of the log is on other GPU types than the one replayed.
         notes: where prices come from.
-        today: what the log shows, at the price of `usd_per_gpu_h`.
-        usd_per_gpu_h: what an owned GPU costs; the mean over the log where types differ.
-        unmatched: which prices given are of types that neither the log nor a cluster has.
+        today: what the log shows, at the prices of owned GPUs.
     """
 
     policies: tuple[PolicySpec, ...]
-    mixed: tuple[str, ...]
+    warnings: tuple[str, ...]
     notes: tuple[str, ...]
     today: Today | None
-    usd_per_gpu_h: float | None
-    unmatched: tuple[str, ...] = ()
 
 
-def check_price(policies: Sequence[PolicySpec], prices: GpuPrices | None) -> None:
+def check_price(policies: Sequence[PolicySpec], request: PriceRequest) -> None:
     """Refuse a price that no policy pays. Raises `UsageError`."""
-    if prices is None or any(map(has_own_price, policies)):
+    if not request.is_given or any(map(has_own_price, policies)):
         return
     raise UsageError(
-        f"--price does not apply to {', '.join(one.label for one in policies)}\n  next: --set "
-        "conventional_usd_per_gpu_h=USD or --prices FILE for policies that rent"
+        f"--price does not apply to {', '.join(policy.label for policy in policies)}\n"
+        "  next: --set conventional_usd_per_gpu_h=USD or --prices FILE for policies that rent"
     )
 
 
 def price_policies(
     policies: Sequence[PolicySpec],
-    prices: GpuPrices | None,
+    price_request: PriceRequest,
     replay: ReplayRequest,
     read: ReplayInputs,
 ) -> PricedPolicies:
@@ -64,7 +64,7 @@ def price_policies(
 
     Args:
         policies: with their settings.
-        prices: of ``--price``; None for the settings of the policies.
+        price_request: of owned GPUs; empty for the settings of the policies.
         replay: says whether a market's prices are looked up.
         read: the jobs and the files.
 
@@ -72,41 +72,41 @@ def price_policies(
         UsageError: prices that do not fit the policies, the GPU types or each other.
     """
     today = read.today
-    types = {one.gpu_type for one in policies if one.gpu_type is not None}
+    prices = Prices.read(price_request) if price_request.is_given else None
+    types = {policy.gpu_type for policy in policies if policy.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
     unmatched = () if prices is None else _unmatched(prices, policies, today)
-    is_mixed = any(_has_several_types(one) for one in policies)
-    found, notes = list(policies), tuple[str, ...]()
+    is_mixed = any(_has_several_types(policy) for policy in policies)
+    priced, notes = list(policies), tuple[str, ...]()
     if prices is not None:
-        found = own_price(found, prices, {} if today is None else today.gpu_h_by_type())
+        priced = own_price(priced, prices, {} if today is None else today.gpu_h_by_type())
     if replay.prices is not None:
-        found, notes = price(found, read.files.book, read.jobs.first_submit_us)
+        priced, notes = price(priced, read.files.book, read.jobs.first_submit_us)
     rents = not any(map(has_own_price, policies))
     if rents and planned is None:
         planned = next(iter(map(usual_gpu, policies)), None)
     mixed = () if is_mixed else mixed_types_note(today, planned, prices)
     if prices is None:
-        usd = next((usd for usd in map(_cloud_usd, found) if usd is not None), None)
-        own = today.gpu_h_by_type() if today is not None and rents else {}
+        usd = next((usd for usd in map(_cloud_usd, priced) if usd is not None), None)
+        log_hours = today.gpu_h_by_type() if today is not None and rents else {}
         if usd is not None:
-            prices = conventional_prices(own, planned, usd, read.files.book)
+            prices = conventional_prices(log_hours, planned, usd, read.files.book)
     if today is not None and prices is not None:
-        today = today.at_prices(prices)
+        today = today.at_prices(prices.usd)
     if rents:
         mixed = tuple(f"{note}{todays_prices(today, planned)}" for note in mixed)
-    usd = None if today is None else today.usage.usd_per_gpu_h
-    return PricedPolicies(tuple(found), mixed, notes, today, usd, unmatched)
+    return PricedPolicies(tuple(priced), (*unmatched, *mixed), notes, today)
 
 
 def _unmatched(
-    prices: GpuPrices, policies: Sequence[PolicySpec], today: Today | None
+    prices: Prices, policies: Sequence[PolicySpec], today: Today | None
 ) -> tuple[str, ...]:
     """Return what to say of prices for GPU types that neither the log nor a cluster has."""
-    known = [] if today is None else [one.gpu_type for one in today.types]
-    for one in policies:
-        shape = one.settings.get("cluster")
-        known += [one.gpu_type, *(() if shape is None else (p.gpu_type for p in shape.pools))]
-    return prices.unmatched_note(known)
+    types = [] if today is None else [usage.gpu_type for usage in today.types]
+    for policy in policies:
+        shape = policy.settings.get("cluster")
+        types += [policy.gpu_type, *(() if shape is None else (p.gpu_type for p in shape.pools))]
+    return prices.unmatched_note(types)
 
 
 def usual_gpu(policy: PolicySpec) -> str | None:
@@ -127,12 +127,50 @@ def _cloud_usd(spec: PolicySpec) -> float | None:
     return values.get(CLOUD) if usd is None else usd
 
 
+def mixed_types_note(
+    today: Today | None, planned: str | None = None, prices: Prices | None = None
+) -> tuple[str, ...]:
+    """Return one sentence on the GPU-hours of other types than the planned one, if there are any.
+
+    Args:
+        today: usage of the log by type; jobs that name no type count for none.
+        planned: the type of the cluster; None for the one of the most GPU-hours.
+        prices: where given, the mean price that a GPU then has is named.
+    """
+    mix = gpu_mix(today, planned)
+    if today is None or mix is None:
+        return ()
+    share = f"{mix.other_share:.0%}" if mix.other_share >= 0.01 else "under 1%"
+    mean = None if prices is None or planned is not None else prices.mean(today.gpu_h_by_type())
+    priced = "" if mean is None else f" at ${mean:.3g} per GPU-hour, the mean of their prices"
+    return (
+        f"{share} of the GPU-hours ran on {listed(mix.others, MOST_NAMED)}, not on {mix.planned}; "
+        f"the replay treats all GPUs as one type{priced}",
+    )
+
+
+def todays_prices(today: Today | None, planned: str | None = None) -> str:
+    """Return the clause on the types that today's bill prices by their own; empty without any."""
+    mix = gpu_mix(today, planned)
+    if today is None or mix is None:
+        return ""
+    priced = [usage for usage in today.types if usage.usd_per_gpu_h is not None]
+    if len({usage.usd_per_gpu_h for usage in priced}) < 2 and planned is None:
+        return ""
+    prices = [
+        f"${usage.usd_per_gpu_h:.3g} per {usage.gpu_type}-hour"
+        for usage in priced
+        if usage.gpu_type in mix.others
+    ]
+    return f"; today's bill pays {listed(prices, MOST_NAMED)}" if prices else ""
+
+
 def backlog_note(results: Sequence[tuple[str, CommonResults]]) -> tuple[str, ...]:
     """Return what is not done at the end of the window, where it matters beside all work."""
     left = [
-        f"{label} {_about(found.backlog_gpu_h)} ({counted(found.backlog_jobs, 'job')})"
-        for label, found in results
-        if found.backlog_gpu_h > WORTH_SAYING * found.gpu_h
+        f"{label} {_about(result.backlog_gpu_h)} ({counted(result.backlog_jobs, 'job')})"
+        for label, result in results
+        if result.backlog_gpu_h > WORTH_SAYING * result.gpu_h
     ]
     if not left:
         return ()

@@ -17,19 +17,19 @@ from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN
 from gpuplan.analysis.prices.book import PriceBook, read_prices
-from gpuplan.analysis.prices.view import BUILT_IN
+from gpuplan.analysis.prices.catalogue import BUILT_IN
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
 from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.group_waits import GroupWaits, check_by, recorded_waits
 from gpuplan.planner.runs.job_rates import COLUMNS as RATE_COLUMNS
 from gpuplan.planner.runs.job_rates import RateSource
-from gpuplan.planner.runs.settings import OF_PRICES
 from gpuplan.planner.runs.throughputs import load_throughputs, throughputs_file
 from gpuplan.planner.runs.trace_jobs import COLUMNS, OF_TENANTS, TraceJobs, jobs_of
 
@@ -164,7 +164,7 @@ class ReplayRequest:
             inputs = (InputFile(str(self.checkpoints), digest, len(overheads)),)
         if self.prices is not None and self.prices != BUILT_IN:
             book = read_prices(Path(self.prices))
-            inputs = (*inputs, InputFile(str(book.path), book.sha256, book.rows))
+            inputs = (*inputs, book.input)
         if self.throughputs is not None:
             inputs = (*inputs, *load_throughputs(str(self.throughputs)).inputs())
         return ReplayFiles(inputs, book, overheads)

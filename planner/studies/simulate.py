@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 from msgspec import UNSET
 
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.runs.policy_results import policy_results, results_as
@@ -38,13 +38,13 @@ class SimulateRequest:
     Attributes:
         replay: the jobs, and what they cost.
         policy: the policy with its settings.
-        price: what owned GPUs cost; None for the settings of the policy.
+        price: what owned GPUs cost; empty for the settings of the policy.
         window: what the policy is charged for, one of `WINDOWS`.
     """
 
     replay: ReplayRequest
     policy: PolicySpec
-    price: GpuPrices | None = None
+    price: PriceRequest = field(default_factory=PriceRequest)
     window: str = LOG_WINDOW
 
     @property
@@ -89,7 +89,7 @@ class SimulateStudy:
             policy=request.policy.policy,
             settings=self.run.settings,
             price_choice=price_choice(request.policy.settings),
-            price=None if request.price is None else dict(request.price.usd_per_gpu_h),
+            price=dict(request.price.usd_per_gpu_h) or None,
             window=request.window,
             **self.replayed.parameters,
         )
@@ -98,8 +98,7 @@ class SimulateStudy:
     def warnings(self) -> tuple[str, ...]:
         """What would change the reader's decision."""
         return (
-            *self.priced.unmatched,
-            *self.priced.mixed,
+            *self.priced.warnings,
             *self.replayed.notes,
             *self.replayed.deadline_notes((self.request.policy,)),
             *backlog_note([(self.run.policy, self.results)]),

@@ -9,15 +9,14 @@ import polars as pl
 from msgspec import UNSET
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.policies.allpass_settings import default_settings
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.policies.scaled_jobs import needs_classes
-from gpuplan.planner.pricing.type_prices import TypePrice, prices_of
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.group_waits import recorded_waits
@@ -42,7 +41,6 @@ class SizeStudy:
         request: what was asked for.
         trace: as read, without its rows.
         results: as JSON has them.
-        price_source: where the price comes from; empty where it is assumed.
         inputs: the files read.
         warnings: what would change the reader's decision.
     """
@@ -50,7 +48,6 @@ class SizeStudy:
     request: SizeRequest
     trace: Trace
     results: SizeResults
-    price_source: str
     inputs: tuple[InputFile, ...]
     warnings: tuple[str, ...]
 
@@ -101,13 +98,13 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     recorded = recorded_waits(trace.submitted().jobs, request.by) or UNSET
     pools, seen = pools_of(trace, terms)
     trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
-    kinds = [pool.gpu_type for pool in pools]
-    prices, tables, source = _prices(request, kinds)
+    prices = _prices(request)
     answers = [
-        PoolAnswer(request, pool, prices[pool.gpu_type], is_one=len(pools) == 1) for pool in pools
+        PoolAnswer(request, pool, prices.of(pool.gpu_type), is_one=len(pools) == 1)
+        for pool in pools
     ]
-    for done, one in enumerate(answers):
-        one.run()
+    for done, answer in enumerate(answers):
+        answer.run()
         if progress is not None and len(answers) > 1:
             progress((done + 1) / len(answers))
     results = replace(_together(request, answers, seen), today_groups=recorded)
@@ -115,24 +112,19 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         request=request,
         trace=trace,
         results=results,
-        price_source=source,
-        inputs=(trace_input(trace), *tables),
+        inputs=(trace_input(trace), *prices.inputs),
         warnings=tuple(_warnings(request, trace, pools, answers)),
     )
 
 
-def _prices(
-    request: SizeRequest, kinds: Sequence[str | None]
-) -> tuple[dict[str | None, TypePrice], tuple[InputFile, ...], str]:
-    """Return the price of each type, the tables read, and where prices come from."""
+def _prices(request: SizeRequest) -> Prices:
+    """Return the prices of GPUs held: those given, of a commitment, or the usual one."""
     if request.prices.is_given:
-        found, tables = prices_of(request.prices, kinds)
-        return found, tables, ", ".join(dict.fromkeys(one.source for one in found.values()))
+        return Prices.read(request.prices)
     if request.commit.is_given:
-        found, tables = prices_of(request.commit, kinds)
-        return found, tables, "--commit"
-    usual = float(default_settings()["conventional_usd_per_gpu_h"])
-    return {kind: TypePrice(usual, "assumed") for kind in kinds}, (), ""
+        return Prices.read(request.commit)
+    usual = float(RENTED["conventional_usd_per_gpu_h"].default)
+    return Prices({"": usual}, option="assumed")
 
 
 def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) -> SizeResults:
@@ -209,7 +201,7 @@ def _warnings(
     notes = list(trace.notes)
     notes += request.jobs.submission_notes if request.commit.is_given else ()
     for priced in (request.prices, request.commit, request.on_demand):
-        notes += GpuPrices(priced.usd_per_gpu_h).unmatched_note(kinds, priced.option)
+        notes += Prices(priced.usd_per_gpu_h, option=priced.option).unmatched_note(kinds)
     by_deadlines = find_policy(request.policy.policy).decides_by_deadlines
     for pool, answer in zip(pools, answers, strict=True):
         name = f"{answer.name}: " if len(pools) > 1 else ""

@@ -9,7 +9,8 @@ from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
-from gpuplan.planner.pricing.type_prices import TypePrice, prices_of
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.sizing.commitment import plan_commitment
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import SizeInterval, Sizes, interval_of, smallest
@@ -35,9 +36,7 @@ SHORT_CURVE = (0.8, 0.9, 1.1, 1.25)
 class PoolAnswer:
     """The answer for one pool; `run` fills it in."""
 
-    def __init__(
-        self, request: SizeRequest, pool: JobPool, price: TypePrice, *, is_one: bool
-    ) -> None:
+    def __init__(self, request: SizeRequest, pool: JobPool, price: Price, *, is_one: bool) -> None:
         each = pool.gpus_per_node
         self.request, self.pool, self.price, self.is_one = request, pool, price, is_one
         how = request.level
@@ -150,11 +149,12 @@ class PoolAnswer:
         return found
 
     def _commitment(self) -> CommitmentResult:
-        kinds, kind = [self.pool.gpu_type], self.pool.gpu_type
-        commit = prices_of(self.request.commit, kinds)[0][kind].usd_per_gpu_h
-        beside = prices_of(self.request.on_demand, kinds)[0][kind].usd_per_gpu_h
+        commit = Prices.read(self.request.commit).of(self.pool.gpu_type)
+        on_demand = Prices.read(self.request.on_demand).of(self.pool.gpu_type)
         assert self.pool.demand is not None  # a commitment was requested
-        plan = plan_commitment(self.pool.demand, commit, beside, self.sure)
+        plan = plan_commitment(
+            self.pool.demand, commit.usd_per_gpu_h, on_demand.usd_per_gpu_h, self.sure
+        )
         ends = None
         if plan.low_gpus is not None and plan.high_gpus is not None and self.sure is not None:
             ends = GpuInterval(self.sure.level, plan.low_gpus, plan.high_gpus, self.sure.resamples)

@@ -12,7 +12,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS, Engine
-from gpuplan.planner.pricing.price_request import PriceRequest
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import check_factor
 from gpuplan.planner.runs.group_waits import check_by

@@ -9,16 +9,16 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.intervals import check_level
 from gpuplan.planner.compare import PolicySpec, price
 from gpuplan.planner.engine import THREADS, Engine
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_selection import conventional_prices
+from gpuplan.planner.money.price_settings import with_prices
+from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.scaled_jobs import needs_classes
-from gpuplan.planner.pricing.on_demand import conventional_prices
-from gpuplan.planner.pricing.price_settings import with_prices
-from gpuplan.planner.runs.settings import OF_PRICES
 from gpuplan.planner.studies.policy_prices import usual_gpu
 from gpuplan.planner.studies.replay import LOG_WINDOW, ReplayInputs, ReplayRequest, price_choice
 from gpuplan.planner.studies.replay_parameters import ComparedParameters, ReplayParameters
@@ -303,7 +303,7 @@ def _beside_today(
     found: Sweep,
     request: SweepRequest,
     read: ReplayInputs,
-    prices: GpuPrices,
+    prices: Prices,
     gpu: str | None,
 ) -> Sweep:
     """Return a sweep with what the log shows, today's cluster, and other GPU types in the log.
@@ -315,7 +315,7 @@ def _beside_today(
         prices: of the GPUs of today's cluster, which costs the mean over the log's GPU-hours.
         gpu: the type that the replays rent; None where its prices are set.
     """
-    now = None if read.today is None else read.today.at_prices(prices)
+    now = None if read.today is None else read.today.at_prices(prices.usd)
     usd = None if now is None else now.usage.usd_per_gpu_h
     return replace(
         found,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gpuplan.analysis.base.time_units import as_utc
 from gpuplan.analysis.site.log import SiteLog, read_site_log
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.planner.requests.whatif import WhatIfRequest
+from gpuplan.planner.requests.whatif import WhatIfRequest, epoch_s
 from gpuplan.planner.studies.whatif_results import (
     CalibratedError,
     ValidationResults,
@@ -83,7 +82,7 @@ def whatif(request: WhatIfRequest) -> WhatIfStudy:
             changes.with_settings(document, read_slurm_conf(path))
             for path in (request.before, request.after)
         )
-        at = int(as_utc(request.validate).timestamp())
+        at = epoch_s(request.validate)
         return WhatIfStudy(
             request, log, None, validate(log, old, new, at, **settings), warnings,
             ("both effects hold what the load did before and after",),

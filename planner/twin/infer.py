@@ -13,8 +13,8 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.site.document import SiteDocument, dotted
-from gpuplan.analysis.site.hostlist import expand_hosts
 from gpuplan.analysis.site.log import SiteLog
+from gpuplan.analysis.site.notation import expand_hosts
 from gpuplan.planner.twin.workload import ONE_PARTITION
 from gpuplan.simkit.cluster_shape import ClusterShape
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.hostlist import MOST_HOSTS, expand_hosts, split_hosts
+from gpuplan.analysis.site.notation import MOST_HOSTS, expand_hosts, split_hosts
 from gpuplan.analysis.site.schema import (
     LAST_SECOND,
     Account,

@@ -11,10 +11,9 @@ import numpy as np
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.site.document import TABLES, SiteDocument, dotted
-from gpuplan.analysis.site.hostlist import MOST_HOSTS
 from gpuplan.analysis.site.log import SiteLog
+from gpuplan.analysis.site.notation import MOST_HOSTS, WHOLE
 from gpuplan.analysis.site.schema import nested, read_settings
-from gpuplan.analysis.site.units import WHOLE
 from gpuplan.planner.twin.levels import NAMED
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.renting import pool
 
 # Jobs. SINCE is when it began to wait for workers, or its stay on them; LEFT_US the service left at
@@ -104,7 +104,7 @@ class Buffers(NamedTuple):
         )
 
 
-@kernel
+@borrowing_helper
 def note(timeline: Any, pressures: Any, notes: int, state: Any, p: float) -> int:
     """Write the state after a tick below the others; return how many there are to keep.
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper
 
 # Work in GPU-microseconds as of AS_OF, since then drained by RATE workers; GPUs of the jobs.
 WORK, RATE, AS_OF, WIDTH = range(4)
 
 
-@kernel
+@borrowing_helper
 def settle(demand: Any, row: int, now: int) -> None:
     """Bring one row of the table of demand up to ``now``."""
     demand[row, WORK] -= demand[row, RATE] * (now - demand[row, AS_OF])
     demand[row, AS_OF] = now
 
 
-@kernel
+@borrowing_helper
 def settled(demand: Any, bucket: int, due: int, now: int) -> int:
     """Return the row of a bucket, brought up to ``now``; those before ``due`` are overdue."""
     row = bucket if bucket >= due else demand.shape[0] - 1
@@ -29,7 +29,7 @@ def settled(demand: Any, bucket: int, due: int, now: int) -> int:
     return row
 
 
-@kernel
+@borrowing_helper
 def fold_overdue(demand: Any, edges: Any, due: int, now: int) -> int:
     """Move what is overdue into the last row; return the first bucket that is not."""
     overdue = edges.size
@@ -42,7 +42,7 @@ def fold_overdue(demand: Any, edges: Any, due: int, now: int) -> int:
     return due
 
 
-@kernel
+@borrowing_helper
 def pressure(demand: Any, edges: Any, due: int, now: int, ready: int, rules: Any) -> Any:
     """Return p(t) of equation 2, D(t, T) for the longest window T, and the width of its jobs."""
     work, width = demand[edges.size, WORK], demand[edges.size, WIDTH]

@@ -1,19 +1,90 @@
-"""Gangs of jobs on workers: they start, end, and stop where a worker is taken back."""
+"""Jobs start in containers, and as gangs on workers, where they end or are stopped."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.allpass.buffers import AWAY, CHAIN, FINISH, LEFT_US, LOST, SINCE, STATE
-from gpuplan.simkit.jit import borrowing_kernel, kernel
+from gpuplan.simkit.allpass.buffers import (
+    AWAY,
+    CHAIN,
+    FINISH,
+    FINISH_SERVERLESS,
+    LEFT_US,
+    LOST,
+    RUNNING,
+    SERVERLESS,
+    SINCE,
+    START,
+    STATE,
+)
+from gpuplan.simkit.heap import insert
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.renting.pool import BUSY, JOB, LISTED_UP, NEXT, list_idle, take_idle
+
+AHEAD = 1 << 10  # ticks for which ends of jobs are foreseen
 
 
 class NeverDone(ValueError):
     """The marketplace keeps taking workers back before any job makes progress."""
 
 
-@borrowing_kernel
+@borrowing_helper
+def start_container(
+    jobs: Any,
+    job: int,
+    gpus: int,
+    service: int,
+    begin: int,
+    threshold: int,
+    next_tick: int,
+    ticks: int,
+    leaving: Any,
+    ahead: int,
+    running: Any,
+    ends: Any,
+    fixed: bool,
+    fall: int,
+    rules: Any,
+) -> int:
+    """Start a job in its container; return its end if that is certain and needs no event, else -1.
+
+    Args:
+        jobs: table of `gpuplan.simkit.allpass.buffers`.
+        job, gpus, service: the job, its width, and its run time.
+        begin: when its container is ready.
+        threshold: in force.
+        next_tick, ticks: time of the next tick, and how many there were.
+        leaving: GPUs that are free from a tick on, by its number modulo `AHEAD`.
+        ahead: ticks for which that may be noted.
+        running: jobs by when they reach the threshold, to which a live one is added later.
+        ends: events at which jobs end.
+        fixed: whether a job in its container keeps its threshold.
+        fall: most that the threshold falls in a tick.
+        rules: `gpuplan.simkit.allpass.scalers.ScalingRules`.
+    """
+    end = begin + service
+    jobs[START, job] = begin
+    still = max(0, -((next_tick - end) // rules.tick_us))  # ticks before its end
+    reserve = threshold - service
+    stays = gpus > rules.capacity or (
+        reserve >= 0 and (fixed or service <= rules.min_threshold_us or still <= reserve // fall)
+    )
+    if stays and still < ahead:
+        jobs[FINISH, job], jobs[SERVERLESS, job] = end, service
+        leaving[(ticks + still) % AHEAD] += gpus
+        return end
+    jobs[STATE, job] = RUNNING
+    leaves = False  # for sure: it has used up its threshold before that can change
+    if not stays:
+        # The key under which it waits for its demotion: the choice of events adds the rest.
+        insert(running, begin if rules.live else begin + threshold, job)
+        leaves = begin + threshold < end and (fixed or begin + threshold <= next_tick)
+    if not leaves:
+        insert(ends, end, FINISH_SERVERLESS | job)
+    return -1
+
+
+@borrowing_helper
 def start_gang(workers: Any, job: int, gpus: int, run: int, cheapest: Any) -> int:
     """Put a job on the cheapest idle workers; return the first, which leads to the others."""
     chain = -1
@@ -25,7 +96,7 @@ def start_gang(workers: Any, job: int, gpus: int, run: int, cheapest: Any) -> in
     return chain
 
 
-@borrowing_kernel
+@borrowing_helper
 def end_gang(workers: Any, first: int, cheapest: Any, most_expensive: Any) -> None:
     """List the workers of a job that has ended as idle."""
     worker = first
@@ -34,7 +105,7 @@ def end_gang(workers: Any, first: int, cheapest: Any, most_expensive: Any) -> No
         worker = workers[NEXT, worker]
 
 
-@kernel
+@borrowing_helper
 def stop_gang(
     jobs: Any,
     workers: Any,

@@ -37,9 +37,15 @@ from gpuplan.simkit.allpass.buffers import (
     WORKER_READY,
     note,
 )
-from gpuplan.simkit.allpass.containers import AHEAD, start_container
 from gpuplan.simkit.allpass.demand import RATE, WIDTH, WORK, fold_overdue, pressure, settled
-from gpuplan.simkit.allpass.gangs import NeverDone, end_gang, start_gang, stop_gang
+from gpuplan.simkit.allpass.gangs import (
+    AHEAD,
+    NeverDone,
+    end_gang,
+    start_container,
+    start_gang,
+    stop_gang,
+)
 from gpuplan.simkit.allpass.scalers import (
     largest_fall,
     next_threshold,

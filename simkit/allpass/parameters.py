@@ -9,15 +9,14 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.renting.billing import RentalTerms
-from gpuplan.simkit.renting.market import MOST_OFFERS, MOST_USD, Market
-from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
-from gpuplan.simkit.workload import MOST_GPUS, Workload
+from gpuplan.simkit.renting.market import MOST_USD, Market, price_ladder
+from gpuplan.simkit.time import MICROS, to_micros
+from gpuplan.simkit.workload import Workload
 
 CONTROLLERS = ("adaptive", "fixed")
 THRESHOLD_RULES = ("live", "admission")
 SCALE_OUT_RULES = ("queue", "window")
 SCALING_RULES = ("literal", "bounded", "utilization")
-PRICING_RULES = ("request", "in-force")
 QUEUE_ORDERS = ("deadline", "submission")
 RENTAL_DRAWS = 1 << 14
 """Start-up times drawn per kind of provider; a run that rents more often takes them again."""
@@ -27,28 +26,6 @@ MOST_KEPT = 1_000_000
 """Workers that may always be kept: they are rented one by one, whether jobs come or not."""
 WINDOW_STEP_S = 60.0
 """The windows T of equation 2 are 1, 2, ... of these."""
-
-
-def price_ladder(
-    offers: int, least: float, median: float, most: float, *, kept: int | None = None
-) -> tuple[float, ...]:
-    """Return one price per offer, ascending, spread evenly below and above the median.
-
-    Offer i of n stands at the quantile (i + 1/2) / n of the distribution that is uniform from
-    ``least`` to ``median`` with probability 1/2 and uniform from ``median`` to ``most`` else.
-    With ``kept`` only so many of the cheapest are returned. Raises ValueError on a number of offers
-    below 0, on more than `MOST_OFFERS` prices, or on prices out of order.
-    """
-    kept = offers if kept is None else min(kept, offers)
-    if kept > MOST_OFFERS:
-        raise ValueError(f"offers must be at most {MOST_OFFERS:,}, got {kept:,}")
-    if offers < 0 or not 0 <= least <= median <= most:
-        raise ValueError(
-            "offers must be >= 0 and 0 <= least <= median <= most, "
-            f"got {offers} offers at {least:g}, {median:g}, {most:g}"
-        )
-    at = (np.arange(kept) + 0.5) / max(offers, 1)
-    return tuple(np.interp(at, (0.0, 0.5, 1.0), (least, median, most)).tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +39,6 @@ class StartUp:
 
     mean_s: float
     sd_s: float
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.mean_s <= CENTURY_S and 0 <= self.sd_s <= CENTURY_S):
-            raise ValueError(
-                f"start-up mean and sd must be 0 to {CENTURY_S:.10g} s, got {self.mean_s:g}, "
-                f"{self.sd_s:g}"
-            )
 
     def draw_us(self, size: int, rng: np.random.Generator) -> IntArray:
         """Return ``size`` independent draws in microseconds."""
@@ -179,69 +149,9 @@ class Allpass:
     min_workers: int = 1
 
     def __post_init__(self) -> None:
-        _one_of("controller", self.controller, CONTROLLERS)
-        _one_of("threshold_rule", self.threshold_rule, THRESHOLD_RULES)
-        _one_of("scale_out", self.scale_out, SCALE_OUT_RULES)
-        _one_of("scaling", self.scaling, SCALING_RULES)
-        _one_of("pricing", self.pricing, PRICING_RULES)
-        _one_of("queue_order", self.queue_order, QUEUE_ORDERS)
-        for name in (
-            "serverless_minimum_billing_s",
-            "serverless_billing_step_s",
-            "minimum_billing_s",
-            "billing_step_s",
-            "checkpoint_s",
-            "restore_s",
-            "grace_s",
-            "min_threshold_s",
-            "max_threshold_s",
-            "gain_up_s",
-            "limit_up_s",
-            "gain_down_s",
-            "limit_down_s",
-            "max_pressure",
-            "utilization_tolerance",
-        ):
-            value, most = getattr(self, name), CENTURY_S if name.endswith("_s") else np.inf
-            if value is not None and not (0 <= value <= most and value < np.inf):
-                limit = f" and at most {most:.10g}" if value > most else ""
-                raise ValueError(f"{name} must be a number of at least 0{limit}, got {value:g}")
-        if not 0 < self.target_utilization <= 1:
-            raise ValueError(
-                f"target_utilization must be above 0 and at most 1, got {self.target_utilization:g}"
-            )
-        if not 0 <= self.stabilization_s <= LONGEST_S:
-            raise ValueError(
-                f"stabilization_s must be 0 to {LONGEST_S:g}, got {self.stabilization_s:g}"
-            )
-        for name, least, most in (
-            ("capacity", 0, MOST_GPUS),
-            ("serverless_limit", 1, MOST_GPUS),
-            ("min_workers", 1, MOST_KEPT),
-        ):
-            value = getattr(self, name)
-            if value is not None and not least <= value <= most:
-                raise ValueError(f"{name} must be {least} to {most:,}, got {value:,}")
         prices = self.marketplace_prices
         if any(a > b for a, b in pairwise(prices)) or any(not 0 <= p <= MOST_USD for p in prices):
             raise ValueError(f"marketplace_prices must ascend and be 0 to {MOST_USD:g}")
-        for name in ("serverless_price", "conventional_price"):
-            if not 0 <= getattr(self, name) <= MOST_USD:
-                raise ValueError(f"{name} must be 0 to {MOST_USD:g}, got {getattr(self, name):g}")
-        if not self.save_every_s >= 0:
-            raise ValueError(f"save_every_s must be at least 0, got {self.save_every_s:g}")
-        if not self.lease_s >= 1:
-            raise ValueError(f"lease_s must be at least 1, got {self.lease_s:g}")
-        if not 1 <= self.tick_s <= CENTURY_S:
-            raise ValueError(
-                f"tick_s must be at least 1 and at most {CENTURY_S:.10g}, got {self.tick_s:g}"
-            )
-        if not WINDOW_STEP_S <= self.window_s <= LONGEST_S or self.window_s % WINDOW_STEP_S:
-            raise ValueError(
-                f"window_s must be a multiple of 60, at most {LONGEST_S:g}, got {self.window_s:g}"
-            )
-        if not self.threshold_s >= 0:
-            raise ValueError(f"threshold_s must be at least 0, got {self.threshold_s:g}")
         lowest = self.least_threshold_s
         if lowest > self.max_threshold_s:
             raise ValueError(
@@ -297,11 +207,6 @@ class Allpass:
             billing_step_s=self.billing_step_s,
             minimum_billing_s=self.minimum_billing_s,
         )
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} must be {' or '.join(known)}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.allpass.demand import AS_OF, RATE, WORK
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.time import FOREVER, MICROS
 
 MARGIN = 1.01  # of the work that keeps the pressure at its maximum, for rounding
@@ -63,7 +63,7 @@ class ScalingRules(NamedTuple):
     min_workers: int
 
 
-@kernel
+@borrowing_kernel
 def next_threshold(threshold: int, p: float, rules: Any) -> Any:
     """Return the threshold after one step of Algorithm 1, microseconds."""
     if p > 1:
@@ -74,7 +74,7 @@ def next_threshold(threshold: int, p: float, rules: Any) -> Any:
     return min(max(moved, rules.min_threshold_us), rules.max_threshold_us)
 
 
-@kernel
+@borrowing_helper
 def largest_fall(rules: Any) -> int:
     """Return the most by which a step of Algorithm 1 can lower the threshold, microseconds, >= 1.
 
@@ -84,7 +84,7 @@ def largest_fall(rules: Any) -> int:
     return max(1, int(min(limit_us + 1, float(rules.max_threshold_us))))
 
 
-@kernel
+@borrowing_helper
 def desired_workers(busy: int, ready: int, starting: int, rules: Any) -> int:
     """Return busy / target as Kubernetes' autoscaler does, the present number where that is near.
 
@@ -102,7 +102,7 @@ def desired_workers(busy: int, ready: int, starting: int, rules: Any) -> int:
     return int(np.ceil(busy / rules.target - 1e-6))
 
 
-@kernel
+@borrowing_helper
 def most_desired(wishes: Any, desired: int, now: int, rules: Any) -> int:
     """Note the number desired now and return the most of the last ``stabilization_us``.
 
@@ -121,7 +121,7 @@ def most_desired(wishes: Any, desired: int, now: int, rules: Any) -> int:
     return wishes[1 + first % size, 0]  # type: ignore[no-any-return]
 
 
-@kernel
+@borrowing_helper
 def rent_or_release(
     p: float,
     work: int,
@@ -175,7 +175,7 @@ def rent_or_release(
     return min(wanted, rules.capacity - held), spare
 
 
-@kernel
+@borrowing_helper
 def steady_until(
     demand: Any,
     edges: Any,
@@ -234,7 +234,7 @@ def steady_until(
     return until
 
 
-@kernel
+@borrowing_helper
 def ticks_alike(until: int, next_tick: int, ticks: int, leaving: Any, rules: Any) -> int:
     """Return how many ticks to pass over, so that at least one is left before ``until``.
 

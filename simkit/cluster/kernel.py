@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.heap import new_heap, pop, push
-from gpuplan.simkit.indexed_heap import count_below, front, insert, remove
-from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.nodes import can_place, give_back, give_back_on_trial, lease, new_places
+from gpuplan.simkit.cluster.nodes import can_place, give_back, give_back_on_trial, lease, new_places
+from gpuplan.simkit.heap import count_below, front, join, leave, new_heap, pop, push
+from gpuplan.simkit.jit import borrowing_helper, helper, kernel
 from gpuplan.simkit.time import FOREVER
 from gpuplan.simkit.watch import COUNT, STOP
 
@@ -73,7 +72,7 @@ class Lines(NamedTuple):
     scales: Any
 
 
-@kernel
+@borrowing_helper
 def worst_line(lines: Any, shift: int) -> Any:
     """Return the section with the worst running job, or -1, and its key."""
     worst = -1
@@ -87,7 +86,7 @@ def worst_line(lines: Any, shift: int) -> Any:
     return worst, worst_key
 
 
-@kernel
+@borrowing_helper
 def can_free(lines: Any, key: int, shift: int, need: int) -> bool:
     """Return whether the running jobs with a key above ``key`` hold ``need`` GPUs."""
     for i in range(lines.widths.size):
@@ -100,7 +99,7 @@ def can_free(lines: Any, key: int, shift: int, need: int) -> bool:
     return False
 
 
-@kernel
+@helper
 def can_free_nodes(lines: Any, places: Any, jobs: Any, key: int, shift: int, width: int) -> bool:
     """Return whether a gang fits on nodes if jobs with a key above ``key`` stop, worst first."""
     queues = lines.queues
@@ -114,19 +113,19 @@ def can_free_nodes(lines: Any, places: Any, jobs: Any, key: int, shift: int, wid
         if line < 0 or worst_key <= key:
             break
         job = -front(queues, line)[1]
-        remove(queues, jobs, line, job)
+        leave(queues, jobs, line, job)
         give_back_on_trial(places, jobs[job, CHAIN], 1)
         tried[count, 0], tried[count, 1] = line, job
         count += 1
         fits = can_place(places, width)
     for i in range(count):
         line, job = tried[i, 0], tried[i, 1]
-        insert(queues, jobs, line, -jobs[job, KEY], -job)
+        join(queues, jobs, line, -jobs[job, KEY], -job)
         give_back_on_trial(places, jobs[job, CHAIN], -1)
     return fits
 
 
-@kernel
+@borrowing_helper
 def settle_run(job: Any, scale: int, now: int) -> None:
     """Update the remaining and the attained service of a running job to ``now``."""
     left = min(job[LEFT], job[ENDS] - now)  # no change during its overhead
@@ -136,7 +135,7 @@ def settle_run(job: Any, scale: int, now: int) -> None:
     job[BEGAN] = now
 
 
-@kernel
+@borrowing_helper
 def crossing(job: Any, limits: Any, scale: int) -> int:
     """Return when a running job reaches the next level; `FOREVER` if it ends before or has none."""
     if job[LEVEL] == limits.size:
@@ -145,7 +144,7 @@ def crossing(job: Any, limits: Any, scale: int) -> int:
     return job[ENDS] - job[LEFT] + more if more < job[LEFT] else FOREVER
 
 
-@kernel
+@helper
 def noted(timeline: Any, notes: int, now: int, used: int, waiting: int) -> Any:
     """Add the state at ``now`` to the time line, replacing what it has of the same time."""
     if notes and timeline[0, notes - 1] == now:
@@ -156,7 +155,7 @@ def noted(timeline: Any, notes: int, now: int, used: int, waiting: int) -> Any:
     return timeline, notes + 1
 
 
-@kernel
+@helper
 def longer(timeline: Any) -> Any:
     """Return the same time line with room for half as much again."""
     rows, size = timeline.shape
@@ -167,13 +166,13 @@ def longer(timeline: Any) -> Any:
     return more
 
 
-@kernel
+@borrowing_helper
 def of(values: Any, job: int) -> int:
     """Return the value of a job; a single value holds for all."""
     return int(values[min(job, values.size - 1)])
 
 
-@kernel
+@borrowing_helper
 def wait_line(lines: Any, of_width: Any, job: int) -> int:
     """Return the section that a job waits in."""
     return int(of_width[job]) if lines.first > 1 else 0
@@ -256,7 +255,7 @@ def replay(
                     job[FINISH] = now
                     if rules.preemptive:
                         job[HELD] += now - job[BEGAN]
-                        remove(queues, jobs, lines.first + of_width[number], number)
+                        leave(queues, jobs, lines.first + of_width[number], number)
                     if by_nodes:
                         give_back(places, job[CHAIN])
                     free += gpus[number]
@@ -271,8 +270,8 @@ def replay(
                         job[LEVEL] = level
                         job[KEY] = ranks[level]
                         line = lines.first + of_width[number]
-                        remove(queues, jobs, line, number)
-                        insert(queues, jobs, line, -job[KEY], -number)
+                        leave(queues, jobs, line, number)
+                        join(queues, jobs, line, -job[KEY], -number)
                         at = crossing(job, limits, of(scale, number))
                         if at < FOREVER:
                             events = push(events, at, CROSSES | number)
@@ -281,8 +280,8 @@ def replay(
             ):
                 job[LEVEL] = job[ATTAINED] = 0
                 line = wait_line(lines, of_width, number)
-                remove(queues, jobs, line, number)
-                insert(queues, jobs, line, ranks[0], number)
+                leave(queues, jobs, line, number)
+                join(queues, jobs, line, ranks[0], number)
         while coming < n and submit[coming] == now:
             jobs[coming, STATE] = WAITING
             jobs[coming, LEFT] = service[coming]
@@ -292,7 +291,7 @@ def replay(
                 key = service[coming] * of(scale, coming)
             elif rules.keys == LEVELS:
                 key = ranks[0]
-            insert(queues, jobs, wait_line(lines, of_width, coming), key, coming)
+            join(queues, jobs, wait_line(lines, of_width, coming), key, coming)
             waiting += 1
             coming += 1
 
@@ -316,13 +315,13 @@ def replay(
                     best, best_key = number, key
             if best < 0:
                 break
-            remove(queues, jobs, wait_line(lines, of_width, best), best)
+            leave(queues, jobs, wait_line(lines, of_width, best), best)
             waiting -= 1
             while free < gpus[best] or (by_nodes and not can_place(places, gpus[best])):
                 line, key = worst_line(lines, shift)
                 number = -front(queues, line)[1]
                 job = jobs[number]
-                remove(queues, jobs, line, number)
+                leave(queues, jobs, line, number)
                 if by_nodes:
                     give_back(places, job[CHAIN])
                 free += gpus[number]
@@ -338,7 +337,7 @@ def replay(
                     if rules.starvation > 0 and job[LEVEL] > 0:
                         at = now + promotion(job, service[number], rules)
                         events = push(events, at, PROMOTED | number)
-                insert(queues, jobs, wait_line(lines, of_width, number), key, number)
+                join(queues, jobs, wait_line(lines, of_width, number), key, number)
                 waiting += 1
             job = jobs[best]
             if by_nodes:
@@ -363,7 +362,7 @@ def replay(
                     at = crossing(job, limits, of(scale, best))
                     if at < FOREVER:
                         events = push(events, at, CROSSES | best)
-                insert(queues, jobs, lines.first + of_width[best], -job[KEY], -best)
+                join(queues, jobs, lines.first + of_width[best], -job[KEY], -best)
 
         blocked = 0
         if by_nodes:
@@ -376,7 +375,7 @@ def replay(
     return jobs, timeline[:, :notes], fragmented, most_nodes
 
 
-@kernel
+@borrowing_helper
 def promotion(job: Any, service: int, rules: Any) -> int:
     """Return how long a stopped job waits before it is promoted, microseconds."""
     return int(np.ceil(rules.starvation * float(service - job[LEFT])))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 from gpuplan.simkit.workload import MOST_GPUS
 
@@ -67,14 +66,6 @@ class Cluster:
             raise ValueError(f"gpus_per_node must be at least 1, got {each}")
         if each is not None and self.gpus % each:
             raise ValueError(f"gpus must be whole nodes of gpus_per_node={each}, got {self.gpus}")
-        if min(self.checkpoint_s, self.restore_s) < 0:
-            raise ValueError("checkpoint_s and restore_s must be at least 0")
-        if any(a >= b for a, b in pairwise((0.0, *self.limits))):
-            raise ValueError(f"limits must ascend from above 0, got {self.limits}")
-        if self.levels < 1:
-            raise ValueError(f"levels must be at least 1, got {self.levels}")
-        if self.starvation is not None and self.starvation <= 0:
-            raise ValueError(f"starvation must be above 0, got {self.starvation}")
         if self.as_published:
             self._check_published()
 

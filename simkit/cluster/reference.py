@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.growable import grown
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper, helper, kernel
 
 NARROWEST, REMAINING, REMAINING_GPUS = range(3)  # sort keys of jobs
 
 NEVER = 1 << 60
 
 
-@kernel
+@borrowing_helper
 def rank(order: int, width: int, left: int) -> int:
     """Return the sort key of a job."""
     if order == NARROWEST:
@@ -133,7 +133,7 @@ class PublishedQueues(NamedTuple):
     ends: Any
 
 
-@kernel
+@borrowing_helper
 def append(queues: PublishedQueues, level: int, line: int, job: int) -> None:
     """Put a waiting job at the end of a queue."""
     queues.ends[1] += 1
@@ -145,7 +145,7 @@ def append(queues: PublishedQueues, level: int, line: int, job: int) -> None:
     queues.last[level, line] = job
 
 
-@kernel
+@borrowing_helper
 def put_first(queues: PublishedQueues, level: int, line: int, job: int) -> None:
     """Put a stopped job before all waiting jobs of its queue."""
     queues.ends[0] -= 1
@@ -155,22 +155,22 @@ def put_first(queues: PublishedQueues, level: int, line: int, job: int) -> None:
     queues.first[level, line] = job
 
 
-@kernel
+@borrowing_helper
 def next_fitting(queues: PublishedQueues, level: int, widths: Any, free: int) -> int:
     """Return the line with the first job that fits, or `NONE`."""
-    found = NONE
+    nearest = NONE
     for line in range(widths.size):
         if widths[line] > free:
             break
         job = queues.first[level, line]
         if job != NONE and (
-            found == NONE or queues.place[job] < queues.place[queues.first[level, found]]
+            nearest == NONE or queues.place[job] < queues.place[queues.first[level, nearest]]
         ):
-            found = line
-    return found
+            nearest = line
+    return nearest
 
 
-@kernel
+@helper
 def fill(
     queues: PublishedQueues, jobs: Any, line_of: Any, widths: Any, capacity: int, now: int
 ) -> Any:
@@ -219,7 +219,7 @@ def fill(
     return free
 
 
-@kernel
+@borrowing_helper
 def demote(queues: PublishedQueues, level: int, job: int) -> None:
     """Put a running job at the end of a queue; jobs demoted together in the order of arrival."""
     at = queues.size[DEMOTED, level]
@@ -264,12 +264,12 @@ def fill_queues(
     jobs[:, 0] = -1
     left = service.copy()
     timeline = np.zeros((4 * n + 64, 3), np.int64)
-    there = coming = notes = 0
+    arrived = coming = notes = 0
     now = submit[0]
-    while there or coming < n:
+    while arrived or coming < n:
         while coming < n and submit[coming] == now:
             append(queues, 0, line_of[coming], coming)
-            there += 1
+            arrived += 1
             coming += 1
         free = fill(queues, jobs, line_of, widths, capacity, now)
         running, then = 0, NEVER
@@ -288,7 +288,7 @@ def fill_queues(
         if notes == timeline.shape[0]:
             timeline = grown(timeline)
         timeline[notes, 0], timeline[notes, 1] = now, capacity - free
-        timeline[notes, 2] = there - running
+        timeline[notes, 2] = arrived - running
         notes += 1
 
         for level in range(levels):
@@ -304,7 +304,7 @@ def fill_queues(
                     lower += 1
                 if left[job] == 0:
                     jobs[job, 1] = then
-                    there -= 1
+                    arrived -= 1
                 elif lower > level:
                     demote(queues, lower, job)
                 else:

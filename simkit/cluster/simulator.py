@@ -9,10 +9,10 @@ import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.cluster import kernel, reference
-from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
-from gpuplan.simkit.indexed_heap import sections
+from gpuplan.simkit.heap import sections
 from gpuplan.simkit.run import Leases, Usage, one_lease
+from gpuplan.simkit.steps import peak_overlap
 from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
 from gpuplan.simkit.watch import watched
 from gpuplan.simkit.workload import MOST_GPUS, Workload
@@ -54,20 +54,20 @@ class ClusterRun:
     @property
     def jct_us(self) -> IntArray:
         """Finish - submit."""
-        found: IntArray = self.finish_us - self.workload.submit_us
-        return found
+        jct: IntArray = self.finish_us - self.workload.submit_us
+        return jct
 
     @property
     def jqt_us(self) -> IntArray:
         """Time without GPUs, after stops included."""
-        found: IntArray = self.jct_us - self.held_us
-        return found
+        jqt: IntArray = self.jct_us - self.held_us
+        return jqt
 
     @property
     def held_gpu_us(self) -> FloatArray:
         """GPU time that each job held."""
-        found: FloatArray = self.held_us.astype(np.float64) * self.workload.gpus
-        return found
+        held: FloatArray = self.held_us.astype(np.float64) * self.workload.gpus
+        return held
 
     @property
     def submit_us(self) -> IntArray:
@@ -136,10 +136,7 @@ def enough_gpus(workload: Workload, cluster: Cluster) -> int:
 def _peak(workload: Workload, taken: IntArray) -> int:
     """Return the most in use at once if no job waits and each takes its amount."""
     end = workload.submit_us + np.maximum(workload.service_us, 1)
-    time = np.concatenate((end, workload.submit_us))
-    step = np.concatenate((-taken, taken))
-    order = np.lexsort((step, time))  # a job that ends frees GPUs for one that starts
-    return int(np.cumsum(step[order]).max())
+    return peak_overlap(workload.submit_us, end, taken)
 
 
 def run_cluster(workload: Workload, cluster: Cluster, name: str = "") -> ClusterRun:
@@ -194,13 +191,15 @@ def _replay(workload: Workload, cluster: Cluster, name: str) -> ClusterRun:
         widths = widths[:0]
     queues = sections(capacity)
 
-    one, zero = np.ones(1, np.int64), np.zeros(1, np.int64)
+    ones, zero = np.ones(1, np.int64), np.zeros(1, np.int64)
     keys, static = kernel.STATIC, zero
     by_gpu = cluster.order in ("remaining_gpu", "attained_gpu", "gittins")
-    scale = workload.gpus if by_gpu else one
+    scale = workload.gpus if by_gpu else ones
     factors = widths if cluster.order == "remaining_gpu" else np.ones_like(widths)
     limits, ranks = np.zeros(0, np.int64), np.zeros(1, np.int64)
     match cluster.order:
+        case "arrival":
+            pass
         case "width":
             static = workload.gpus
         case "duration":
@@ -215,6 +214,8 @@ def _replay(workload: Workload, cluster: Cluster, name: str) -> ClusterRun:
         case "gittins":
             keys = kernel.LEVELS
             limits, ranks = gittins_levels(workload.service_us * workload.gpus, cluster.levels)
+        case order:
+            raise ValueError(f"the order {order!r} has no rule in simkit/cluster/simulator.py")
     rules = kernel.ClusterRules(
         gpus=cluster.gpus,
         gpus_per_node=cluster.gpus_per_node or 0,
@@ -281,3 +282,45 @@ def _as_published(workload: Workload, cluster: Cluster) -> ClusterRun:
         fragmented_gpu_us=0.0,
         most_nodes=0,
     )
+
+
+def gittins_levels(sizes: IntArray, levels: int) -> tuple[IntArray, IntArray]:
+    """Return limits of attained service, and the rank of the index on each level between them.
+
+    A job that has attained ``a`` has the index
+
+        max over b > a of  P(size <= b | size > a) / E[min(size, b) - a | size > a],
+
+    the best chance to end per service unit. Both ``a`` and ``b`` are 0 or a limit; the limits are
+    sizes, about evenly spaced by their logarithms from the lower quartile to the greatest.
+
+    Source: Gittins, "Bandit processes and dynamic allocation indices", J. R. Stat. Soc. B, 1979;
+    for queues Aalto, Ayesta and Righter, "On the Gittins index in the M/G/1 queue", 2009; with GPU
+    time as size Gu et al., "Tiresias", NSDI 2019.
+
+    Args:
+        sizes: of all jobs; shape (n,), >= 0.
+        levels: most limits.
+
+    Returns:
+        Limits, ascending from above 0, shape (m,), m <= levels, the last the greatest size; and
+        ranks, shape (m + 1,), the highest index 0; nothing attains the last level.
+    """
+    ordered = np.sort(sizes)
+    if ordered[-1] == 0:
+        return np.zeros(0, np.int64), np.zeros(1, np.int64)
+    spaced = np.geomspace(max(ordered[ordered.size // 4], 1), ordered[-1], levels)
+    above = np.searchsorted(ordered, spaced * (1 - 1e-9))  # not above all sizes
+    limits = np.unique(ordered[above])
+    edges = np.concatenate(([0], limits))
+    ended = np.searchsorted(ordered, edges, side="right")
+    total = np.concatenate(([0.0], np.cumsum(ordered.astype(np.float64))))
+    index = np.zeros(edges.size)
+    for i in range(edges.size - 1):
+        later = slice(i + 1, None)
+        ends = ended[later] - ended[i]
+        # The service of the jobs beyond a if each is served up to b.
+        within = total[ended[later]] - total[ended[i]] - ends * float(edges[i])
+        beyond = (ordered.size - ended[later]) * (edges[later] - edges[i]).astype(np.float64)
+        index[i] = (ends / (within + beyond)).max()
+    return limits, np.unique(-index, return_inverse=True)[1].astype(np.int64)

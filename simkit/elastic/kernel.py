@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuplan.simkit.growable import grown
 from gpuplan.simkit.heap import new_heap, pop, push
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper, helper, kernel
 from gpuplan.simkit.time import FOREVER
 
 NOTHING, END, READY, SUBMIT, RETURN = range(5)
@@ -61,13 +61,13 @@ class Paths(NamedTuple):
     rescale_us: Any
 
 
-@kernel
+@borrowing_helper
 def epoch_us(work: float, path: int, epoch: int, at: int, paths: Any) -> int:
     """Return the time that an epoch takes at a width, rounded half up."""
     return int(np.floor(work * paths.time_per_work[path, epoch, at] + 0.5))
 
 
-@kernel
+@borrowing_helper
 def run_on(work: float, path: int, epoch: int, at: int, left: int, paths: Any) -> Any:
     """Return the epoch until whose end nothing changes, and the time until then.
 
@@ -85,7 +85,7 @@ def run_on(work: float, path: int, epoch: int, at: int, left: int, paths: Any) -
     return epoch, left
 
 
-@kernel
+@helper
 def end_leases(leases: Any, last: int, nodes: int, now: int, returned: Any, count: int) -> Any:
     """Return nodes, the latest rented first.
 

@@ -57,14 +57,14 @@ class WidthRun:
     @property
     def waited_us(self) -> IntArray:
         """Time without GPUs: a job keeps what it has until its next width is there."""
-        found: IntArray = self.start_us - self.submit_us
-        return found
+        waited: IntArray = self.start_us - self.submit_us
+        return waited
 
     @property
     def stops(self) -> IntArray:
         """How often each job changed its width."""
-        found: IntArray = np.maximum(self.rescales - 1, 0)
-        return found
+        stops: IntArray = np.maximum(self.rescales - 1, 0)
+        return stops
 
     @property
     def usage(self) -> Usage:

@@ -15,6 +15,8 @@ from gpuplan.simkit.renting.market import Market
 from gpuplan.simkit.run import Leases
 from gpuplan.simkit.time import MICROS_PER_HOUR, to_micros
 
+PRICING_RULES = ("request", "in-force")
+
 
 @dataclass(frozen=True, slots=True)
 class RentalTerms:
@@ -107,8 +109,8 @@ def _in_force(
     first, now = market.first, price.copy()
     metered, last = np.zeros(price.size), price
     for step in range(lasting.size if rounds else final + 1):
-        there = min(price.size, max(0, int(market.offers[step]) - taken))
-        now[:there] = market.price[first[step] + taken : first[step] + taken + there]
+        free = min(price.size, max(0, int(market.offers[step]) - taken))
+        now[:free] = market.price[first[step] + taken : first[step] + taken + free]
         metered += now * float(within[step])
         if step == final % lasting.size:
             last = now.copy()

@@ -20,6 +20,28 @@ MOST_OFFERS = 1_000_000
 """Offers that never change; the settings of a run list each of them."""
 
 
+def price_ladder(
+    offers: int, least: float, median: float, most: float, *, kept: int | None = None
+) -> tuple[float, ...]:
+    """Return one price per offer, ascending, spread evenly below and above the median.
+
+    Offer i of n stands at the quantile (i + 1/2) / n of the distribution that is uniform from
+    ``least`` to ``median`` with probability 1/2 and uniform from ``median`` to ``most`` else.
+    With ``kept`` only so many of the cheapest are returned. Raises ValueError on a number of offers
+    below 0, on more than `MOST_OFFERS` prices, or on prices out of order.
+    """
+    kept = offers if kept is None else min(kept, offers)
+    if kept > MOST_OFFERS:
+        raise ValueError(f"offers must be at most {MOST_OFFERS:,}, got {kept:,}")
+    if offers < 0 or not 0 <= least <= median <= most:
+        raise ValueError(
+            "offers must be >= 0 and 0 <= least <= median <= most, "
+            f"got {offers} offers at {least:g}, {median:g}, {most:g}"
+        )
+    at = (np.arange(kept) + 0.5) / max(offers, 1)
+    return tuple(np.interp(at, (0.0, 0.5, 1.0), (least, median, most)).tolist())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:
     """Offers of one GPU each, step by step; the steps begin with the run and repeat.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.heap import insert, new_heap, pop
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper, helper
 
 (
     OFFER,  # place among the offers, -1 for the conventional cloud
@@ -36,7 +36,7 @@ class TooWide(ValueError):
     """A job would take more than `MOST_GANG` workers."""
 
 
-@kernel
+@helper
 def free_offers(market_first: Any) -> Any:
     """Return the free offers of the marketplace at the start, as a heap."""
     slots = 0
@@ -48,7 +48,7 @@ def free_offers(market_first: Any) -> Any:
     return offers
 
 
-@kernel
+@borrowing_helper
 def rent(
     workers: Any, bills: Any, worker: int, offer: int, price: int, now: int, ready: int
 ) -> None:
@@ -62,7 +62,7 @@ def rent(
         workers[column, worker] = 0
 
 
-@kernel
+@borrowing_helper
 def list_idle(workers: Any, worker: int, cheapest: Any, most_expensive: Any) -> Any:
     """Mark a worker as idle and add it to both heaps by price if it is not there yet.
 
@@ -79,7 +79,7 @@ def list_idle(workers: Any, worker: int, cheapest: Any, most_expensive: Any) -> 
     return workers.size + cheapest.size + most_expensive.size
 
 
-@kernel
+@borrowing_helper
 def take_idle(workers: Any, order: Any, listed: int) -> int:
     """Return the first idle worker of an order of price, no longer idle; there must be one."""
     worker = -1
@@ -91,7 +91,7 @@ def take_idle(workers: Any, order: Any, listed: int) -> int:
     return worker
 
 
-@kernel
+@borrowing_helper
 def list_anew(workers: Any, cheapest: Any, most_expensive: Any) -> None:
     """Order the idle workers again after prices have changed.
 
@@ -112,7 +112,7 @@ def list_anew(workers: Any, cheapest: Any, most_expensive: Any) -> None:
         list_idle(workers, most_expensive[entry, 1], cheapest, most_expensive)
 
 
-@kernel
+@borrowing_helper
 def charge(workers: Any, bills: Any, worker: int, now: int) -> None:
     """Bill the time since the last change of a worker's price."""
     lasted = now - workers[PRICED, worker]
@@ -120,7 +120,7 @@ def charge(workers: Any, bills: Any, worker: int, now: int) -> None:
     workers[PRICED, worker] = now
 
 
-@kernel
+@borrowing_helper
 def release_all(workers: Any, bills: Any, rentals: int, now: int) -> None:
     """End the rentals that are still held when the run ends."""
     for worker in range(rentals):
@@ -129,7 +129,7 @@ def release_all(workers: Any, bills: Any, rentals: int, now: int) -> None:
             workers[RELEASE, worker] = now
 
 
-@kernel
+@borrowing_helper
 def let_go(workers: Any, bills: Any, worker: int, now: int, holder: Any, offers: Any) -> None:
     """End a rental and return its offer to the free ones."""
     charge(workers, bills, worker, now)

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from gpuplan.simkit.heap import new_heap, pop, push
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper, helper, kernel
 
 ROUNDING = 1e-12  # relative; costs this close are equal
 
 
-@kernel
+@borrowing_helper
 def steepest(cost: Any, width: int) -> Any:
     """Return the wider width to which a job's cost falls most per GPU, and by how much; -1 if none.
 
@@ -25,9 +25,9 @@ def steepest(cost: Any, width: int) -> Any:
     """
     wider, gain = -1, 0.0
     for k in range(width + 1, cost.size):
-        found = (cost[width] - cost[k]) / (k - width)
-        if found > gain:
-            wider, gain = k, found
+        fall = (cost[width] - cost[k]) / (k - width)
+        if fall > gain:
+            wider, gain = k, fall
     return wider, gain
 
 
@@ -82,7 +82,7 @@ def allocate(cost: Any, kind: Any, gpus: int) -> Any:
     return width
 
 
-@kernel
+@helper
 def improve(cost: Any, kind: Any, gpus: int, multiplier: float, width: Any) -> None:
     """Make the widths the best that ``gpus`` suffice for, by a dynamic program over what may be.
 

@@ -165,13 +165,15 @@ def run_decisions(jobs: RoundsJobs, cluster: RoundsCluster, decide: Decide) -> R
 
 
 def _take(
-    r: step.Rounds, view: RoundView, found: Allocation, host_type: IntArray
+    r: step.Rounds, view: RoundView, decision: Allocation, host_type: IntArray
 ) -> IntArray | None:
     """Check a decision and put it into the state; return the hosts of each job, if any."""
     m = view.running.size
-    width = _shaped("width", found.width, m)
+    width = _shaped("width", decision.width, m)
     kind = (
-        np.zeros(m, np.int64) if found.gpu_type is None else _shaped("gpu_type", found.gpu_type, m)
+        np.zeros(m, np.int64)
+        if decision.gpu_type is None
+        else _shaped("gpu_type", decision.gpu_type, m)
     )
     types = len(view.cluster.gpus)
     if width.min(initial=0) < 0 or width.max(initial=0) >= r.speedup.shape[2]:
@@ -186,23 +188,23 @@ def _take(
     if (taken > view.cluster.gpus).any():
         raise ValueError(f"{taken.tolist()} GPUs are given, there are {list(view.cluster.gpus)}")
     restart = np.zeros(m, np.int64)
-    hosts = found.hosts
+    hosts = decision.hosts
     if hosts is not None:
         hosts = np.asarray(hosts)
         _check_hosts(view, width, kind, hosts, host_type)
         restart = (runs & (hosts != view.hosts).any(axis=1)).astype(np.int64)
     r.width[:m], r.restart[:m] = width, restart
     r.gpu_type[:m] = np.where(runs, kind, view.gpu_type)
-    if found.pause_us is not None:
-        pause = _shaped("pause_us", found.pause_us, m)
+    if decision.pause_us is not None:
+        pause = _shaped("pause_us", decision.pause_us, m)
         if (pause < 0).any():
             raise ValueError("pause_us must be at least 0")
         r.pause[:m] = pause
     else:
         r.pause[:m] = -1
     r.factor[:m] = 1.0
-    if found.factor is not None:
-        factor = np.asarray(found.factor, np.float64)
+    if decision.factor is not None:
+        factor = np.asarray(decision.factor, np.float64)
         if factor.shape != (m,) or not (factor > 0).all():
             raise ValueError(f"factor must be above 0 and of shape ({m},)")
         r.factor[:m] = factor
@@ -225,7 +227,7 @@ def _check_hosts(
 
 
 def _shaped(name: str, values: Sequence[int] | IntArray, size: int) -> IntArray:
-    found = np.asarray(values, np.int64)
-    if found.shape != (size,):
-        raise ValueError(f"{name} must have the shape ({size},) of the jobs, got {found.shape}")
-    return found
+    array = np.asarray(values, np.int64)
+    if array.shape != (size,):
+        raise ValueError(f"{name} must have the shape ({size},) of the jobs, got {array.shape}")
+    return array

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper, helper, kernel
 from gpuplan.simkit.rounds.step import ALIVE, begin_round, end_round, note
 
 
-@kernel
+@borrowing_helper
 def next_usable(speedup: Any, width: int) -> int:
     """Return the least usable width above ``width``, or 0 where there is none."""
     for k in range(width + 1, speedup.size):
@@ -33,7 +33,7 @@ def widest_usable(speedup: Any) -> Any:
     return widest
 
 
-@kernel
+@helper
 def ascending(keys: Any, most: int) -> Any:
     """Return the stable order of whole numbers from 0 to ``most``, by counting."""
     first = np.zeros(most + 2, np.int64)

@@ -1,4 +1,4 @@
-"""Gangs on GPU types, and on the hosts of one type."""
+"""Gangs on GPU types, on the hosts of one type, and on equal shares of a mixed cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper, kernel
 
 
 @kernel
@@ -71,12 +71,12 @@ def put_on_hosts(
     """
     m, hosts = before.shape
     free = np.full(hosts, each, np.int64)
-    found = np.zeros((m, hosts), np.int64)
+    held = np.zeros((m, hosts), np.int64)
     is_new = np.zeros(m, np.bool_)
     for j in range(m):
         if stays[j]:
             for h in range(hosts):
-                found[j, h] = before[j, h]
+                held[j, h] = before[j, h]
                 free[h] -= before[j, h]
     for j in widest:
         if stays[j]:
@@ -87,20 +87,20 @@ def put_on_hosts(
         is_new[j] = not fits
         if fits:
             for h in range(hosts):
-                found[j, h] = before[j, h]
+                held[j, h] = before[j, h]
                 free[h] -= before[j, h]
     for j in widest:
         if is_new[j]:
-            _spread(width[j], free, found[j])
+            _spread(width[j], free, held[j])
     better = np.zeros(hosts, np.int64)
     for j in lightest:
         many = 0
         for h in range(hosts):
-            many += found[j, h] > 0
+            many += held[j, h] > 0
         if not may_gather[j] or many <= (width[j] + each - 1) // each:
             continue
         for h in range(hosts):
-            free[h] += found[j, h]
+            free[h] += held[j, h]
             better[h] = 0
         _spread(width[j], free, better)
         fewer = 0
@@ -108,14 +108,14 @@ def put_on_hosts(
             fewer += better[h] > 0
         for h in range(hosts):
             if fewer < many:
-                found[j, h] = better[h]
+                held[j, h] = better[h]
             else:
-                free[h] += better[h] - found[j, h]
-    return found
+                free[h] += better[h] - held[j, h]
+    return held
 
 
-@kernel
-def _spread(width: int, free: Any, found: Any) -> None:
+@borrowing_helper
+def _spread(width: int, free: Any, held: Any) -> None:
     """Take GPUs of the host that a gang fits best, else of the emptiest hosts first."""
     best = -1
     for h in range(free.size):
@@ -129,7 +129,45 @@ def _spread(width: int, free: Any, found: Any) -> None:
             if best < 0:
                 return
         taken = min(width, free[best])
-        found[best] += taken
+        held[best] += taken
         free[best] -= taken
         width -= taken
         best = -1
+
+
+@kernel
+def rounds_on_shares(
+    work: Any, rate: Any, gpus: Any, width: Any, active: Any, begin: Any, end: Any
+) -> Any:
+    """Return the rounds that each job takes on its share; shape (n,).
+
+    Args:
+        work: of each job; shape (n,).
+        rate, gpus: work per round on each type, and its GPUs, the fastest type first; shape (n, T).
+        width: GPUs of each job.
+        active: unfinished jobs in each round, which share the cluster; shape (R,).
+        begin, end: the first round of each job, and the one after its last; a job that is not done
+            by then goes on at the rate of its last round.
+    """
+    n, types = rate.shape
+    rounds = np.zeros(n)
+    for j in range(n):
+        done, at, many, now = 0.0, begin[j], 0, 0.0
+        while at < end[j]:
+            if active[at] != many:
+                many = active[at]
+                now = 0.0
+                before = 0.0
+                for i in range(types):
+                    most = gpus[j, i] / (many * width[j])
+                    if rate[j, i] > 0:
+                        before += most
+                    part = max(min(most, 1 - (before - most)), 0.0)
+                    now += part * rate[j, i]
+            if done + now >= work[j]:
+                done = (done + now) - now  # rounded as a running sum
+                break
+            done += now
+            at += 1
+        rounds[j] = (at - begin[j]) + (work[j] - done) / now
+    return rounds

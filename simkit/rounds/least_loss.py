@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import helper, kernel
 from gpuplan.simkit.rounds.transport import transport
 
 MOST_STATES = 2**62
@@ -82,9 +82,9 @@ def least_loss(
     )
     if choice.size < width.size:
         return None, bool(ended)
-    found = np.empty_like(choice)
-    found[order] = choice
-    return found, True
+    in_order = np.empty_like(choice)
+    in_order[order] = choice
+    return in_order, True
 
 
 def _prices(
@@ -105,13 +105,13 @@ def _prices(
         for b in range(wait + 1)
         if a != b and (wait <= FEW_TYPES or wait in (a, b))
     ]
-    found = _prices_near(narrow, supply, target, np.array(pairs, np.int64), np.array(STEPS))
-    return np.ascontiguousarray(found)
+    prices = _prices_near(narrow, supply, target, np.array(pairs, np.int64), np.array(STEPS))
+    return np.ascontiguousarray(prices)
 
 
 @kernel
 def _prices_near(narrow: Any, supply: Any, target: Any, pairs: Any, steps: Any) -> Any:
-    found = np.zeros((2 + pairs.shape[0] * steps.size, target.size))
+    prices = np.zeros((2 + pairs.shape[0] * steps.size, target.size))
     many = 1
     for step in range(-1, steps.size):
         for pair in range(pairs.shape[0] if step >= 0 else 1):
@@ -122,11 +122,13 @@ def _prices_near(narrow: Any, supply: Any, target: Any, pairs: Any, steps: Any) 
                     continue
                 sinks[pairs[pair, 0]] -= moved
                 sinks[pairs[pair, 1]] += moved
-            _, price, works = transport(narrow, supply, sinks, found[0])
-            if works and np.isfinite(price).all():
-                found[many] = price
-                many += 1
-    return found[:many]
+            _, price, works = transport(narrow, supply, sinks, prices[0])
+            is_finite = works
+            for i in range(target.size):  # as in `grown`: quicker to compile than a slice
+                prices[many, i] = price[i]
+                is_finite = is_finite and abs(price[i]) < np.inf
+            many += is_finite
+    return prices[:many]
 
 
 @kernel
@@ -237,9 +239,12 @@ def _search(
     # flow bound the others, and the nearest of them are where the next begins.
     order = np.argsort(bound[first:last])
     choice = np.zeros(m + supply.size - 1, np.int64)
-    reached, known = -1, sets
+    reached, cut_count = -1, sets
     cuts, alone = np.zeros((sets + MOST_CUTS, types + 1)), np.zeros(sets + MOST_CUTS)
-    cuts[:sets], alone[:sets] = prices, rest[m]
+    for k in range(sets):
+        alone[k] = rest[m, k]
+        for i in range(types + 1):
+            cuts[k, i] = prices[k, i]
     for h in order + first:
         if bound[h] > most + slack:
             break
@@ -249,7 +254,7 @@ def _search(
             waits += sinks[i] - free[i]
         free[types] = waits
         nearest, least = 0, -np.inf
-        for k in range(known):
+        for k in range(cut_count):
             its_bound = cost[h] + alone[k]
             for i in range(types + 1):
                 its_bound -= cuts[k, i] * free[i]
@@ -260,15 +265,16 @@ def _search(
         flow, price, works = transport(narrow, supply, free, cuts[nearest])
         if not works:
             continue
-        if known < cuts.shape[0]:
-            cuts[known] = price
+        if cut_count < cuts.shape[0]:
+            for i in range(types + 1):
+                cuts[cut_count, i] = price[i]
             for j in range(supply.size):
                 least = np.inf
                 for i in range(types + 1):
                     least = min(least, narrow[j, i] + price[i])
                 if supply[j]:
-                    alone[known] += supply[j] * least
-            known += 1
+                    alone[cut_count] += supply[j] * least
+            cut_count += 1
         value = cost[h]
         for j in range(supply.size):
             for i in range(types + 1):
@@ -289,7 +295,7 @@ def _search(
     return choice, True
 
 
-@kernel
+@helper
 def _longer(values: Any) -> Any:
     more = np.zeros(2 * values.size, values.dtype)
     for at in range(values.size):
@@ -320,7 +326,8 @@ def least_of_states(cost: Any, width: Any, gpus: Any) -> Any:
     before = best.copy()
     choice = np.full((m, states), -1, np.int8)
     for j in range(m):
-        before[:] = best
+        for state in range(states):
+            before[state] = best[state]
         for i in range(types):
             if cost[j, i] == np.inf:
                 continue
@@ -328,7 +335,7 @@ def least_of_states(cost: Any, width: Any, gpus: Any) -> Any:
             step = width[j] * inner
             for block in range(0, states, inner * held):
                 for state in range(block + step, block + inner * held):
-                    found = before[state - step] + cost[j, i]
-                    if found < best[state]:
-                        best[state], choice[j, state] = found, i
+                    total = before[state - step] + cost[j, i]
+                    if total < best[state]:
+                        best[state], choice[j, state] = total, i
     return best, choice

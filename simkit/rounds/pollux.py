@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel, helper, kernel
 from gpuplan.simkit.rounds.allocate import allocate
 from gpuplan.simkit.rounds.step import (
     ALIVE,
@@ -48,7 +48,7 @@ class PolluxRules(NamedTuple):
     power: float
 
 
-@kernel
+@borrowing_helper
 def speedup_near(speedup: Any, width: int) -> float:
     """Return s at the widest usable width up to ``width``, or else at the narrowest beyond it."""
     last = speedup.size - 1
@@ -85,7 +85,7 @@ def pollux_shares(
     epochs = belief.shape[0]
     # Jobs in one epoch share one row of costs, of the first rows, unless a penalty differs.
     cost = np.empty((epochs + active.size, belief.shape[1]))
-    known = np.zeros(epochs, np.bool_)
+    is_costed = np.zeros(epochs, np.bool_)
     kind, kinds = np.empty(active.size, np.int64), epochs
     sign = -1.0 if power > 0 else 1.0
     # Of jobs of a kind that never ran the older one gains more from any width, so that no more of
@@ -107,10 +107,10 @@ def pollux_shares(
         looked_at += 1
         if alone:
             kinds += 1
-        elif known[row]:
+        elif is_costed[row]:
             continue
         else:
-            known[row] = True
+            is_costed[row] = True
         base = speedup_near(s, fair)
         age, pause = now - submit[job], delay[job]
         factor = 1.0
@@ -125,13 +125,13 @@ def pollux_shares(
             x = keep * s[k] / base + FLOOR
             cost[at, k] = 1 / x if power == -1 else sign * x**power
     width = np.zeros(active.size, np.int64)
-    found = allocate(cost[:kinds], kind[:looked_at], gpus)
+    shares = allocate(cost[:kinds], kind[:looked_at], gpus)
     for i in range(looked_at):
-        width[place[i]] = found[i]
+        width[place[i]] = shares[i]
     return width
 
 
-@kernel
+@borrowing_kernel
 def efficiency_of(width: Any, rows: Any, belief: Any, gpus: int) -> float:
     """Return the sum of speedups over GPUs."""
     total = 0.0
@@ -177,7 +177,7 @@ def best_size(
     return int((low if gaps[0] <= gaps[1] else high) * node)
 
 
-@kernel
+@helper
 def is_settled(
     active: Any, rows: Any, delay: Any, jobs: Any, belief: Any, unpenalized: Any
 ) -> bool:
@@ -203,7 +203,9 @@ def play_pollux(r: Any, rules: Any) -> Any:
     ready = 0 if scaled else rules.max_gpus
     coming, coming_at = 0, 0
     recent, seen = np.zeros(rules.window), 0
-    by_age = r.delay.max() > 0  # the shares then change with time alone, until they are settled
+    by_age = False  # the shares then change with time alone, until they are settled
+    for job in range(r.delay.size):
+        by_age = by_age or r.delay[job] > 0
     settled, is_checked = False, False
     shared = -1  # GPUs of the cluster at the last decision
     size = 0  # best size for the jobs that there are; 0 is not known

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import FloatArray, IntArray, for_kernels
 from gpuplan.simkit.rounds import step
 from gpuplan.simkit.rounds.equal import play_equal
 from gpuplan.simkit.rounds.pollux import PolluxRules, play_pollux
@@ -94,13 +94,13 @@ class RoundsJobs:
         first = self.first_epoch[self.group]
         jobs[:, step.EPOCH] = first
         return step.Rounds(
-            submit=self.submit_us,
-            group=self.group,
-            work=self.work_us,
-            first_epoch=self.first_epoch,
-            work_share=self.work_share,
-            speedup=np.ascontiguousarray(speedup.reshape(shape)),
-            belief=np.ascontiguousarray(seen.reshape(shape)),
+            submit=for_kernels(self.submit_us),
+            group=for_kernels(self.group),
+            work=for_kernels(self.work_us),
+            first_epoch=for_kernels(self.first_epoch),
+            work_share=for_kernels(self.work_share),
+            speedup=for_kernels(speedup.reshape(shape)),
+            belief=for_kernels(seen.reshape(shape)),
             delay=self.rescale_us[self.group],
             interval=interval_us,
             jobs=jobs,
@@ -225,8 +225,8 @@ class RoundsRun:
     @property
     def stops(self) -> IntArray:
         """How often each job was stopped or resized: it started again each time."""
-        found: IntArray = np.maximum(self.starts - 1, 0)
-        return found
+        stops: IntArray = np.maximum(self.starts - 1, 0)
+        return stops
 
     @property
     def rented(self) -> Leases:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.growable import grown
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel, kernel
 
 # Columns of the table of jobs, microseconds and counts.
 STARTS, WIDTH, FINISH, WAITED, HELD, PAUSE, EPOCH, TYPE, START = range(9)
@@ -71,7 +71,7 @@ class Rounds(NamedTuple):
     factor: Any
 
 
-@kernel
+@borrowing_kernel
 def begin_round(r: Any) -> bool:
     """Go to the next round that has jobs and admit those that came; False where all are done."""
     clock, n = r.clock, r.submit.size
@@ -119,7 +119,7 @@ def note(log: Any, r: Any, rented: int) -> Any:
     return log
 
 
-@kernel
+@borrowing_helper
 def advance(
     table: Any,
     left: Any,
@@ -158,7 +158,7 @@ def advance(
     return used
 
 
-@kernel
+@borrowing_kernel
 def end_round(r: Any, is_lasting: bool) -> None:
     """Give the running jobs what was decided and let them run until the next round.
 

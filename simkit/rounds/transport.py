@@ -42,7 +42,9 @@ def transport(unit: Any, supply: Any, capacity: Any, price: Any) -> Any:
     arc, which = np.empty((sinks, sinks)), np.zeros((sinks, sinks), np.int64)
     dist, before = np.empty(sinks), np.zeros(sinks, np.int64)
     while True:
-        arc[:] = np.inf
+        for a in range(sinks):
+            for b in range(sinks):
+                arc[a, b] = np.inf
         for j in range(n):
             for a in range(sinks):
                 if flow[j, a] == 0:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.jit import borrowing_kernel, kernel
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 
 SATURATED = 0.98  # of the best rate
 
@@ -26,7 +26,7 @@ class Curves(NamedTuple):
     points: Any
 
 
-@borrowing_kernel
+@borrowing_helper
 def batch_rate(curves: Any, function: int, row: int, share: float) -> float:
     """Return batches per second at a measured batch size: linear between shares, flat above."""
     points = curves.points[function]
@@ -63,7 +63,7 @@ def exec_time(curves: Any, function: int, batch: int, share: float) -> float:
     return float(first + (1 / rate - first) * (batch - below) / (above - below))
 
 
-@kernel
+@borrowing_kernel
 def saturation(curves: Any, function: int, batch: int) -> float:
     """Return the least measured share with 98% of the best rate of a batch size."""
     shares, points = curves.share[function], curves.points[function]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.jit import borrowing_helper
 
 INFERENCE, LLM, TRAINING = range(3)  # kinds of instances
 BEST_FIT, BEST_FIT_SM, WHOLE_GPUS = range(3)  # how an instance finds its GPU
@@ -76,7 +76,7 @@ def new_fleet(nodes: int, node_gpus: int) -> Fleet:
     return Fleet(charged, instances, links, turns, marks, np.zeros(3), node_gpus)
 
 
-@borrowing_kernel
+@borrowing_helper
 def move_to_end(fleet: Any, gpu: int, among: int) -> None:
     """Take a GPU out of its list, and append it to the other, `ACTIVE_LIST` or `FREE_LIST`."""
     links, turns, head = fleet.links, fleet.turns, fleet.instances.size + among
@@ -90,7 +90,7 @@ def move_to_end(fleet: Any, gpu: int, among: int) -> None:
     links[BEFORE, gpu], links[NEXT, gpu] = last, head
 
 
-@borrowing_kernel
+@borrowing_helper
 def charge(fleet: Any, gpu: int, request: float, limit: float, memory: float) -> None:
     """Give a part of a GPU to an instance."""
     charged, totals = fleet.charged, fleet.totals
@@ -107,7 +107,7 @@ def charge(fleet: Any, gpu: int, request: float, limit: float, memory: float) ->
     totals[2] += memory
 
 
-@borrowing_kernel
+@borrowing_helper
 def release(
     fleet: Any, gpu: int, request: float, limit: float, memory: float, reference: bool
 ) -> None:

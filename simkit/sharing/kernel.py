@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
-from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.sharing.batches import gang_rate, run_batches, write_log
 from gpuplan.simkit.sharing.fleet import ACTIVE_LIST, NEXT
 from gpuplan.simkit.sharing.lifecycle import (
@@ -57,8 +57,8 @@ class Work(NamedTuple):
     Attributes:
         finish_s: when each request finished, NaN if it did not; (R,).
         timeline: changes of the active GPUs, rows (period, GPUs), ascending.
-        found: rows of ``timeline`` in use, rows of the log in use, the function that fits nowhere,
-            -1 if all fit, and the period of that.
+        outcome: rows of ``timeline`` in use, rows of the log in use, the function that fits
+            nowhere, -1 if all fit, and the period of that.
         following: the request behind each in its queue.
         next_arrival, waiting: of each service, the next request to come, and the first that waits.
         launched, living, turn: of each service, instances so far, those that do not drain, and
@@ -72,7 +72,7 @@ class Work(NamedTuple):
 
     finish_s: Any
     timeline: Any
-    found: Any
+    outcome: Any
     following: Any
     next_arrival: Any
     waiting: Any
@@ -103,10 +103,10 @@ def new_work(load: RequestLoad, services: int, instances: int, jobs: int) -> Wor
     )  # fmt: skip
 
 
-@borrowing_kernel
-def stopped(found: Any, lines: int, rows: int, function: int, period: int) -> None:
+@borrowing_helper
+def stopped(outcome: Any, lines: int, rows: int, function: int, period: int) -> None:
     """Note where a run ended; see `Work`."""
-    found[0], found[1], found[2], found[3] = lines, rows, function, period
+    outcome[0], outcome[1], outcome[2], outcome[3] = lines, rows, function, period
 
 
 @borrowing_kernel
@@ -159,10 +159,10 @@ def simulate(
     while period < periods:
         while next_job < job_count and function_numbers[services + next_job, START] <= period:
             function = services + next_job
-            one = function_numbers[function, FIRST]
-            if not launch(one, period, period, functions, instances, gpus, room):
-                return stopped(work.found, lines, rows, function, period)
-            numbers[one, STATUS] = READY
+            instance = function_numbers[function, FIRST]
+            if not launch(instance, period, period, functions, instances, gpus, room):
+                return stopped(work.outcome, lines, rows, function, period)
+            numbers[instance, STATUS] = READY
             wake = period
             training[train_count] = next_job
             train_count += 1
@@ -173,34 +173,34 @@ def simulate(
             function, count = changes[next_change, 1], changes[next_change, 2]
             next_change += 1
             while living[function] < count:
-                one = function_numbers[function, FIRST] + launched[function]
+                instance = function_numbers[function, FIRST] + launched[function]
                 ready = period if period == 0 else period + function_numbers[function, COLD]
-                if not launch(one, period, ready, functions, instances, gpus, room):
-                    return stopped(work.found, lines, rows, function, period)
+                if not launch(instance, period, ready, functions, instances, gpus, room):
+                    return stopped(work.outcome, lines, rows, function, period)
                 wake = period
                 launched[function] += 1
                 living[function] += 1
-                starting[start_count] = one
+                starting[start_count] = instance
                 start_count += 1
             while living[function] > count:
-                one = function_numbers[function, FIRST] + launched[function] - 1
-                while numbers[one, DRAINING] or numbers[one, STATUS] == ABSENT:
-                    one -= 1
-                numbers[one, DRAINING] = 1
+                instance = function_numbers[function, FIRST] + launched[function] - 1
+                while numbers[instance, DRAINING] or numbers[instance, STATUS] == ABSENT:
+                    instance -= 1
+                numbers[instance, DRAINING] = 1
                 living[function] -= 1
-                draining[drain_count] = one
+                draining[drain_count] = instance
                 drain_count += 1
 
         kept = 0
         for at in range(start_count):
-            one = starting[at]
-            if numbers[one, READY_AT] > period:
-                starting[kept] = one
+            instance = starting[at]
+            if numbers[instance, READY_AT] > period:
+                starting[kept] = instance
                 kept += 1
-            elif numbers[one, STATUS] == STARTING:
-                numbers[one, STATUS] = READY
+            elif numbers[instance, STATUS] == STARTING:
+                numbers[instance, STATUS] = READY
                 wake = period
-                wake_gpus(one, period, held_parts, held_gpus, wakes)
+                wake_gpus(instance, period, held_parts, held_gpus, wakes)
         start_count = kept
 
         for function in range(services):
@@ -209,17 +209,17 @@ def simulate(
                 next_arrival[function] += 1
             while waiting[function] < next_arrival[function]:
                 first, count = function_numbers[function, FIRST], function_numbers[function, COUNT]
-                one = next_ready(function, first, count, turn, numbers)
-                if one < 0:
+                instance = next_ready(function, first, count, turn, numbers)
+                if instance < 0:
                     break
-                append_request(waiting[function], one, following, numbers)
+                append_request(waiting[function], instance, following, numbers)
                 waiting[function] += 1
-                if not is_running[one]:
-                    is_running[one] = True
-                    running[run_count] = one
+                if not is_running[instance]:
+                    is_running[instance] = True
+                    running[run_count] = instance
                     run_count += 1
                     wake = period
-                    wake_gpus(one, period, held_parts, held_gpus, wakes)
+                    wake_gpus(instance, period, held_parts, held_gpus, wakes)
 
         changed = False
         if wake <= period:
@@ -250,36 +250,36 @@ def simulate(
         end = now + PERIOD_S
         kept = 0
         for at in range(run_count):
-            one = running[at]
-            whole = values[one, WHOLE_S]
-            if numbers[one, BATCH_SIZE] and 0 < end - now < whole * values[one, LEFT]:
-                values[one, LEFT] -= (end - now) / whole  # the common case, without a call
-                busy[one] = (end - now) / PERIOD_S
-                if numbers[one, USED] < period - 1:
-                    wake_gpus(one, period + 1, held_parts, held_gpus, wakes)
+            instance = running[at]
+            whole = values[instance, WHOLE_S]
+            if numbers[instance, BATCH_SIZE] and 0 < end - now < whole * values[instance, LEFT]:
+                values[instance, LEFT] -= (end - now) / whole  # the common case, without a call
+                busy[instance] = (end - now) / PERIOD_S
+                if numbers[instance, USED] < period - 1:
+                    wake_gpus(instance, period + 1, held_parts, held_gpus, wakes)
                     wake = period + 1
-                numbers[one, USED] = period
-                running[kept] = one
+                numbers[instance, USED] = period
+                running[kept] = instance
                 kept += 1
                 continue
-            busy[one] = run_batches(
-                one, period, arrival_s, following, finish_s, functions, instances, held, curves,
-                rules,
+            busy[instance] = run_batches(
+                instance, period, arrival_s, following, finish_s, functions, instances, held,
+                curves, rules,
             )  # fmt: skip
-            if numbers[one, USED] < period - 1:
-                wake_gpus(one, period + 1, held_parts, held_gpus, wakes)
+            if numbers[instance, USED] < period - 1:
+                wake_gpus(instance, period + 1, held_parts, held_gpus, wakes)
                 wake = period + 1
-            numbers[one, USED] = period
-            if numbers[one, FRESH]:
-                ended[end_count] = one
+            numbers[instance, USED] = period
+            if numbers[instance, FRESH]:
+                ended[end_count] = instance
                 end_count += 1
-                wake_gpus(one, period + 1, held_parts, held_gpus, wakes)
+                wake_gpus(instance, period + 1, held_parts, held_gpus, wakes)
                 wake = period + 1
-            if numbers[one, BATCH_SIZE] or numbers[one, HEAD] >= 0:
-                running[kept] = one
+            if numbers[instance, BATCH_SIZE] or numbers[instance, HEAD] >= 0:
+                running[kept] = instance
                 kept += 1
             else:
-                is_running[one] = False
+                is_running[instance] = False
         run_count = kept
 
         if log.shape[0]:
@@ -289,13 +289,13 @@ def simulate(
         for at in range(train_count):
             job = training[at]
             function = services + job
-            one = function_numbers[function, FIRST]
-            if numbers[one, USED] != NEVER:
-                numbers[one, USED] = NEVER  # from now on it always computes
-                wake_gpus(one, period + 1, held_parts, held_gpus, wakes)
+            instance = function_numbers[function, FIRST]
+            if numbers[instance, USED] != NEVER:
+                numbers[instance, USED] = NEVER  # from now on it always computes
+                wake_gpus(instance, period + 1, held_parts, held_gpus, wakes)
                 wake = period + 1
             if changed or job_since[job] == period:
-                rate = gang_rate(one, functions, instances, held, curves)
+                rate = gang_rate(instance, functions, instances, held, curves)
                 if rate != job_rate[job]:
                     done_s[job] += job_rate[job] * (period - job_since[job]) * PERIOD_S
                     job_rate[job], job_since[job] = rate, period
@@ -305,7 +305,7 @@ def simulate(
             if period >= job_due[job]:
                 done_s[job] = function_values[function, TOTAL_S]
                 job_rate[job] = 0.0
-                end_instance(one, period, functions, instances, gpus, fleet, held)
+                end_instance(instance, period, functions, instances, gpus, fleet, held)
                 wake = period + 1
             else:
                 training[kept] = job
@@ -314,12 +314,12 @@ def simulate(
 
         kept = 0
         for at in range(drain_count):
-            one = draining[at]
-            if numbers[one, BATCH_SIZE] == 0 and numbers[one, HEAD] < 0:
-                end_instance(one, period, functions, instances, gpus, fleet, held)
+            instance = draining[at]
+            if numbers[instance, BATCH_SIZE] == 0 and numbers[instance, HEAD] < 0:
+                end_instance(instance, period, functions, instances, gpus, fleet, held)
                 wake = period + 1
             else:
-                draining[kept] = one
+                draining[kept] = instance
                 kept += 1
         drain_count = kept
 
@@ -341,4 +341,4 @@ def simulate(
     for at in range(train_count):
         job = training[at]
         done_s[job] += job_rate[job] * (periods - job_since[job]) * PERIOD_S
-    return stopped(work.found, lines, rows, FITS, periods)
+    return stopped(work.outcome, lines, rows, FITS, periods)

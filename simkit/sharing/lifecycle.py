@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.sharing.fleet import TRAINING
 from gpuplan.simkit.sharing.place import choose, mark_affine
 from gpuplan.simkit.sharing.replay import add_instance, remove_instance
@@ -45,17 +45,17 @@ class Room(NamedTuple):
     parts_gb: Any
 
 
-@borrowing_kernel
-def wake_gpus(one: int, period: int, parts: Any, held: Any, wakes: Any) -> None:
+@borrowing_helper
+def wake_gpus(instance: int, period: int, parts: Any, held: Any, wakes: Any) -> None:
     """Let the GPUs of an instance issue tokens in a period, at the latest."""
-    for part in range(parts[one]):
-        gpu = held[one, part]
+    for part in range(parts[instance]):
+        gpu = held[instance, part]
         wakes[gpu] = min(wakes[gpu], period)
 
 
-@borrowing_kernel
+@borrowing_helper
 def launch(
-    one: int,
+    instance: int,
     period: int,
     ready: int,
     functions: Any,
@@ -65,7 +65,7 @@ def launch(
 ) -> bool:
     """Place an instance and let it start; return whether it fits."""
     fleet, held, rules, into, parts_gb = room
-    function = instances.numbers[one, FUNCTION]
+    function = instances.numbers[instance, FUNCTION]
     affine = 0
     if rules.affinity and functions.numbers[function, KIND] != TRAINING:
         affine = mark_affine(fleet, function, held)
@@ -87,29 +87,29 @@ def launch(
         functions.values[function, CHARGED_REQUEST],
         functions.values[function, CHARGED_LIMIT],
     )
-    add_instance(fleet, held, one, parts, request, limit, into, parts_gb)
-    instances.numbers[one, STATUS] = STARTING
-    instances.numbers[one, READY_AT] = ready
-    instances.values[one, LAUNCHED_S] = period * PERIOD_S
+    add_instance(fleet, held, instance, parts, request, limit, into, parts_gb)
+    instances.numbers[instance, STATUS] = STARTING
+    instances.numbers[instance, READY_AT] = ready
+    instances.values[instance, LAUNCHED_S] = period * PERIOD_S
     for part in range(parts):
-        gpu = held.gpus[one, part]
+        gpu = held.gpus[instance, part]
         if gpus.count[gpu] == 0:
             gpus.state[gpu] = 0
-        instances.quota[one, part] = functions.values[function, QUOTA]
+        instances.quota[instance, part] = functions.values[function, QUOTA]
         at = gpus.count[gpu]
-        while at and gpus.parts[gpu, at - 1, 0] > one:
+        while at and gpus.parts[gpu, at - 1, 0] > instance:
             gpus.parts[gpu, at, 0] = gpus.parts[gpu, at - 1, 0]
             gpus.parts[gpu, at, 1] = gpus.parts[gpu, at - 1, 1]
             at -= 1
-        gpus.parts[gpu, at, 0], gpus.parts[gpu, at, 1] = one, part
+        gpus.parts[gpu, at, 0], gpus.parts[gpu, at, 1] = instance, part
         gpus.count[gpu] += 1
-    wake_gpus(one, period, held.parts, held.gpus, gpus.wake)
+    wake_gpus(instance, period, held.parts, held.gpus, gpus.wake)
     return True
 
 
-@borrowing_kernel
+@borrowing_helper
 def end_instance(
-    one: int,
+    instance: int,
     period: int,
     functions: Any,
     instances: Any,
@@ -118,51 +118,51 @@ def end_instance(
     held: Any,
 ) -> None:
     """Take an instance off its GPUs at the end of a period."""
-    wake_gpus(one, period + 1, held.parts, held.gpus, gpus.wake)
-    for part in range(held.parts[one]):
-        gpu = held.gpus[one, part]
+    wake_gpus(instance, period + 1, held.parts, held.gpus, gpus.wake)
+    for part in range(held.parts[instance]):
+        gpu = held.gpus[instance, part]
         count = gpus.count[gpu]
         at = 0
-        while gpus.parts[gpu, at, 0] != one:
+        while gpus.parts[gpu, at, 0] != instance:
             at += 1
         for later in range(at + 1, count):
             gpus.parts[gpu, later - 1, 0] = gpus.parts[gpu, later, 0]
             gpus.parts[gpu, later - 1, 1] = gpus.parts[gpu, later, 1]
         gpus.count[gpu] -= 1
-    function = instances.numbers[one, FUNCTION]
+    function = instances.numbers[instance, FUNCTION]
     request, limit = (
         functions.values[function, CHARGED_REQUEST],
         functions.values[function, CHARGED_LIMIT],
     )
-    remove_instance(fleet, held, one, request, limit, False)
-    instances.numbers[one, STATUS] = ABSENT
-    instances.values[one, REMOVED_S] = period * PERIOD_S + PERIOD_S
+    remove_instance(fleet, held, instance, request, limit, False)
+    instances.numbers[instance, STATUS] = ABSENT
+    instances.values[instance, REMOVED_S] = period * PERIOD_S + PERIOD_S
 
 
-@borrowing_kernel
-def append_request(request: int, one: int, following: Any, numbers: Any) -> None:
+@borrowing_helper
+def append_request(request: int, instance: int, following: Any, numbers: Any) -> None:
     """Put a request at the end of the queue of an instance."""
     following[request] = -1
-    if numbers[one, HEAD] < 0:
-        numbers[one, HEAD] = request
+    if numbers[instance, HEAD] < 0:
+        numbers[instance, HEAD] = request
     else:
-        following[numbers[one, TAIL]] = request
-    numbers[one, TAIL] = request
+        following[numbers[instance, TAIL]] = request
+    numbers[instance, TAIL] = request
 
 
-@borrowing_kernel
+@borrowing_helper
 def next_ready(function: int, first: int, count: int, turn: Any, numbers: Any) -> int:
     """Return the ready instance whose turn it is, or -1; the turn advances first."""
     ready = 0
-    for one in range(first, first + count):
-        ready += numbers[one, STATUS] == READY and not numbers[one, DRAINING]
+    for instance in range(first, first + count):
+        ready += numbers[instance, STATUS] == READY and not numbers[instance, DRAINING]
     if ready == 0:
         return -1
     turn[function] = (turn[function] + 1) % ready
     at = turn[function]
-    for one in range(first, first + count):
-        if numbers[one, STATUS] == READY and not numbers[one, DRAINING]:
+    for instance in range(first, first + count):
+        if numbers[instance, STATUS] == READY and not numbers[instance, DRAINING]:
             if at == 0:
-                return one
+                return instance
             at -= 1
     return -1

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
-from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.sharing.fleet import (
     ACTIVE_LIST,
     BEST_FIT,
@@ -61,7 +61,7 @@ def new_held(kind: IntArray, function: IntArray, parts: int) -> HeldGpus:
     )
 
 
-@borrowing_kernel
+@borrowing_helper
 def fits(fleet: Any, gpu: int, request: float, limit: float, memory: float, rules: Any) -> bool:
     """Return whether a GPU has room for a part."""
     charged = fleet.charged
@@ -72,7 +72,7 @@ def fits(fleet: Any, gpu: int, request: float, limit: float, memory: float, rule
     )
 
 
-@borrowing_kernel
+@borrowing_helper
 def score(fleet: Any, gpu: int, request: float, memory: float, rules: Any) -> float:
     """Return the weighted free shares of SMs and memory that a GPU would keep."""
     charged = fleet.charged
@@ -83,7 +83,7 @@ def score(fleet: Any, gpu: int, request: float, memory: float, rules: Any) -> fl
     return float(rules.sm_weight * sm + rules.memory_weight * free)
 
 
-@borrowing_kernel
+@borrowing_helper
 def best_gpu(
     fleet: Any,
     among: int,
@@ -107,14 +107,14 @@ def best_gpu(
         if (only == 0 or fleet.marks[gpu] == only) and fits(
             fleet, gpu, request, limit, memory, rules
         ):
-            found = score(fleet, gpu, request, memory, rules)
-            if found < least or (found == least and not by_age and gpu < best):
-                best, least = gpu, found
+            its_score = score(fleet, gpu, request, memory, rules)
+            if its_score < least or (its_score == least and not by_age and gpu < best):
+                best, least = gpu, its_score
         gpu = links[NEXT, gpu]
     return best
 
 
-@borrowing_kernel
+@borrowing_helper
 def free_gpu(fleet: Any, reference: bool) -> int:
     """Return the free GPU with the least id, or the one free for longest; -1 for none."""
     gpus = fleet.instances.size
@@ -127,7 +127,7 @@ def free_gpu(fleet: Any, reference: bool) -> int:
     return NOWHERE
 
 
-@borrowing_kernel
+@borrowing_helper
 def fits_worker(
     fleet: Any, gpu: int, request: float, limit: float, memory: float, rules: Any
 ) -> bool:
@@ -140,7 +140,7 @@ def fits_worker(
     return bool(fits(fleet, gpu, request, limit, memory, rules))
 
 
-@borrowing_kernel
+@borrowing_helper
 def node_of_gang(
     fleet: Any, n: int, request: float, limit: float, memory: float, rules: Any, with_free: bool
 ) -> int:
@@ -156,20 +156,20 @@ def node_of_gang(
     while gpu < gpus:
         node = gpu // size
         if not by_age or fits(fleet, gpu, request, limit, memory, rules):
-            found = 0
+            fitting = 0
             for other in range(node * size, node * size + size):
                 active = fleet.instances[other] > 0
                 if (active or with_free) and fits_worker(
                     fleet, other, request, limit, memory, rules
                 ):
-                    found += 1
-            if found >= n:
+                    fitting += 1
+            if fitting >= n:
                 return int(node)
         gpu = fleet.links[NEXT, gpu] if by_age else gpu + size
     return NOWHERE
 
 
-@borrowing_kernel
+@borrowing_helper
 def place_gang(
     fleet: Any,
     n: int,
@@ -204,7 +204,7 @@ def place_gang(
     return n
 
 
-@borrowing_kernel
+@borrowing_helper
 def sort_by_turn(fleet: Any, gpus: Any, memory: Any, first: int, end: int) -> None:
     """Sort GPUs, and memory with them, by the turn in which they became active or free."""
     for i in range(first + 1, end):
@@ -216,7 +216,7 @@ def sort_by_turn(fleet: Any, gpus: Any, memory: Any, first: int, end: int) -> No
         gpus[j], memory[j] = gpu, part
 
 
-@borrowing_kernel
+@borrowing_helper
 def split_in_node(
     fleet: Any,
     node: int,
@@ -235,7 +235,7 @@ def split_in_node(
     parts then come by that time, the order in which the GPUs become free again.
     """
     size = fleet.node_gpus
-    found = 0
+    fitting = 0
     for gpu in range(node * size, node * size + size):
         active = fleet.instances[gpu] > 0
         if (
@@ -243,11 +243,11 @@ def split_in_node(
             and fits(fleet, gpu, request, limit, 0.0, rules)
             and (rules.reference or rules.memory_gb - fleet.charged[MEMORY, gpu] > rules.slack)
         ):
-            into[found] = gpu
-            found += 1
+            into[fitting] = gpu
+            fitting += 1
     if rules.reference:
-        sort_by_turn(fleet, into, parts_gb, 0, found)
-    for i in range(1, found):  # by used memory; insertion keeps ties in order
+        sort_by_turn(fleet, into, parts_gb, 0, fitting)
+    for i in range(1, fitting):  # by used memory; insertion keeps ties in order
         gpu = into[i]
         used = fleet.charged[MEMORY, gpu]
         j = i
@@ -260,7 +260,7 @@ def split_in_node(
             j -= 1
         into[j] = gpu
     left = memory
-    for i in range(found):
+    for i in range(fitting):
         part = min(left, rules.memory_gb - fleet.charged[MEMORY, into[i]])
         parts_gb[i] = part
         left -= part
@@ -271,7 +271,7 @@ def split_in_node(
     return 0
 
 
-@borrowing_kernel
+@borrowing_helper
 def split(
     fleet: Any,
     request: float,
@@ -303,7 +303,7 @@ def split(
     return 0
 
 
-@borrowing_kernel
+@borrowing_helper
 def mark_affine(fleet: Any, function: int, held: Any) -> int:
     """Mark the GPUs with high affinity to a function; return the mark, 0 where there are none.
 
@@ -312,7 +312,7 @@ def mark_affine(fleet: Any, function: int, held: Any) -> int:
     """
     live, kind, functions, marks = held.live, held.kind, held.function, fleet.marks
     marks[-1] += 1
-    mark, found = marks[-1], 0
+    mark, any_mark = marks[-1], 0
     for a in range(1, live[0] + 1):
         same = live[a]
         if functions[same] != function or kind[same] == TRAINING:
@@ -326,11 +326,11 @@ def mark_affine(fleet: Any, function: int, held: Any) -> int:
                     if held.gpus[gang, worker] == held.gpus[same, part]:
                         for other in range(held.parts[gang]):
                             if other != worker:
-                                marks[held.gpus[gang, other]] = found = mark
-    return int(found)
+                                marks[held.gpus[gang, other]] = any_mark = mark
+    return int(any_mark)
 
 
-@borrowing_kernel
+@borrowing_helper
 def choose(
     fleet: Any,
     kind: int,

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.simkit.jit import borrowing_kernel, kernel
+from gpuplan.simkit.jit import borrowing_helper, kernel
 from gpuplan.simkit.sharing.fleet import LLM, TRAINING, charge, release
 from gpuplan.simkit.sharing.place import choose, mark_affine
 
 
-@borrowing_kernel
+@borrowing_helper
 def add_instance(
     fleet: Any,
     held: Any,
@@ -33,7 +33,7 @@ def add_instance(
     held.place[instance] = held.live[0]
 
 
-@borrowing_kernel
+@borrowing_helper
 def remove_instance(
     fleet: Any, held: Any, instance: int, request: float, limit: float, reference: bool
 ) -> None:
@@ -82,20 +82,23 @@ def replay_instances(
     kind, function = held.kind, held.function
     most = max(held.gpus.shape[1], fleet.node_gpus)
     into, parts_gb = np.zeros(most, np.int64), np.zeros(most)
-    alive = np.zeros(function.max() + 1, np.int64)  # instances of a function
+    last = 0
+    for instance in range(function.size):
+        last = max(last, function[instance])
+    alive = np.zeros(last + 1, np.int64)  # instances of a function
     for event in range(event_of.size):
-        one = event_of[event]
+        instance = event_of[event]
         if starts[event]:
             affine = 0
-            if rules.affinity and kind[one] != TRAINING and alive[function[one]] > 0:
-                affine = mark_affine(fleet, function[one], held)
+            if rules.affinity and kind[instance] != TRAINING and alive[function[instance]] > 0:
+                affine = mark_affine(fleet, function[instance], held)
             parts = choose(
                 fleet,
-                kind[one],
-                gpus[one],
-                request[one],
-                limit[one],
-                memory[one],
+                kind[instance],
+                gpus[instance],
+                request[instance],
+                limit[instance],
+                memory[instance],
                 rules,
                 affine,
                 into,
@@ -103,13 +106,15 @@ def replay_instances(
             )
             if parts == 0:
                 return after, event
-            split = rules.reference and kind[one] == LLM and parts > 1
-            charged = request[one] if split else limit[one]
-            add_instance(fleet, held, one, parts, request[one], charged, into, parts_gb)
-            alive[function[one]] += 1
+            split = rules.reference and kind[instance] == LLM and parts > 1
+            charged = request[instance] if split else limit[instance]
+            add_instance(fleet, held, instance, parts, request[instance], charged, into, parts_gb)
+            alive[function[instance]] += 1
         else:
-            remove_instance(fleet, held, one, request[one], limit[one], rules.reference)
-            alive[function[one]] -= 1
+            remove_instance(
+                fleet, held, instance, request[instance], limit[instance], rules.reference
+            )
+            alive[function[instance]] -= 1
         active = fleet.totals[0]
         after[event, 0] = active
         if active:

@@ -148,11 +148,11 @@ def check_run(
     if rules.quotas not in QUOTAS:
         raise ValueError(f"quotas must be one of {QUOTAS}, got {rules.quotas!r}")
     every: list[Service | TrainingJob] = [*services, *jobs]
-    if len({one.name for one in every}) < len(every):
+    if len({function.name for function in every}) < len(every):
         raise ValueError("functions need different names")
-    for one in every:
-        if not 0 < one.request <= one.limit <= 1 or not one.memory_gb >= 0:
-            raise ValueError(f"{one.name}: needs 0 < request <= limit <= 1 and memory >= 0")
+    for function in every:
+        if not 0 < function.request <= function.limit <= 1 or not function.memory_gb >= 0:
+            raise ValueError(f"{function.name}: needs 0 < request <= limit <= 1 and memory >= 0")
     for service in services:
         if service.batch < 1 or not service.work > 0 or not service.cold_start_s >= 0:
             raise ValueError(f"{service.name}: batch, work or cold start out of range")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.sharing.fleet import LLM, TRAINING
 from gpuplan.simkit.sharing.state import (
     BATCH_SIZE,
@@ -34,21 +34,23 @@ from gpuplan.simkit.sharing.state import (
 )
 
 
-@borrowing_kernel
-def is_silent(one: int, period: int, instances: Any, rules: Any) -> bool:
+@borrowing_helper
+def is_silent(instance: int, period: int, instances: Any, rules: Any) -> bool:
     """Return whether an instance used nothing in the window before a period."""
-    return bool(instances.numbers[one, USED] < period - rules.window)
+    return bool(instances.numbers[instance, USED] < period - rules.window)
 
 
-@borrowing_kernel
-def growth(one: int, period: int, instances: Any, rules: Any) -> float:
+@borrowing_helper
+def growth(instance: int, period: int, instances: Any, rules: Any) -> float:
     """Return by how much the last batch took longer than the quickest, relative to it."""
-    least = instances.values[one, LEAST_S]
+    least = instances.values[instance, LEAST_S]
     if least == 0.0:
         return 0.0
-    if instances.numbers[one, BATCH_SIZE] == 0 and is_silent(one, period, instances, rules):
+    if instances.numbers[instance, BATCH_SIZE] == 0 and is_silent(
+        instance, period, instances, rules
+    ):
         return 0.0
-    return (instances.values[one, LAST_S] - least) / least  # type: ignore[no-any-return]
+    return (instances.values[instance, LAST_S] - least) / least  # type: ignore[no-any-return]
 
 
 @borrowing_kernel
@@ -59,37 +61,37 @@ def issue_tokens(
     count, parts = gpus.count[gpu], gpus.parts
     busy = present = services = 0  # instances that used something of late, and all
     for at in range(count):
-        one = parts[gpu, at, 0]
-        if instances.numbers[one, STATUS] == READY:
+        instance = parts[gpu, at, 0]
+        if instances.numbers[instance, STATUS] == READY:
             present += 1
-            busy += not is_silent(one, period, instances, rules)
-            services += functions.numbers[instances.numbers[one, FUNCTION], KIND] != TRAINING
+            busy += not is_silent(instance, period, instances, rules)
+            services += functions.numbers[instances.numbers[instance, FUNCTION], KIND] != TRAINING
     state, emergency, fresh, step, most = NONE, False, False, False, 0.0
     changed = False
     for at in range(count):
-        one, part = parts[gpu, at, 0], parts[gpu, at, 1]
-        function = instances.numbers[one, FUNCTION]
+        instance, part = parts[gpu, at, 0], parts[gpu, at, 1]
+        function = instances.numbers[instance, FUNCTION]
         kind = functions.numbers[function, KIND]
-        if kind == TRAINING or instances.numbers[one, STATUS] != READY:
+        if kind == TRAINING or instances.numbers[instance, STATUS] != READY:
             continue
         request, limit = functions.values[function, REQUEST], functions.values[function, LIMIT]
-        change = growth(one, period, instances, rules)
-        silent = is_silent(one, period, instances, rules)
-        step = step or instances.numbers[one, FRESH] == CALM_ROW
+        change = growth(instance, period, instances, rules)
+        silent = is_silent(instance, period, instances, rules)
+        step = step or instances.numbers[instance, FRESH] == CALM_ROW
         if change > (rules.violation_llm if kind == LLM else rules.violation):
             state, quota = EMERGENCY, limit
             emergency = True
-            fresh = fresh or instances.numbers[one, FRESH] != 0
+            fresh = fresh or instances.numbers[instance, FRESH] != 0
             most = max(most, change)
         elif silent:
             state, quota = RECOVERY, request
         elif busy == 1:  # the others are idle
             state = RECOVERY
-            quota = min(max(instances.quota[one, part], request) * rules.increase, limit)
+            quota = min(max(instances.quota[instance, part], request) * rules.increase, limit)
         else:
             state, quota = CONTENTION, request
-        changed = changed or quota != instances.quota[one, part]
-        instances.quota[one, part] = quota
+        changed = changed or quota != instances.quota[instance, part]
+        instances.quota[instance, part] = quota
     if emergency:
         state = EMERGENCY
     changed = changed or state != gpus.state[gpu]
@@ -98,12 +100,12 @@ def issue_tokens(
     if present == services:
         return changed
     for at in range(count):
-        one, part = parts[gpu, at, 0], parts[gpu, at, 1]
-        function = instances.numbers[one, FUNCTION]
+        instance, part = parts[gpu, at, 0], parts[gpu, at, 1]
+        function = instances.numbers[instance, FUNCTION]
         if functions.numbers[function, KIND] != TRAINING:
             continue
         request, limit = functions.values[function, REQUEST], functions.values[function, LIMIT]
-        before = instances.quota[one, part]
+        before = instances.quota[instance, part]
         low = rules.floor * request
         quota = before
         if state == NONE:
@@ -114,11 +116,11 @@ def issue_tokens(
         elif state == RECOVERY or step:
             quota = min(rules.increase * max(before, low), limit)
         changed = changed or quota != before
-        instances.quota[one, part] = quota
+        instances.quota[instance, part] = quota
     return changed
 
 
-@borrowing_kernel
+@borrowing_helper
 def set_shares(gpu: int, functions: Any, instances: Any, gpus: Any) -> bool:
     """Share a GPU by quotas among those that have work, and return whether a share changed."""
     count, parts = gpus.count[gpu], gpus.parts
@@ -128,34 +130,34 @@ def set_shares(gpu: int, functions: Any, instances: Any, gpus: Any) -> bool:
     total = max(1.0, total)
     changed = False
     for at in range(count):
-        one, part = parts[gpu, at, 0], parts[gpu, at, 1]
-        share = demand(one, part, functions, instances) / total
-        if share != instances.share[one, part]:
-            instances.share[one, part] = share
-            instances.values[one, WHOLE_S] = -1.0
+        instance, part = parts[gpu, at, 0], parts[gpu, at, 1]
+        share = demand(instance, part, functions, instances) / total
+        if share != instances.share[instance, part]:
+            instances.share[instance, part] = share
+            instances.values[instance, WHOLE_S] = -1.0
             changed = True
     return changed
 
 
-@borrowing_kernel
-def demand(one: int, part: int, functions: Any, instances: Any) -> float:
+@borrowing_helper
+def demand(instance: int, part: int, functions: Any, instances: Any) -> float:
     """Return the share that an instance would use if it had the GPU for itself."""
-    function = instances.numbers[one, FUNCTION]
+    function = instances.numbers[instance, FUNCTION]
     if functions.numbers[function, KIND] != TRAINING and (
-        instances.numbers[one, STATUS] != READY
-        or (instances.numbers[one, BATCH_SIZE] == 0 and instances.numbers[one, HEAD] < 0)
+        instances.numbers[instance, STATUS] != READY
+        or (instances.numbers[instance, BATCH_SIZE] == 0 and instances.numbers[instance, HEAD] < 0)
     ):
         return 0.0
-    return float(min(instances.quota[one, part], functions.values[function, SATURATION]))
+    return float(min(instances.quota[instance, part], functions.values[function, SATURATION]))
 
 
-@borrowing_kernel
+@borrowing_helper
 def next_expiry(gpu: int, period: int, instances: Any, gpus: Any, rules: Any) -> int:
     """Return the next period in which an instance of a GPU starts to count as idle."""
     soonest = NEVER
     for at in range(gpus.count[gpu]):
-        one = gpus.parts[gpu, at, 0]
-        expiry = instances.numbers[one, USED] + rules.window + 1
+        instance = gpus.parts[gpu, at, 0]
+        expiry = instances.numbers[instance, USED] + rules.window + 1
         if expiry > period:
             soonest = min(soonest, expiry)
     return soonest

@@ -1,15 +1,17 @@
 """The event loop of a pool with high-priority and spot tasks, in whole seconds (GFS; docs/gfs.md).
 
 At one instant runs end, then grace periods, then tasks arrive, then (at ticks) the quota is
-updated; one scheduling pass follows.
+updated; one scheduling pass follows. The quota for spot tasks is what a forecast of HP demand and
+past evictions allow (section 3.3).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gpuplan.simkit.heap import pop
-from gpuplan.simkit.jit import borrowing_kernel as kernel
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.spot.pool import (
     BLOCKED,
     CHANGES,
@@ -19,7 +21,6 @@ from gpuplan.simkit.spot.pool import (
     add_heat,
     release,
 )
-from gpuplan.simkit.spot.quota import next_eta, spot_quota
 from gpuplan.simkit.spot.runs import (
     BLOCK_FROM,
     BLOCK_TO,
@@ -73,45 +74,25 @@ NEVER = 1 << 60
 FROM_FORECAST, FROM_SHARE = 1, 2  # as in `QUOTAS`
 
 
-@kernel
-def replay(
-    tasks: Any,
-    task_of: Any,
-    pool: Any,
-    queue: Any,
-    lendable: Any,
-    rules: Any,
-    weights: Any,
-    growth: Any,
-    scratch: Any,
-    records: Any,
-    count: Any,
-    spot_cards: int,
-    horizon: int,
-) -> bool:
+@borrowing_kernel
+def replay(state: Any, lendable: Any, spot_cards: int, horizon: int) -> bool:
     """Run all tasks until they are done or the horizon is reached.
 
     Args:
-        tasks: `gpuplan.simkit.spot.tasks`, in the order of submission.
-        task_of: the task of each pod.
-        pool, queue: empty.
+        state: `gpuplan.simkit.spot.tasks.PoolState`: nobody holds or waits for anything, the
+            records are empty, and ``count`` is zeros.
         lendable: GPUs that forecast HP demand leaves, by clock hour; the last counts from then on.
-        rules: `gpuplan.simkit.spot.parameters.Rules`.
-        weights, growth: for `gpuplan.simkit.spot.place.kept_growth`.
-        scratch: `gpuplan.simkit.spot.tasks.Scratch`.
-        records: empty `gpuplan.simkit.spot.tasks.Records`, which holds the results.
-        count: zeros, shape (21,): how much of each record is in use.
         spot_cards: most cards that the spot tasks of one pass may leave blocked.
         horizon: the last second.
 
     Returns:
         Whether the records were large enough; else all is to be run again with larger ones.
     """
+    tasks, pool, queue, rules = state.tasks, state.pool, state.queue, state.rules
+    records, count, pods = state.records, state.count, state.task_of.size
     n = tasks.shape[1]
     arrived = 0
-    capacity = pool.totals[FREE_MILLI]
-    first_tick = tasks[SUBMIT, 0] // rules.tick_s * rules.tick_s
-    tick = first_tick
+    tick = state.first_tick
     eta = 1.0
     count[QUOTA_NOW] = NEVER
     if rules.quota == FROM_SHARE:
@@ -136,8 +117,8 @@ def replay(
             break
         if (
             count[RUN_COUNT] + 3 * n >= records.runs.shape[1]
-            or count[NODE_COUNT] + 3 * task_of.size >= records.run_nodes.size
-            or count[HOT_TO] + 3 * task_of.size >= records.hot.shape[1]
+            or count[NODE_COUNT] + 3 * pods >= records.run_nodes.size
+            or count[HOT_TO] + 3 * pods >= records.hot.shape[1]
             or count[BLOCK_TO] + spot_cards >= records.blocked.shape[1]
             or count[TICK_COUNT] + 1 >= records.ticks.shape[1]
             or count[QUEUED_TO] + 3 * n >= records.queued.shape[1]
@@ -148,12 +129,12 @@ def replay(
             task = ends[1, 1]
             pop(ends)
             if ends_then(tasks, task, now):
-                end_run(tasks, task, now, FINISHED, pool, queue, rules, scratch, records, count)
+                end_run(state, task, now, FINISHED)
         while count[STOP_FROM] < count[STOP_TO] and records.stops[0, count[STOP_FROM]] == now:
             task = records.stops[1, count[STOP_FROM]]
             count[STOP_FROM] += 1
             if tasks[STATE, task] == ENDING and tasks[STOP, task] == now:
-                end_run(tasks, task, now, EVICTED, pool, queue, rules, scratch, records, count)
+                end_run(state, task, now, EVICTED)
         while count[BLOCK_FROM] < count[BLOCK_TO] and records.blocked[0, count[BLOCK_FROM]] == now:
             at = count[BLOCK_FROM]
             count[BLOCK_FROM] += 1
@@ -164,19 +145,16 @@ def replay(
             arrived += 1
         _cool(pool, records, count, now, rules.heat_limit)
         if now == tick:
-            eta = _update(tasks, pool, queue, lendable, rules, records, count, now, eta)
+            eta = _update(state, lendable, now, eta)
             tick += rules.tick_s
         elif rules.leases:
             continue
         if queue.waiting[0] + queue.waiting[1]:
-            schedule(
-                tasks, task_of, pool, queue, rules, weights, growth, scratch, records, count,
-                capacity, first_tick, now,
-            )  # fmt: skip
+            schedule(state, now)
     return True
 
 
-@kernel
+@borrowing_helper
 def _cool(pool: Any, records: Any, count: Any, now: int, limit: int) -> None:
     """Forget evictions that are an hour, and a day, ago."""
     while count[HOT_HOUR] < count[HOT_TO] and records.hot[0, count[HOT_HOUR]] <= now - HOUR:
@@ -187,19 +165,11 @@ def _cool(pool: Any, records: Any, count: Any, now: int, limit: int) -> None:
         count[HOT_FROM] += 1
 
 
-@kernel
-def _update(
-    tasks: Any,
-    pool: Any,
-    queue: Any,
-    lendable: Any,
-    rules: Any,
-    records: Any,
-    count: Any,
-    now: int,
-    eta: float,
-) -> float:
+@borrowing_helper
+def _update(state: Any, lendable: Any, now: int, eta: float) -> float:
     """Update eta and the quota at a tick, and write a row of the time line."""
+    tasks, pool, queue, rules = state.tasks, state.pool, state.queue, state.rules
+    records, count = state.records, state.count
     since = now - rules.guarantee_s
     while count[EVICT_FROM] < count[EVICT_TO] and records.evictions[count[EVICT_FROM]] <= since:
         count[EVICT_FROM] += 1
@@ -242,3 +212,28 @@ def _update(
     records.rates[EVICTION_RATE, row] = rate
     records.rates[ETA, row] = eta
     return eta
+
+
+@borrowing_kernel
+def next_eta(eta: float, rate: float, longest: int, rules: Any) -> float:
+    """Return eta after a tick at which the eviction rate and the longest wait were these."""
+    q = rules.target
+    if rules.steers:
+        if rate > rules.falls_above * q:
+            eta *= q / rate
+        elif rate < rules.rises_below * q and longest > rules.longest_wait_s:
+            eta *= 1.0 + rules.rises_below - rate / q  # 1 at the threshold
+        eta = min(max(eta, rules.eta_min), rules.eta_max)
+    return eta
+
+
+@borrowing_helper
+def spot_quota(lendable: float, eta: float, idle: int, used: int) -> int:
+    """Return how many milli-GPU spot may hold until the next tick.
+
+    Args:
+        lendable: GPUs left by the bound of HP demand.
+        eta: the factor that follows evictions.
+        idle, used: milli-GPU that nobody holds, and that spot tasks hold.
+    """
+    return min(math.floor(lendable * eta * 1000), idle + used)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.jit import borrowing_kernel as kernel
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.spot.pool import HOT_NODES, HP, MILLI, SPOT, pick_cards
 
 BY_GFS, BY_PACKING, BY_KIND, BY_FRAGMENTATION, BY_NUMBER = range(5)  # as in `PLACEMENTS`
 
 
-@kernel
+@borrowing_helper
 def pods_that_fit(pool: Any, hp: bool, g: int, size: int, pods: int, rules: Any) -> bool:
     """Tell whether a gang fits without evictions; ``size`` is the place of ``g`` in `pods_in`.
 
@@ -24,23 +24,34 @@ def pods_that_fit(pool: Any, hp: bool, g: int, size: int, pods: int, rules: Any)
             return False
         if not (apart or cool):
             return True
-    found = 0
+    room = 0
     idle, held, heat, pods_in = pool.idle, pool.held, pool.node_heat, pool.pods_in
     free, first = pool.free, pool.first
     for node in range(idle.size):
         if (apart and held[HP, node] > 0) or (cool and heat[node] >= rules.heat_limit):
             continue
         if whole:
-            found += pods_in[idle[node], size]
+            room += pods_in[idle[node], size]
         else:
             for card in range(first[node], first[node + 1]):
-                found += free[card] // g if free[card] >= g else 0
-        if found >= pods:
+                room += free[card] // g if free[card] >= g else 0
+        if room >= pods:
             return True
     return False
 
 
-@kernel
+@borrowing_helper
+def gang_fits_with_evictions(pool: Any, g: int, size: int, pods: int) -> bool:
+    """Tell whether an HP gang fits once every spot task is evicted."""
+    if g >= MILLI:
+        return bool(pool.fit_clear[size] >= pods)
+    room = 0
+    for card in range(pool.hard.size):
+        room += (MILLI - pool.hard[card]) // g
+    return bool(room >= pods)
+
+
+@borrowing_helper
 def best_node(pool: Any, hp: bool, g: int, rules: Any, weights: Any, growth: Any) -> int:
     """Return the node for one pod, or -1.
 
@@ -55,7 +66,7 @@ def best_node(pool: Any, hp: bool, g: int, rules: Any, weights: Any, growth: Any
         growth: table for `kept_growth`.
     """
     cards = g // MILLI
-    own = HP if hp else SPOT
+    kind = HP if hp else SPOT
     placement = rules.placement
     avoids_heat = rules.avoids_heat and not hp and cards > 0 and pool.totals[HOT_NODES] > 0
     idle, held, heat, free = pool.idle, pool.held, pool.node_heat, pool.free
@@ -104,18 +115,18 @@ def best_node(pool: Any, hp: bool, g: int, rules: Any, weights: Any, growth: Any
                     continue
             elif placement != BY_GFS:
                 continue
-            elif part[own, node] != best_part:
-                if part[own, node] < best_part:
+            elif part[kind, node] != best_part:
+                if part[kind, node] < best_part:
                     continue
             elif (min(heat[node], rules.heat_limit) if hp else -heat[node]) <= best_heat:
                 continue
         best, best_calm, best_shared, best_left = node, calm, shared, left
-        best_packing, best_part = packing[node], part[own, node]
+        best_packing, best_part = packing[node], part[kind, node]
         best_heat = min(heat[node], rules.heat_limit) if hp else -heat[node]
     return best
 
 
-@kernel
+@borrowing_helper
 def fragmentation(free: Any, begin: int, end: int, weights: Any) -> int:
     """Return what the tasks of the workload cannot use of the cards from ``begin`` to ``end``.
 
@@ -126,7 +137,7 @@ def fragmentation(free: Any, begin: int, end: int, weights: Any) -> int:
     for card in range(begin, end):
         total += free[card]
         idle += free[card] == MILLI
-    found = 0
+    wasted = 0
     for row in range(weights.shape[1]):
         g = weights[0, row]
         if g >= MILLI:
@@ -140,11 +151,11 @@ def fragmentation(free: Any, begin: int, end: int, weights: Any) -> int:
                     unusable += free[card]
             if not fits:
                 unusable = total
-        found += weights[1, row] * unusable
-    return found
+        wasted += weights[1, row] * unusable
+    return wasted
 
 
-@kernel
+@borrowing_helper
 def grown_by(free: Any, begin: int, end: int, mask: int, share: int, weights: Any) -> int:
     """Return the growth of the fragmentation when a share of each card of ``mask`` is taken."""
     before = fragmentation(free, begin, end, weights)
@@ -158,7 +169,7 @@ def grown_by(free: Any, begin: int, end: int, mask: int, share: int, weights: An
     return after - before
 
 
-@kernel
+@borrowing_helper
 def kept_growth(pool: Any, node: int, g: int, weights: Any, growth: Any) -> int:
     """Return the growth that a pod of ``g`` brings to a node, worked out once for each change.
 
@@ -177,5 +188,23 @@ def kept_growth(pool: Any, node: int, g: int, weights: Any, growth: Any) -> int:
             min(g, MILLI),
             weights,
         )
-    found: int = growth[1, node, row]
-    return found
+    grown: int = growth[1, node, row]
+    return grown
+
+
+@borrowing_helper
+def picked_cards(free: Any, size: int, g: int) -> int:
+    """Return the mask of the cards that a pod takes of so many cards."""
+    mask = 0
+    if g >= MILLI:
+        count = g // MILLI
+        for card in range(size):
+            if count and free[card] == MILLI:
+                mask |= 1 << card
+                count -= 1
+        return mask
+    best = -1
+    for card in range(size):
+        if free[card] >= g and (best < 0 or free[card] < free[best]):
+            best = card
+    return 1 << best

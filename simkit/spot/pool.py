@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import borrowing_kernel as kernel
+from gpuplan.simkit.jit import borrowing_helper
 
 MILLI = 1000
 """Shares of one card."""
@@ -102,7 +102,7 @@ class Pool(NamedTuple):
         )
 
 
-@kernel
+@borrowing_helper
 def hold(pool: Any, node: int, mask: int, share: int, kind: int) -> None:
     """Take a share of each card of ``mask`` on a node."""
     free, hard = pool.free, pool.hard
@@ -121,11 +121,11 @@ def hold(pool: Any, node: int, mask: int, share: int, kind: int) -> None:
     _count(pool, node, idle, clear, taken, kind)
 
 
-@kernel
+@borrowing_helper
 def release(pool: Any, node: int, mask: int, share: int, kind: int) -> None:
     """Give a share of each card of ``mask`` back."""
     free, hard = pool.free, pool.hard
-    idle = clear = given = 0
+    idle = clear = freed = 0
     at = pool.first[node]
     while mask:
         if mask & 1:
@@ -134,14 +134,14 @@ def release(pool: Any, node: int, mask: int, share: int, kind: int) -> None:
             if kind != SPOT:
                 hard[at] -= share
                 clear += hard[at] == 0
-            given += share
+            freed += share
         mask >>= 1
         at += 1
     pool.totals[CHANGES] += 1
-    _count(pool, node, idle, clear, -given, kind)
+    _count(pool, node, idle, clear, -freed, kind)
 
 
-@kernel
+@borrowing_helper
 def _count(pool: Any, node: int, idle: int, clear: int, taken: int, kind: int) -> None:
     """Bring what is known of a node up to date after its cards have changed."""
     size = pool.first[node + 1] - pool.first[node]
@@ -166,7 +166,7 @@ def _count(pool: Any, node: int, idle: int, clear: int, taken: int, kind: int) -
     pool.changed[node] += 1
 
 
-@kernel
+@borrowing_helper
 def list_pod(pool: Any, node: int, pod: int) -> None:
     """Note that a spot pod runs on a node."""
     last = pool.newest[node]
@@ -176,7 +176,7 @@ def list_pod(pool: Any, node: int, pod: int) -> None:
     pool.newest[node] = pod
 
 
-@kernel
+@borrowing_helper
 def unlist_pod(pool: Any, node: int, pod: int) -> None:
     """Note that a spot pod no longer runs on a node."""
     older, newer = pool.older[pod], pool.newer[pod]
@@ -188,7 +188,7 @@ def unlist_pod(pool: Any, node: int, pod: int) -> None:
         pool.newest[node] = older
 
 
-@kernel
+@borrowing_helper
 def add_heat(pool: Any, node: int, hours: int, change: int, limit: int) -> None:
     """Count an eviction on a node, or no longer; ``hours`` is 0 for the past hour, 1 for 24.
 
@@ -202,7 +202,7 @@ def add_heat(pool: Any, node: int, hours: int, change: int, limit: int) -> None:
     pool.totals[CHANGES] += 1
 
 
-@kernel
+@borrowing_helper
 def lowest_idle(pool: Any, node: int, count: int) -> int:
     """Return the mask of the lowest-numbered idle cards of a node."""
     mask, bit = 0, 1
@@ -217,7 +217,7 @@ def lowest_idle(pool: Any, node: int, count: int) -> int:
     return mask
 
 
-@kernel
+@borrowing_helper
 def fullest_fit(pool: Any, node: int, share: int) -> int:
     """Return the card of a node with the least free share that fits, or -1."""
     best = -1
@@ -228,7 +228,7 @@ def fullest_fit(pool: Any, node: int, share: int) -> int:
     return best
 
 
-@kernel
+@borrowing_helper
 def pick_cards(pool: Any, node: int, g: int) -> int:
     """Return the mask of the cards that a pod of ``g`` milli-GPU takes on a node where it fits."""
     if g >= MILLI:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import borrowing_kernel as kernel
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.spot.pool import MILLI
 
 NOBODY = 1 << 60
@@ -68,7 +68,7 @@ class Queue(NamedTuple):
         return queue, bucket.reshape(-1).astype(np.int64)
 
 
-@kernel
+@borrowing_helper
 def add(queue: Any, bucket: int, rank: int) -> None:
     """Let a task wait."""
     first, at = queue.first[bucket], queue.count[bucket]
@@ -83,7 +83,7 @@ def add(queue: Any, bucket: int, rank: int) -> None:
     queue.heap[first + at] = rank
 
 
-@kernel
+@borrowing_helper
 def take(queue: Any, bucket: int) -> None:
     """Remove the first task of a bucket."""
     first = queue.first[bucket]
@@ -102,7 +102,7 @@ def take(queue: Any, bucket: int) -> None:
     queue.heap[first + at] = rank
 
 
-@kernel
+@borrowing_helper
 def next_bucket(queue: Any, hp: bool, largest_first: bool) -> int:
     """Return the bucket whose first task is next, or -1."""
     best, least = -1, NOBODY
@@ -117,7 +117,7 @@ def next_bucket(queue: Any, hp: bool, largest_first: bool) -> int:
     return best
 
 
-@kernel
+@borrowing_helper
 def skip_larger(queue: Any, failed: int, everything: bool) -> None:
     """Skip what cannot fit for the rest of the pass, as one task of a bucket did not.
 

@@ -1,12 +1,11 @@
-"""How a run of a task begins and ends, and what is recorded of it."""
+"""How a run of a task begins and ends, what is recorded of it, and what an eviction keeps of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gpuplan.simkit.heap import insert
-from gpuplan.simkit.jit import borrowing_kernel as kernel
-from gpuplan.simkit.spot.checkpoints import kept_of
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.spot.pool import (
     CHANGES,
     HP,
@@ -83,14 +82,14 @@ from gpuplan.simkit.spot.tasks import (
 COUNTERS = 21
 
 
-@kernel
+@borrowing_helper
 def ends_then(tasks: Any, task: int, time: int) -> bool:
     """Tell whether an entry of the heap of ends still holds."""
     state = tasks[STATE, task]
     return bool((state == RUNNING or state == ENDING) and tasks[END, task] == time)
 
 
-@kernel
+@borrowing_helper
 def wait(tasks: Any, task: int, now: int, queue: Any, records: Any, count: Any) -> None:
     """Let a task wait from now on."""
     tasks[QUEUED, task] = now
@@ -103,20 +102,11 @@ def wait(tasks: Any, task: int, now: int, queue: Any, records: Any, count: Any) 
         count[QUEUED_TO] += 1
 
 
-@kernel
-def end_run(
-    tasks: Any,
-    task: int,
-    now: int,
-    why: int,
-    pool: Any,
-    queue: Any,
-    rules: Any,
-    scratch: Any,
-    records: Any,
-    count: Any,
-) -> None:
+@borrowing_helper
+def end_run(state: Any, task: int, now: int, why: int) -> None:
     """End a run: keep what a checkpoint saved, free the cards, count it."""
+    tasks, pool, records, count = state.tasks, state.pool, state.records, state.count
+    queue, rules, scratch = state.queue, state.rules, state.scratch
     hp = tasks[PRIORITY, task] == 1
     begin, pods = tasks[FIRST_POD, task], tasks[PODS, task]
     if tasks[STATE, task] == RUNNING:
@@ -168,7 +158,7 @@ def end_run(
                 add_heat(pool, node, 1, 1, rules.heat_limit)
 
 
-@kernel
+@borrowing_helper
 def free_pods(tasks: Any, task: int, pool: Any, scratch: Any, kind: int) -> None:
     """Free the cards of a task."""
     share = min(tasks[POD_MILLI, task], MILLI)
@@ -179,7 +169,7 @@ def free_pods(tasks: Any, task: int, pool: Any, scratch: Any, kind: int) -> None
             unlist_pod(pool, node, pod)
 
 
-@kernel
+@borrowing_helper
 def begin_run(
     tasks: Any, task: int, now: int, start: int, pool: Any, rules: Any, records: Any, count: Any
 ) -> None:
@@ -206,3 +196,38 @@ def begin_run(
     end = start + tasks[RESTART, task] + tasks[DURATION, task] - tasks[SAVED, task]
     tasks[END, task] = end
     insert(records.ends, end, task)
+
+
+@borrowing_kernel
+def kept_of(tasks: Any, task: int, useful: int, rules: Any, milestones: Any) -> int:
+    """Return how many of the useful seconds of a run its last checkpoint keeps.
+
+    Checkpoints come at regular intervals of each run, or at milestones of the whole task.
+
+    Args:
+        tasks: of `gpuplan.simkit.spot.tasks`.
+        task: which of them.
+        useful: seconds of work since the run began, >= 0.
+        rules: `gpuplan.simkit.spot.parameters.Rules`.
+        milestones: of `gpuplan.simkit.spot.tasks.Scratch`.
+    """
+    kept: int = useful // rules.checkpoint_s * rules.checkpoint_s
+    if milestones.size:
+        saved = best = tasks[SAVED, task]
+        for at in range(milestones.size):
+            milestone = milestones[at]
+            reached = int(milestone * tasks[DURATION, task] if milestone < 1.0 else milestone)
+            if best < reached <= saved + useful:
+                best = reached
+        kept = best - saved
+    return kept
+
+
+@borrowing_helper
+def waste_of(tasks: Any, task: int, now: int, rules: Any, milestones: Any) -> int:
+    """Return milli-GPU seconds since the last checkpoint of a run, or since its start."""
+    useful = now - tasks[START, task] - tasks[RESTART, task]
+    kept = kept_of(tasks, task, useful, rules, milestones) if useful > 0 else 0
+    since = useful - kept if kept else now - tasks[START, task]
+    lost: int = tasks[SIZE, task] * since
+    return lost

@@ -10,7 +10,7 @@ from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.spot import tasks as table
 from gpuplan.simkit.spot.kernel import replay
 from gpuplan.simkit.spot.parameters import Rules, SpotScheduler
-from gpuplan.simkit.spot.pool import MILLI, MOST_CARDS, Pool
+from gpuplan.simkit.spot.pool import FREE_MILLI, MILLI, MOST_CARDS, Pool
 from gpuplan.simkit.spot.queue import Queue
 from gpuplan.simkit.spot.runs import COUNTERS, NODE_COUNT, RUN_COUNT, TICK_COUNT
 
@@ -114,11 +114,11 @@ class SpotRun:
 def never_fits(cards: IntArray, workload: SpotWorkload) -> BoolArray:
     """Return which tasks do not fit into the empty pool; shape (n,)."""
     g, pods = workload.pod_milli, workload.pods
-    found = np.zeros(g.size, np.bool_)
-    for one in np.unique(g):
-        per_node = cards * (MILLI // one) if one < MILLI else cards // (one // MILLI)
-        found |= (g == one) & (pods > per_node.sum())
-    return found
+    misfits = np.zeros(g.size, np.bool_)
+    for size in np.unique(g):
+        per_node = cards * (MILLI // size) if size < MILLI else cards // (size // MILLI)
+        misfits |= (g == size) & (pods > per_node.sum())
+    return misfits
 
 
 def touched_nodes(cards: IntArray, pods: int) -> IntArray:
@@ -194,22 +194,21 @@ def simulate_spot(
         scratch = table.Scratch.of(pods, int(cards.max()), per_node, rules.seed, milestones)
         records = table.Records.of(most, nodes, blocked, ticks)
         count = np.zeros(COUNTERS, np.int64)
-        done = replay(
-            tasks,
-            np.repeat(np.arange(n), workload.pods),
-            pool,
-            queue,
-            lendable,
-            rules,
-            np.stack([shares, weights]).astype(np.int64),
-            np.full((2, touched.size, shares.size), -1, np.int64),
-            scratch,
-            records,
-            count,
-            spot_cards,
-            horizon_s,
+        state = table.PoolState(
+            tasks=tasks,
+            task_of=np.repeat(np.arange(n), workload.pods),
+            pool=pool,
+            queue=queue,
+            rules=rules,
+            weights=np.stack([shares, weights]).astype(np.int64),
+            growth=np.full((2, touched.size, shares.size), -1, np.int64),
+            scratch=scratch,
+            records=records,
+            count=count,
+            capacity=int(pool.totals[FREE_MILLI]),
+            first_tick=int(tasks[table.SUBMIT, 0]) // rules.tick_s * rules.tick_s,
         )
-        if done:
+        if replay(state, lendable, spot_cards, horizon_s):
             return _result(workload, tasks, scratch, records, count)
         most, nodes, blocked, ticks = 2 * most, 2 * nodes, 2 * blocked, 4 * ticks
 

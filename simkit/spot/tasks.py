@@ -112,3 +112,32 @@ class Records(NamedTuple):
             queued=np.empty((2, runs), np.int64),
             hot=np.empty((2, nodes), np.int64),
         )
+
+
+class PoolState(NamedTuple):
+    """All that a replay reads and changes.
+
+    Attributes:
+        tasks: see the module, in the order of submission.
+        task_of: the task of each pod.
+        pool, queue: `gpuplan.simkit.spot.pool.Pool` and `gpuplan.simkit.spot.queue.Queue`.
+        rules: `gpuplan.simkit.spot.parameters.Rules`.
+        weights, growth: for `gpuplan.simkit.spot.place.kept_growth`.
+        scratch, records: buffers, and what is recorded.
+        count: how much of each record is in use; shape (21,).
+        capacity: of the pool, milli-GPU.
+        first_tick: when the quota is first updated, seconds.
+    """
+
+    tasks: Any
+    task_of: Any
+    pool: Any
+    queue: Any
+    rules: Any
+    weights: Any
+    growth: Any
+    scratch: Any
+    records: Any
+    count: Any
+    capacity: int
+    first_tick: int

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
-from gpuplan.simkit.jit import borrowing_kernel
-from gpuplan.simkit.twin.limits import is_blocked
+from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.twin.profile import (
     CLOSED,
     FAR,
@@ -40,6 +39,7 @@ from gpuplan.simkit.twin.state import (
     begin,
     choose,
     has_idle,
+    is_blocked,
     leave_queue,
     sort_first,
     start_key,
@@ -90,48 +90,51 @@ def new_searches(shapes: int, parts: int, users: int, nodes: int) -> Searches:
     )  # fmt: skip
 
 
-@borrowing_kernel
-def _recall(known: Any, shape: int, stamp: int) -> None:
-    if known.stamp[shape] != stamp:
-        known.stamp[shape] = stamp
-        known.fails[shape] = known.late[shape] = known.limit[shape] = FAR
-        known.time[shape] = 0
+@borrowing_helper
+def _recall(searches: Any, shape: int, stamp: int) -> None:
+    if searches.stamp[shape] != stamp:
+        searches.stamp[shape] = stamp
+        searches.fails[shape] = searches.late[shape] = searches.limit[shape] = FAR
+        searches.time[shape] = 0
 
 
-@borrowing_kernel
-def _note_failure(site: Any, known: Any, shape: int, limit: int, stamp: int) -> None:
+@borrowing_helper
+def _note_failure(site: Any, searches: Any, shape: int, limit: int, stamp: int) -> None:
     """Note that a shape finds no room now: larger ones do not either."""
     for at in range(site.larger_first[shape], site.larger_first[shape + 1]):
         larger = site.larger[at]
-        _recall(known, larger, stamp)
-        known.fails[larger] = min(known.fails[larger], limit)
+        _recall(searches, larger, stamp)
+        searches.fails[larger] = min(searches.fails[larger], limit)
 
 
-@borrowing_kernel
-def _note_late(site: Any, known: Any, shape: int, limit: int, stamp: int) -> None:
+@borrowing_helper
+def _note_late(site: Any, searches: Any, shape: int, limit: int, stamp: int) -> None:
     """Note that a shape finds no room within the window: larger ones do not either."""
     for at in range(site.larger_first[shape], site.larger_first[shape + 1]):
         larger = site.larger[at]
-        _recall(known, larger, stamp)
-        known.late[larger] = min(known.late[larger], limit)
+        _recall(searches, larger, stamp)
+        searches.late[larger] = min(searches.late[larger], limit)
 
 
-@borrowing_kernel
-def _capped(known: Any, jobs: Any, rules: Any, j: int, stamp: int) -> bool:
+@borrowing_helper
+def _capped(searches: Any, jobs: Any, rules: Any, j: int, stamp: int) -> bool:
     """Count a test of a job; return whether its user or partition had enough of them."""
     user, part = jobs.user[j], jobs.part[j]
-    if known.user_stamp[user] != stamp:
-        known.user_stamp[user], known.by_user[user] = stamp, 0
-    if known.part_stamp[part] != stamp:
-        known.part_stamp[part], known.by_part[part] = stamp, 0
-    if known.by_user[user] >= rules.bf_max_job_user or known.by_part[part] >= rules.bf_max_job_part:
+    if searches.user_stamp[user] != stamp:
+        searches.user_stamp[user], searches.by_user[user] = stamp, 0
+    if searches.part_stamp[part] != stamp:
+        searches.part_stamp[part], searches.by_part[part] = stamp, 0
+    if (
+        searches.by_user[user] >= rules.bf_max_job_user
+        or searches.by_part[part] >= rules.bf_max_job_part
+    ):
         return True
-    known.by_user[user] += 1
-    known.by_part[part] += 1
+    searches.by_user[user] += 1
+    searches.by_part[part] += 1
     return False
 
 
-@borrowing_kernel
+@borrowing_helper
 def build_node(state: Any, profile: Any, node: int, now: int, step: int) -> None:
     """Set the steps of a node from its running jobs and announced times, those begun among them."""
     if state.down[node] == UNKNOWN_END:
@@ -146,9 +149,9 @@ def build_node(state: Any, profile: Any, node: int, now: int, step: int) -> None
             take(profile, node, state.window_start[w], state.window_end[w], CLOSED)
 
 
-@borrowing_kernel
+@borrowing_helper
 def _search_now(
-    state: Any, site: Any, profile: Any, known: Any, shape: int, limit: int, now: int, step: int
+    state: Any, site: Any, profile: Any, searches: Any, shape: int, limit: int, now: int, step: int
 ) -> bool:
     """Return whether a shape fits now, and mark the nodes with enough free GPUs.
 
@@ -156,29 +159,29 @@ def _search_now(
     """
     line, need, gpus = site.shape_class[shape], site.shape_nodes[shape], site.shape_gpus[shape]
     low, high = site.class_first[line], site.class_first[line + 1]
-    found = 0
+    fitting = 0
     for i in range(low, high):
         node = site.class_node[i]
         fits = state.open[node] >= gpus
-        if fits and known.taken[node] == state.count[STAMP]:
+        if fits and searches.taken[node] == state.count[STAMP]:
             fits = earliest(profile, node, gpus, limit, now, now, step, now) == now
-        known.first[i - low] = now if fits else FAR
-        found += fits
-    return bool(found >= need)
+        searches.first[i - low] = now if fits else FAR
+        fitting += fits
+    return bool(fitting >= need)
 
 
-@borrowing_kernel
+@borrowing_helper
 def _search_later(
-    state: Any, site: Any, profile: Any, known: Any, shape: int, limit: int, at: int, before: int,
-    now: int, step: int,
+    state: Any, site: Any, profile: Any, searches: Any, shape: int, limit: int, at: int,
+    before: int, now: int, step: int,
 ) -> int:  # fmt: skip
     """Return the earliest time from ``at`` to ``before`` for a shape, else `FAR`.
 
-    ``known.first`` then holds the earliest time of every node of the class from that time on.
+    ``searches.first`` then holds the earliest time of every node of the class from that time on.
     """
     line, need, gpus = site.shape_class[shape], site.shape_nodes[shape], site.shape_gpus[shape]
     low, high = site.class_first[line], site.class_first[line + 1]
-    first = known.first
+    first = searches.first
     best = FAR
     for i in range(low, high):
         node = site.class_node[i]
@@ -203,14 +206,14 @@ def _search_later(
         if within < need:
             return FAR
         for i in range(high - low):
-            known.sorted[i] = first[i]
-        sort_first(known.sorted, high - low)
-        at = known.sorted[need - 1]
+            searches.sorted[i] = first[i]
+        sort_first(searches.sorted, high - low)
+        at = searches.sorted[need - 1]
 
 
-@borrowing_kernel
+@borrowing_helper
 def plan_pass(
-    state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, known: Any,
+    state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, searches: Any,
     profile: Any, now: int, ends: Any,
 ) -> None:  # fmt: skip
     """Plan the queue once and start what may start now.
@@ -234,7 +237,7 @@ def plan_pass(
         node = state.window_node[w]
         if profile.head[node] < 0:
             build_node(state, profile, node, now, step)
-            known.taken[node] = stamp
+            searches.taken[node] = stamp
     tested, pos = 0, -1
     while pos < last:
         pos += 1
@@ -242,44 +245,46 @@ def plan_pass(
         if mode == SLURM:
             if tested >= rules.bf_max_job_test:
                 break
-            if _capped(known, jobs, rules, j, stamp):
+            if _capped(searches, jobs, rules, j, stamp):
                 continue
         tested += 1
         if rules.limits and is_blocked(jobs, limits, parent, j, stamp):
             continue
         shape, limit, part = jobs.shape[j], jobs.limit[j], jobs.part[j]
-        _recall(known, shape, stamp)
-        fails = limit >= known.fails[shape] or not has_idle(state, site, shape)
-        may_reserve = mode != EASY or known.reserved[part] != stamp
-        if fails and (not may_reserve or limit >= known.late[shape]):
+        _recall(searches, shape, stamp)
+        fails = limit >= searches.fails[shape] or not has_idle(state, site, shape)
+        may_reserve = mode != EASY or searches.reserved[part] != stamp
+        if fails and (not may_reserve or limit >= searches.late[shape]):
             continue
         before = now
         if may_reserve:
             before = now + rules.bf_window if mode == SLURM else FAR - 1
-        found = FAR
-        if not fails and _search_now(state, site, profile, known, shape, limit, now, step):
-            found = now
+        start = FAR
+        if not fails and _search_now(state, site, profile, searches, shape, limit, now, step):
+            start = now
         elif may_reserve:
             last = _last_startable(
-                state, jobs, site, limits, parent, rules, known, profile, now, step, pos, last
+                state, jobs, site, limits, parent, rules, searches, profile, now, step, pos, last
             )
             if last == pos:
                 return
-            at = known.time[shape] if limit >= known.limit[shape] else now
-            found = _search_later(state, site, profile, known, shape, limit, at, before, now, step)
-        if found > now and limit < known.fails[shape]:
-            _note_failure(site, known, shape, limit, stamp)
-        if found > before:
-            if may_reserve and limit < known.late[shape]:
-                _note_late(site, known, shape, limit, stamp)
+            at = searches.time[shape] if limit >= searches.limit[shape] else now
+            start = _search_later(
+                state, site, profile, searches, shape, limit, at, before, now, step
+            )
+        if start > now and limit < searches.fails[shape]:
+            _note_failure(site, searches, shape, limit, stamp)
+        if start > before:
+            if may_reserve and limit < searches.late[shape]:
+                _note_late(site, searches, shape, limit, stamp)
             continue
         line, need = site.shape_class[shape], site.shape_nodes[shape]
         low, high = site.class_first[line], site.class_first[line + 1]
         fit = 0
         for i in range(low, high):
-            if known.first[i - low] == found:
+            if searches.first[i - low] == start:
                 node = site.class_node[i]
-                if found == now:
+                if start == now:
                     state.keys[fit] = start_key(state, site, node, rules.placement)
                 else:
                     is_free = mode != SLURM and profile.free[profile.head[node]] >= jobs.gpus[j]
@@ -287,32 +292,32 @@ def plan_pass(
                     state.keys[fit] = (late << (NODE_BITS + IDLE_BITS)) | node
                 fit += 1
         choose(state, fit, need)
-        if found == now and jobs.cancel[j] >= 0:
+        if start == now and jobs.cancel[j] >= 0:
             leave_queue(state, jobs, j, GONE)
             state.reason[j] = CANCELLED
         else:
-            if found == now:
+            if start == now:
                 leave_queue(state, jobs, j, GONE)
                 begin(state, jobs, site, limits, parent, j, now)
                 ends[0] += 1
                 ends[ends[0]] = j
             else:
-                known.reserved[part] = stamp
-                known.limit[shape], known.time[shape] = limit, found
-            end = rounded_up(found + limit, now, step)
+                searches.reserved[part] = stamp
+                searches.limit[shape], searches.time[shape] = limit, start
+            end = rounded_up(start + limit, now, step)
             for i in range(need):
                 node = state.chosen[i]
                 if profile.head[node] >= 0:  # else it is built later, with the job that started
-                    take(profile, node, found, end, jobs.gpus[j])
-                if found > now:
-                    known.taken[node] = stamp
-        if found == now:
+                    take(profile, node, start, end, jobs.gpus[j])
+                if start > now:
+                    searches.taken[node] = stamp
+        if start == now:
             last = _last_candidate(state, jobs, site, pos, last)
 
 
-@borrowing_kernel
+@borrowing_helper
 def _last_startable(
-    state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, known: Any,
+    state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, searches: Any,
     profile: Any, now: int, step: int, low: int, high: int,
 ) -> int:  # fmt: skip
     """Return the last place in (low, high] of a job that could start now, or ``low``.
@@ -324,18 +329,18 @@ def _last_startable(
         j = state.queue[high]
         shape, limit = jobs.shape[j], jobs.limit[j]
         if has_idle(state, site, shape):
-            _recall(known, shape, stamp)
-            if limit < known.fails[shape] and not (
+            _recall(searches, shape, stamp)
+            if limit < searches.fails[shape] and not (
                 rules.limits and is_blocked(jobs, limits, parent, j, stamp)
             ):
-                if _search_now(state, site, profile, known, shape, limit, now, step):
+                if _search_now(state, site, profile, searches, shape, limit, now, step):
                     return high
-                _note_failure(site, known, shape, limit, stamp)
+                _note_failure(site, searches, shape, limit, stamp)
         high -= 1
     return low
 
 
-@borrowing_kernel
+@borrowing_helper
 def _last_candidate(state: Any, jobs: Any, site: Any, low: int, high: int) -> int:
     """Return the last place in (low, high] of a job that idle GPUs have room for, or ``low``."""
     while high > low and not has_idle(state, site, jobs.shape[state.queue[high]]):

@@ -82,10 +82,10 @@ class SiteJobs:
             numbers[name] = np.array([NEVER if c is None else c for c in cells], np.int64)
         codes, names = {}, []
         for name in CODES:
-            known: dict[str, int] = {}
-            cells = [known.setdefault(getattr(job, name), len(known)) for job in rows]
+            code_of: dict[str, int] = {}
+            cells = [code_of.setdefault(getattr(job, name), len(code_of)) for job in rows]
             codes[name] = np.array(cells, np.int64)
-            names.append(tuple(known))
+            names.append(tuple(code_of))
         billing = np.array([job.cost for job in rows], np.float64)
         users, accounts, partitions, qoses, gpu_types = names
         return cls(

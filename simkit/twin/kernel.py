@@ -13,13 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.heap import insert, new_heap, pop
-from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.twin.backfill import NONE, SLURM, Searches, new_searches, plan_pass
-from gpuplan.simkit.twin.limits import is_blocked
-from gpuplan.simkit.twin.priority import enqueue, set_priority, tick
+from gpuplan.simkit.twin.priority import enqueue, set_factors, set_priority, tick
 from gpuplan.simkit.twin.profile import FAR, FreeProfile, new_profile
 from gpuplan.simkit.twin.refusals import CANCELLED, UNSTARTED
-from gpuplan.simkit.twin.shares import set_factors
 from gpuplan.simkit.twin.state import (
     COMING,
     GONE,
@@ -33,6 +31,7 @@ from gpuplan.simkit.twin.state import (
     choose,
     compact,
     finish,
+    is_blocked,
     leave_queue,
     new_state,
     set_events,
@@ -52,7 +51,7 @@ SLICE_S = 0.1
 MOST_IDLE_TICKS = 1000  # ticks with waiting jobs and nothing else to come; then they never start
 
 
-@borrowing_kernel
+@borrowing_helper
 def main_pass(
     state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, now: int, depth: int,
     ends: Any,
@@ -103,7 +102,7 @@ def main_pass(
     compact(state)
 
 
-@borrowing_kernel
+@borrowing_helper
 def start_pinned(
     state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, now: int, pinned: Any,
     ends: Any,
@@ -130,7 +129,7 @@ def start_pinned(
     pinned[0] = kept
 
 
-@borrowing_kernel
+@borrowing_helper
 def push_ends(heap: Any, state: Any, ends: Any) -> None:
     """Add the ends of the jobs that just started to the heap, which has room for every job."""
     for i in range(1, ends[0] + 1):
@@ -145,7 +144,7 @@ class LoopBuffers(NamedTuple):
             in the order of their cancellations.
         ends: jobs that just started, ``ends[0]`` of them.
         pinned: pinned jobs that wait for room, ``pinned[0]`` of them.
-        known: what a backfill pass learned.
+        searches: what a backfill pass learned.
         heap: ends of running jobs.
         profile: what a backfill pass knows of the future.
     """
@@ -155,7 +154,7 @@ class LoopBuffers(NamedTuple):
     cancels: Any
     ends: Any
     pinned: Any
-    known: Searches
+    searches: Searches
     heap: Any
     profile: FreeProfile
 
@@ -215,7 +214,7 @@ def run(
     """
     n, parent = jobs.ready.size, tree.parent
     arrival, arrivals, cancels = buffers.arrival, buffers.arrivals, buffers.cancels
-    ends, pinned, known = buffers.ends, buffers.pinned, buffers.known
+    ends, pinned, searches = buffers.ends, buffers.pinned, buffers.searches
     heap, profile = buffers.heap, buffers.profile
     coming, leaving, edge = clock[COMING_NEXT], clock[LEAVING_NEXT], clock[EDGE_NEXT]
     idle_ticks, now, last_full = clock[IDLE_TICKS], clock[NOW], clock[LAST_FULL]
@@ -312,12 +311,12 @@ def run(
                 main_pass(state, jobs, site, limits, parent, rules, now, depth, ends)
                 changed = changed or state.count[QUEUED] < before
             else:
-                plan_pass(state, jobs, site, limits, parent, rules, known, profile, now, ends)
+                plan_pass(state, jobs, site, limits, parent, rules, searches, profile, now, ends)
                 compact(state)
             push_ends(heap, state, ends)
         if rules.backfill == SLURM and changed and state.count[QUEUED] and now >= next_bf:
             before = state.count[QUEUED]
-            plan_pass(state, jobs, site, limits, parent, rules, known, profile, now, ends)
+            plan_pass(state, jobs, site, limits, parent, rules, searches, profile, now, ends)
             compact(state)
             push_ends(heap, state, ends)
             next_bf = now + rules.bf_interval

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.jit import borrowing_helper
 
 FAR = 1 << 60
 CLOSED = 1 << 40
@@ -35,7 +35,7 @@ def new_profile(nodes: int, steps: int) -> FreeProfile:
     return FreeProfile(time, free, follows, np.full(nodes, -1, np.int64), np.zeros(1, np.int64))
 
 
-@borrowing_kernel
+@borrowing_helper
 def clear(profile: Any) -> None:
     """Forget the steps of all nodes."""
     profile.used[0] = 0
@@ -43,13 +43,13 @@ def clear(profile: Any) -> None:
         profile.head[n] = -1
 
 
-@borrowing_kernel
+@borrowing_helper
 def rounded_up(time: int, now: int, step: int) -> int:
     """Return a time rounded up to a whole number of steps from now."""
     return now - (now - time) // step * step
 
 
-@borrowing_kernel
+@borrowing_helper
 def _new_step(profile: Any, time: int, free: int, follows: int) -> int:
     k: int = profile.used[0]
     profile.used[0] = k + 1
@@ -57,7 +57,7 @@ def _new_step(profile: Any, time: int, free: int, follows: int) -> int:
     return k
 
 
-@borrowing_kernel
+@borrowing_helper
 def start_steps(profile: Any, n: int, idle: int, now: int) -> int:
     """Begin the list of a node with the GPUs that are free now; returns the step."""
     k: int = _new_step(profile, now, idle, -1)
@@ -65,7 +65,7 @@ def start_steps(profile: Any, n: int, idle: int, now: int) -> int:
     return k
 
 
-@borrowing_kernel
+@borrowing_helper
 def add_end(profile: Any, k: int, end: int, gpus: int) -> int:
     """Free GPUs from a time on, which is not before the last step ``k``; returns the last step."""
     if end > profile.time[k]:
@@ -76,7 +76,7 @@ def add_end(profile: Any, k: int, end: int, gpus: int) -> int:
     return k
 
 
-@borrowing_kernel
+@borrowing_helper
 def take(profile: Any, n: int, start: int, end: int, gpus: int) -> None:
     """Take GPUs of a node in [start, end)."""
     time, free, follows = profile.time, profile.free, profile.next
@@ -97,7 +97,7 @@ def take(profile: Any, n: int, start: int, end: int, gpus: int) -> None:
         k = after
 
 
-@borrowing_kernel
+@borrowing_helper
 def earliest(
     profile: Any, n: int, gpus: int, limit: int, begin: int, now: int, step: int, before: int
 ) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
-from gpuplan.simkit.twin.shares import Associations
+from gpuplan.simkit.twin.priority import Associations
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
 NO_LIMIT = 1 << 60
@@ -30,7 +30,7 @@ def limit_value(value: int | None) -> int:
 def refusals(
     site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig, site_table: Any, limits: Any,
     part: IntArray, shape: IntArray, class_gpus: Sequence[IntArray], qos: IntArray,
-    part_qos: IntArray, assoc: IntArray, known: Associations,
+    part_qos: IntArray, assoc: IntArray, assocs: Associations,
 ) -> IntArray:  # fmt: skip
     """Return why each job can never start, by code of `REASONS`; 0 where it can.
 
@@ -41,13 +41,13 @@ def refusals(
         class_gpus: GPUs of the nodes of each class.
         qos, part_qos: of each job and of its partition, -1 for none.
         assoc: association of each job.
-        known: the associations.
+        assocs: the associations.
     """
     gpus = jobs.total_gpus
-    found = np.zeros(gpus.size, np.int64)
+    reasons = np.zeros(gpus.size, np.int64)
 
     def refuse(reason: str, broken: Any) -> None:
-        found[(found == 0) & broken] = REASONS.index(reason)
+        reasons[(reasons == 0) & broken] = REASONS.index(reason)
 
     shape_count = [
         int((class_gpus[c] >= g).sum())
@@ -87,8 +87,8 @@ def refusals(
         refuse("AssocMaxJobsLimit", without & (limits.assoc_jobs[assoc] == 0))
         least = limits.assoc_gpus.copy()
         for k in range(1, least.size):
-            least[k] = min(least[k], least[known.parent[k]])
+            least[k] = min(least[k], least[assocs.parent[k]])
         refuse("AssocGrpGRES", gpus > least[assoc])
     # A pinned job starts whatever the rules say, where the nodes could hold it.
     unplaced = np.where(nodes_like < jobs.nodes, REASONS.index("shape"), 0)
-    return np.where(jobs.pinned >= 0, unplaced, found)
+    return np.where(jobs.pinned >= 0, unplaced, reasons)

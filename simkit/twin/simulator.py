@@ -77,13 +77,13 @@ def replay_site(
             too large, a site is too large, or a setting is not a number of that size.
     """
     _check(site, jobs, config)
-    given = kernel_input(site, jobs, config)
-    state = replay(given.jobs, given.site, given.limits, given.tree, given.rules, progress)
+    tables = kernel_input(site, jobs, config)
+    state = replay(tables.jobs, tables.site, tables.limits, tables.tree, tables.rules, progress)
     place = state.place
-    chosen = np.where(place >= 0, given.node_order[place], -1)
-    usage = {("", ""): float(given.tree.usage[0])}
-    for key, node in given.associations.node.items():
-        usage[key] = float(given.tree.usage[node])
+    chosen = np.where(place >= 0, tables.node_order[place], -1)
+    usage = {("", ""): float(tables.tree.usage[0])}
+    for key, node in tables.associations.node.items():
+        usage[key] = float(tables.tree.usage[node])
     return SiteRun(
         jobs, state.start, state.end, state.reason, state.place_first, chosen.astype(np.int64),
         usage,

@@ -1,4 +1,7 @@
-"""The state of the cluster during a replay, and what changes it: starts, ends, node events."""
+"""The state of the cluster during a replay, and what changes it: starts, ends, node events.
+
+A start must break no limit of a QOS or an association that holds for running jobs.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
-from gpuplan.simkit.jit import borrowing_kernel
-from gpuplan.simkit.twin.limits import count_use
+from gpuplan.simkit.jit import borrowing_helper
 
 COMING, WAITING, RUNNING, GONE = range(4)
 NODE_BITS, IDLE_BITS = 20, 24
 BEST_FIT, FIRST_FIT, LEAST_LOADED = range(3)
+NO_LIMIT = 1 << 60
 KNOWN_END, UNKNOWN_END = 1, 2  # of the time for which a node is down
 
 # Cells of `SiteState.count`.
@@ -100,7 +103,7 @@ def new_state(jobs: Any, site: Any) -> SiteState:
     )  # fmt: skip
 
 
-@borrowing_kernel
+@borrowing_helper
 def set_open(state: Any, site: Any, node: int) -> None:
     """Bring the open GPUs of a node, and the counts of its classes, up to date."""
     old = state.open[node]
@@ -116,16 +119,16 @@ def set_open(state: Any, site: Any, node: int) -> None:
             state.level[line, g] += sign
 
 
-@borrowing_kernel
+@borrowing_helper
 def has_idle(state: Any, site: Any, shape: int) -> bool:
     """Return whether enough nodes have enough idle GPUs for a shape."""
-    found: bool = (
+    enough: bool = (
         state.level[site.shape_class[shape], site.shape_gpus[shape]] >= site.shape_nodes[shape]
     )
-    return found
+    return enough
 
 
-@borrowing_kernel
+@borrowing_helper
 def any_has_idle(state: Any, site: Any) -> bool:
     """Return whether the idle GPUs have room for the shape of any waiting job."""
     for shape in range(state.waiting.size):
@@ -134,7 +137,7 @@ def any_has_idle(state: Any, site: Any) -> bool:
     return False
 
 
-@borrowing_kernel
+@borrowing_helper
 def start_key(state: Any, site: Any, node: int, placement: int) -> int:
     """Return what orders nodes for a job that starts now; its low bits are the node."""
     idle = 0
@@ -146,7 +149,7 @@ def start_key(state: Any, site: Any, node: int, placement: int) -> int:
     return key
 
 
-@borrowing_kernel
+@borrowing_helper
 def sort_first(values: Any, count: int) -> None:
     """Sort the first values of an array in place (Shell's way; `np.sort` takes long to compile)."""
     gap = 1
@@ -163,23 +166,23 @@ def sort_first(values: Any, count: int) -> None:
         gap //= 3
 
 
-@borrowing_kernel
-def choose(state: Any, found: int, need: int) -> None:
-    """Put the nodes of the ``need`` least of the first ``found`` keys into ``chosen``."""
+@borrowing_helper
+def choose(state: Any, fitting: int, need: int) -> None:
+    """Put the nodes of the ``need`` least of the first ``fitting`` keys into ``chosen``."""
     mask = (1 << NODE_BITS) - 1
     keys = state.keys
     if need == 1:
         least = keys[0]
-        for i in range(1, found):
+        for i in range(1, fitting):
             least = min(least, keys[i])
         state.chosen[0] = least & mask
         return
-    sort_first(keys, found)
+    sort_first(keys, fitting)
     for i in range(need):
         state.chosen[i] = keys[i] & mask
 
 
-@borrowing_kernel
+@borrowing_helper
 def window_allows(state: Any, node: int, end: int) -> bool:
     """Return whether a job that ends then leaves every announced time of a node free."""
     for w in range(state.count[WINDOWS]):
@@ -188,7 +191,7 @@ def window_allows(state: Any, node: int, end: int) -> bool:
     return True
 
 
-@borrowing_kernel
+@borrowing_helper
 def leave_queue(state: Any, jobs: Any, j: int, status: int) -> None:
     """Note that a job does not wait any more; `compact` then takes it out of the queue."""
     state.status[j] = status
@@ -197,7 +200,7 @@ def leave_queue(state: Any, jobs: Any, j: int, status: int) -> None:
     state.count[LEFT] += 1
 
 
-@borrowing_kernel
+@borrowing_helper
 def compact(state: Any) -> None:
     """Take the jobs that do not wait any more out of the queue."""
     if state.count[LEFT] == 0:
@@ -211,7 +214,7 @@ def compact(state: Any) -> None:
     state.count[QUEUED], state.count[LEFT] = kept, 0
 
 
-@borrowing_kernel
+@borrowing_helper
 def begin(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int, now: int) -> None:
     """Start a job on the chosen nodes."""
     state.status[j] = RUNNING
@@ -242,7 +245,7 @@ def begin(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int, no
     state.charged[j] = now
 
 
-@borrowing_kernel
+@borrowing_helper
 def finish(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int) -> None:
     """Give back the nodes of a job that ends."""
     state.status[j] = GONE
@@ -262,7 +265,7 @@ def finish(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int) -
     count_use(jobs, limits, parent, j, -1)
 
 
-@borrowing_kernel
+@borrowing_helper
 def set_events(state: Any, site: Any, now: int) -> None:
     """Set which nodes are down and which announced times lie ahead."""
     for node in range(state.down.size):
@@ -274,8 +277,8 @@ def set_events(state: Any, site: Any, now: int) -> None:
         is_announced = site.event_announced[e] <= now
         if now >= site.event_start[e]:
             node = site.event_node[e]
-            known = KNOWN_END if is_announced else UNKNOWN_END
-            state.down[node] = max(state.down[node], known)
+            state_of_end = KNOWN_END if is_announced else UNKNOWN_END
+            state.down[node] = max(state.down[node], state_of_end)
         if is_announced:
             state.window_node[windows] = site.event_node[e]
             state.window_start[windows] = site.event_start[e]
@@ -284,3 +287,74 @@ def set_events(state: Any, site: Any, now: int) -> None:
     state.count[WINDOWS] = windows
     for node in range(site.gpus.size):
         set_open(state, site, node)
+
+
+@borrowing_helper
+def is_blocked(jobs: Any, limits: Any, parent: Any, j: int, stamp: int) -> bool:
+    """Return whether a limit keeps a job from starting in this pass.
+
+    A pass only starts jobs, so what is too much for its limits once stays so, and more as well.
+    """
+    kind, gpus = jobs.limited[j], jobs.nodes[j] * jobs.gpus[j]
+    is_fresh = limits.over_pass[kind] == stamp
+    if is_fresh and gpus >= limits.least_over[kind]:
+        return True
+    if not over_limit(jobs, limits, parent, j):
+        return False
+    limits.over_pass[kind], limits.least_over[kind] = stamp, gpus  # fewer than known before
+    return True
+
+
+@borrowing_helper
+def over_limit(jobs: Any, limits: Any, parent: Any, j: int) -> bool:
+    """Return whether a limit would be broken if the job started now."""
+    gpus = jobs.nodes[j] * jobs.gpus[j]
+    user = jobs.user[j]
+    first, second = jobs.part_qos[j], jobs.qos[j]
+    if second == first:
+        second = -1
+    gpus_checked = jobs_checked = False
+    for q in (first, second):
+        if q < 0:
+            continue
+        if limits.used_gpus[q] + gpus > limits.grp_gpus[q]:
+            return True
+        if limits.used_jobs[q] + 1 > limits.grp_jobs[q]:
+            return True
+        if not gpus_checked and limits.user_gpus[q] < NO_LIMIT:
+            gpus_checked = True
+            if limits.used_user_gpus[q, user] + gpus > limits.user_gpus[q]:
+                return True
+        if not jobs_checked and limits.user_jobs[q] < NO_LIMIT:
+            jobs_checked = True
+            if limits.used_user_jobs[q, user] + 1 > limits.user_jobs[q]:
+                return True
+    node = jobs.assoc[j]
+    if not jobs_checked and limits.used_assoc_jobs[node] + 1 > limits.assoc_jobs[node]:
+        return True
+    while node > 0:
+        if limits.used_assoc_gpus[node] + gpus > limits.assoc_gpus[node]:
+            return True
+        node = parent[node]
+    return False
+
+
+@borrowing_helper
+def count_use(jobs: Any, limits: Any, parent: Any, j: int, sign: int) -> None:
+    """Count a job that starts (``sign`` 1) or ends (-1)."""
+    gpus = sign * jobs.nodes[j] * jobs.gpus[j]
+    user = jobs.user[j]
+    first, second = jobs.part_qos[j], jobs.qos[j]
+    if second == first:
+        second = -1
+    for q in (first, second):
+        if q >= 0:
+            limits.used_gpus[q] += gpus
+            limits.used_jobs[q] += sign
+            limits.used_user_gpus[q, user] += gpus
+            limits.used_user_jobs[q, user] += sign
+    node = jobs.assoc[j]
+    while node > 0:
+        limits.used_assoc_gpus[node] += gpus
+        limits.used_assoc_jobs[node] += sign
+        node = parent[node]

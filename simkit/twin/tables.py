@@ -13,8 +13,8 @@ import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
+from gpuplan.simkit.twin.priority import CLASSIC, TREE, Associations, ShareTree, associations
 from gpuplan.simkit.twin.refusals import NO_LIMIT, limit_value, refusals
-from gpuplan.simkit.twin.shares import CLASSIC, TREE, Associations, ShareTree, associations
 from gpuplan.simkit.twin.site import BACKFILLS, PLACEMENTS, SchedulerConfig, SiteCluster
 
 MOST_DOMINATED = 1500  # shapes up to which a failure of one also marks all larger ones
@@ -161,15 +161,15 @@ def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> 
     tie = rng.permutation(n) if shuffled else np.arange(n)
     tables = _site_tables(site, jobs, config, order, number)
     used = {(jobs.accounts[a], jobs.users[u]) for a, u in _pairs(jobs.account, jobs.user)}
-    known = associations(site.assocs, sorted(used))
-    tree = known.tree()
-    assoc = _by_pair(jobs, known)
-    limits, qos, part_qos, limited = _limit_tables(site, jobs, known, assoc)
+    assocs = associations(site.assocs, sorted(used))
+    tree = assocs.tree()
+    assoc = _by_pair(jobs, assocs)
+    limits, qos, part_qos, limited = _limit_tables(site, jobs, assocs, assoc)
     part, line, shape = tables.part, tables.line, tables.shape
     tier = np.array([p.tier if config.tiers else 0 for p in site.partitions], np.int64)
     refused = refusals(
         site, jobs, config, tables.site, limits, part, shape, tables.class_gpus, qos, part_qos,
-        assoc, known,
+        assoc, assocs,
     )  # fmt: skip
     nodes_held = np.where(
         refused > 0, 1, jobs.nodes
@@ -180,7 +180,7 @@ def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> 
         limited, tier[part] if n else part, _base(site, jobs, config, part, qos),
         refused,
     )  # fmt: skip
-    return KernelInput(table, tables.site, limits, tree, _rules(config), order, known)
+    return KernelInput(table, tables.site, limits, tree, _rules(config), order, assocs)
 
 
 def _pairs(left: IntArray, right: IntArray) -> list[tuple[int, int]]:
@@ -191,12 +191,12 @@ def _pairs(left: IntArray, right: IntArray) -> list[tuple[int, int]]:
     return [divmod(int(code), width) for code in np.unique(left * width + right)]
 
 
-def _by_pair(jobs: SiteJobs, known: Associations) -> IntArray:
+def _by_pair(jobs: SiteJobs, assocs: Associations) -> IntArray:
     node = np.zeros((len(jobs.accounts), len(jobs.users)), np.int64)
     for a, u in _pairs(jobs.account, jobs.user):
-        node[a, u] = known.node[jobs.accounts[a], jobs.users[u]]
-    found: IntArray = node[jobs.account, jobs.user]
-    return found
+        node[a, u] = assocs.node[jobs.accounts[a], jobs.users[u]]
+    of_job: IntArray = node[jobs.account, jobs.user]
+    return of_job
 
 
 class _Tables(NamedTuple):
@@ -227,15 +227,15 @@ def _site_tables(
     for p, t in _pairs(part, jobs.gpu_type):
         kind = jobs.gpu_types[t]
         classes[p, t] = line_of[p, t] = len(classes)
-        found = members[p]
-        class_nodes.append(found[kinds[found] == kind] if kind else found)
+        nodes_of = members[p]
+        class_nodes.append(nodes_of[kinds[nodes_of] == kind] if kind else nodes_of)
     line = line_of[part, jobs.gpu_type]
     triples, shape = _triples(line, jobs.nodes, jobs.gpus)
     weights = np.array([site.nodes[i].weight for i in order], np.int64)
     rank = np.unique(weights, return_inverse=True)[1].reshape(-1).astype(np.int64)
     of_node: list[list[int]] = [[] for _ in site.nodes]
-    for c, found in enumerate(class_nodes):
-        for node in found:
+    for c, nodes_of in enumerate(class_nodes):
+        for node in nodes_of:
             of_node[node].append(c)
     part_first, part_node = lists(members)
     class_first, class_node = lists(class_nodes)
@@ -252,7 +252,7 @@ def _site_tables(
         np.array([NO_LIMIT if e.announced is None else e.announced for e in events], np.int64),
         np.array(sorted(edges), np.int64),
     )  # fmt: skip
-    return _Tables(table, part, line, shape, [gpus[found] for found in class_nodes])
+    return _Tables(table, part, line, shape, [gpus[nodes_of] for nodes_of in class_nodes])
 
 
 def _triples(line: IntArray, nodes: IntArray, gpus: IntArray) -> tuple[IntArray, IntArray]:
@@ -280,22 +280,22 @@ def _larger(triples: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _limit_tables(
-    site: SiteCluster, jobs: SiteJobs, known: Associations, assoc: IntArray
+    site: SiteCluster, jobs: SiteJobs, assocs: Associations, assoc: IntArray
 ) -> tuple[LimitTable, IntArray, IntArray, IntArray]:
     """Return the limits, each job's own QOS, that of its partition, and its limits by number."""
     code = {q.name: i for i, q in enumerate(site.qos)}
     qos_of = np.array([code.get(name, -1) for name in jobs.qoses], np.int64)
-    own = qos_of[jobs.qos]
+    qos_of_job = qos_of[jobs.qos]
     of_part = {p.name: code.get(p.qos, -1) for p in site.partitions}
     part_qos = np.array([of_part.get(name, -1) for name in jobs.partitions], np.int64)
-    count, users, nodes = len(site.qos), len(jobs.users), len(known.rows) + 1
+    count, users, nodes = len(site.qos), len(jobs.users), len(assocs.rows) + 1
 
     def column(name: str) -> IntArray:
         return np.array([limit_value(getattr(q, name)) for q in site.qos], np.int64)
 
-    rows, of_job = known.rows, part_qos[jobs.partition]
-    limited = np.zeros(own.size, np.int64)
-    for each in (own + 1, of_job + 1, assoc, jobs.user):
+    rows, of_job = assocs.rows, part_qos[jobs.partition]
+    limited = np.zeros(qos_of_job.size, np.int64)
+    for each in (qos_of_job + 1, of_job + 1, assoc, jobs.user):
         pairs = limited * (int(each.max(initial=0)) + 1) + each
         limited = np.unique(pairs, return_inverse=True)[1].reshape(-1).astype(np.int64)
     kinds = int(limited.max(initial=0)) + 1
@@ -309,7 +309,7 @@ def _limit_tables(
         np.zeros(nodes, np.int64), np.zeros(nodes, np.int64),
         np.zeros(kinds, np.int64), np.zeros(kinds, np.int64),
     )  # fmt: skip
-    return table, own, of_job, limited
+    return table, qos_of_job, of_job, limited
 
 
 def _base(

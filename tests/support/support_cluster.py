@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from gpuplan.simkit.cluster.gittins import gittins_levels
+from gpuplan.simkit.cluster.simulator import gittins_levels
 from gpuplan.simkit.time import MICROS, to_micros
 from gpuplan.simkit.workload import Workload
 

@@ -14,7 +14,7 @@ from gpuplan.analysis.price_formats.schema import PRICE, PRICES, PriceProvenance
 from gpuplan.analysis.prices.book import PriceBook, book_of
 from gpuplan.analysis.prices.ingest import PricesResult, ingest_prices
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.pricing.trace_bill import SourceBill, TraceCost
+from gpuplan.planner.money.trace_bill import SourceBill, TraceCost
 
 FIRST_HOUR = int(ORIGIN.timestamp()) // 3600
 SPOT = ("aws", "L4", "spot", "z")  # a series, for the changes of `book`

@@ -130,7 +130,7 @@ POLICY = mixed_policy(
             "match (the published matching; jobs with the same number of GPUs) or tail (the queue "
             "in which a job would end first)",
             RULES,
+            default="tail",
         ),
     },
-    usual={"rule": "tail"},
 )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.rounds.shares import rounds_on_shares
+from gpuplan.simkit.arrays import FloatArray, IntArray, for_kernels
+from gpuplan.simkit.rounds.hosts import rounds_on_shares
 
 
 def share_rates(rate: FloatArray, width: IntArray, gpus: IntArray, many: int) -> FloatArray:
@@ -48,7 +48,7 @@ def ideal_rounds(
         first, last: the round that each could first run in, and the one in which it ended.
         rounds: the numbers of the rounds, and how many jobs were unfinished in each; shape (R,).
     """
-    number, active = rounds
+    number, active = rounds[0], for_kernels(rounds[1])
     order = np.argsort(-rate, axis=1, kind="stable")
     fast = np.take_along_axis(rate, order, axis=1)
     begin = np.searchsorted(number, first)

@@ -19,25 +19,27 @@ OWN = {
         "work in the cost of a job: mixed (total work, then the work left) or total (total work in "
         "both terms, as published)",
         ("mixed", "total"),
+        default="mixed",
     ),
-    "fairness_weight": Setting("number", "weight of the share that a job has missed so far"),
-    "switch_weight": Setting("number", "weight of the rounds that a change of type takes"),
-    "switch_gpu": Setting("flag", "weigh a switch by the GPUs of the job, and include the restart"),
+    "fairness_weight": Setting(
+        "number", "weight of the share that a job has missed so far", default=1.0
+    ),
+    "switch_weight": Setting(
+        "number", "weight of the rounds that a change of type takes", default=1.0
+    ),
+    "switch_gpu": Setting(
+        "flag", "weigh a switch by the GPUs of the job, and include the restart", default=False
+    ),
     "work_unit": Setting(
         "choice",
         "unit of work in the cost: fastest (rounds on the fastest type of a job), or given (that "
         "of --throughputs)",
         ("fastest", "given"),
+        default="fastest",
     ),
-    "exact": Setting("flag", "solve each round to proven optimality, else within 0.1%"),
-}
-USUAL = {
-    "phi": "mixed",
-    "fairness_weight": 1.0,
-    "switch_weight": 1.0,
-    "switch_gpu": False,
-    "work_unit": "fastest",
-    "exact": False,
+    "exact": Setting(
+        "flag", "solve each round to proven optimality, else within 0.1%", default=False
+    ),
 }
 
 
@@ -78,5 +80,4 @@ POLICY = mixed_policy(
     "FFT: Fast and Fair Training",
     prepare,
     own=OWN,
-    usual=USUAL,
 )

@@ -40,8 +40,8 @@ POLICY = mixed_policy(
             "choice",
             "max-min (fair rates), finish-time (fair completion times) or sjf (shortest first)",
             OBJECTIVES,
+            default="max-min",
         ),
-        "resolve_s": Setting("duration", "least time between two solutions"),
+        "resolve_s": Setting("duration", "least time between two solutions", default=RESOLVE_S),
     },
-    usual={"objective": "max-min", "resolve_s": RESOLVE_S},
 )

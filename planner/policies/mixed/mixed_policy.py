@@ -14,19 +14,26 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.analysis.base.words import counted
-from gpuplan.planner.policies.allpass_settings import default_settings, idle_of_market
+from gpuplan.planner.money.renting_settings import (
+    OF_CLUSTER,
+    OF_PRICES,
+    RENTED,
+    idle_of_market,
+    priced_values,
+)
+from gpuplan.planner.policies.allpass_settings import SETTINGS
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
-from gpuplan.planner.policies.cluster_settings import OWNED, RENTED, SHARED, priced_values
+from gpuplan.planner.policies.cluster_settings import SHARED
 from gpuplan.planner.policies.policy import Policy
-from gpuplan.planner.policies.scaled_jobs import PAID_BY, job_frame, measure
+from gpuplan.planner.policies.scaled_jobs import job_frame, measure
 from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, shape_of
 from gpuplan.planner.runs.panels import GPUS, Panel, TimeLines, usage_lines
 from gpuplan.planner.runs.settings import (
     FEWER_JOBS,
-    OF_PRICES,
     Setting,
     SettingError,
-    refuse_choice,
+    check_values,
+    defaults_of,
 )
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.runs.timelines import usage_frame
@@ -43,23 +50,34 @@ ANY = "GPU"
 """What GPUs are called in results where their type is not named."""
 
 ROUNDS: dict[str, Setting] = {
-    "round_s": Setting("duration", "time between decisions"),
+    "round_s": Setting("duration", "time between decisions", at_least=1, default=300.0),
     "state_gb": Setting(
-        "number", "state of a job that moves with it, GB, where --throughputs does not give it"
+        "number",
+        "state of a job that moves with it, GB, where --throughputs does not give it",
+        default=2.0,
     ),
     "dataset_gb": Setting(
-        "number", "data that a job fetches before its first start, GB; 0 if it has them by then"
+        "number",
+        "data that a job fetches before its first start, GB; 0 if it has them by then",
+        default=0.0,
     ),
-    "gbps": Setting("number", "rate at which the state moves, Gb/s"),
-    "restart_s": Setting("duration", "pause of any start but the first, on top of the move"),
+    "gbps": Setting("number", "rate at which the state moves, Gb/s", above=0.0, default=10.0),
+    "restart_s": Setting(
+        "duration", "pause of any start but the first, on top of the move", default=30.0
+    ),
     "cross_host": Setting(
         "number",
         "factor on the rate of a gang on more nodes than it needs, where --throughputs does not "
         "give it",
+        above=0.0,
         at_most=1,
+        default=0.9,
     ),
     "estimate_error": Setting(
-        "number", "work that the policy sees is wrong by up to this share, at random", at_most=0.99
+        "number",
+        "work that the policy sees is wrong by up to this share, at random",
+        at_most=0.99,
+        default=0.0,
     ),
 }
 """Settings of rounds on several GPU types."""
@@ -70,19 +88,6 @@ LONGEST_PAUSE_S = 30 * DAY_S
 
 MANY_DECISIONS = 1e9
 """Rounds x jobs from which a replay can take minutes: 55,000 jobs of Philly in 30,000 rounds."""
-
-USUAL: dict[str, Any] = {
-    "cluster": None,
-    "gpus": None,
-    **OWNED,
-    "round_s": 300.0,
-    "state_gb": 2.0,
-    "dataset_gb": 0.0,
-    "gbps": 10.0,
-    "restart_s": 30.0,
-    "cross_host": 0.9,
-    "estimate_error": 0.0,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,6 @@ def mixed_policy(
     prepare: Prepare,
     *,
     own: Mapping[str, Setting] | None = None,
-    usual: Mapping[str, Any] | None = None,
 ) -> Policy:
     """Return a policy that decides in rounds, on one GPU type or several.
 
@@ -119,21 +123,16 @@ def mixed_policy(
         name, about, source: of `Policy`.
         prepare: makes its decisions.
         own: settings that others do not have.
-        usual: their defaults.
     """
     size = {key: SHARED[key] for key in SIZES}
-    settings = {**size, **ROUNDS, **(own or {}), **{key: SHARED[key] for key in PAID_BY}}
-
-    def defaults() -> dict[str, Any]:
-        known = default_settings() | USUAL | dict(usual or {})
-        return {key: value for key, value in known.items() if key in settings}
+    settings = {**size, **ROUNDS, **(own or {}), **OF_CLUSTER}
 
     def run(jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
-        return simulate(jobs, priced_values(defaults(), given), given, name, prepare, rng)
+        return simulate(jobs, settings, given, name, prepare, rng)
 
     with_fft = "" if name == "fft" else "fft"
     return Policy(
-        *(name, about, source, settings, defaults, run),
+        *(name, about, source, settings, run),
         takes_gpu_types=True,
         listed_with=with_fft,
     )
@@ -141,13 +140,13 @@ def mixed_policy(
 
 def simulate(
     jobs: TraceJobs,
-    values: Mapping[str, Any],
+    settings: Mapping[str, Setting],
     given: Mapping[str, Any],
     name: str,
     prepare: Prepare,
     rng: np.random.Generator,
 ) -> Simulation:
-    """Replay jobs in rounds under a policy and complete settings.
+    """Replay jobs in rounds under a policy with these settings, some of them given.
 
     Raises:
         InfeasibleError: a gang that no type of the cluster can hold.
@@ -156,7 +155,8 @@ def simulate(
     from gpuplan.planner.policies.mixed.mixed_rounds import play
     from gpuplan.planner.policies.mixed.rated_trace import check_fits, rated_jobs
 
-    refuse_choice(given)
+    check_values(settings, given)
+    values = priced_values(defaults_of(settings), given)
     terms = terms_of(values)
     shape, notes = _shape(jobs, values)
     gpu_types = shape.gpu_types or (ANY,)
@@ -219,7 +219,7 @@ def _simulation(
 
 
 def _known(values: Mapping[str, Any]) -> set[str]:
-    return values.keys() - default_settings().keys() | {"usd_per_gpu_h"}
+    return values.keys() - SETTINGS.keys() | {"usd_per_gpu_h"}
 
 
 def _state_note(values: Mapping[str, Any]) -> str:
@@ -250,14 +250,6 @@ def _shape(jobs: TraceJobs, values: Mapping[str, Any]) -> tuple[ClusterShape, tu
 def _cluster(shape: ClusterShape, values: Mapping[str, Any]) -> MixedCluster:
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster
 
-    if not 1 <= values["round_s"] < float("inf"):
-        raise SettingError(["round_s"], f"must be at least 1 s, got {values['round_s']:g}")
-    for name in ("gbps", "cross_host"):
-        if not 0 < values[name] < float("inf"):
-            raise SettingError([name], f"must be above 0, got {values[name]:g}")
-    for name in ("state_gb", "dataset_gb", "estimate_error", "restart_s"):
-        if not 0 <= values[name] < float("inf"):
-            raise SettingError([name], f"must be at least 0, got {values[name]:g}")
     return MixedCluster(
         gpus=tuple(int(pool.gpus or 0) for pool in shape.pools),
         gpus_per_host=tuple(pool.gpus_per_node or 0 for pool in shape.pools),

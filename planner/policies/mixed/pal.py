@@ -38,7 +38,8 @@ POLICY = mixed_policy(
     "after Jain et al., PAL, SC 2024; its order as FFT's evaluation runs it, assumed",
     prepare,
     own={
-        "limits_gpu_s": Setting("numbers", "GPU-s at which a job falls one queue"),
+        "limits_gpu_s": Setting(
+            "numbers", "GPU-s at which a job falls one queue", above=0.0, default=(3250.0,)
+        ),
     },
-    usual={"limits_gpu_s": (3250.0,)},
 )

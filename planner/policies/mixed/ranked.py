@@ -1,4 +1,7 @@
-"""The classic orders on several GPU types: the best jobs run on the fastest free type."""
+"""The classic schedulers, as the registry lists them; some run on several GPU types too.
+
+There the best jobs run on the fastest free type.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuplan.planner.policies.cluster_settings import priced_values
-from gpuplan.planner.policies.mixed.greedy_types import fastest_free
-from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, USUAL, Decided, simulate
+from gpuplan.planner.policies.cluster_settings import SCHEDULERS
+from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, Decided, simulate
 from gpuplan.planner.policies.policy import Policy
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ def prepare(
 
     Where it may stop jobs, all jobs get types anew in each round; otherwise those that run stay.
     """
+    from gpuplan.planner.policies.mixed.greedy_types import fastest_free
+
     preemptive, skipping = values["preemptive"], values["skipping"]
     limits = np.array(values.get("limits_s", ()), np.float64) / cluster.round_s
 
@@ -68,8 +72,7 @@ def on_several_types(classic: Policy) -> Policy:
     if classic.name not in ORDERS:
         return classic
 
-    def defaults() -> dict[str, Any]:
-        return {**classic.defaults(), **{key: USUAL[key] for key in ROUNDS}}
+    settings = {**classic.settings, **ROUNDS}
 
     def run(jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
         shape = given.get("cluster")
@@ -77,7 +80,23 @@ def on_several_types(classic: Policy) -> Policy:
             plain = {key: value for key, value in given.items() if key not in ROUNDS}
             return classic.run(jobs, plain, rng)
         decide = partial(prepare, classic.name)
-        return simulate(jobs, priced_values(defaults(), given), given, classic.name, decide, rng)
+        return simulate(jobs, settings, given, classic.name, decide, rng)
 
-    settings = {**classic.settings, **ROUNDS}
-    return replace(classic, settings=settings, defaults=defaults, run=run, takes_gpu_types=True)
+    return replace(classic, settings=settings, run=run, takes_gpu_types=True)
+
+
+def _scheduler(name: str) -> Policy:
+    known = SCHEDULERS[name]
+
+    def run(jobs: TraceJobs, settings: Mapping[str, Any], _: np.random.Generator) -> Simulation:
+        from gpuplan.planner.policies.cluster import simulate
+
+        return simulate(jobs, settings, name)
+
+    return Policy(
+        *(name, known.about, known.source, known.settings, run),
+        decides_by_deadlines=known.order == "deadline",
+    )
+
+
+POLICIES = tuple(on_several_types(_scheduler(name)) for name in SCHEDULERS)

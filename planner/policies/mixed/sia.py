@@ -62,8 +62,15 @@ POLICY = mixed_policy(
     "Jayaram Subramanya et al., Sia, SOSP 2023",
     prepare,
     own={
-        "power": Setting("number", "exponent of normalized rates, below 0"),
-        "waiting_penalty": Setting("number", "cost of a job that waits; above 1"),
+        "power": Setting(
+            "number",
+            "exponent of normalized rates, below 0",
+            at_least=-np.inf,
+            at_most=0,
+            default=-0.5,
+        ),
+        "waiting_penalty": Setting(
+            "number", "cost of a job that waits; above 1", above=1.0, default=1.1
+        ),
     },
-    usual={"power": -0.5, "waiting_penalty": 1.1},
 )

@@ -59,7 +59,7 @@ POLICY = mixed_policy(
             "choice",
             "queue that a job joins: service (least GPU time left per GPU) or random",
             JOIN,
+            default="service",
         ),
     },
-    usual={"join": "service"},
 )

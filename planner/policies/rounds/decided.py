@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from gpuplan.planner.policies.policy import Baseline, Policy
 from gpuplan.planner.policies.rounds.sizes import cluster_sizes
 from gpuplan.planner.policies.scaled_jobs import ScaledJobs, scaled_policy
+from gpuplan.planner.runs.settings import Setting, defaults_of
 
 if TYPE_CHECKING:
     from gpuplan.planner.elastic.job_classes import ClassWorkload
     from gpuplan.planner.elastic.renting import RentedCluster
     from gpuplan.planner.elastic.replay import PlanReplay
-    from gpuplan.planner.runs.settings import Setting
     from gpuplan.simkit.rounds.decisions import Allocation, RoundView
     from gpuplan.simkit.run import Run
 
@@ -28,7 +28,6 @@ def decided_policy(
     decide: DecideWith,
     *,
     own: Mapping[str, Setting] | None = None,
-    usual: Mapping[str, Any] | None = None,
 ) -> Policy:
     """Return a policy for a cluster of fixed size that ``decide`` shares anew every minute.
 
@@ -39,7 +38,6 @@ def decided_policy(
         name, about, source: of `Policy`.
         decide: see `gpuplan.simkit.rounds.decisions`; a job may get any width its class has.
         own: settings that others do not have.
-        usual: their defaults.
     """
 
     def run(jobs: ScaledJobs) -> Run:
@@ -51,8 +49,8 @@ def decided_policy(
     def replay(workload: ClassWorkload, cluster: RentedCluster, gpus: float) -> PlanReplay:
         from gpuplan.planner.policies.rounds.replay import replay_decisions
 
-        values = dict(usual or {})
+        values = defaults_of(own or {})
         return replay_decisions(workload, cluster, gpus, lambda view: decide(view, values))
 
     baseline = Baseline("GPUs of the cluster", cluster_sizes, replay, is_standing=True)
-    return scaled_policy(name, about, source, run=run, baseline=baseline, own=own, usual=usual)
+    return scaled_policy(name, about, source, run=run, baseline=baseline, own=own)

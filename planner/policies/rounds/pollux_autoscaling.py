@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuplan.planner.policies.policy import Baseline
 from gpuplan.planner.policies.scaled_jobs import ScaledJobs, scaled_policy
-from gpuplan.planner.runs.settings import Setting, SettingError
+from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
     from gpuplan.planner.elastic.job_classes import ClassWorkload
@@ -21,8 +21,6 @@ def _run(jobs: ScaledJobs) -> Run:
     from gpuplan.planner.policies.rounds.replay import autoscaling, play
 
     target = jobs.values["target_efficiency"]
-    if not 0 < target < float("inf"):
-        raise SettingError(["target_efficiency"], f"must be above 0, got {target:g}")
     return play(jobs.workload, autoscaling(jobs.cluster, target))
 
 
@@ -39,9 +37,11 @@ POLICY = scaled_policy(
     run=_run,
     own={
         "target_efficiency": Setting(
-            "number", "sum of speedups over GPUs that the size of the cluster aims at"
+            "number",
+            "sum of speedups over GPUs that the size of the cluster aims at",
+            above=0.0,
+            default=0.5,
         )
     },
-    usual={"target_efficiency": 0.5},
     baseline=Baseline("target efficiency (sum of speedups over GPUs)", lambda _: TARGETS, _replay),
 )

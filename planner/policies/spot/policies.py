@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.planner.policies.policy import Policy
-from gpuplan.planner.policies.spot.settings import ABOUT, defaults_of, settings_of
+from gpuplan.planner.policies.spot.settings import ABOUT, settings_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,9 +24,6 @@ LISTED_WITH = {name: "gfs" for name in ABOUT if name.startswith("gfs-")} | {
 def _policy(name: str) -> Policy:
     about, source = ABOUT[name]
 
-    def defaults() -> dict[str, Any]:
-        return defaults_of(name)
-
     def run(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
         from gpuplan.planner.policies.spot.replay import simulate
 
@@ -37,11 +34,10 @@ def _policy(name: str) -> Policy:
         about,
         source,
         settings_of(name),
-        defaults,
         run,
         takes_gpu_types=True,
         listed_with=LISTED_WITH.get(name, ""),
     )
 
 
-LENDING = tuple(map(_policy, ABOUT))
+POLICIES = tuple(map(_policy, ABOUT))

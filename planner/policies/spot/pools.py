@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.analysis.job_table.gpu_names import match_types
-from gpuplan.planner.runs.cluster_setting import enough_for, shape_of
+from gpuplan.planner.runs.cluster_setting import enough_for, match_pools, shape_of
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
@@ -238,8 +237,8 @@ def _owners(gpu_type: pl.Series, shape: ClusterShape) -> IntArray:
         return np.zeros(len(gpu_type), np.int64)
     names = gpu_type.fill_null("")
     every = names.unique(maintain_order=True)
-    means = match_types(shape.gpu_types, every, f"--cluster {shape}")
-    pool_of = {name: shape.gpu_types.index(own) for name, own in means.items() if own is not None}
+    pools = match_pools(shape, every, apart=False)
+    pool_of = {name: shape.pools.index(pool) for name, pool in pools.items()}
     missing = [name or "no type" for name in every if name not in pool_of]
     if missing == ["no type"] and not pool_of:
         total = shape.gpus or 0

@@ -12,8 +12,8 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted, listed
+from gpuplan.planner.money.renting_settings import OF_PRICES, RENTED, priced_values
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
-from gpuplan.planner.policies.cluster_settings import RENTED, priced_values
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour, hourly_demand
 from gpuplan.planner.policies.spot.measures import (
     class_results,
@@ -26,12 +26,11 @@ from gpuplan.planner.policies.spot.pools import SpotPool, SpotPools, loads_of, p
 from gpuplan.planner.policies.spot.run import LentRun, joined
 from gpuplan.planner.policies.spot.settings import (
     SPOT_PRICE_SHARE,
-    defaults_of,
     scheduler_with,
     settings_of,
 )
 from gpuplan.planner.runs.panels import FACTOR, GPUS, JOBS, Panel, TimeLines
-from gpuplan.planner.runs.settings import FEWER_JOBS, OF_PRICES, SettingError, refuse_choice
+from gpuplan.planner.runs.settings import FEWER_JOBS, SettingError, check_values, defaults_of
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.timelines import usage_frame
 from gpuplan.planner.runs.trace_jobs import TraceJobs
@@ -54,8 +53,9 @@ def simulate(
     Raises:
         UsageError: settings that no run can have, or a job that does not fit into its pool.
     """
-    refuse_choice(settings)
-    values = priced_values(defaults_of(policy), settings)
+    known = settings_of(policy)
+    check_values(known, settings)
+    values = priced_values(defaults_of(known), settings)
     scheduler, terms = scheduler_with(policy, values), terms_of(values)
     pools = pools_of(jobs, settings)
     _check_fits(jobs, pools, settings)
@@ -84,7 +84,7 @@ def simulate(
         spot_usd = SPOT_PRICE_SHARE * usd
     late = float((run.finish_us > jobs.workload.deadline_us).mean())
     jct_s = (run.finish_us - run.submit_us) / MICROS
-    own = settings_of(policy).keys() - OF_PRICES.keys() - set(RENTED)
+    own = known.keys() - OF_PRICES.keys() - RENTED.keys()
     return Simulation(
         policy=policy,
         settings={name: value for name, value in values.items() if name in own}

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from gpuplan.planner.policies.allpass_settings import default_settings
+from gpuplan.analysis.base.time_units import DAY_S
+from gpuplan.planner.money.renting_settings import OF_CLUSTER
 from gpuplan.planner.policies.cluster_settings import SHARED
-from gpuplan.planner.policies.scaled_jobs import PAID_BY, USUAL
 from gpuplan.planner.runs.cluster_setting import SIZES
-from gpuplan.planner.runs.settings import Setting, setting_error
+from gpuplan.planner.runs.settings import Setting, SettingError, with_defaults
 from gpuplan.simkit.spot.parameters import BOUNDS, ETA_RULES, SCHEDULERS, SpotScheduler
 
 FORECASTS = ("auto", "last-value", "orglinear", "last-week-peak", "exact")
@@ -45,8 +45,12 @@ ABOUT: dict[str, tuple[str, str]] = {
 KERNEL_NAMES = {"spot-first-fit": "first-fit"}
 """Policies that `SCHEDULERS` calls otherwise."""
 
-RENAMED = {"checkpoint_every_s": "checkpoint_s"}
-"""Settings that `SpotScheduler` calls otherwise."""
+RENAMED = {"checkpoint_s": "checkpoint_every_s"}
+"""Field of `SpotScheduler` -> the setting, where that is called otherwise."""
+FIELDS = fields(SpotScheduler)
+
+LONGEST_S, LONGEST_STOP_S = 12_000 * DAY_S, 12 * DAY_S
+"""Longest wait or time between checkpoints, and longest stop."""
 
 OF_QUOTA: dict[str, Setting] = {
     "forecast": Setting(
@@ -54,8 +58,14 @@ OF_QUOTA: dict[str, Setting] = {
         "what high-priority demand is bounded by: auto (the best model in validation, fitted to "
         "the hours before), last-value, orglinear, last-week-peak, or exact (the future itself)",
         FORECASTS,
+        default="auto",
     ),
-    "p": Setting("number", "probability with which demand stays below its bound", at_most=0.9999),
+    "p": Setting(
+        "number",
+        "probability with which demand stays below its bound",
+        at_least=0.5,
+        at_most=0.9999,
+    ),
     "aggregate": Setting(
         "choice", "bound of the pool's demand, or the sum of the bounds of all groups", BOUNDS
     ),
@@ -68,18 +78,24 @@ OF_QUOTA: dict[str, Setting] = {
     "eviction_target": Setting(
         "number",
         "share of spot runs evicted that the quota is steered to; none: 1 - p, or p",
+        above=0.0,
         at_most=1,
         unlimited=True,
     ),
     "eta_falls_above": Setting(
-        "number", "the quota falls above this many times the target of evictions", at_most=1e6
+        "number",
+        "the quota falls above this many times the target of evictions",
+        at_least=1,
+        at_most=1e6,
     ),
     "eta_rises_below": Setting(
         "number", "the quota may rise below this many times the target of evictions", at_most=1
     ),
     "eta_min": Setting("number", "least factor of the quota", at_most=100),
     "eta_max": Setting("number", "greatest factor of the quota", at_most=100),
-    "longest_wait_s": Setting("duration", "spot waits above this raise the quota"),
+    "longest_wait_s": Setting(
+        "duration", "spot waits above this raise the quota", at_most=LONGEST_S
+    ),
 }
 STEERED = (
     "eviction_target",
@@ -89,28 +105,45 @@ STEERED = (
 """Settings of a quota that follows evictions."""
 
 OF_ALL: dict[str, Setting] = {
-    "guarantee_h": Setting("count", "hours for which a spot run is guaranteed", at_most=24),
+    "guarantee_h": Setting(
+        "count", "hours for which a spot run is guaranteed", at_least=1, at_most=24
+    ),
     "blocking": Setting("flag", "whether a job that does not fit holds up those behind it"),
-    "checkpoint_every_s": Setting("duration", "run time between checkpoints of a spot job"),
+    "checkpoint_every_s": Setting(
+        "duration", "run time between checkpoints of a spot job", at_least=1, at_most=LONGEST_S
+    ),
     "milestones": Setting(
         "numbers",
         "parts of a spot job's run time at which it saves a checkpoint, in place of "
         "checkpoint_every_s; such as 0.25/0.5/0.75",
         optional=True,
+        at_least=1e-6,
+        at_most=0.999999,
     ),
     "milestones_s": Setting(
-        "durations", "the same in seconds of its work, such as 30m/2h", optional=True
+        "durations",
+        "the same in seconds of its work, such as 30m/2h",
+        optional=True,
+        at_least=1,
+        at_most=LONGEST_S,
     ),
-    "grace_s": Setting("duration", "how long an evicted job works on"),
-    "restart_s": Setting("duration", "start-up after an eviction, up to 8 GPUs"),
-    "restart_gang_s": Setting("duration", "start-up after an eviction above 8 GPUs"),
-    "tick_s": Setting("duration", "time between updates of the quota", at_most=86_400),
-    "drain_s": Setting("duration", "how long after the last submission jobs may still finish"),
+    "grace_s": Setting("duration", "how long an evicted job works on", at_most=LONGEST_STOP_S),
+    "restart_s": Setting(
+        "duration", "start-up after an eviction, up to 8 GPUs", at_most=LONGEST_STOP_S
+    ),
+    "restart_gang_s": Setting(
+        "duration", "start-up after an eviction above 8 GPUs", at_most=LONGEST_STOP_S
+    ),
+    "tick_s": Setting("duration", "time between updates of the quota", at_least=1, at_most=86_400),
+    "drain_s": Setting(
+        "duration",
+        "how long after the last submission jobs may still finish",
+        default=30 * DAY_S,
+    ),
     "spot_usd_per_gpu_h": Setting(
         "usd", "what spot jobs pay (--spot-price); none: 30% of the GPUs' price", unlimited=True
     ),
 }
-DRAIN_S = 30 * 86_400.0
 SPOT_PRICE_SHARE = 0.3
 """What spot costs, of the price of a GPU, where nobody says; assumed."""
 
@@ -136,57 +169,53 @@ def settings_of(policy: str) -> dict[str, Setting]:
     elif usual.quota == "share":
         own = {"quota_share": Setting("number", "share of the GPUs", at_most=1), **own}
     if usual.victims == "gfs":
-        own["beta"] = Setting("number", "weight of wasted work against the eviction rate")
+        own["beta"] = Setting(
+            "number", "weight of wasted work against the eviction rate", at_most=1e6
+        )
     if usual.avoids_heat:
         own["heat_limit"] = Setting(
             "count",
             "heat from which a node takes no spot pods of whole GPUs; an eviction there counts 96 "
             "for an hour and 1 for a day",
+            at_least=1,
         )
     if usual.leases:  # they end on a checkpoint, and nothing is evicted within one
         for name in ("grace_s", "checkpoint_every_s", "milestones", "milestones_s"):
             del own[name]
+    if policy == "gfs-e":
+        own = with_defaults(own, {"forecast": "last-week-peak"})
+    values = {RENAMED.get(field.name, field.name): _of(usual, field.name) for field in FIELDS}
     size = {name: SHARED[name] for name in SIZES}
-    return {**size, **own, **{name: SHARED[name] for name in PAID_BY}}
+    return {**size, **with_defaults(own, values), **OF_CLUSTER}
 
 
-def defaults_of(policy: str) -> dict[str, Any]:
-    """Return the value of every setting of a policy where it is not set."""
-    usual = scheduler_of(policy)
-    of_kernel = {one.name: getattr(usual, one.name) for one in fields(SpotScheduler)}
-    of_kernel = {name: None if value == () else value for name, value in of_kernel.items()}
-    known = {
-        **default_settings(),
-        **USUAL,
-        **of_kernel,
-        **{name: of_kernel[other] for name, other in RENAMED.items()},
-        "forecast": "last-week-peak" if policy == "gfs-e" else "auto",
-        "drain_s": DRAIN_S,
-        "spot_usd_per_gpu_h": None,
-    }
-    return {name: known[name] for name in settings_of(policy)}
+def _of(scheduler: SpotScheduler, field: str) -> Any:
+    """Return a field as a setting: nothing for no milestones."""
+    value = getattr(scheduler, field)
+    return None if value == () else value
 
 
 def scheduler_with(policy: str, values: Mapping[str, Any]) -> SpotScheduler:
     """Return the rules of a policy under settings.
 
     Raises:
-        SettingError: a value that it cannot have.
+        SettingError: the limits of eta do not fit together.
     """
-    usual = scheduler_of(policy)
-    given: dict[str, Any] = {}
-    for one in fields(SpotScheduler):
-        name = next((name for name, other in RENAMED.items() if other == one.name), one.name)
-        if name not in settings_of(policy):
+    usual, settings = scheduler_of(policy), settings_of(policy)
+    if "eta_min" in settings and values["eta_min"] > values["eta_max"]:
+        raise SettingError(
+            ["eta_min", "eta_max"],
+            f"eta_min must be at most eta_max, got {values['eta_min']:g} and {values['eta_max']:g}",
+        )
+    changes: dict[str, Any] = {}
+    for field in FIELDS:
+        name, default = RENAMED.get(field.name, field.name), getattr(usual, field.name)
+        if name not in settings:
             continue
         value = values[name]
-        if value is None and getattr(usual, one.name) == ():
-            value = ()
-        given[one.name] = round(value) if isinstance(getattr(usual, one.name), int) else value
-        if isinstance(getattr(usual, one.name), bool):
-            given[one.name] = bool(value)
-    try:
-        return replace(usual, **given)
-    except ValueError as error:
-        called = {other: name for name, other in RENAMED.items()}
-        raise setting_error(error, settings_of(policy), called) from error
+        if isinstance(default, bool):
+            value = bool(value)
+        elif isinstance(default, int):
+            value = round(value)
+        changes[field.name] = () if value is None and default == () else value
+    return replace(usual, **changes)

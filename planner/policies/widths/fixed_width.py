@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpuplan.planner.policies.policy import Baseline
 from gpuplan.planner.policies.scaled_jobs import ScaledJobs, scaled_policy
-from gpuplan.planner.policies.widths.renting import RELEASE, USUAL_RELEASE
-from gpuplan.planner.runs.settings import Setting, SettingError
+from gpuplan.planner.policies.widths.renting import RELEASE
+from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
     from gpuplan.planner.elastic.job_classes import ClassWorkload
@@ -28,8 +28,6 @@ def _run(jobs: ScaledJobs) -> Run:
     from gpuplan.planner.policies.widths.replay import nearest_gpus, run_gpus
 
     width = jobs.values["width"]
-    if width < 1:
-        raise SettingError(["width"], "a job needs 1 GPU at least", "set width=1 or more")
     return run_gpus(jobs.workload, jobs.cluster, nearest_gpus(jobs.workload, width))
 
 
@@ -44,7 +42,6 @@ POLICY = scaled_policy(
     "every job on the same number of GPUs, or the nearest its class may have",
     "BOA, section 6.1",
     run=_run,
-    own={"width": Setting("count", "GPUs of every job"), **RELEASE},
-    usual={"width": 1, **USUAL_RELEASE},
+    own={"width": Setting("count", "GPUs of every job", at_least=1, default=1), **RELEASE},
     baseline=Baseline("GPUs per job", widths, _replay),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuplan.planner.policies.policy import Baseline
 from gpuplan.planner.policies.scaled_jobs import ScaledJobs, scaled_policy
-from gpuplan.planner.policies.widths.renting import RELEASE, USUAL_RELEASE
+from gpuplan.planner.policies.widths.renting import RELEASE
 
 if TYPE_CHECKING:
     from gpuplan.planner.elastic.job_classes import ClassWorkload
@@ -36,7 +36,6 @@ POLICY = scaled_policy(
     "the trace",
     run=_run,
     own=RELEASE,
-    usual=USUAL_RELEASE,
     is_scaled=False,
     baseline=Baseline("", lambda _: (0.0,), _replay),
 )

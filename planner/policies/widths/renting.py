@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuplan.planner.runs.settings import Setting
 
 RELEASE = {
-    "release_s": Setting("duration", "time a node must have been idle before it is returned")
+    "release_s": Setting(
+        "duration", "time a node must have been idle before it is returned", default=30.0
+    )
 }
-USUAL_RELEASE = {"release_s": 30.0}

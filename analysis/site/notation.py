@@ -1,0 +1,119 @@
+"""Slurm's ways to write times, limits, resources and lists of hosts."""
+
+from __future__ import annotations
+
+import re
+
+A_TIME = "a time such as 90, 01:30:00 or 2-00:00:00"
+UNLIMITED = ("unlimited", "infinite", "-1", "n/a", "none", "(null)", "")
+WHOLE = re.compile(r"[0-9]{1,15}")
+GPU = re.compile(
+    r"(?:^|,)(?:gres/)?gpu(?::(?P<kind>[^:=,()]+))?[:=](?P<count>[0-9]{1,15})", re.IGNORECASE
+)
+MOST_HOSTS = 100_000
+BRACKETS = re.compile(r"\[([^\]]*)\]")
+RANGE = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
+
+
+def minutes_limit(text: str) -> int | None:
+    """Return the seconds of ``60``, ``MM:SS``, ``HH:MM:SS``, ``D-HH[:MM[:SS]]``; None: no limit.
+
+    A bare number is minutes, as everywhere in Slurm's settings.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    text = text.strip()
+    if text.lower() in UNLIMITED:
+        return None
+    days, dash, rest = text.rpartition("-")
+    parts = rest.split(":")
+    if not all(map(WHOLE.fullmatch, parts)) or (dash and not WHOLE.fullmatch(days)):
+        raise ValueError(f"{text!r} is not {A_TIME}")
+    numbers = [int(part) for part in parts]
+    if dash:
+        hours, minutes, seconds, *_ = (*numbers, 0, 0)
+        return int(days) * 86400 + hours * 3600 + minutes * 60 + seconds
+    if len(numbers) == 1:
+        return numbers[0] * 60
+    if len(numbers) == 2:
+        return numbers[0] * 60 + numbers[1]
+    if len(numbers) == 3:
+        return numbers[0] * 3600 + numbers[1] * 60 + numbers[2]
+    raise ValueError(f"{text!r} is not {A_TIME}")
+
+
+def gpus_of(text: str) -> tuple[int, str] | None:
+    """Return GPUs and their type of ``gpu:a100:8(S:0-1)`` or ``cpu=4,gres/gpu=8``; None for none.
+
+    The total counts where it is given beside the types; several types have the type "".
+    """
+    total, typed, kinds = None, 0, []
+    for match in GPU.finditer(re.sub(r"\([^)]*\)", "", text)):
+        if match["kind"] is None:
+            total = int(match["count"])
+        else:
+            typed += int(match["count"])
+            kinds.append(match["kind"].lower())
+    if total is None and not kinds:
+        return None
+    kind = kinds[0] if len(set(kinds)) == 1 else ""
+    return (typed if total is None else total), kind
+
+
+def gpu_limit(text: str) -> int | None:
+    """Return the GPUs of a limit such as ``cpu=64,gres/gpu=8``; None where it limits none."""
+    gpus = gpus_of(text)
+    return None if gpus is None else gpus[0]
+
+
+def split_hosts(text: str) -> list[str]:
+    """Split at the commas that are outside brackets."""
+    parts, depth, begin = [], 0, 0
+    for i, mark in enumerate(text):
+        if mark == "[":
+            depth += 1
+        elif mark == "]":
+            depth -= 1
+        elif mark == "," and depth <= 0:
+            parts.append(text[begin:i])
+            begin = i + 1
+    parts.append(text[begin:])
+    return [part.strip() for part in parts if part.strip()]
+
+
+def expand_hosts(text: str) -> list[str]:
+    """Return the names of a host list in its order, each once.
+
+    Raises:
+        ValueError: a bracket does not close, a range is none, or there are too many names.
+    """
+    names: dict[str, None] = {}
+    for part in split_hosts(text):
+        for name in _expand(part):
+            names[name] = None
+            if len(names) > MOST_HOSTS:
+                raise ValueError(f"a host list may name {MOST_HOSTS:,} hosts at most")
+    return list(names)
+
+
+def _expand(part: str) -> list[str]:
+    brackets = BRACKETS.search(part)
+    if brackets is None:
+        if "[" in part or "]" in part:
+            raise ValueError(f"the brackets of {part!r} do not match")
+        return [part]
+    middle = []
+    for piece in brackets[1].split(","):
+        span = RANGE.fullmatch(piece.strip())
+        if span is None:
+            raise ValueError(f"{piece!r} in {part!r} is not a number or a range like 01-04")
+        first, last = span[1], span[2] or span[1]
+        if int(last) < int(first) or int(last) - int(first) > MOST_HOSTS:
+            raise ValueError(f"{piece!r} in {part!r} is not a range that ascends")
+        width = len(first)
+        middle += [str(i).zfill(width) for i in range(int(first), int(last) + 1)]
+    tails = _expand(part[brackets.end() :]) if part[brackets.end() :] else [""]
+    if len(middle) * len(tails) > MOST_HOSTS:
+        raise ValueError(f"{part!r} names more than {MOST_HOSTS:,} hosts")
+    return [part[: brackets.start()] + number + tail for number in middle for tail in tails]

@@ -1,0 +1,134 @@
+"""Choose the GPU, provider and region that a run uses, and name them in messages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.prices.book import PriceBook
+from gpuplan.analysis.prices.catalogue import CATALOGUE, STARTUP
+from gpuplan.analysis.prices.hourly import hourly_prices
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.runs.settings import SettingError
+
+
+def option_of(book: PriceBook | None) -> str:
+    """Return the option that gave prices."""
+    return f"--prices {'builtin' if book is None else book.path}"
+
+
+def the_prices(book: PriceBook | None) -> str:
+    """Return the name of the prices within a sentence."""
+    return "the built-in prices" if book is None else f"the prices of {book.path}"
+
+
+def gpu_of(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -> str:
+    """Return the GPU to price: the one named, or the only one, of these kinds if any has them."""
+    every = sorted({gpu for _, gpu, _ in sources_of(book)})
+    if named := settings.get("gpu"):
+        if not any(same_gpu(named, gpu) for gpu in every):
+            problem = f"{the_prices(book)} have no {named}, only {listed(every)}"
+            choice = f"={every[0]}" if len(every) == 1 else " to one of these"
+            hint = f"set gpu{choice}, or use a price table that has {named}"
+            raise SettingError(["gpu"], problem, hint)
+        return gpu_name(named)
+    offered = gpus_offered(book, kinds) or every
+    if len(offered) == 1:
+        return offered[0]
+    raise UsageError(
+        f"{option_of(book)}: say which GPU with --set gpu=NAME; there is {listed(offered)}"
+    )
+
+
+def gpus_offered(book: PriceBook, kinds: Sequence[str]) -> list[str]:
+    """Return the GPUs that a book has as one of these kinds."""
+    return sorted({gpu for _, gpu, kind in sources_of(book) if kind in kinds})
+
+
+def sources_of(book: PriceBook) -> list[tuple[str, str, str]]:
+    """Return provider, GPU and kind of everything in a book, each once."""
+    rows = {
+        (str(provider), str(gpu), str(kind))
+        for table in (book.prices, book.supply)
+        for provider, gpu, kind in table.select("provider", "gpu_type", "kind").unique().rows()
+    }
+    return sorted(rows)
+
+
+def provider_of(named: str | None, prices: Mapping[str, float], setting: str) -> str:
+    """Return a provider by its name or a prefix of it.
+
+    Without a name it is one with known start-up times, or else the cheapest.
+    """
+    if not named:
+        tested = [name for name in prices if name in STARTUP]
+        return min(tested or prices, key=lambda name: (prices[name], name))
+    word = named.lower()
+    exact = [name for name in prices if name.lower() == word]
+    matching = exact or [name for name in prices if name.lower().startswith(word)]
+    if len(matching) != 1:
+        has = ", ".join(sorted(prices))
+        raise SettingError([setting], f"found {named}, expected one of {has}")
+    return matching[0]
+
+
+def check_region(region: str | None, book: PriceBook, gpu: str, provider: str, kind: str) -> None:
+    """Raise `UsageError` if a source has nothing in a region; the message lists its regions."""
+    if not region:
+        return
+    regions = {
+        str(its)
+        for table in (book.prices, book.supply)
+        for *source, its in table.select("provider", "gpu_type", "kind", "region").unique().rows()
+        if its is not None and (source[0], source[2]) == (provider, kind)
+        if same_gpu(gpu, source[1])
+    }
+    if region not in regions:
+        only = f"expected one of {listed(sorted(regions))}" if regions else "it names no region"
+        raise SettingError(
+            ["region"], f"{the_prices(book)} have no {gpu} of {provider} in {region}; {only}"
+        )
+
+
+def conventional_prices(
+    gpu_types: Collection[str | None],
+    planned: str | None,
+    usd_per_gpu_h: float,
+    book: PriceBook | None = None,
+) -> Prices:
+    """Return the conventional price of each type, chosen as the replayed type's is.
+
+    A type without an on-demand offer costs as much as the replayed one.
+
+    Args:
+        gpu_types: types of the log; None stands for jobs that name none.
+        planned: the type that a replay rents; None where its prices are set by hand, which then
+            hold for every type.
+        usd_per_gpu_h: what a GPU of that type costs.
+        book: the prices of other types; None for the built-in list.
+    """
+    usd = {"": usd_per_gpu_h}
+    if planned is None:
+        return Prices(usd)
+    for name in gpu_types:
+        if name is None or same_gpu(planned, name):
+            continue
+        if offered := _on_demand(name, book):
+            usd[name] = offered[provider_of(None, offered, "conventional_provider")]
+    return Prices(usd)
+
+
+def _on_demand(gpu_type: str, book: PriceBook | None) -> Mapping[str, float]:
+    """Return the on-demand price of a type by provider."""
+    gpu = gpu_name(gpu_type)
+    if book is not None:
+        hourly = hourly_prices(book, gpu)
+        return {offer.provider: offer.mean for offer in hourly if offer.kind == "on_demand"}
+    return {
+        offer.provider: offer.typical
+        for offer in CATALOGUE
+        if offer.kind == "on_demand" and same_gpu(gpu, offer.gpu_type) and offer.typical is not None
+    }

@@ -1,1 +1,0 @@
-"""From price tables to the prices a replay pays."""
