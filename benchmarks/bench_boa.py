@@ -8,7 +8,8 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 
-from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_frontier
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 
 EPOCHS, WIDTHS = 10, 64
 SMALL, LARGE = 6, 1000

@@ -9,9 +9,10 @@ from itertools import pairwise
 
 from benchmarks.bench_boa import median_s
 from benchmarks.t4_workloads import DATA, HORIZON_H, MOST, submissions, t4_workload
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.frontier.methods.calculator import WidthCalculator
 from gpuplan.planner.frontier.methods.convex import solve_convex
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.frontier.model.exact import solve_frontier
 
 MULTIPLES = (1.05, 1.1, 1.2, 1.5, 2, 3)
 
@@ -86,7 +87,7 @@ def compare() -> None:
         cells = [m.at_budget(gpus).mean_jct_s for m in (exact, whole, paper, convex)]
         print(
             f"| {multiple:g}x | {' | '.join(f'{s:,.1f} s' for s in cells)} "
-            f"| {unaware.mean_jct_s:,.1f} s | {changes:.1f} | {unaware.used_gpus / gpus:.3f} |"
+            f"| {unaware.mean_jct_s:,.1f} s | {changes:.1f} | {unaware.used / gpus:.3f} |"
         )
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.docs_tables import markdown
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import PlanReplay
 from gpuplan.planner.frontier.model.exact import Frontier
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 
 CLUSTER = RentedCluster(node_gpus=4, provision_s=90, release_s=60)
 

@@ -28,9 +28,10 @@ from benchmarks.reproduce_pollux import (
     show_shipped,
 )
 from benchmarks.t4_workloads import HORIZON_H, SHARED, SMALL_TYPES, submissions, t4_workload
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.replay import PlanReplay
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.policies.rounds.replay import autoscaling, replay_rounds
 from gpuplan.planner.registry import BASELINES
 
@@ -128,7 +129,7 @@ def show_curves() -> dict[str, list[Pair]]:
                 (
                     f"{multiple:g}",
                     f"{plan.mean_jct_s:,.0f}",
-                    f"{plan.used_gpus:.1f}",
+                    f"{plan.used:.1f}",
                     f"{run.mean_jct_s:,.0f}, {p95_s(run):,.0f}",
                     f"{run.held_gpus:.1f}",
                     f"{run.rented_gpus:.1f}",

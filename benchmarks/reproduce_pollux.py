@@ -13,10 +13,11 @@ from benchmarks.t4_workloads import HORIZON_H, MOST, SHARED, shipped_jct_s, subm
 from gpuplan.cli.figures.frontier import draw_scene
 from gpuplan.cli.figures.frontier_scene import Scene
 from gpuplan.cli.figures.style import save
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import PlanReplay
 from gpuplan.planner.frontier.model.exact import solve_frontier
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.policies.rounds.replay import INTERVAL_S
 from gpuplan.planner.registry import BASELINES
 
@@ -45,7 +46,7 @@ def scene() -> Scene:
     workload = raw_workload()
     frontier, hours = solve_frontier(workload.classes), workload.horizon_h
     plans = [frontier.at_budget(multiple * frontier.load_gpus) for multiple in BUDGETS]
-    points = [(plan.used_gpus, float(plan.mean_jct_s)) for plan in plans]
+    points = [(plan.used, float(plan.mean_jct_s)) for plan in plans]
     runs = [replay_plan(workload, plan, CLUSTER) for plan in plans]
     scaled = [BASELINES["pollux-autoscaling"].run(workload, CLUSTER, target) for target in TARGETS]
     fixed = BASELINES["pollux"].run(workload, CLUSTER, 64)
@@ -61,7 +62,7 @@ def scene() -> Scene:
         name="measured",
         points=points,
         by_request=False,
-        knee=(knee.budget_gpus, float(knee.mean_jct_s)),
+        knee=(knee.budget, float(knee.mean_jct_s)),
         replayed=[
             (at, (run.rented_gpus, run.mean_jct_s)) for at, run in zip(points, runs, strict=True)
         ],

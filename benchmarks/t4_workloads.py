@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals
-from gpuplan.planner.frontier.model.exact import JobClass
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.elastic.arrivals import ClassArrivals
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.job_classes import ClassWorkload
 from gpuplan.planner.speedup.functions import concave_hull
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -5,11 +5,12 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.elastic.arrivals import ClassArrivals
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.frontier.model.exact import solve_frontier
+from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.policies.rounds.decided import cluster_sizes
 from gpuplan.planner.policies.rounds.replay import billed_gpu_h, replay_rounds, rounds_jobs
 from gpuplan.planner.policies.widths.fixed_width import widths

@@ -7,7 +7,8 @@ import pytest
 import support_boa as oracle
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.frontier.model.exact import solve_frontier
 
 
 def two_widths(name="a", **fields):
@@ -19,16 +20,16 @@ def two_widths(name="a", **fields):
 def test_a_cap_splits_its_class_from_the_least_budget_on():
     # 0.8 h on average: 40% of the jobs on 4 GPUs, 1 + 0.4 GPU-hours. b is free.
     frontier = solve_frontier([two_widths(cap_h=0.8), two_widths("b")])
-    np.testing.assert_allclose(frontier.budget_gpus, [2.4, 3.0, 4.0])
+    np.testing.assert_allclose(frontier.budgets, [2.4, 3.0, 4.0])
     np.testing.assert_allclose(frontier.mean_jct_s, 3600 * np.array([0.9, 0.75, 0.5]))
     capped, free = frontier.at_budget(2.4).classes
     assert [(a.width, a.rounded) for a in capped.widths] == [(1, False), (4, True)]
     assert [a.share for a in capped.widths] == pytest.approx([0.6, 0.4])
     assert [(a.width, a.share) for a in free.widths] == [(1, 1)]
-    assert (capped.time_h, capped.cost_gpu_h) == pytest.approx((0.8, 1.4))
+    assert (capped.time_h, capped.cost) == pytest.approx((0.8, 1.4))
     # Without a split the cap still holds, at 4 GPUs for all, and the budget does not.
-    assert (capped.rounded_time_h, capped.rounded_cost_gpu_h) == (0.5, 2)
-    assert frontier.at_budget(2.4).rounded_used_gpus == 3
+    assert (capped.rounded_time_h, capped.rounded_cost) == (0.5, 2)
+    assert frontier.at_budget(2.4).rounded_used == 3
 
 
 def test_along_the_first_edge_the_share_grows_from_that_of_the_cap():
@@ -36,7 +37,7 @@ def test_along_the_first_edge_the_share_grows_from_that_of_the_cap():
     plan = frontier.at_budget(1.7)  # half of the way from 1.4 to 2
     assert [a.share for a in plan.widths] == pytest.approx([0.3, 0.7])
     assert plan.mean_jct_s == pytest.approx(3600 * 0.65)
-    assert plan.used_gpus == pytest.approx(1.7)
+    assert plan.used == pytest.approx(1.7)
 
 
 def test_a_cap_at_a_vertex_splits_nothing():
@@ -49,7 +50,7 @@ def test_a_cap_at_a_vertex_splits_nothing():
 def test_a_cap_that_does_not_bind_changes_nothing():
     for cap_h in (1.0, 7.0):
         frontier = solve_frontier([two_widths(cap_h=cap_h)])
-        assert frontier.budget_gpus.tolist() == [1, 2]
+        assert frontier.budgets.tolist() == [1, 2]
         with pytest.raises(InfeasibleError, match=r"with the arrivals: the least"):
             frontier.at_budget(0.5)
 
@@ -84,7 +85,7 @@ def test_random_caps_against_the_linear_program_over_all_paths():
         found = [plan.objective_s for plan in plans]
         np.testing.assert_allclose(found, oracle.brute_force_jct_s(classes, budgets), rtol=1e-6)
         for plan, budget in zip(plans, budgets, strict=True):
-            assert plan.used_gpus == pytest.approx(min(budget, high), rel=1e-9)
+            assert plan.used == pytest.approx(min(budget, high), rel=1e-9)
             for c, got in zip(classes, plan.classes, strict=True):
                 assert got.time_h <= c.cap_h * (1 + 1e-9)
                 assert got.rounded_time_h <= c.cap_h * (1 + 1e-9)
@@ -110,7 +111,5 @@ def test_shares_of_a_capped_plan_give_its_time_and_cost():
             share = np.array([a.share for a in plan.widths])
             assert share.sum() == pytest.approx(1)
             assert share @ hours == pytest.approx(plan.classes[0].time_h, rel=1e-9)
-            assert share @ (hours * one.widths[at]) == pytest.approx(
-                plan.classes[0].cost_gpu_h, rel=1e-9
-            )
+            assert share @ (hours * one.widths[at]) == pytest.approx(plan.classes[0].cost, rel=1e-9)
             assert [a.rounded for a in plan.widths].count(True) == 1

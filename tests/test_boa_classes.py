@@ -8,11 +8,11 @@ import pytest
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.planner.frontier.model import class_options
-from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.elastic import class_options
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import COLUMNS, workload_of
 from gpuplan.planner.frontier.model.exact import solve_frontier
-from gpuplan.planner.frontier.model.job_classes import COLUMNS, workload_of
-from gpuplan.planner.frontier.replay.replay import assign_paths
+from gpuplan.planner.frontier.replay.plans import assign_paths
 from gpuplan.planner.speedup.registry import load_speedup
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

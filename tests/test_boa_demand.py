@@ -7,10 +7,10 @@ import pytest
 from support_boa import law_class
 from support_boa_replay import workload_of_jobs
 
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.model.exact import solve_frontier
-from gpuplan.planner.frontier.replay.demand import DemandLaw, compound_poisson, demand_law
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.frontier.replay.demand import compound_poisson, demand_law, law_of
+from gpuplan.planner.frontier.replay.plans import replay_plan
 
 
 def panjer(width, mean, size):
@@ -52,8 +52,8 @@ def test_a_law_of_millions_is_the_part_that_is_likely(monkeypatch):
     assert zero == 0 and least > 150_000 and least + pmf.size == full.size
     assert full[:least].sum() < 1e-10
     assert pmf == pytest.approx(full[least:], abs=1e-12)
-    likely = DemandLaw(width, mean, pmf, least)
-    every = DemandLaw(width, mean, full)
+    likely = law_of(width, mean, pmf, least)
+    every = law_of(width, mean, full)
     for q in (0.001, 0.5, 0.95, 0.999):
         assert likely.quantile(q) == every.quantile(q)
     for gpus in (-1, 0, least - 1, least, 191_000, 192_000.5, 193_000, full.size):
@@ -81,11 +81,11 @@ def test_mean_demand_is_the_budget():
     for gpus in np.linspace(low, high, 7):
         plan = frontier.at_budget(float(gpus))
         law = demand_law(workload, plan)
-        assert law.mean_gpus == pytest.approx(plan.used_gpus)
+        assert law.mean_gpus == pytest.approx(plan.used)
         assert demand_law(workload, plan, rounded=True).mean_gpus == pytest.approx(
-            plan.rounded_used_gpus
+            plan.rounded_used
         )
-        assert law.results().mean_gpus == law.mean_gpus
+        assert law.p95_gpus == law.quantile(0.95)
         q = law.quantile(0.95)
         assert law.above(q) <= 0.05 < law.above(q - 1)
     assert law.above(-1) == 1 and law.above(10**9) == 0

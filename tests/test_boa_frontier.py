@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.extreme_points import best_path, class_hull, path_totals
 from gpuplan.planner.speedup.functions import concave_hull
 
@@ -46,14 +47,14 @@ def test_one_class_mixes_its_two_widths():
     assert [(a.width, a.share, a.rounded) for a in plan.widths] == rows
     assert plan.to_frame().select("width", "share", "rounded").rows() == rows
     assert plan.mean_jct_s == pytest.approx(3600 * 0.875)
-    assert plan.used_gpus == pytest.approx(1.25)
+    assert plan.used == pytest.approx(1.25)
     assert plan.multiplier == pytest.approx(0.5)  # half an hour for one more GPU-hour
-    assert plan.marginal_jct_s_per_gpu == pytest.approx(1800)
+    assert plan.marginal_jct_s == pytest.approx(1800)
     assert plan.utilization == pytest.approx(0.8)
     assert plan.rounded_mean_jct_s == 3600
-    assert plan.rounded_used_gpus == 1
+    assert plan.rounded_used == 1
     assert plan.rounding_gap_s == pytest.approx(450)
-    assert plan.results().rounded_over_optimal == pytest.approx(8 / 7)
+    assert plan.rounded_over_optimal == pytest.approx(8 / 7)
 
 
 def test_one_more_gpu_saves_what_the_multiplier_says_over_all_arrivals():
@@ -62,7 +63,7 @@ def test_one_more_gpu_saves_what_the_multiplier_says_over_all_arrivals():
     frontier = solve_frontier([busy])
     plan, richer = frontier.at_budget(12), frontier.at_budget(13)
     assert plan.multiplier == pytest.approx(0.5)
-    assert plan.marginal_jct_s_per_gpu == pytest.approx(180)
+    assert plan.marginal_jct_s == pytest.approx(180)
     assert plan.mean_jct_s - richer.mean_jct_s == pytest.approx(180)
 
 
@@ -70,16 +71,16 @@ def test_a_weight_moves_the_next_gpu_to_its_class():
     # Both classes go from (cost, time) (1, 1) to (2, 1/2); b counts three times as much.
     a, b = (replace(two_widths(), name=name, weight=w) for name, w in (("a", 1.0), ("b", 3.0)))
     frontier = solve_frontier([a, b])
-    np.testing.assert_allclose(frontier.budget_gpus, [2, 3, 4])
+    np.testing.assert_allclose(frontier.budgets, [2, 3, 4])
     np.testing.assert_allclose(frontier.mean_jct_s, 3600 * np.array([1, 0.75, 0.5]))
     np.testing.assert_allclose(frontier.objective_s, 3600 * np.array([1, 2.5 / 4, 0.5]))
     plan = frontier.at_budget(2.5)
     assert [(w.job_class, w.width) for w in plan.widths] == [("a", 1), ("b", 1), ("b", 4)]
     assert plan.mean_jct_s == pytest.approx(3600 * 7 / 8)
     assert plan.objective_s == pytest.approx(3600 * (1 + 3 * 0.75) / 4)
-    assert plan.marginal_jct_s_per_gpu == pytest.approx(3600 * 0.375)
+    assert plan.marginal_jct_s == pytest.approx(3600 * 0.375)
     assert plan.rounding_gap_s == pytest.approx(3600 * (1 - 3.25 / 4))
-    assert frontier.at_target_jct(3600 * 3.25 / 4).budget_gpus == pytest.approx(2.5)
+    assert frontier.at_target_jct(3600 * 3.25 / 4).budget == pytest.approx(2.5)
     with pytest.raises(InfeasibleError, match=r"a weighted mean completion time of 1,799 s"):
         frontier.at_target_jct(1799)
 
@@ -88,12 +89,12 @@ def test_ends_of_the_frontier():
     frontier = solve_frontier([two_widths()])
     assert (frontier.min_budget, frontier.saturation_budget, frontier.load_gpus) == (1, 2, 1)
     rich = frontier.at_budget(50)
-    assert (rich.mean_jct_s, rich.used_gpus, rich.multiplier) == (1800, 2, 0)
+    assert (rich.mean_jct_s, rich.used, rich.multiplier) == (1800, 2, 0)
     with pytest.raises(InfeasibleError, match=r"least is 1\.000 GPUs"):
         frontier.at_budget(0.99)
     with pytest.raises(InfeasibleError, match=r"least is 1,800\.0 s"):
         frontier.at_target_jct(1799)
-    assert frontier.at_target_jct(99999).budget_gpus == 1
+    assert frontier.at_target_jct(99999).budget == 1
 
 
 def test_rescaling_is_charged_at_the_start_and_at_each_change():
@@ -104,10 +105,10 @@ def test_rescaling_is_charged_at_the_start_and_at_each_change():
         "a", 1.0, np.ones(2), np.array([1.0, 2.0]), np.array([[1.0, 1.0], [1.0, 2.0]]), 0.1
     )
     frontier = solve_frontier([job_class])
-    np.testing.assert_allclose(frontier.budget_gpus, [2.1, 2.3, 3.2])
+    np.testing.assert_allclose(frontier.budgets, [2.1, 2.3, 3.2])
     np.testing.assert_allclose(frontier.mean_jct_s, 3600 * np.array([2.1, 1.7, 1.6]))
     assert frontier.one_gpu_jct_s == pytest.approx(3600 * 2.1)
-    widths = [[a.width for a in frontier.at_budget(b).widths] for b in frontier.budget_gpus]
+    widths = [[a.width for a in frontier.at_budget(b).widths] for b in frontier.budgets]
     assert widths == [[1, 1], [1, 2], [2, 2]]
 
 
@@ -124,7 +125,7 @@ def test_linear_speedup_costs_nothing():
     frontier = solve_frontier([oracle.law_class("a", rate=3.0, work=[2.0], alpha=1.0)])
     assert frontier.min_budget == frontier.saturation_budget == 6
     assert frontier.at_budget(6).widths[0].width == 64
-    assert frontier.knee().budget_gpus == 6
+    assert frontier.knee().budget == 6
 
 
 def test_class_without_work_is_no_trouble():
@@ -149,9 +150,9 @@ def test_one_class_with_a_power_law_has_a_closed_form(alpha):
 
 def test_knee_is_farthest_under_the_chord():
     frontier = solve_frontier([oracle.law_class("a", alpha=0.5)])
-    b, t = frontier.budget_gpus, frontier.mean_jct_s
+    b, t = frontier.budgets, frontier.mean_jct_s
     chord = t[0] + (b - b[0]) * (t[-1] - t[0]) / (b[-1] - b[0])
-    assert frontier.knee().budget_gpus == b[np.argmax(chord - t)]
+    assert frontier.knee().budget == b[np.argmax(chord - t)]
     # b = k ** 0.5 from 1 to 8, t = 1/b: slope -1/b**2 equals the chord's -(7/8)/7 at b = sqrt(8).
     assert frontier.knee().widths[0].width == 8
 
@@ -178,7 +179,7 @@ def test_two_hundred_small_instances_against_enumeration():
         hours = frontier.objective_s / 3600 * sum(c.rate_per_h * c.weight for c in classes)
         for mu in np.concatenate([frontier.edge_slope, 10.0 ** rng.uniform(-4, 4, 8)]):
             expected = oracle.brute_force_dual(classes, mu)
-            assert (hours + mu * frontier.budget_gpus).min() == pytest.approx(expected, rel=1e-9)
+            assert (hours + mu * frontier.budgets).min() == pytest.approx(expected, rel=1e-9)
         cheapest = sum(c.rate_per_h * oracle.all_paths(c)[:, 0].min() for c in classes)
         quickest = [c.rate_per_h * oracle.all_paths(c)[:, 1].min() for c in classes]
         weighted = sum(c.weight * least for c, least in zip(classes, quickest, strict=True))
@@ -208,7 +209,7 @@ def test_measured_curves_with_dear_starts_against_every_whole_width():
         )
         frontier, paths = solve_frontier([ours]), oracle.all_paths(truth)
         for mu in np.concatenate([frontier.edge_slope, 10.0 ** rng.uniform(-3, 2, 20)]):
-            found = (frontier.mean_jct_s / 3600 + mu * frontier.budget_gpus).min()
+            found = (frontier.mean_jct_s / 3600 + mu * frontier.budgets).min()
             assert found == pytest.approx((paths @ [mu, 1.0]).min(), rel=1e-9)
         assert frontier.min_budget == pytest.approx(paths[:, 0].min(), rel=1e-9)
         vertices = {k for curve in curves for k in curve.widths}
@@ -244,11 +245,11 @@ def test_convex_program_agrees_without_rescaling():
 @given(workloads)
 def test_frontier_is_convex_and_falls(classes):
     frontier = solve_frontier(classes)
-    spent, saved = np.diff(frontier.budget_gpus), -np.diff(frontier.objective_s)
+    spent, saved = np.diff(frontier.budgets), -np.diff(frontier.objective_s)
     assert (spent > 0).all() and (saved > 0).all()
     assert (np.diff(frontier.edge_slope) <= 0).all()
     for hull in frontier.hulls:
-        inner = np.diff(hull.time_h) / np.diff(hull.cost_gpu_h)
+        inner = np.diff(hull.time_h) / np.diff(hull.cost)
         assert (np.diff(inner) > 0).all() and (inner < 0).all()
 
 
@@ -259,10 +260,10 @@ def test_plans_keep_the_budget_and_the_certificate_holds(classes, share):
     low, high = frontier.min_budget, frontier.saturation_budget
     budget = low + share * (high - low)
     plan = frontier.at_budget(budget)
-    assert plan.used_gpus == pytest.approx(min(budget, high), rel=1e-9)
-    assert plan.rounded_used_gpus <= budget * (1 + 1e-9)
+    assert plan.used == pytest.approx(min(budget, high), rel=1e-9)
+    assert plan.rounded_used <= budget * (1 + 1e-9)
     for name in ("mean_jct_s", "objective_s"):
-        expected = np.interp(budget, frontier.budget_gpus, getattr(frontier, name))
+        expected = np.interp(budget, frontier.budgets, getattr(frontier, name))
         assert getattr(plan, name) == pytest.approx(expected, rel=1e-9)
     assert plan.rounded_mean_jct_s >= plan.mean_jct_s * (1 - 1e-12)
     split = {a.job_class for a in plan.widths if a.share < 1}
@@ -279,11 +280,11 @@ def test_plans_keep_the_budget_and_the_certificate_holds(classes, share):
             run_h = c.work_h[a.epoch] / c.speedup[a.epoch, c.widths.searchsorted(a.width)]
             hours = c.rate_per_h * (run_h + (c.rescale_h if a.width != before else 0.0))
             spent, taken, before = spent + hours * a.width, taken + hours, a.width
-    assert spent == pytest.approx(plan.rounded_used_gpus, rel=1e-9)
+    assert spent == pytest.approx(plan.rounded_used, rel=1e-9)
     assert 3600 * taken / frontier.rate_per_h == pytest.approx(plan.rounded_mean_jct_s, rel=1e-9)
     # The deterministic plan is made of width paths, so no plan in its budget can be better
     # than the frontier there: the gap is a bound.
-    cheaper = frontier.at_budget(max(low, plan.rounded_used_gpus))
+    cheaper = frontier.at_budget(max(low, plan.rounded_used))
     assert cheaper.objective_s <= (plan.objective_s + plan.rounding_gap_s) * (1 + 1e-9)
 
 
@@ -292,7 +293,7 @@ def test_plans_keep_the_budget_and_the_certificate_holds(classes, share):
 def test_more_arrivals_scale_budgets_and_leave_times(classes, factor):
     frontier = solve_frontier(classes)
     busier = solve_frontier([replace(c, rate_per_h=c.rate_per_h * factor) for c in classes])
-    np.testing.assert_allclose(busier.budget_gpus, factor * frontier.budget_gpus, rtol=1e-9)
+    np.testing.assert_allclose(busier.budgets, factor * frontier.budgets, rtol=1e-9)
     np.testing.assert_allclose(busier.mean_jct_s, frontier.mean_jct_s, rtol=1e-9)
 
 
@@ -304,8 +305,8 @@ def test_target_is_the_inverse_of_budget(classes, share):
     target = quick + share * (slow - quick)
     plan = frontier.at_target_jct(target)
     assert plan.objective_s <= target * (1 + 1e-9)
-    assert frontier.at_budget(plan.budget_gpus).objective_s == pytest.approx(target, rel=1e-9)
-    less = plan.budget_gpus * (1 - 1e-6)
+    assert frontier.at_budget(plan.budget).objective_s == pytest.approx(target, rel=1e-9)
+    less = plan.budget * (1 - 1e-6)
     if less > frontier.min_budget:
         assert frontier.at_budget(less).objective_s > target
 
@@ -334,7 +335,7 @@ def test_totals_do_not_drift_over_many_classes():
     ]
     frontier = solve_frontier(classes)
     last = frontier.at_budget(frontier.saturation_budget * 2)
-    assert frontier.saturation_budget == pytest.approx(last.used_gpus, rel=1e-13)
+    assert frontier.saturation_budget == pytest.approx(last.used, rel=1e-13)
     assert frontier.mean_jct_s[-1] == pytest.approx(last.mean_jct_s, rel=1e-12)
 
 

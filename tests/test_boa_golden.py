@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.speedup import t4
 from gpuplan.planner.speedup.functions import concave_hull
 
@@ -44,7 +45,7 @@ def test_newtrace_on_t4():
         assert plan.utilization == pytest.approx(1 / multiple)
     plan = frontier.at_budget(1.2 * frontier.load_gpus)
     assert plan.rounded_mean_jct_s == pytest.approx(1.07376 * 3600, rel=1e-5)
-    assert plan.rounded_used_gpus == pytest.approx(112.2231, rel=1e-5)
+    assert plan.rounded_used == pytest.approx(112.2231, rel=1e-5)
     with pytest.raises(InfeasibleError, match=r"93\.44"):
         frontier.at_budget(10)
 
@@ -55,7 +56,7 @@ def check_against(rows, frontier):
         assert frontier.min_budget == pytest.approx(row["min_budget"], rel=1e-4)
         plan = frontier.at_budget(row["mult"] * frontier.load_gpus)
         assert plan.mean_jct_s == pytest.approx(row["avg_jct_s"], rel=1e-4)
-        assert plan.used_gpus == pytest.approx(row["used"], rel=1e-4)
+        assert plan.used == pytest.approx(row["used"], rel=1e-4)
         if row["mu"] is not None:
             assert plan.multiplier == pytest.approx(row["mu"], rel=1e-3)
 
@@ -108,7 +109,7 @@ def test_reference_at_one_width_per_class(shared, workload, calibrated, curve):
     for row in rows.iter_rows(named=True):  # the one split class on its cheaper width
         plan = frontier.at_budget(row["mult"] * frontier.load_gpus)
         assert plan.rounded_mean_jct_s == pytest.approx(3600 * row["int_jct_h"], rel=1e-4)
-        assert plan.rounded_used_gpus == pytest.approx(row["int_cost"], rel=1e-4)
+        assert plan.rounded_used == pytest.approx(row["int_cost"], rel=1e-4)
 
 
 @every_variant

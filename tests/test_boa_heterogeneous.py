@@ -10,12 +10,13 @@ import support_boa as oracle
 
 from gpuplan.analysis.base.errors import InfeasibleError, InputError, UsageError
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.planner.frontier.model.class_options import ClassOptions
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
-from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassWorkload
-from gpuplan.planner.frontier.types.heterogeneous import (
-    solve_typed,
-    typed_classes,
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.job_classes import COLUMNS, ClassWorkload
+from gpuplan.planner.frontier.model.exact import solve_frontier
+from gpuplan.planner.frontier.model.gpu_types import (
+    classes_on_types,
+    solve_types,
     workloads_by_type,
 )
 from gpuplan.planner.speedup.functions import concave_hull
@@ -52,20 +53,20 @@ def test_two_types_by_hand():
     # (dollars, hours): T4 (0.5, 1); A100 x 1 (2/3, 1/3); A100 x 2 (2 x 2 / 4.8, 1 / 4.8).
     t4 = one_class([1.0], [1.0], [[1.0]])
     a100 = one_class([1 / 3], [1.0, 2.0], [[1.0, 1.6]])
-    frontier = solve_typed(
+    frontier = solve_types(
         {"T4": workload(t4), "A100": workload(a100)}, {"A100": 2.0, "T4": 0.5, "H100": 9.0}
     )
-    np.testing.assert_allclose(frontier.budget_usd_per_h, [0.5, 2 / 3, 4 / 4.8])
+    np.testing.assert_allclose(frontier.budgets, [0.5, 2 / 3, 4 / 4.8])
     np.testing.assert_allclose(frontier.mean_jct_s, [3600, 1200, 750])
     half = frontier.at_budget(0.5 + 1 / 12)
-    rows = [(w.gpu_type, w.width, w.rounded) for w in half.plan.widths]
+    rows = [(w.gpu_type, w.width, w.rounded) for w in half.widths]
     assert rows == [("T4", 1, True), ("A100", 1, False)]
-    assert half.gpus == pytest.approx({"T4": 0.5, "A100": 1 / 6})
-    assert half.results().used_usd_per_h == pytest.approx(0.5 + 1 / 12)
-    assert half.marginal_jct_s_per_usd_h == pytest.approx(2400 * 6)
-    assert frontier.at_target_jct(1200).usd_per_h == pytest.approx(2 / 3)
-    assert frontier.knee().gpus["A100"] == pytest.approx(1 / 3)
-    frame = half.to_frame()
+    assert frontier.gpus_of(half) == pytest.approx({"T4": 0.5, "A100": 1 / 6})
+    assert half.used == pytest.approx(0.5 + 1 / 12)
+    assert half.marginal_jct_s == pytest.approx(2400 * 6)
+    assert frontier.at_target_jct(1200).used == pytest.approx(2 / 3)
+    assert frontier.gpus_of(frontier.knee())["A100"] == pytest.approx(1 / 3)
+    frame = half.to_frame("budget_usd_per_h")
     assert frame["gpu_type"].to_list() == ["T4", "A100"]
     assert frame.columns[0] == "budget_usd_per_h"
     with pytest.raises(InfeasibleError, match=r"\$0\.4/h .* mix of T4, A100: the least is \$0\.50"):
@@ -78,10 +79,10 @@ def test_a_cap_holds_over_types():
     # As above; 40 min on average: half of the jobs on the A100.
     t4 = one_class([1.0], [1.0], [[1.0]], cap_h=2 / 3)
     a100 = one_class([1 / 3], [1.0, 2.0], [[1.0, 1.6]])
-    frontier = solve_typed({"T4": workload(t4), "A100": workload(a100)}, {"T4": 0.5, "A100": 2.0})
-    least = frontier.at_budget(frontier.min_usd_per_h)
-    assert least.usd_per_h == pytest.approx((1 / 2 + 2 / 3) / 2)
-    assert least.gpus == pytest.approx({"T4": 0.5, "A100": 1 / 6})
+    frontier = solve_types({"T4": workload(t4), "A100": workload(a100)}, {"T4": 0.5, "A100": 2.0})
+    least = frontier.at_budget(frontier.min_budget)
+    assert least.used == pytest.approx((1 / 2 + 2 / 3) / 2)
+    assert frontier.gpus_of(least) == pytest.approx({"T4": 0.5, "A100": 1 / 6})
     with pytest.raises(
         InfeasibleError, match=r"the time of a on any mix of T4, A100: .*\$0\.5834/h"
     ):
@@ -93,10 +94,10 @@ def test_a_change_of_type_is_a_rescale():
     # A, A: 2.1 h; A, B: 1 + 0.1 + 0.1 + 0.1 = 1.3 h, 1.1 + 0.2 x 2 = $1.5; B, B: 1.2 h, $2.4.
     a = one_class([1.0, 1.0], [1.0], [[1.0], [1.0]], rescale_h=0.1)
     b = one_class([1.0, 0.1], [1.0], [[1.0], [1.0]], rescale_h=0.1)
-    frontier = solve_typed({"A": workload(a), "B": workload(b)}, {"A": 1.0, "B": 2.0})
-    np.testing.assert_allclose(frontier.budget_usd_per_h, [1.5, 2.4])
+    frontier = solve_types({"A": workload(a), "B": workload(b)}, {"A": 1.0, "B": 2.0})
+    np.testing.assert_allclose(frontier.budgets, [1.5, 2.4])
     np.testing.assert_allclose(frontier.mean_jct_s, 3600 * np.array([1.3, 1.2]))
-    assert frontier.at_budget(1.5).gpus == pytest.approx({"A": 1.1, "B": 0.2})
+    assert frontier.gpus_of(frontier.at_budget(1.5)) == pytest.approx({"A": 1.1, "B": 0.2})
 
 
 def test_random_instances_against_all_paths_over_types_and_widths():
@@ -110,11 +111,11 @@ def test_random_instances_against_all_paths_over_types_and_widths():
             rescale_h=[0.0, 0.02, 0.5][case % 3],
             types=int(rng.integers(1, 4)),
         )
-        frontier = solve_typed(workloads, prices).frontier
+        frontier = solve_types(workloads, prices)
         hours = frontier.mean_jct_s / 3600 * frontier.rate_per_h
         for mu in np.concatenate([frontier.edge_slope, 10.0 ** rng.uniform(-3, 3, 4)]):
             expected = oracle.brute_force_dual(frontier.classes, mu)
-            found = (hours + mu * frontier.budget_gpus).min()
+            found = (hours + mu * frontier.budgets).min()
             assert found == pytest.approx(expected, rel=1e-9)
         # The candidates are those of each type: time and dollars of the types' own classes.
         (merged, *_), t = frontier.classes, 0
@@ -134,18 +135,18 @@ def test_budgets_against_the_linear_program():
     rng = np.random.default_rng(22)
     for rescale_h in (0.0, 0.2):
         workloads, prices = random_types(rng, classes=2, epochs=2, widths=3, rescale_h=rescale_h)
-        typed = solve_typed(workloads, prices)
-        low, high = typed.min_usd_per_h, typed.saturation_usd_per_h
+        typed = solve_types(workloads, prices)
+        low, high = typed.min_budget, typed.saturation_budget
         budgets = np.linspace(low * 1.0001, high, 6)
         plans = [typed.at_budget(b) for b in budgets]
         np.testing.assert_allclose(
-            [p.plan.mean_jct_s for p in plans],
-            oracle.brute_force_jct_s(typed.frontier.classes, budgets),
+            [p.mean_jct_s for p in plans],
+            oracle.brute_force_jct_s(typed.classes, budgets),
             rtol=1e-7,
         )
         for plan in plans:  # the dollars of the GPUs held are the dollars spent
-            spent = sum(prices[name] * gpus for name, gpus in plan.gpus.items())
-            assert spent == pytest.approx(plan.usd_per_h, rel=1e-9)
+            spent = sum(prices[name] * gpus for name, gpus in typed.gpus_of(plan).items())
+            assert spent == pytest.approx(plan.used, rel=1e-9)
 
 
 def test_laws_of_types_and_prices():
@@ -154,23 +155,23 @@ def test_laws_of_types_and_prices():
         workloads, prices = random_types(
             rng, classes=2, epochs=2, widths=4, rescale_h=[0.0, 0.1][case % 2], types=3
         )
-        every = solve_typed(workloads, prices)
-        fewer = solve_typed({name: workloads[name] for name in ("g0", "g1")}, prices)
+        every = solve_types(workloads, prices)
+        fewer = solve_types({name: workloads[name] for name in ("g0", "g1")}, prices)
         # Another type never hurts: at each budget of the smaller choice, the larger is as quick.
-        assert every.min_usd_per_h <= fewer.min_usd_per_h * (1 + 1e-12)
-        budgets = np.linspace(fewer.min_usd_per_h, fewer.saturation_usd_per_h, 5)
+        assert every.min_budget <= fewer.min_budget * (1 + 1e-12)
+        budgets = np.linspace(fewer.min_budget, fewer.saturation_budget, 5)
         for budget in budgets:
-            ours = every.at_budget(budget).plan.mean_jct_s
-            assert ours <= fewer.at_budget(budget).plan.mean_jct_s * (1 + 1e-9)
-        dear = solve_typed(workloads, {name: 3 * price for name, price in prices.items()})
-        np.testing.assert_allclose(dear.budget_usd_per_h, 3 * every.budget_usd_per_h, rtol=1e-9)
+            ours = every.at_budget(budget).mean_jct_s
+            assert ours <= fewer.at_budget(budget).mean_jct_s * (1 + 1e-9)
+        dear = solve_types(workloads, {name: 3 * price for name, price in prices.items()})
+        np.testing.assert_allclose(dear.budgets, 3 * every.budgets, rtol=1e-9)
         np.testing.assert_allclose(dear.mean_jct_s, every.mean_jct_s, rtol=1e-9)
         # A type twice under two names is one type; at $1 it is the frontier in GPUs.
         twice = {"x": workloads["g0"], "y": workloads["g0"]}
-        same = solve_typed(twice, {"x": 1.0, "y": 1.0})
+        same = solve_types(twice, {"x": 1.0, "y": 1.0})
         plain = solve_frontier(workloads["g0"].classes)
         for budget in np.linspace(plain.min_budget, plain.saturation_budget, 5):
-            assert same.at_budget(budget * (1 + 1e-12)).plan.mean_jct_s == pytest.approx(
+            assert same.at_budget(budget * (1 + 1e-12)).mean_jct_s == pytest.approx(
                 plain.at_budget(budget * (1 + 1e-12)).mean_jct_s, rel=1e-9
             )
 
@@ -179,9 +180,9 @@ def test_what_a_caller_or_user_cannot_ask():
     a = one_class([1.0], [1.0], [[1.0]])
     for prices, said in (({"T4": 1.0}, "'A' has no price"), ({"A": 0.0}, r"costs \$0/h")):
         with pytest.raises(UsageError, match=said):
-            typed_classes({"A": workload(a)}, prices)
+            classes_on_types({"A": workload(a)}, prices)
     with pytest.raises(ValueError, match="rescaling"):
-        typed_classes(
+        classes_on_types(
             {"A": workload(a), "B": workload(replace(a, rescale_h=1.0))}, {"A": 1.0, "B": 1.0}
         )
     with pytest.raises(ValueError, match="cost per hour"):
@@ -226,13 +227,13 @@ def test_a_profile_of_several_types(trace):
     assert work["A100"]["bert"] == pytest.approx(0.79401, rel=1e-9)
     assert work["RTX2080Ti"]["yolov3"] == pytest.approx(20.3677, rel=1e-9)  # slower than a T4
     # Per job bert costs $2.37, $3.28 or $1.99 on one T4, RTX2080Ti or A100; yolov3 $5.43 or more.
-    frontier = solve_typed(by_type, {"T4": 0.526, "RTX2080Ti": 1.5, "A100": 2.5})
-    least = frontier.at_budget(frontier.min_usd_per_h)
-    where = {(row.job_class, row.gpu_type) for row in least.plan.widths}
+    frontier = solve_types(by_type, {"T4": 0.526, "RTX2080Ti": 1.5, "A100": 2.5})
+    least = frontier.at_budget(frontier.min_budget)
+    where = {(row.job_class, row.gpu_type) for row in least.widths}
     assert where == {("bert", "A100"), ("yolov3", "T4")}
-    alone = solve_typed({"T4": by_type["T4"]}, {"T4": 0.526})
-    budget = alone.min_usd_per_h
-    assert frontier.at_budget(budget).plan.mean_jct_s < alone.at_budget(budget).plan.mean_jct_s
+    alone = solve_types({"T4": by_type["T4"]}, {"T4": 0.526})
+    budget = alone.min_budget
+    assert frontier.at_budget(budget).mean_jct_s < alone.at_budget(budget).mean_jct_s
 
 
 @pytest.mark.parametrize(
@@ -298,7 +299,7 @@ def test_a_table_with_gpu_types(trace, tmp_path):
     assert by_type["T4"].classes[0].work_h.tolist() == [1, 1]
     (a,) = by_type["A100"].classes
     assert a.work_h == pytest.approx([0.5, 0.25])
-    (merged, alone) = typed_classes(by_type, {"T4": 1.0, "A100": 3.0})
+    (merged, alone) = classes_on_types(by_type, {"T4": 1.0, "A100": 3.0})
     assert merged.gpu_types == ("T4", "T4", "A100", "A100")
     np.testing.assert_allclose(merged.speedup, [[1, 1.5, 2, 2], [1, 1, 4, 6]])
     assert merged.slopes.tolist() == [1, 2, 3, 6]

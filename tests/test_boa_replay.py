@@ -9,18 +9,15 @@ from support_boa_replay import workload_of_jobs
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
-from gpuplan.planner.frontier.model.paths import WidthPath
+from gpuplan.planner.elastic.arrivals import ClassArrivals
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.paths import WidthPath
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import replay_of, replay_paths
+from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan
 from gpuplan.planner.frontier.replay.demand import demand_law
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import (
-    replay_of,
-    replay_paths,
-    replay_plan,
-    replay_types,
-)
+from gpuplan.planner.frontier.replay.plans import replay_plan, replay_types
 from gpuplan.planner.registry import BASELINES
 from gpuplan.planner.speedup import t4
 
@@ -259,11 +256,11 @@ def test_the_replay_keeps_the_budget(shared):
     for multiple in (1.0, 1.05, 1.1, 1.2, 1.5, 2, 2.25, 2.5, 3, 4):
         plan = frontier.at_budget(multiple * frontier.load_gpus)
         replay = replay_plan(workload, plan, AT_ONCE)
-        assert replay.rented_gpus == pytest.approx(plan.used_gpus, rel=0.03)
+        assert replay.rented_gpus == pytest.approx(plan.used, rel=0.03)
         assert replay.mean_jct_s == pytest.approx(plan.mean_jct_s, rel=0.03)
         delayed = replay_plan(workload, plan)  # 90 s to provision, 30 s idle before a return
-        assert delayed.held_gpus == pytest.approx(plan.used_gpus, rel=0.03)
-        assert delayed.held_gpus < delayed.rented_gpus < 1.02 * plan.used_gpus
+        assert delayed.held_gpus == pytest.approx(plan.used, rel=0.03)
+        assert delayed.held_gpus < delayed.rented_gpus < 1.02 * plan.used
         assert replay.mean_jct_s < delayed.mean_jct_s < replay.mean_jct_s + 91
 
 
@@ -274,11 +271,11 @@ def test_replay_of_jobs_that_the_test_makes():
     names = rng.choice(["bert", "cifar10", "yolov3"], 300).tolist()
     workload = t4_workload(np.sort(rng.uniform(0, 86400, 300)), names, 24, rescale=True)
     frontier = solve_frontier(workload.classes)
-    for vertex in range(frontier.budget_gpus.size):
-        plan = frontier.at_budget(float(frontier.budget_gpus[vertex]))
+    for vertex in range(frontier.budgets.size):
+        plan = frontier.at_budget(float(frontier.budgets[vertex]))
         replay = replay_plan(workload, plan, AT_ONCE)
         assert replay.mean_jct_s == pytest.approx(plan.mean_jct_s, rel=1e-6)
-        assert replay.rented_gpus == pytest.approx(plan.used_gpus, rel=1e-6)
+        assert replay.rented_gpus == pytest.approx(plan.used, rel=1e-6)
         assert replay.efficiency == pytest.approx(plan.utilization, rel=1e-6)
 
 
@@ -329,14 +326,14 @@ def test_replay_of_a_plan_in_dollars():
     classes = [replace(rows, rate_per_h=20.0, rescale_h=0.02)]
     workload = workload_of_jobs(classes, submit_s, [0] * 200, [2.0] * 200, 10)
     frontier = solve_frontier(classes)
-    for budget in frontier.budget_gpus.tolist():
+    for budget in frontier.budgets.tolist():
         plan = frontier.at_budget(budget)
         found = replay_types(workload, plan, dict.fromkeys("AB", AT_ONCE))
         usd_per_h = sum({"A": 1, "B": 5}[t] * replay.rented_gpus for t, replay in found.items())
         laws = {t: demand_law(workload, plan, gpu_type=t) for t in found}
         for gpu_type, replay in found.items():
             assert replay.rented_gpus == pytest.approx(laws[gpu_type].mean_gpus, rel=1e-6)
-        assert usd_per_h == pytest.approx(plan.used_gpus, rel=1e-6)
+        assert usd_per_h == pytest.approx(plan.used, rel=1e-6)
         jct_s = np.concatenate([replay.jct_s for replay in found.values()])
         assert jct_s.mean() == pytest.approx(plan.mean_jct_s, rel=1e-6)
 
@@ -366,8 +363,8 @@ def test_plans_by_epoch_keep_the_budget_too(shared):
     for multiple in (1.05, 1.2, 1.5, 2, 3, 4):
         plan = frontier.at_budget(multiple * frontier.load_gpus)
         replay = replay_plan(workload, plan, AT_ONCE)
-        assert replay.rented_gpus == pytest.approx(plan.used_gpus, rel=0.03)
+        assert replay.rented_gpus == pytest.approx(plan.used, rel=0.03)
         assert replay.mean_jct_s == pytest.approx(plan.mean_jct_s, rel=0.03)
         delayed = replay_plan(workload, plan)  # late GPUs hold fewer of them, for longer
-        assert delayed.held_gpus == pytest.approx(plan.used_gpus, rel=0.03)
-        assert delayed.rented_gpus < 1.03 * plan.used_gpus
+        assert delayed.held_gpus == pytest.approx(plan.used, rel=0.03)
+        assert delayed.rented_gpus < 1.03 * plan.used

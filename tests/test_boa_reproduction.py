@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.model.exact import solve_frontier
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.registry import BASELINES
 
 ROOT = Path(__file__).resolve().parents[1]

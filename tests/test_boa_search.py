@@ -6,20 +6,22 @@ from support_pareto import write_newtrace
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.planner.frontier.baseline_comparison import compare_baselines
-from gpuplan.planner.frontier.model.class_options import ClassOptions
-from gpuplan.planner.frontier.model.job_classes import COLUMNS
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.baselines import compare_baselines
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import COLUMNS
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.frontier.replay.search import BudgetSearch, objective_s
-from gpuplan.planner.frontier.study import study_frontier
+from gpuplan.planner.frontier.study import PlanRequest, study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
 
 
 def study(path, speedup, cluster, **choices):
     read = read_trace(path, columns=COLUMNS)
     choices = {"unmeasured_rescale_s": 0.0} | choices
-    return study_frontier(read, load_speedup(speedup), ClassOptions(**choices), cluster=cluster)
+    return study_frontier(
+        read, load_speedup(speedup), ClassOptions(**choices), PlanRequest(cluster=cluster)
+    )
 
 
 def tries_of(found, at_budget=None):

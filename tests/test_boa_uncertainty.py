@@ -71,8 +71,8 @@ def test_bands_are_those_of_resamples_solved_one_by_one(rescale_h):
     rows = []
     for resample in range(21):
         again = solved_again(frontier, one.arrivals, one.horizon_h, blocks, resample)
-        times = np.interp(budgets, again.budget_gpus, again.mean_jct_s)
-        needs = np.interp(-targets, -again.objective_s, again.budget_gpus)
+        times = np.interp(budgets, again.budgets, again.mean_jct_s)
+        needs = np.interp(-targets, -again.objective_s, again.budgets)
         rows.append(
             [
                 again.load_gpus,
@@ -93,7 +93,7 @@ def test_bands_are_those_of_resamples_solved_one_by_one(rescale_h):
     assert bands.min_budget_gpus.value == pytest.approx(frontier.min_budget)
     assert bands.mean_jct_s[0].value is None  # 0.9 of the least budget
     assert bands.mean_jct_s[1].value == pytest.approx(frontier.at_budget(budgets[1]).mean_jct_s)
-    least = frontier.at_target_jct(targets[1]).budget_gpus
+    least = frontier.at_target_jct(targets[1]).budget
     assert bands.target_budget_gpus[1].value == pytest.approx(least)
 
 

@@ -8,12 +8,11 @@ import pytest
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.planner.frontier.model.candidates import candidate_widths
-from gpuplan.planner.frontier.model.class_options import ClassOptions
-from gpuplan.planner.frontier.model.job_classes import (
+from gpuplan.cli.options.pareto_parsers import parse_weights, parse_widths
+from gpuplan.planner.elastic.candidates import candidate_widths
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import (
     COLUMNS,
-    parse_weights,
-    parse_widths,
     workload_of,
 )
 from gpuplan.planner.frontier.study import study_frontier

@@ -8,9 +8,9 @@ from gpuplan.analysis.log_formats.registry import format_named
 from gpuplan.analysis.price_formats.registry import price_format_named
 from gpuplan.analysis.prices.catalogue import STARTUP
 from gpuplan.cli.commands.listing import ListKind
+from gpuplan.cli.options.pareto_options import MethodName
 from gpuplan.cli.options.settings import parse_settings, show_setting
-from gpuplan.cli.pareto.options import MethodName
-from gpuplan.planner.frontier.baseline_comparison import names_of
+from gpuplan.planner.baselines import names_of
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.registry import POLICIES, find_policy
 from gpuplan.simkit.allpass.parameters import Allpass

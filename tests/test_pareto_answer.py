@@ -11,13 +11,13 @@ from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
 from gpuplan.analysis.characterize.today import today
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.formats.precision import Precision
-from gpuplan.cli.pareto.peak_text import within_peak
-from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.cli.tables.pareto_peak import within_peak
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import COLUMNS, workload_of
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.model.exact import solve_frontier
-from gpuplan.planner.frontier.model.job_classes import COLUMNS, workload_of
 from gpuplan.planner.frontier.replay import todays_peak
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.speedup.registry import load_speedup
 
 LAW = ("--speedup", "power:0.5")
@@ -229,11 +229,11 @@ def within_text(within, *smaller, requested="now+20%", gpus=12.0):
     """Return the clause on a budget whose replay within a peak of 20 has these JCTs."""
     replays = [SimpleNamespace(jct_s=np.array(jct), mean_jct_s=np.mean(jct)) for jct in smaller]
     points = [
-        SimpleNamespace(plan=SimpleNamespace(budget_gpus=5.0 + i), within_peak=replay)
+        SimpleNamespace(plan=SimpleNamespace(budget=5.0 + i), within_peak=replay)
         for i, replay in enumerate(replays)
     ]
     point = SimpleNamespace(
-        plan=SimpleNamespace(budget_gpus=gpus),
+        plan=SimpleNamespace(budget=gpus),
         requested=requested,
         replayed=SimpleNamespace(replay=None),
         within_peak=SimpleNamespace(jct_s=np.array(within), mean_jct_s=np.mean(within)),

@@ -4,7 +4,7 @@ import pytest
 from support_pareto import FREE, results
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.cli.pareto.budgets import parse_budgets
+from gpuplan.cli.options.pareto_parsers import parse_budgets
 from gpuplan.planner.frontier.budget import DOLLARS, LOADS, Budget
 
 

@@ -8,12 +8,12 @@ from support_pareto import FREE
 
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.figures.frontier import draw_frontier
-from gpuplan.planner.frontier.baseline_comparison import compare_baselines
+from gpuplan.planner.baselines import compare_baselines
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.budget import Budget
-from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.reference_points import Mark, reference_points_of
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.study import study_frontier
+from gpuplan.planner.frontier.study import PlanRequest, study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
 
 
@@ -37,7 +37,7 @@ def test_a_point_beyond_saturation_is_drawn_where_its_gpus_are_used(hours):
         read_trace(hours),
         load_speedup("power:0.5"),
         ClassOptions(rescale_s=0),
-        budgets=[Budget(4), Budget(40)],
+        PlanRequest(budgets=[Budget(4), Budget(40)]),
     )
     axes = draw_frontier(study).axes[0]
     dots = next(line for line in axes.lines if line.get_marker() == "o")
@@ -55,13 +55,12 @@ def test_replays_baselines_and_known_points_stand_where_they_belong(hours):
     study = study_frontier(
         read_trace(hours),
         load_speedup("power:0.5"),
-        budgets=[Budget(3), Budget(5)],
-        cluster=RentedCluster(),
+        request=PlanRequest(budgets=[Budget(3), Budget(5)], cluster=RentedCluster()),
     )
     fixed = compare_baselines(study, ["fixed-width"])
     known = reference_points_of(study, [Mark("known", 4.5, 2000.0)])
     axes = draw_frontier(replace(study, sections=(fixed, known))).axes[0]
-    plans = [(point.plan.used_gpus, point.plan.mean_jct_s) for point in study.points]
+    plans = [(point.plan.used, point.plan.mean_jct_s) for point in study.points]
     runs = [point.replayed.replay for point in study.points]
     replays = [(run.rented_gpus, run.mean_jct_s) for run in runs]
     hollow, filled = (line for line in axes.lines if line.get_marker() == "o")
@@ -74,7 +73,7 @@ def test_replays_baselines_and_known_points_stand_where_they_belong(hours):
     assert drawn_at(axes, "s") == pytest.approx(np.array(sorted(theirs)))
     assert drawn_at(axes, "*") == pytest.approx(np.array([[4.5, 2000.0]]))
     knee = study.knee.plan
-    assert drawn_at(axes, "D") == pytest.approx(np.array([[knee.budget_gpus, knee.mean_jct_s]]))
+    assert drawn_at(axes, "D") == pytest.approx(np.array([[knee.budget, knee.mean_jct_s]]))
     assert any(text.get_text() == "known: 33.3 min" for text in axes.texts)
 
 

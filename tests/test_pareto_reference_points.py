@@ -4,7 +4,7 @@ import pytest
 from support_pareto import FREE, results
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.cli.pareto.reference_points import parse_reference_points
+from gpuplan.cli.options.pareto_parsers import parse_reference_points
 from gpuplan.planner.frontier.reference_points import Mark
 
 

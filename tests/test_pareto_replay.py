@@ -8,14 +8,14 @@ from support_pareto import FREE, results
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.planner.frontier.baseline_comparison import compare_baselines, names_of
+from gpuplan.planner.baselines import compare_baselines, names_of
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import COLUMNS
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.budget import sweep
-from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
-from gpuplan.planner.frontier.model.job_classes import COLUMNS
 from gpuplan.planner.frontier.replay.plan_replay import planned_jct_s, rented_over_time
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.study import study_frontier
+from gpuplan.planner.frontier.study import PlanRequest, study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
 
 AT_ONCE = RentedCluster(provision_s=0, release_s=0)
@@ -24,7 +24,9 @@ AT_ONCE = RentedCluster(provision_s=0, release_s=0)
 def study(path, speedup="profile:t4", cluster=AT_ONCE, **choices):
     read = read_trace(path, columns=COLUMNS)
     choices = {"unmeasured_rescale_s": 0.0} | choices
-    return study_frontier(read, load_speedup(speedup), ClassOptions(**choices), cluster=cluster)
+    return study_frontier(
+        read, load_speedup(speedup), ClassOptions(**choices), PlanRequest(cluster=cluster)
+    )
 
 
 def test_one_job_at_a_time_is_replayed_as_worked_by_hand(gpuplan, hours):
@@ -52,14 +54,15 @@ def test_gpus_at_once_give_what_was_planned(newtrace):
         assert trial.planned_p95_jct_s == pytest.approx(trial.p95_jct_s, abs=1e-3)
         # Every job of a class has the same size here, so only the shares of a split are uneven.
         assert trial.replay.mean_jct_s == pytest.approx(point.plan.mean_jct_s, rel=2e-3)
-        assert trial.replay.held_gpus == pytest.approx(point.plan.used_gpus, rel=2e-3)
-        assert trial.jobs.law.mean_gpus == pytest.approx(point.plan.used_gpus, rel=1e-9)
+        assert trial.replay.held_gpus == pytest.approx(point.plan.used, rel=2e-3)
+        assert trial.demand_law.mean_gpus == pytest.approx(point.plan.used, rel=1e-9)
 
 
 def test_progress_runs_once_over_frontiers_and_replays(newtrace):
     told = []
     read = read_trace(newtrace, columns=COLUMNS)
-    study_frontier(read, load_speedup("profile:t4"), cluster=AT_ONCE, progress=told.append)
+    request = PlanRequest(cluster=AT_ONCE)
+    study_frontier(read, load_speedup("profile:t4"), None, request, progress=told.append)
     assert told == sorted(told) and told[-1] == 1
     assert len(told) == 5 + 8 + 1  # classes, budgets, knee
 
@@ -69,8 +72,8 @@ def test_whole_nodes_cost_gpus_and_save_no_time(newtrace):
     found = study(newtrace, cluster=cluster)
     single = study(newtrace, cluster=RentedCluster())
     for eight, one in zip(found.points, single.points, strict=True):
-        assert eight.replayed.jobs.node_rounding_gpus > 0
-        assert eight.replayed.jobs.node_rounding_gpus == pytest.approx(
+        assert eight.replayed.node_rounding_gpus > 0
+        assert eight.replayed.node_rounding_gpus == pytest.approx(
             eight.replayed.replay.rented_gpus - one.replayed.replay.rented_gpus
         )
         assert eight.replayed.replay.mean_jct_s <= one.replayed.replay.mean_jct_s
@@ -136,7 +139,7 @@ def test_delays_that_cannot_be_counted_are_a_usage_error(gpuplan, newtrace):
 def test_the_time_line_keeps_gpu_hours_and_peak(newtrace):
     found = study(newtrace, cluster=RentedCluster())
     replay = found.knee.replayed.replay
-    rows = rented_over_time(replay)
+    rows = rented_over_time({"": replay})
     width_h = rows[1].time_h - rows[0].time_h
     assert sum(row.mean_gpus for row in rows) * width_h == pytest.approx(replay.rented_gpu_h)
     assert max(row.peak_gpus for row in rows) == replay.peak_gpus
@@ -238,9 +241,9 @@ def test_a_method_that_needs_more_is_swept_from_where_it_can(newtrace):
                 raise InfeasibleError("too few")
             return frontier.at_budget(gpus)
 
-    every = [plan.budget_gpus for plan in sweep(frontier, frontier)]
+    every = [plan.budget for plan in sweep(frontier, frontier)]
     assert len(every) == 8 and every[0] == pytest.approx(least)
-    assert [p.budget_gpus for p in sweep(Needs(1.1 * least), frontier)] == every[1:]
+    assert [p.budget for p in sweep(Needs(1.1 * least), frontier)] == every[1:]
 
 
 def test_a_budget_that_the_replay_exceeds_is_told_with_one_that_keeps_it(gpuplan, seren):
@@ -339,7 +342,7 @@ def test_baselines_against_weights_and_clusters_that_stand_ready(gpuplan, newtra
         mean_s = (of_job * point.replay.jct_s).sum() / of_job.sum()
         assert point.weighted_mean_jct_s == pytest.approx(mean_s) != point.replay.mean_jct_s
         if point.planned is not None:
-            planned_s = (of_job * point.planned.jct_s).sum() / of_job.sum()
+            planned_s = point.planned_weighted_mean_jct_s
             assert point.jct_saving == pytest.approx(1 - planned_s / mean_s)
     assert compared.weighted and "weighted mean" in " ".join(compared.notes)
     assert "waits up to 90 s for its nodes" in compared.notes[-1]

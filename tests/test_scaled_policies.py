@@ -12,10 +12,10 @@ from support_traces import write_trace
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.planner.frontier.model.class_options import ClassOptions
-from gpuplan.planner.frontier.model.job_classes import COLUMNS as CLASS_COLUMNS
-from gpuplan.planner.frontier.model.job_classes import workload_of
-from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import COLUMNS as CLASS_COLUMNS
+from gpuplan.planner.elastic.job_classes import workload_of
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.registry import BASELINES, POLICIES, find_baseline, find_policy
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.planner.speedup.registry import load_speedup

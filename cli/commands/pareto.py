@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,22 +12,20 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
-from gpuplan.cli.pareto.options import (
+from gpuplan.cli.options.pareto_options import (
     ComparedChoice,
     PlannedGpuChoice,
     RentingChoice,
     ScalingChoice,
     WidthChoice,
 )
+from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 from gpuplan.planner.money.price_request import PriceRequest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.frontier.study import FrontierStudy
-    from gpuplan.planner.frontier.types.typed_study import TypedStudy
-    from gpuplan.planner.studies.pareto import ParetoRequest, ParetoStudy
+    from gpuplan.planner.studies.pareto import ParetoRequest
 
 EXAMPLE = "gpuplan pareto trace.parquet --budget 1.2x,1.5x,2x --speedup power:0.8"
 
@@ -63,9 +60,14 @@ def pareto(
     ] = None,
 ) -> Study[ParetoRequest]:
     """Show how fast jobs finish at each GPU budget, and how many GPUs each class needs."""
-    from gpuplan.cli.pareto.budgets import parse_budgets
-    from gpuplan.cli.pareto.parse import choices_of, cluster_of, gpu_types_of, targets_of
-    from gpuplan.cli.pareto.reference_points import parse_reference_points
+    from gpuplan.cli.options.pareto_parsers import (
+        choices_of,
+        cluster_of,
+        gpu_types_of,
+        parse_budgets,
+        parse_reference_points,
+        targets_of,
+    )
     from gpuplan.planner.studies.pareto import ParetoRequest
 
     request = ParetoRequest(
@@ -102,13 +104,17 @@ def _baselines(names: list[str] | None) -> tuple[str, ...]:
     """Return the baselines to run. Raises `UsageError` on an unknown one."""
     if not names:
         return ()
-    from gpuplan.planner.frontier.baseline_comparison import names_of
+    from gpuplan.planner.baselines import names_of
 
     return names_of(names)
 
 
 def _answer(request: ParetoRequest) -> Report:
-    from gpuplan.planner.frontier.study import FrontierStudy
+    from gpuplan.cli.tables.pareto_answer import answer_tables
+    from gpuplan.cli.tables.pareto_headline import caveats, headline, warnings
+    from gpuplan.cli.tables.pareto_sections import section_tables
+    from gpuplan.cli.tables.pareto_tables import study_tables
+    from gpuplan.planner.studies.pareto import first_submit_of
     from gpuplan.planner.studies.pareto import pareto as run
     from gpuplan.simkit.jit import compiling
 
@@ -116,69 +122,27 @@ def _answer(request: ParetoRequest) -> Report:
         compiling(lambda: messages.note("compiling the solver, once")),
         messages.progress("solving") as progress,
     ):
-        study = run(request, progress)
-    found, assumed = study.frontier, request.speedup is None
-    if isinstance(found, FrontierStudy):
-        report = _report(study, found, assumed=assumed)
-    else:
-        report = _typed_report(study, found, assumed=assumed)
-    return replace(
-        report,
-        parameters=plain(study.parameters),
-        inputs=study.inputs,
-        caveats=(*study.caveats, *report.caveats),
-    )
-
-
-def _report(found: ParetoStudy, study: FrontierStudy, *, assumed: bool) -> Report:
-    from gpuplan.cli.pareto.answer import answer_tables
-    from gpuplan.cli.pareto.headline import caveats, headline, warnings
-    from gpuplan.cli.pareto.sections import section_tables
-    from gpuplan.cli.pareto.tables import study_tables
+        answer = run(request, progress)
+    study = answer.frontier
 
     def figure() -> Figure:
         from gpuplan.cli.figures.frontier import draw_frontier
-        from gpuplan.planner.studies.pareto import first_submit_of
 
-        return draw_frontier(study, first_submit_of(found.trace))
+        return draw_frontier(study, first_submit_of(answer.trace))
 
     first, *others = study_tables(study)
-    answer = answer_tables(study)
-    if requested := tuple(section_tables(study, requested_only=True)):
-        answer = (answer[0], *requested)
+    budgets, *widths = answer_tables(study)
+    requested = tuple(section_tables(study, requested_only=True))
     return Report(
         command="pareto",
-        results=plain(found.results),
-        tables=(first, answer[0], *others, *section_tables(study)),
+        results=plain(answer.results),
+        tables=(first, budgets, *others, *section_tables(study)),
+        inputs=answer.inputs,
+        parameters=plain(answer.parameters),
         headline=headline(study),
-        warnings=(*warnings(study), *found.trace.notes),
-        caveats=tuple(caveats(study, assumed=assumed)),
-        answer=answer,
-        figure=figure,
-        frame=study.to_frame,
-    )
-
-
-def _typed_report(found: ParetoStudy, study: TypedStudy, *, assumed: bool) -> Report:
-    from gpuplan.cli.pareto.typed import typed_caveats, typed_headline, typed_tables, typed_warnings
-    from gpuplan.cli.pareto.typed_answer import typed_answer
-
-    def figure() -> Figure:
-        from gpuplan.cli.figures.frontier import draw_types
-        from gpuplan.planner.studies.pareto import first_submit_of
-
-        return draw_types(study, first_submit_of(found.trace))
-
-    first, *others = typed_tables(study)
-    answer = typed_answer(study)
-    return Report(
-        command="pareto",
-        results=plain(found.results),
-        tables=(first, answer[0], *others),
-        headline=typed_headline(study),
-        warnings=(*typed_warnings(study), *found.trace.notes),
-        caveats=tuple(typed_caveats(study, assumed=assumed)),
-        answer=answer,
+        warnings=(*warnings(study), *answer.trace.notes),
+        caveats=(*answer.caveats, *caveats(study, assumed=request.speedup is None)),
+        answer=(budgets, *(requested or widths)),
         figure=figure,
         frame=study.to_frame,
     )

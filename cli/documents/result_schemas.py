@@ -79,7 +79,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     )
     from gpuplan.planner.studies.forecast import ForecastResults
     from gpuplan.planner.studies.forecast_request import ForecastParameters
-    from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
+    from gpuplan.planner.studies.pareto_results import ParetoParameters, ParetoResults
     from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
@@ -94,7 +94,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "run": (RunParameters, (RunResults,)),
         "list": (ListParameters, (ListResults,)),
         "diff": (DiffParameters, (DiffResults,)),
-        "pareto": (ParetoParameters, (ParetoResults, MixResults)),
+        "pareto": (ParetoParameters, (ParetoResults,)),
         "simulate": (SimulateParameters, (SimulateResults,)),
         "compare": (CompareParameters, (CompareResults,)),
         "profile": (ProfileParameters, (ProfileResults,)),

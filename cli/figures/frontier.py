@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
-from gpuplan.cli.figures.frontier_scene import At, Scene, scene_of, scene_of_types, texts_of
+from gpuplan.cli.figures.frontier_scene import At, Scene, scene_of, texts_of
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import BASELINES, OF_A_PACKAGE
 from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, new_figure, on_paper
@@ -23,7 +23,6 @@ from gpuplan.planner.frontier.model.exact import Frontier
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.study import FrontierStudy
-    from gpuplan.planner.frontier.types.typed_study import TypedStudy
 
 SAMPLES = 1000
 LABELLED = 6  # more points than this speak for themselves
@@ -43,7 +42,7 @@ BEYOND = 1.5  # times the slowest plan, where a band without an upper end is cut
 
 
 def draw_frontier(study: FrontierStudy, first_submit: datetime | None = None) -> Figure:
-    """Draw the frontier in GPUs, the plans and their replays, baselines, record and knee.
+    """Draw the frontier in GPUs or dollars, the plans and their replays, baselines and record.
 
     ``first_submit`` is the time of the first submission, where the log has a calendar.
 
@@ -51,11 +50,6 @@ def draw_frontier(study: FrontierStudy, first_submit: datetime | None = None) ->
     and baselines are drawn at the GPUs they rent.
     """
     return draw_scene(replace(scene_of(study), first_submit=first_submit))
-
-
-def draw_types(study: TypedStudy, first_submit: datetime | None = None) -> Figure:
-    """Draw the frontier over several GPU types, in dollars an hour."""
-    return draw_scene(replace(scene_of_types(study), first_submit=first_submit))
 
 
 def draw_scene(scene: Scene) -> Figure:
@@ -148,7 +142,7 @@ def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
     colours = [on_paper(COLOURS["orange"]) if at == scene.knee else INK for at, _ in kept]
     kept += [((end, float(frontier.mean_jct_s[-1])), name) for name, frontier in scene.ends]
     colours += [on_paper(COLOURS["blue"])] * len(scene.ends)
-    budgets, times = scene.frontier.budget_gpus, scene.frontier.mean_jct_s
+    budgets, times = scene.frontier.budgets, scene.frontier.mean_jct_s
     x = np.linspace(budgets[0], end, 60)
     line = list(zip(x.tolist(), np.interp(x, budgets, times).tolist(), strict=True))
     for _, curve in scene.curves:
@@ -197,7 +191,7 @@ def _line(
     most = frontier.saturation_budget
     x = np.geomspace(frontier.min_budget, most, SAMPLES)
     x[0], x[-1] = frontier.min_budget, most
-    y = np.interp(x, frontier.budget_gpus, frontier.mean_jct_s)
+    y = np.interp(x, frontier.budgets, frontier.mean_jct_s)
     axes.plot(x, y, color=colour, linewidth=width, zorder=zorder, label=label or None)
     if most < end:
         axes.plot((most, end), (y[-1], y[-1]), ":", color=colour, linewidth=width, zorder=zorder)
@@ -230,7 +224,7 @@ def _band(axes: Axes, scene: Scene, end: float) -> None:
     frontiers = (scene.frontier, *(frontier for _, frontier in scene.ends))
     both = max(f.min_budget for f in frontiers)
     budgets = np.geomspace(both, max(end, both * 1.001), SAMPLES)
-    times = [np.interp(budgets, f.budget_gpus, f.mean_jct_s) for f in frontiers]
+    times = [np.interp(budgets, f.budgets, f.mean_jct_s) for f in frontiers]
     low, high = np.min(times, axis=0), np.max(times, axis=0)
     axes.fill_between(budgets, low, high, color=COLOURS["sky"], alpha=0.25, linewidth=0)
     for _, frontier in scene.ends:

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.formats.units import show_duration
-from gpuplan.planner.frontier.model.format_gpus import round_up, show_gpus
+from gpuplan.planner.frontier.model.format_gpus import show_gpus, usd_per_h
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.exact import Frontier
+    from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan
     from gpuplan.planner.frontier.study import FrontierStudy
-    from gpuplan.planner.frontier.types.typed_study import TypedStudy
 
 At = tuple[float, float]
 """Budget and mean completion time in seconds."""
@@ -71,52 +70,68 @@ class Scene:
 
 
 def scene_of(study: FrontierStudy) -> Scene:
-    """Return the scene of a study of one GPU type, in GPUs on average."""
-    end = max(f.saturation_budget for f in (study.frontier, *study.ends))
+    """Return the scene of a study, in GPUs on average, or in dollars an hour on several types."""
+    frontier, shown, month = study.frontier, study.shown, study.unit_usd
+    end = max(f.saturation_budget for f in (frontier, *study.ends))
     models = study.speedup.ends or ()
-    low_high = " to ".join(model.name for model in models)
-    points = [(min(p.plan.used_gpus, end), p.plan.mean_jct_s) for p in study.points]
+    points = [(min(p.plan.used, end), p.plan.mean_jct_s) for p in study.points]
+    sections = {section.key: section for section in study.sections}
     curves: dict[str, list[At]] = {}
-    references: list[tuple[str, At]] = []
-    for section in study.sections:
-        if section.key == "baselines":
-            for one in section.points:  # type: ignore[attr-defined]
-                at = (one.replay.rented_gpus, one.replay.mean_jct_s)
-                curves.setdefault(one.baseline, []).append(at)
-        if section.key == "marks":
-            known = [one.mark for one in section.points]  # type: ignore[attr-defined]
-            references = [(mark.name, (mark.gpus, mark.jct_s)) for mark in known]
-    confidence = next((one for one in study.sections if one.key == "bands"), None)
-    record, shown = study.workload.record, study.shown
+    for run in _points_of(sections.get("baselines")):
+        at = (run.replay.rented_gpus, run.replay.mean_jct_s)
+        curves.setdefault(run.baseline, []).append(at)
+    confidence: Any = sections.get("bands")
+    record = None if study.is_mixed else study.workload.record
     which = "the best trade-off" if shown is study.knee else "the budget"
+    show: Callable[[float], str] = usd_per_h if study.is_mixed else _with_unit
+    if study.is_mixed:
+        title = f"What each budget buys on {', '.join(frontier.prices)} ({study.speedup.name})"
+    else:
+        low_high = " to ".join(model.name for model in models)
+        line = f"{low_high}; line: " if low_high else ""
+        title = f"What each GPU budget buys ({line}{study.speedup.name})"
     return Scene(
-        title="What each GPU budget buys "
-        f"({f'{low_high}; line: ' if low_high else ''}{study.speedup.name})",
-        unit="GPUs rented on average",
-        show=lambda gpus: f"{show_gpus(gpus)} GPUs",
-        frontier=study.frontier,
-        ends=[(model.name, each) for model, each in zip(models, study.ends, strict=True)],
+        title=title,
+        unit=f"{'dollars an hour' if study.is_mixed else 'GPUs rented'} on average",
+        show=show,
+        frontier=frontier,
+        ends=[(model.name, each) for model, each in zip(models, study.ends, strict=False)],
         name=study.speedup.name,
         points=points,
         by_request=study.by_request,
-        knee=(study.knee.plan.budget_gpus, study.knee.plan.mean_jct_s),
+        knee=(study.knee.plan.budget, study.knee.plan.mean_jct_s),
         replayed=[
-            (at, (point.replayed.replay.rented_gpus, point.replayed.replay.mean_jct_s))
+            (at, (_rented(study, point.replayed), point.replayed.mean_jct_s))
             for at, point in zip(points, study.points, strict=True)
             if point.replayed is not None
         ],
-        references=references,
+        references=[(m.name, (m.gpus, m.mean_jct_s)) for m in _points_of(sections.get("marks"))],
         recorded=None if record is None else (record.gpus, record.mean_jct_s),
         curves=list(curves.items()),
         timeline=[
-            (one.time_h, one.mean_gpus, one.peak_gpus)
-            for one in (() if shown.replayed is None else shown.replayed.timeline())
+            (period.time_h, period.mean, period.peak)
+            for period in (() if shown.replayed is None else shown.replayed.timeline())
         ],
-        timeline_of=f"{which}, {show_gpus(shown.plan.budget_gpus)} GPUs on average",
-        usd_per_month=None if study.price is None else study.usd_per_month(1.0),
+        timeline_unit="$/h" if study.is_mixed else "GPUs",
+        timeline_of=f"{which}, {show(shown.plan.budget)} on average",
+        usd_per_month=None if month is None else study.usd_per_month(1.0),
         ribbon=[] if confidence is None else _ribbon(confidence),
-        ribbon_of="" if confidence is None else f"{confidence.bands.level:g}% confidence",  # type: ignore[attr-defined]
+        ribbon_of="" if confidence is None else f"{confidence.level_pct:g}% confidence",
     )
+
+
+def _with_unit(gpus: float) -> str:
+    """Return average GPUs with their unit."""
+    return f"{show_gpus(gpus)} GPUs"
+
+
+def _points_of(section: Any) -> Sequence[Any]:
+    return () if section is None else section.points
+
+
+def _rented(study: FrontierStudy, replayed: ReplayedPlan) -> float:
+    """Return what a replay rents on average, in the unit of the budget."""
+    return study.frontier.spent({t: jobs.rented_gpus for t, jobs in replayed.by_type.items()})
 
 
 def _ribbon(confidence: Any) -> list[tuple[float, float, float]]:
@@ -129,48 +144,17 @@ def _ribbon(confidence: Any) -> list[tuple[float, float, float]]:
     ]
 
 
-def scene_of_types(study: TypedStudy) -> Scene:
-    """Return the scene of a study of several GPU types, in dollars an hour."""
-    end, shown = study.frontier.saturation_usd_per_h, study.shown
-    plans = [point.plan.plan for point in study.points]
-    points = [(min(plan.used_gpus, end), plan.mean_jct_s) for plan in plans]
-    return Scene(
-        title=f"What each budget buys on {', '.join(study.prices)} ({study.speedup.name})",
-        unit="dollars an hour on average",
-        show=lambda usd: f"${round_up(usd):,.2f}/h",
-        frontier=study.frontier.frontier,
-        ends=(),
-        name=study.speedup.name,
-        points=points,
-        by_request=study.by_request,
-        knee=(study.knee.plan.plan.budget_gpus, study.knee.plan.plan.mean_jct_s),
-        replayed=[
-            (at, (point.replayed.rented_usd_per_h, float(point.replayed.jct_s.mean())))
-            for at, point in zip(points, study.points, strict=True)
-            if point.replayed is not None
-        ],
-        timeline=[
-            (one.time_h, one.mean_usd_per_h, one.peak_usd_per_h)
-            for one in (() if shown.replayed is None else shown.replayed.timeline())
-        ],
-        timeline_unit="$/h",
-        timeline_of=f"{'the best trade-off' if shown is study.knee else 'the budget'}, "
-        f"${round_up(shown.plan.plan.budget_gpus):,.2f}/h on average",
-        usd_per_month=MONTH_H,
-    )
-
-
 def texts_of(scene: Scene, labelled: int) -> list[tuple[At, str]]:
     """Return the labels of points, the knee's first; without those of plans in a full picture."""
-    found = [
+    texts = [
         (scene.knee, f"best trade-off: {scene.show(scene.knee[0])}, {show_duration(scene.knee[1])}")
     ]
     if scene.recorded is not None:
-        found.append((scene.recorded, f"as recorded: {show_duration(scene.recorded[1])}"))
-    found += [(at, f"{name}: {show_duration(at[1])}") for name, at in scene.references]
+        texts.append((scene.recorded, f"as recorded: {show_duration(scene.recorded[1])}"))
+    texts += [(at, f"{name}: {show_duration(at[1])}") for name, at in scene.references]
     if len(scene.points) == 1 and scene.by_request and scene.points[0] != scene.knee:
         (at,) = scene.points
-        return [*found, (at, f"your budget: {scene.show(at[0])}, {show_duration(at[1])}")]
+        return [*texts, (at, f"your budget: {scene.show(at[0])}, {show_duration(at[1])}")]
     if len(scene.points) <= labelled and not scene.curves:
-        found += [(at, show_duration(at[1])) for at in sorted(set(scene.points))]
-    return found
+        texts += [(at, show_duration(at[1])) for at in sorted(set(scene.points))]
+    return texts

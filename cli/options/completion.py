@@ -49,7 +49,7 @@ def policies() -> Iterable[str]:
 
 def baselines() -> Iterable[str]:
     """Return what ``--baseline`` takes."""
-    from gpuplan.planner.frontier.baseline_comparison import ALL
+    from gpuplan.planner.baselines import ALL
     from gpuplan.planner.registry import BASELINES
 
     return (*BASELINES, ALL)

@@ -12,9 +12,9 @@ from gpuplan.analysis.base.option import declared_options
 from gpuplan.cli.documents.studies import study_options
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.log_choice import LogChoice
+from gpuplan.cli.options.pareto_options import PlannedGpuChoice, ScalingChoice, WidthChoice
 from gpuplan.cli.options.replays import ReplayChoice
 from gpuplan.cli.options.shared_options import TraceChoice
-from gpuplan.cli.pareto.options import PlannedGpuChoice, ScalingChoice, WidthChoice
 from gpuplan.planner.money.price_request import PriceRequest
 
 

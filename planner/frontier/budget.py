@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TypeVar
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from gpuplan.planner.speedup.model import SpeedupModel
 HOURS_PER = {"h": 1.0, "month": MONTH_H, "quarter": 3 * MONTH_H, "year": 12 * MONTH_H}
 MOST = 1e12  # GPUs, loads or dollars; the world's GPUs cost less
 GPUS, LOADS, DOLLARS, NOW = "gpu", "x", "usd", "now"
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,12 @@ class Budget:
         return self.value * load_gpus if self.unit == LOADS else self.value
 
     def at_least(self, least: float, usd_per_gpu_h: float | None) -> str:
-        """Return the option for a least budget of average GPUs, in the unit of this one."""
+        """Return the option for a least budget, in the unit of this one.
+
+        Args:
+            least: the budget, in average GPUs, or in dollars an hour.
+            usd_per_gpu_h: dollars an hour for a unit of it; None without a price.
+        """
         enough = show_gpus(least).replace(",", "")
         if self.unit != DOLLARS or usd_per_gpu_h is None:
             return f"{enough}gpu"
@@ -117,27 +120,6 @@ def requested_jct(seconds: float) -> str:
     return f"mean JCT {seconds:.10g}s"
 
 
-def within(budget: Budget, at: Callable[[float], Made], value: float, least: str) -> Made:
-    """Return the plan that ``at`` makes of a budget.
-
-    Args:
-        budget: the requested budget.
-        at: makes the plan.
-        value: the budget in the unit of ``at``.
-        least: how to write the least one.
-
-    Raises:
-        InfeasibleError: of ``at``; the message has the unit of the request.
-    """
-    try:
-        return at(value)
-    except InfeasibleError as error:
-        asked = "" if budget.unit == GPUS else f"{budget.text}: "
-        raise InfeasibleError(
-            f"{asked}{error}\n  next: raise --budget to at least {least}"
-        ) from error
-
-
 SWEEP_POINTS = 8
 
 
@@ -149,9 +131,9 @@ def sweep(solved: Solved, frontier: Frontier) -> list[Plan]:
     low, high = frontier.min_budget, frontier.saturation_budget
     budgets = np.geomspace(low, high, SWEEP_POINTS) if high > low else np.array([low])
     plans = []
-    for gpus in budgets.tolist():
+    for budget in budgets.tolist():
         try:
-            plans.append(solved.at_budget(gpus))
+            plans.append(solved.at_budget(budget))
         except InfeasibleError:
             continue
     return plans or [solved.at_budget(high)]
@@ -169,16 +151,27 @@ def plan_of(
     Raises:
         InfeasibleError: it is below the least of the frontier, in the unit of the request, or of
             the method.
-        UsageError: dollars without a price, or relative to a log that shows no GPUs in use.
+        UsageError: dollars without a price, anything but dollars on several GPU types, or relative
+            to a log that shows no GPUs in use.
     """
-    usd = None if price is None else price.usd_per_gpu_h
-    gpus = budget.gpus(frontier.load_gpus, usd, now_gpus)
-    if gpus >= frontier.min_budget * (1 - TOLERANCE):
-        return solved.at_budget(gpus)  # another method may need more, and reports it
+    usd: float | None = 1.0
+    if frontier.prices:
+        value = budget.usd_per_h
+    else:
+        usd = None if price is None else price.usd_per_gpu_h
+        value = budget.gpus(frontier.load_gpus, usd, now_gpus)
+    if frontier.is_enough(value):
+        return solved.at_budget(value)  # another method may need more, and reports it
     least = budget.at_least(frontier.min_budget, usd)
-    if gpus >= frontier.load_gpus * (1 - TOLERANCE):
+    if not frontier.prices and value >= frontier.load_gpus * (1 - TOLERANCE):
         least += ", or make restarts free with --rescale 0"
-    return within(budget, frontier.at_budget, gpus, least)
+    try:
+        return frontier.at_budget(value)
+    except InfeasibleError as error:
+        requested = "" if budget.unit == GPUS else f"{budget.text}: "
+        raise InfeasibleError(
+            f"{requested}{error}\n  next: raise --budget to at least {least}"
+        ) from error
 
 
 def refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]) -> None:

@@ -29,24 +29,8 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
-    """A known point and the optimal plans as dear and as quick.
-
-    Attributes:
-        mark: the point.
-        optimal_jct_s: mean completion time of the optimal plan at the same GPUs; None if these
-            are too few.
-        optimal_gpus: least budget for the same mean completion time; None if none reaches it.
-    """
-
-    mark: Mark
-    optimal_jct_s: float | None
-    optimal_gpus: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class MarkResults:
-    """A known point, as JSON has it.
+class MarkedPoint:
+    """A known point and the optimal plans that cost as much, or are as fast.
 
     Attributes:
         name: as given.
@@ -67,7 +51,7 @@ class MarkResults:
 class ReferencePoints:
     """The section of a study about known points."""
 
-    points: tuple[Marked, ...]
+    points: tuple[MarkedPoint, ...]
 
     @property
     def key(self) -> str:
@@ -82,18 +66,9 @@ class ReferencePoints:
             "jobs and count GPUs the same way",
         )
 
-    def results(self) -> tuple[MarkResults, ...]:
-        """Return the points as JSON has them."""
-        return tuple(
-            MarkResults(
-                name=point.mark.name,
-                gpus=point.mark.gpus,
-                mean_jct_s=point.mark.jct_s,
-                optimal_mean_jct_s=point.optimal_jct_s,
-                optimal_gpus=point.optimal_gpus,
-            )
-            for point in self.points
-        )
+    def results(self) -> tuple[MarkedPoint, ...]:
+        """Return the points."""
+        return self.points
 
 
 def reference_points_of(study: FrontierStudy, references: Sequence[Mark]) -> ReferencePoints:
@@ -101,10 +76,12 @@ def reference_points_of(study: FrontierStudy, references: Sequence[Mark]) -> Ref
     return ReferencePoints(tuple(_marked(study, mark) for mark in references))
 
 
-def _marked(study: FrontierStudy, mark: Mark) -> Marked:
-    plan = study.optimum(mark.gpus)
+def _marked(study: FrontierStudy, mark: Mark) -> MarkedPoint:
+    frontier = study.frontier
+    plan = frontier.at_budget(mark.gpus) if frontier.is_enough(mark.gpus) else None
+    jct_s = None if plan is None else float(plan.mean_jct_s)
     try:
-        gpus = float(study.frontier.at_target_jct(mark.jct_s).budget_gpus)
+        gpus = float(frontier.at_target_jct(mark.jct_s).budget)
     except InfeasibleError:
         gpus = None
-    return Marked(mark, None if plan is None else float(plan.mean_jct_s), gpus)
+    return MarkedPoint(mark.name, mark.gpus, mark.jct_s, jct_s, gpus)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import log
 from typing import Any, Protocol
 
 import polars as pl
@@ -12,24 +13,16 @@ from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.frontier.budget import (
-    Budget,
-    plan_of,
-    refuse_others,
-    requested_jct,
-    sweep,
-)
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import ClassWorkload, workload_of
+from gpuplan.planner.elastic.renting import RentedCluster, within_cluster
+from gpuplan.planner.frontier.budget import Budget, plan_of, refuse_others, requested_jct, sweep
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
-from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
-from gpuplan.planner.frontier.model.hull import TOLERANCE
-from gpuplan.planner.frontier.model.job_classes import workload_of
+from gpuplan.planner.frontier.model.gpu_types import solve_types, workloads_by_type
 from gpuplan.planner.frontier.model.plan import Plan
-from gpuplan.planner.frontier.points import BudgetPoint, BudgetStudy
-from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan, replay_and_measure
-from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay
-from gpuplan.planner.frontier.replay.search import OVER, BudgetSearch, Candidate
+from gpuplan.planner.frontier.points import Point, Points, least_mean_jct_s, spent_over, steps_from
+from gpuplan.planner.frontier.replay.search import OVER
 from gpuplan.planner.frontier.replay.todays_peak import TodaysPeak
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.speedup.model import SpeedupModel
@@ -57,44 +50,110 @@ class Section(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Point(BudgetPoint[Plan, ReplayedPlan, Candidate]):
-    """The plan for one of the requested budgets, on one GPU type.
-
-    `inside` is only looked for at the `MOST_INSIDE` budgets that are exceeded most.
+class PlanRequest:
+    """Which plans to make, and how to replay them.
 
     Attributes:
-        ends_jct_s: mean completion time at the same budget, in GPUs, with the speedups at the two
-            ends of the assumed range; None at an end where the budget cannot keep up.
-        within_peak: a replay at this budget with no more GPUs at once than the log ever held; None
-            without a replay, without a log of GPUs in use, or if the budget cannot keep up so.
+        budgets: budgets to plan for; without any and without targets, a sweep of 8 from the least
+            to the saturating one, evenly spaced in ratio. In dollars on several GPU types.
+        targets_s: mean completion times to find the least budget for; exact plans only.
+        method: what makes the plans, a name of `METHODS`.
+        cluster: how GPUs of each type are rented in the replays; None for none. No job gets more
+            GPUs than it can have.
+        prices: of a GPU-hour by GPU type, under any name on one type; several types make budgets
+            dollars.
+        recorded_on: the one of several types that the jobs were recorded on; None for the first of
+            the speedups.
     """
 
-    ends_jct_s: tuple[float | None, ...] = ()
-    within_peak: PlanReplay | None = None
+    budgets: Sequence[Budget] = ()
+    targets_s: Sequence[float] = ()
+    method: str = EXACT
+    cluster: RentedCluster | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    recorded_on: str | None = None
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether there are several GPU types to choose from."""
+        return len(self.prices) > 1
+
+    @property
+    def by_request(self) -> bool:
+        """Whether some budgets or times are named."""
+        return bool(self.budgets or self.targets_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrontierStudy(BudgetStudy[Frontier, Point]):
-    """A frontier on one GPU type and the requested points.
+class FrontierStudy:
+    """A frontier and the requested points, on one GPU type or several.
 
     Attributes:
+        workload: the job classes of the trace, with the candidates of all types.
+        speedup: the speedups assumed or measured.
+        frontier: the optimum at every budget.
+        points: by budget, ascending.
+        knee: the optimal plan where the frontier bends most, and its replay.
         ends: the frontiers at the two ends of a range of speedups; empty without a range.
-        price: of a GPU-hour; None where not given.
+        prices: of a GPU-hour by type, under any name on one type; empty without.
+        recorded_on: the type that the jobs were recorded on; None on one type.
         method: what made the plans of the points.
+        by_request: whether the points were requested, and are not a sweep of the frontier.
+        cluster: how GPUs of each type were rented in the replays; None without replays.
+        today: what the log shows; None if no job has a run time and GPUs.
+        notes: caveats for readers of the plans.
         sections: further parts.
         mix: the GPU-hours on other GPU types than the one planned for; None if there are none.
     """
 
+    workload: ClassWorkload
+    speedup: SpeedupModel
+    frontier: Frontier
+    points: tuple[Point, ...]
+    knee: Point
     ends: tuple[Frontier, ...] = ()
-    price: Price | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    recorded_on: str | None = None
     method: str = EXACT
+    by_request: bool = True
+    cluster: RentedCluster | None = None
+    today: Today | None = None
+    notes: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
     mix: GpuMix | None = None
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether there are several GPU types, and budgets are dollars an hour."""
+        return bool(self.frontier.prices)
+
+    @property
+    def price(self) -> Price | None:
+        """The price on one GPU type; None without one, and on several types."""
+        return None if self.is_mixed else next(iter(self.prices.values()), None)
+
+    @property
+    def priced(self) -> str:
+        """The prices with where they come from, for people."""
+        return "; ".join(price.text for price in self.prices.values())
 
     @property
     def is_exact(self) -> bool:
         """Return whether the plans are those of the frontier."""
         return self.method == EXACT
+
+    @property
+    def now_gpus(self) -> float | None:
+        """Today's GPU-hours over the hours in which jobs arrive: the base of budgets and loads."""
+        return _now_gpus(self.today)
+
+    @property
+    def shown(self) -> Point:
+        """The point to show first: the requested one closest to the knee, or the knee."""
+        if not self.by_request and len(self.points) > 1:
+            return self.knee
+        at = self.knee.plan.budget
+        return min(self.points, key=lambda point: abs(log(point.plan.budget / at)))
 
     @property
     def mean_rescale_s(self) -> float:
@@ -104,21 +163,22 @@ class FrontierStudy(BudgetStudy[Frontier, Point]):
         return HOUR_S * hours / self.frontier.rate_per_h
 
     def step(self) -> str:
-        """Return the most useful of `steps`: the dollars or the GPU, if small vs. the least."""
-        steps = self.steps(self.frontier.min_budget)
+        """Return the most useful step of `steps_from`: dollars or a GPU, if small vs. the least."""
+        least = self.frontier.min_budget
+        steps = steps_from(self.frontier, least, self.unit_usd)
         wanted = "100_usd_month" if "100_usd_month" in steps else "gpu"
-        return wanted if steps[wanted] <= SMALL_STEP * self.frontier.min_budget else "1pct"
+        return wanted if self.is_mixed or steps[wanted] <= SMALL_STEP * least else "1pct"
 
-    def steps(self, gpus: float) -> dict[str, float]:
-        """Return the GPUs of each step up from a budget: one, a hundredth, $100 a month."""
-        dollars = {} if self.price is None else {"100_usd_month": 100 / self.usd_per_month(1.0)}
-        return {"gpu": 1.0, "1pct": gpus / 100, **dollars}
+    @property
+    def unit_usd(self) -> float | None:
+        """Dollars an hour for a unit of the budget; None without a price."""
+        return _unit_usd(self.frontier, self.price)
 
-    def usd_per_month(self, gpus: float) -> float:
-        """Return the cost of a number of GPUs in a month of 730.5 hours. Raises without a price."""
-        if self.price is None:
+    def usd_per_month(self, amount: float) -> float:
+        """Return the dollars in a month of 730.5 hours for a budget. Raises without a price."""
+        if self.unit_usd is None:
             raise ValueError("this study has no price")
-        return gpus * self.price.usd_per_gpu_h * MONTH_H
+        return amount * self.unit_usd * MONTH_H
 
     @property
     def over(self) -> list[Point]:
@@ -126,48 +186,25 @@ class FrontierStudy(BudgetStudy[Frontier, Point]):
 
         Points for a completion time are left out, as they have no budget to keep.
         """
-        found = [point for point in self.points if (self.spent_over_budget(point) or 0) > 1 + OVER]
-        asked = [point for point in found if point.target_jct_s is None]
-        return sorted(asked, key=lambda point: -(self.spent_over_budget(point) or 0))
-
-    def spent_over_budget(self, point: Point) -> float | None:
-        """Return what a replay takes over its budget, 1 where it keeps to it; None without one.
-
-        The GPUs billed count where there is a price, else those rented.
-        """
-        if point.replayed is None:
-            return None
-        replay = point.replayed.replay
-        taken = replay.rented_gpus if self.price is None else replay.billed_gpus
-        return taken / point.plan.budget_gpus
-
-    def optimum(self, gpus: float) -> Plan | None:
-        """Return the optimal plan for a budget of average GPUs; None for one that is too small."""
-        if gpus < self.frontier.min_budget * (1 - TOLERANCE):
-            return None
-        return self.frontier.at_budget(gpus)
+        exceeded = [p for p in self.points if p.target_jct_s is None and spent_over(p) > 1 + OVER]
+        return sorted(exceeded, key=lambda point: -spent_over(point))
 
     def least_mean_jct_s(self, gpus: float) -> float | None:
-        """Return the mean completion time of `optimum`, without its plan."""
-        if gpus < self.frontier.min_budget * (1 - TOLERANCE):
-            return None
-        return self.frontier.mean_jct_at(gpus)
+        """Return the least mean completion time at a budget; None for one that is too small."""
+        return least_mean_jct_s(self.frontier, gpus)
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per point, class, epoch and width."""
-        return pl.concat([point.plan.to_frame() for point in self.points])
+        """Return one row per point, class, epoch, GPU type and width."""
+        budget = "budget_usd_per_h" if self.is_mixed else "budget_gpus"
+        return pl.concat([point.plan.to_frame(budget) for point in self.points])
 
 
 def study_frontier(
     trace: Trace,
     speedup: SpeedupModel,
     choices: ClassOptions | None = None,
+    request: PlanRequest | None = None,
     *,
-    budgets: Sequence[Budget] = (),
-    targets_s: Sequence[float] = (),
-    price: Price | None = None,
-    method: str = EXACT,
-    cluster: RentedCluster | None = None,
     today: Today | None = None,
     progress: Progress | None = None,
 ) -> FrontierStudy:
@@ -175,104 +212,116 @@ def study_frontier(
 
     Args:
         trace: the jobs.
-        speedup: how they scale; a range of parameters gives the frontiers at its ends too.
+        speedup: how they scale; a range of parameters gives the frontiers at its ends too, and for
+            several GPU types it must know these.
         choices: how the trace becomes a workload.
-        budgets: budgets to plan for; without any and without targets, a sweep of 8 from the least
-            to the saturating one, evenly spaced in ratio.
-        targets_s: mean completion times to find the least budget for; exact plans only.
-        price: of a GPU-hour.
-        method: what makes the plans, a name of `METHODS`.
-        cluster: how GPUs are rented in the replays; None for none. No job gets more GPUs than it
-            can have.
+        request: which plans.
         today: what the log shows; budgets may be relative to it.
         progress: called with the share done, of the frontiers or, with replays, of both: half each.
 
     Raises:
         InfeasibleError: a budget under the least, or a completion time under the least.
-        InputError, UsageError: see `workload_of`; a method that cannot do what is requested.
+        InputError, UsageError: see `workload_of`; a method that cannot do what is requested, or a
+            budget that is not in dollars on several GPU types.
     """
+    request = request or PlanRequest()
+    cluster, method = request.cluster, request.method
     choices = within_cluster(choices or ClassOptions(), speedup, cluster)
     if method != EXACT:
         find_method(method)
-        refuse_others(method, speedup, targets_s)
-    workloads = [workload_of(trace, one, choices) for one in (speedup, *(speedup.ends or ()))]
-    workload = workloads[0]
-    parts = len(workloads) * (1 if cluster is None else 2)  # the second half is for the replays
-    frontier, *ends = (
-        solve_frontier(each.classes, progress=_part(progress, position, parts))
-        for position, each in enumerate(workloads)
-    )
+        refuse_others(method, speedup, request.targets_s)
+    workload, frontier, ends = _solved(trace, speedup, choices, request, progress)
     solved: Solved = frontier if method == EXACT else find_method(method).solve(workload.classes)
-    by_request = bool(budgets or targets_s)
-    now_gpus = None if today is None else today.at_arrival_rate().usage.mean_gpus
-    if by_request:
-        plans: list[tuple[Plan, float | None, str | None]] = [
-            (plan_of(solved, frontier, budget, price, now_gpus), None, budget.requested)
-            for budget in budgets
-        ]
-        plans += [
-            (frontier.at_target_jct(seconds), seconds, requested_jct(seconds))
-            for seconds in targets_s
-        ]
-    else:
-        plans = [(plan, None, None) for plan in sweep(solved, frontier)]
-    plans.sort(key=lambda asked: asked[0].budget_gpus)
-
-    tried = 0
+    price = None if request.is_mixed else next(iter(request.prices.values()), None)
     peak = None
-    if cluster is not None and today is not None:
+    if cluster is not None and today is not None and not request.is_mixed:
         peak = TodaysPeak(trace, speedup, choices, workload, cluster, today)
-
-    def point(plan: Plan, target_s: float | None = None, requested: str | None = None) -> Point:
-        nonlocal tried
-        at_ends = tuple(
-            end.mean_jct_at(plan.budget_gpus)
-            if plan.budget_gpus >= end.min_budget * (1 - TOLERANCE)
-            else None
-            for end in ends
-        )
-        replayed = None if cluster is None else replay_and_measure(workload, plan, cluster)
-        tried += 1
-        if replayed is not None and progress is not None:
-            progress(0.5 + 0.5 * tried / (len(plans) + 1))  # the knee is one more
-        within = None if peak is None or replayed is None else peak.replay(plan, replayed.replay)
-        return Point(
-            plan=plan,
-            target_jct_s=target_s,
-            replayed=replayed,
-            requested=requested,
-            ends_jct_s=at_ends,
-            within_peak=within,
-        )
-
+    points = Points(workload, frontier, ends, _unit_usd(frontier, price), cluster, peak)
+    plans = _plans(solved, frontier, request, price, _now_gpus(today))
+    made = []
+    for plan, target_s, requested in [*plans, (frontier.knee(), None, None)]:
+        made.append(points.point(plan, target_s, requested))
+        if cluster is not None and progress is not None:
+            progress(0.5 + 0.5 * len(made) / (len(plans) + 1))
     searched = getattr(solved, "searched", "")
     study = FrontierStudy(
         workload=workload,
         speedup=speedup,
         frontier=frontier,
-        ends=tuple(ends),
-        points=tuple(point(*each) for each in plans),
-        knee=point(frontier.knee()),
-        price=price,
-        by_request=by_request,
+        ends=ends,
+        points=tuple(made[:-1]),
+        knee=made[-1],
+        prices={t: request.prices[t] for t in frontier.prices or request.prices},
+        recorded_on=next(iter(frontier.prices), None),
+        by_request=request.by_request,
         method=method,
         cluster=cluster,
-        notes=(f"--method {method} tried {searched}",) if searched else (),
+        notes=(
+            *((f"--method {method} tried {searched}",) if searched else ()),
+            *(f"not replayed at some budgets: {why}" for why in dict.fromkeys(points.refused)),
+        ),
         today=today,
     )
-    if cluster is None or not by_request:
+    if cluster is None or not request.by_request:
         return study
-    budget_search = BudgetSearch(
-        workload, solved.at_budget, frontier.min_budget, frontier.saturation_budget, cluster
+    search = points.inside if request.is_mixed else points.search(solved, price is not None)
+    exceeded = study.over if request.is_mixed else study.over[:MOST_INSIDE]
+    kept = {id(point): search(point) for point in exceeded}
+    return replace(study, points=tuple(kept.get(id(point), point) for point in study.points))
+
+
+def _solved(
+    trace: Trace,
+    speedup: SpeedupModel,
+    choices: ClassOptions,
+    request: PlanRequest,
+    progress: Progress | None,
+) -> tuple[ClassWorkload, Frontier, tuple[Frontier, ...]]:
+    """Return the classes, their frontier, and those at the ends of a range of speedups."""
+    if request.is_mixed:
+        by_type = workloads_by_type(trace, speedup, choices, recorded_on=request.recorded_on)
+        usd = {gpu_type: request.prices[gpu_type].usd_per_gpu_h for gpu_type in by_type}
+        frontier = solve_types(by_type, usd)
+        recorded = next(iter(by_type.values()))
+        return replace(recorded, classes=frontier.classes), frontier, ()
+    workloads = [workload_of(trace, model, choices) for model in (speedup, *(speedup.ends or ()))]
+    parts = len(workloads) * (1 if request.cluster is None else 2)  # the rest is for the replays
+    frontier, *ends = (
+        solve_frontier(each.classes, progress=_part(progress, position, parts))
+        for position, each in enumerate(workloads)
     )
-    inside = {
-        id(point): budget_search.best_within(
-            point.plan.budget_gpus, billed=price is not None, up_to=point.plan.budget_gpus
-        )
-        for point in study.over[:MOST_INSIDE]
-    }
-    points = [replace(point, inside=inside.get(id(point))) for point in study.points]
-    return replace(study, points=tuple(points))
+    return workloads[0], frontier, tuple(ends)
+
+
+def _plans(
+    solved: Solved,
+    frontier: Frontier,
+    request: PlanRequest,
+    price: Price | None,
+    now_gpus: float | None,
+) -> list[tuple[Plan, float | None, str | None]]:
+    """Return the plans by budget, each with the time it is for and what it was requested as."""
+    if not request.by_request:
+        return [(plan, None, None) for plan in sweep(solved, frontier)]
+    plans: list[tuple[Plan, float | None, str | None]] = [
+        (plan_of(solved, frontier, budget, price, now_gpus), None, budget.requested)
+        for budget in request.budgets
+    ]
+    plans += [
+        (frontier.at_target_jct(seconds), seconds, requested_jct(seconds))
+        for seconds in request.targets_s
+    ]
+    return sorted(plans, key=lambda row: row[0].budget)
+
+
+def _now_gpus(today: Today | None) -> float | None:
+    return None if today is None else today.at_arrival_rate().usage.mean_gpus
+
+
+def _unit_usd(frontier: Frontier, price: Price | None) -> float | None:
+    if frontier.prices:
+        return 1.0
+    return None if price is None else price.usd_per_gpu_h
 
 
 def _part(progress: Progress | None, position: int, parts: int) -> Progress | None:

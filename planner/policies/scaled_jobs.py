@@ -38,8 +38,8 @@ from gpuplan.simkit.run import Run
 from gpuplan.simkit.time import MICROS, TimeOverflow
 
 if TYPE_CHECKING:
-    from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-    from gpuplan.planner.frontier.replay.renting import RentedCluster
+    from gpuplan.planner.elastic.job_classes import ClassWorkload
+    from gpuplan.planner.elastic.renting import RentedCluster
     from gpuplan.planner.runs.trace_jobs import TraceJobs
     from gpuplan.planner.speedup.model import SpeedupModel
 
@@ -221,8 +221,8 @@ def _scaled(
     jobs: TraceJobs, model: SpeedupModel, values: Mapping[str, Any], policy: Policy
 ) -> tuple[ScaledJobs, tuple[str, ...]]:
     """Return what the policy runs, and notes on its size."""
-    from gpuplan.planner.frontier.model.class_options import ClassOptions
-    from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
+    from gpuplan.planner.elastic.class_options import ClassOptions
+    from gpuplan.planner.elastic.renting import RentedCluster, within_cluster
 
     pool = pool_of(values, policy.name)
     each = (pool.gpus_per_node if pool else None) or 1
@@ -252,7 +252,7 @@ def _scaled(
 
 def _workload(jobs: TraceJobs, model: SpeedupModel, options: Any) -> ClassWorkload:
     """Return the jobs by class. Raises `SettingError` where a class has no known speedup."""
-    from gpuplan.planner.frontier.model.job_classes import classes_of_jobs
+    from gpuplan.planner.elastic.job_classes import classes_of_jobs
 
     work = jobs.workload
     labels = jobs.job_class

@@ -15,20 +15,24 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import COLUMNS
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.budget import Budget
-from gpuplan.planner.frontier.model.class_options import ClassOptions
-from gpuplan.planner.frontier.model.job_classes import COLUMNS
 from gpuplan.planner.frontier.reference_points import Mark, reference_points_of
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.study import EXACT, FrontierStudy, Section, study_frontier
-from gpuplan.planner.frontier.types.typed_study import TypedStudy, study_types
+from gpuplan.planner.frontier.study import (
+    EXACT,
+    FrontierStudy,
+    PlanRequest,
+    Section,
+    study_frontier,
+)
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.planner.speedup.registry import DEFAULT_SPEEDUP, load_speedup
-from gpuplan.planner.studies.frontier_results import frontier_results, mix_results
 from gpuplan.planner.studies.gpu_types import GpuTypes
-from gpuplan.planner.studies.pareto_results import MixResults, ParetoParameters, ParetoResults
+from gpuplan.planner.studies.pareto_results import ParetoParameters, ParetoResults, pareto_results
 
 Progress = Callable[[float], None]
 
@@ -128,14 +132,14 @@ class ParetoStudy:
         trace: the jobs.
         model: the speedups as named.
         prices: of the GPU types, and those of the log.
-        frontier: the plans on one GPU type, or on a mix of several.
+        frontier: the plans.
     """
 
     request: ParetoRequest
     trace: Trace
     model: SpeedupModel
     prices: Prices
-    frontier: FrontierStudy | TypedStudy
+    frontier: FrontierStudy
 
     @property
     def inputs(self) -> tuple[InputFile, ...]:
@@ -143,10 +147,9 @@ class ParetoStudy:
         return (trace_input(self.trace), *self.prices.inputs)
 
     @property
-    def results(self) -> ParetoResults | MixResults:
+    def results(self) -> ParetoResults:
         """What goes under ``results`` in the JSON output."""
-        found = self.frontier
-        return frontier_results(found) if isinstance(found, FrontierStudy) else mix_results(found)
+        return pareto_results(self.frontier)
 
     @property
     def parameters(self) -> ParetoParameters:
@@ -216,39 +219,22 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     prices = types.for_log(prices, log_types)
     now = None if now is None else now.at_prices(prices.usd)
     mix = None if types.is_mixed else gpu_mix(now, next(iter(types.names), None))
-    found: FrontierStudy | TypedStudy
-    if types.is_mixed:
-        found = study_types(
-            trace,
-            on_types,
-            types.priced(prices),
-            classes,
-            recorded_on=types.recorded_on,
-            budgets=request.budgets,
-            targets_s=request.target_jct_s,
-            cluster=request.cluster,
-            today=now,
-        )
-    else:
-        found = study_frontier(
-            trace,
-            on_types,
-            classes,
-            budgets=request.budgets,
-            targets_s=request.target_jct_s,
-            price=prices.get(None),
-            method=request.method,
-            cluster=request.cluster,
-            today=now,
-            progress=progress,
-        )
-        sections = _sections(request, found, progress)
-        if _needs_other_laws(request, model):
-            from gpuplan.planner.frontier.uncertainty.laws import laws_of
+    price = prices.get(None)
+    plans = PlanRequest(
+        budgets=request.budgets,
+        targets_s=request.target_jct_s,
+        method=request.method,
+        cluster=request.cluster,
+        prices=types.priced(prices) if types.is_mixed else {} if price is None else {"": price},
+        recorded_on=types.recorded_on,
+    )
+    study = study_frontier(trace, on_types, classes, plans, today=now, progress=progress)
+    sections = _sections(request, study, progress)
+    if not types.is_mixed and _needs_other_laws(request, model):
+        from gpuplan.planner.frontier.uncertainty.laws import laws_of
 
-            sections = (*sections, laws_of(found, trace, classes))
-        found = replace(found, sections=sections, mix=mix)
-    return ParetoStudy(request, trace, model, prices, found)
+        sections = (*sections, laws_of(study, trace, classes))
+    return ParetoStudy(request, trace, model, prices, replace(study, sections=sections, mix=mix))
 
 
 def first_submit_of(trace: Trace) -> datetime | None:
@@ -269,18 +255,18 @@ def _sections(
     request: ParetoRequest, study: FrontierStudy, progress: Progress | None
 ) -> tuple[Section, ...]:
     """Return what else was asked for."""
-    found: list[Section] = []
+    sections: list[Section] = []
     if request.marks:
-        found.append(reference_points_of(study, request.marks))
+        sections.append(reference_points_of(study, request.marks))
     if request.baselines:
-        from gpuplan.planner.frontier.baseline_comparison import compare_baselines
+        from gpuplan.planner.baselines import compare_baselines
 
-        found.append(compare_baselines(study, request.baselines, progress))
+        sections.append(compare_baselines(study, request.baselines, progress))
     if request.ci is not None or request.sensitivity:
         from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
 
         if request.ci is not None:
-            found.append(confidence_of(study, request.ci, request.jobs.seed, progress))
+            sections.append(confidence_of(study, request.ci, request.jobs.seed, progress))
         if request.sensitivity:
-            found.append(sensitivity_of(study, request.jobs.seed, progress))
-    return tuple(found)
+            sections.append(sensitivity_of(study, request.jobs.seed, progress))
+    return tuple(sections)

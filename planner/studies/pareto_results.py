@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from gpuplan.analysis.base.plain import Inlined
 from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.planner.frontier.baseline_comparison import BaselineResults
-from gpuplan.planner.frontier.model.plan import Assignment, PlanResults
-from gpuplan.planner.frontier.reference_points import MarkResults
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.results import (
-    MixPeriod,
-    MixReplayResults,
-    PlanReplayResults,
-    RentedPeriod,
-)
-from gpuplan.planner.frontier.replay.search import Candidate
-from gpuplan.planner.frontier.types.heterogeneous import MixPlanResults
-from gpuplan.planner.frontier.uncertainty.confidence import BandsResults, SensitivityResults
+from gpuplan.planner.baselines import BaselinePoint
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.job_classes import Record
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.frontier.points import Point
+from gpuplan.planner.frontier.reference_points import MarkedPoint
+from gpuplan.planner.frontier.replay.plan_replay import RentedPeriod
+from gpuplan.planner.frontier.study import FrontierStudy
+from gpuplan.planner.frontier.uncertainty.confidence import FrontierConfidence, Sensitivity
 from gpuplan.planner.frontier.uncertainty.laws import LawResults
 from gpuplan.planner.money.price_request import Price
+from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,23 +111,14 @@ class RescaleResults:
 
 @dataclass(frozen=True, slots=True)
 class RecordedResults:
-    """How the jobs ran as recorded.
+    """How the jobs ran as recorded, and the best plan for the GPUs they held.
 
     Attributes:
-        mean_run_s: run time.
-        mean_queue_s: wait, of jobs whose wait is recorded; null without any.
-        jobs_with_queue: jobs whose wait is recorded.
-        mean_jct_s: run time plus the mean wait.
-        gpus: held on average over the hours in which jobs arrive.
         best_mean_jct_s_at_these_gpus: mean completion time of the optimal plan for these GPUs, in
             seconds; null if they are too few.
     """
 
-    mean_run_s: float
-    mean_queue_s: float | None
-    jobs_with_queue: int
-    mean_jct_s: float
-    gpus: float
+    record: Inlined[Record]
     best_mean_jct_s_at_these_gpus: float | None
 
 
@@ -159,86 +149,9 @@ class ClassResults:
     gpu_types: tuple[str, ...] | UnsetType = UNSET
 
 
-@dataclass(frozen=True, kw_only=True)
-class PointReplay(PlanReplayResults):
-    """The replay of a plan against its budget.
-
-    Attributes:
-        spent_over_budget: GPUs rented in the replay, billed where there is a price, over the
-            budget.
-        inside_budget: the best smaller budget that keeps to this one in the replay; null if the
-            plan itself keeps to it, or no budget does.
-        billed_usd_per_month: the bill of the replay; only with a price.
-    """
-
-    spent_over_budget: float | None
-    inside_budget: Candidate | None
-    billed_usd_per_month: float | UnsetType = UNSET
-
-
-@dataclass(frozen=True, slots=True)
-class PeakReplay:
-    """The replay of a budget with no more GPUs at once than the log ever held.
-
-    Attributes:
-        today_peak_gpus: most GPUs held at once in the log.
-        mean_jct_s: mean completion time.
-        p95_jct_s: completion time that 95% of the jobs keep.
-        rented_gpus: rented on average.
-        peak_gpus: most GPUs rented at once.
-    """
-
-    today_peak_gpus: float
-    mean_jct_s: float
-    p95_jct_s: float
-    rented_gpus: float
-    peak_gpus: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class PointResults(PlanResults):
-    """The plan for one budget on one GPU type.
-
-    Attributes:
-        budget_x_load: budget over the load.
-        mean_jct_over_one_gpu: mean completion time over that with every job on one GPU.
-        optimal_mean_jct_s: of the optimal plan for the budget; null if it is too small.
-        next_gpu_saves_s, next_1pct_saves_s: seconds of mean completion time that one more GPU, or a
-            hundredth of the budget more, would save.
-        next_100_usd_month_saves_s: the same for $100 more a month; only with a price.
-        usd_per_month: of the GPUs used on average; only with a price.
-        marginal_jct_s_per_100_usd_month: seconds of mean completion time that $100 more a month
-            would save, at the margin; only with a price.
-        ends_mean_jct_s: mean completion time in seconds at the two ends of a range of speedups;
-            null where the budget is too small. Only with a range.
-        target_jct_s: the mean completion time that this is the least budget for; null where the
-            budget itself was requested.
-        requested: the budget or completion time as requested; null for a sweep of the frontier.
-        replay: only with replays.
-        replay_within_today_peak: null without a replay, without GPUs in use in the log, or if no
-            plan fits.
-        widths: the GPUs of every class and epoch.
-    """
-
-    budget_x_load: float
-    mean_jct_over_one_gpu: float
-    optimal_mean_jct_s: float | None
-    next_gpu_saves_s: float
-    next_1pct_saves_s: float
-    next_100_usd_month_saves_s: float | UnsetType = UNSET
-    usd_per_month: float | UnsetType = UNSET
-    marginal_jct_s_per_100_usd_month: float | UnsetType = UNSET
-    ends_mean_jct_s: tuple[float | None, ...] | UnsetType = UNSET
-    target_jct_s: float | None
-    requested: str | None
-    replay: PointReplay | UnsetType = UNSET
-    replay_within_today_peak: PeakReplay | None
-    widths: tuple[Assignment, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParetoResults:
-    """What mean completion time each budget buys on one GPU type.
+    """What mean completion time each budget buys, on one GPU type or several.
 
     Attributes:
         jobs: planned for.
@@ -248,22 +161,26 @@ class ParetoResults:
         method: that made the plans.
         price_usd_per_gpu_h: of a GPU-hour; null without a price.
         price: the same with its origin.
+        prices: of a GPU-hour by GPU type, with their origins; on several types.
+        recorded_on: the GPU type that the jobs ran on; on several types.
         today: what the log shows; null if no job has a run time and GPUs.
         gpu_mix: GPU-hours of the log on other GPU types than the planned one; null where it names
             no other.
         recorded: how the jobs ran as recorded; null where some class has no durations.
         max_gpus_per_job: the widest width of any class.
-        load_gpus: GPUs in use if every job runs on one.
+        load_gpus: GPUs in use if every job runs on one, of the type that the jobs ran on.
         min_budget_gpus: least average GPUs that can sustain the arrivals.
         saturation_budget_gpus: average GPUs beyond which no more are of use.
+        min_budget_usd_per_h: least average dollars an hour that can sustain the arrivals.
+        saturation_budget_usd_per_h: average dollars an hour beyond which no more are of use.
         max_mean_jct_s, least_mean_jct_s: mean completion time at these two budgets.
         one_gpu_mean_jct_s: mean completion time with every job on one GPU.
         speedup_ends: the frontier at the two ends of a range of speedups; empty without one.
-        cluster: how the replays rent GPUs; null without replays.
+        cluster: how the replays rent GPUs of each type; null without replays.
         knee: the optimal plan where the frontier bends most.
         points: the plans, by budget.
         classes: the job classes, the heaviest first.
-        timeline: GPUs rented over time by the plan shown first; empty without replays.
+        timeline: what the plan shown first rents over time; empty without replays.
         marks: the known points; only where some are given.
         baselines: only where some are replayed.
         bands: confidence bands; only where asked for.
@@ -276,103 +193,96 @@ class ParetoResults:
     speedup: NamedSpeedup
     rescale: RescaleResults
     method: str
-    price_usd_per_gpu_h: float | None
-    price: Price | None
+    price_usd_per_gpu_h: float | UnsetType | None = UNSET
+    price: Price | UnsetType | None = UNSET
+    prices: dict[str, Price] | UnsetType = UNSET
+    recorded_on: str | UnsetType = UNSET
     today: Today | None
-    gpu_mix: GpuMix | None
-    recorded: RecordedResults | None
-    max_gpus_per_job: float
+    gpu_mix: GpuMix | UnsetType | None = UNSET
+    recorded: RecordedResults | UnsetType | None = UNSET
+    max_gpus_per_job: float | UnsetType = UNSET
     load_gpus: float
-    min_budget_gpus: float
-    saturation_budget_gpus: float
+    min_budget_gpus: float | UnsetType = UNSET
+    saturation_budget_gpus: float | UnsetType = UNSET
+    min_budget_usd_per_h: float | UnsetType = UNSET
+    saturation_budget_usd_per_h: float | UnsetType = UNSET
     max_mean_jct_s: float
     least_mean_jct_s: float
-    one_gpu_mean_jct_s: float
-    speedup_ends: tuple[SpeedupEnd, ...]
+    one_gpu_mean_jct_s: float | UnsetType = UNSET
+    speedup_ends: tuple[SpeedupEnd, ...] | UnsetType = UNSET
     cluster: RentedCluster | None
-    knee: PointResults
-    points: tuple[PointResults, ...]
+    knee: Point
+    points: tuple[Point, ...]
     classes: tuple[ClassResults, ...]
     timeline: tuple[RentedPeriod, ...]
-    marks: tuple[MarkResults, ...] | UnsetType = UNSET
-    baselines: tuple[BaselineResults, ...] | UnsetType = UNSET
-    bands: BandsResults | UnsetType = UNSET
-    sensitivity: SensitivityResults | UnsetType = UNSET
+    marks: tuple[MarkedPoint, ...] | UnsetType = UNSET
+    baselines: tuple[BaselinePoint, ...] | UnsetType = UNSET
+    bands: FrontierConfidence | UnsetType = UNSET
+    sensitivity: Sensitivity | UnsetType = UNSET
     laws: tuple[LawResults, ...] | UnsetType = UNSET
 
 
-@dataclass(frozen=True)
-class MixPointReplay(MixReplayResults):
-    """The replay of a plan on several GPU types against its budget.
+def pareto_results(study: FrontierStudy) -> ParetoResults:
+    """Return the results of a study: budgets in GPUs on one type, in dollars on several."""
+    frontier, workload, replayed = study.frontier, study.workload, study.shown.replayed
+    if study.is_mixed:
+        of_unit: dict[str, Any] = {
+            "rescale": RescaleResults(workload.rescale_origin),
+            "prices": dict(study.prices),
+            "recorded_on": study.recorded_on,
+            "min_budget_usd_per_h": frontier.min_budget,
+            "saturation_budget_usd_per_h": frontier.saturation_budget,
+        }
+    else:
+        price = study.price
+        of_unit = {
+            "rescale": RescaleResults(workload.rescale_origin, study.mean_rescale_s),
+            "price_usd_per_gpu_h": None if price is None else price.usd_per_gpu_h,
+            "price": price,
+            "gpu_mix": study.mix,
+            "recorded": _recorded(study),
+            "max_gpus_per_job": frontier.widest,
+            "min_budget_gpus": frontier.min_budget,
+            "saturation_budget_gpus": frontier.saturation_budget,
+            "one_gpu_mean_jct_s": frontier.one_gpu_jct_s,
+            "speedup_ends": tuple(
+                SpeedupEnd(model.name, end.load_gpus, end.min_budget, end.saturation_budget)
+                for model, end in zip(study.speedup.ends or (), study.ends, strict=True)
+            ),
+        }
+    return ParetoResults(
+        **of_unit,
+        jobs=workload.jobs,
+        horizon_h=workload.horizon_h,
+        speedup=NamedSpeedup(study.speedup.name, study.speedup.origin),
+        method=study.method,
+        today=study.today,
+        load_gpus=frontier.load_gpus,
+        max_mean_jct_s=float(frontier.mean_jct_s[0]),
+        least_mean_jct_s=float(frontier.mean_jct_s[-1]),
+        cluster=study.cluster,
+        knee=study.knee,
+        points=study.points,
+        classes=tuple(_class(job_class, study.is_mixed) for job_class in frontier.classes),
+        timeline=() if replayed is None else replayed.timeline(),
+        **{section.key: section.results() for section in study.sections},
+    )
 
-    Attributes:
-        inside_budget_usd_per_h: the best smaller budget whose bill keeps to this one in the
-            replay; null if the plan itself keeps to it, or no budget does.
-    """
 
-    inside_budget_usd_per_h: float | None
+def _recorded(study: FrontierStudy) -> RecordedResults | None:
+    record = study.workload.record
+    return None if record is None else RecordedResults(record, study.least_mean_jct_s(record.gpus))
 
 
-@dataclass(frozen=True, kw_only=True)
-class MixPointResults(MixPlanResults):
-    """The plan for one budget on several GPU types.
-
-    Attributes:
-        budget_usd_per_month: average dollars a month allowed.
-        next_100_usd_month_saves_s: seconds of mean completion time that $100 more a month would
-            save.
-        target_jct_s: the mean completion time that this is the least budget for; null where the
-            budget itself was requested.
-        requested: the budget or completion time as requested; null for a sweep of the frontier.
-        replay: only with replays.
-    """
-
-    budget_usd_per_month: float
-    next_100_usd_month_saves_s: float
-    target_jct_s: float | None
-    requested: str | None
-    replay: MixPointReplay | UnsetType = UNSET
-
-
-@dataclass(frozen=True, slots=True)
-class MixResults:
-    """What mean completion time each budget buys on several GPU types.
-
-    Attributes:
-        jobs: planned for.
-        horizon_h: hours in which they arrive.
-        speedup: how they speed up with GPUs.
-        rescale: what a start or a change of width takes.
-        method: that made the plans.
-        prices: of a GPU-hour by GPU type, with their origins.
-        recorded_on: the GPU type that the jobs ran on.
-        today: what the log shows; null if no job has a run time and GPUs.
-        load_gpus: GPUs of that type in use if every job runs on one.
-        min_budget_usd_per_h: least average dollars an hour that can sustain the arrivals.
-        saturation_budget_usd_per_h: average dollars an hour beyond which no more are of use.
-        max_mean_jct_s, least_mean_jct_s: mean completion time at these two budgets.
-        cluster: how the replays rent GPUs of each type; null without replays.
-        knee: the optimal plan where the frontier bends most.
-        points: the plans, by budget.
-        classes: the job classes, the heaviest first.
-        timeline: dollars and GPUs rented over time by the plan shown first; empty without replays.
-    """
-
-    jobs: int
-    horizon_h: float
-    speedup: NamedSpeedup
-    rescale: RescaleResults
-    method: str
-    prices: dict[str, Price]
-    recorded_on: str
-    today: Today | None
-    load_gpus: float
-    min_budget_usd_per_h: float
-    saturation_budget_usd_per_h: float
-    max_mean_jct_s: float
-    least_mean_jct_s: float
-    cluster: RentedCluster | None
-    knee: MixPointResults
-    points: tuple[MixPointResults, ...]
-    classes: tuple[ClassResults, ...]
-    timeline: tuple[MixPeriod, ...]
+def _class(job_class: JobClass, is_mixed: bool) -> ClassResults:
+    return ClassResults(
+        job_class=job_class.name,
+        jobs=job_class.jobs,
+        arrivals_per_h=job_class.rate_per_h,
+        mean_work_gpu_h=UNSET if is_mixed else float(job_class.work_h.sum()),
+        load_gpus=job_class.load_gpus,
+        weight=job_class.weight,
+        epochs=int(job_class.work_h.size),
+        rescale_s=HOUR_S * job_class.rescale_h,
+        gpu_types=tuple(dict.fromkeys(job_class.gpu_types)) if is_mixed else UNSET,
+    )

@@ -5,7 +5,7 @@ from itertools import product
 import cvxpy as cp
 import numpy as np
 
-from gpuplan.planner.frontier.model.exact import JobClass
+from gpuplan.planner.elastic.job_class import JobClass
 
 
 def law_class(name, *, rate=1.0, work=(1.0,), alpha=0.5, widths=64, rescale_h=0.0):

@@ -9,8 +9,8 @@ from math import floor
 
 import numpy as np
 
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.elastic.arrivals import ClassArrivals
+from gpuplan.planner.elastic.job_classes import ClassWorkload
 from gpuplan.simkit.elastic.kernel import NARROW, SQUEEZE, WHOLE, ElasticRules, Paths
 
 

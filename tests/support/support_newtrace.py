@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from support_boa_replay import workload_of_jobs
 
-from gpuplan.planner.frontier.model.exact import JobClass
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.speedup.functions import concave_hull
 
 HORIZON_H = 48

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.frontier.methods.convex import refuse_caps, refuse_types
 from gpuplan.planner.frontier.methods.glue import Glue, all_glues, glue_chain
 from gpuplan.planner.frontier.methods.walk import Walks, meet
-from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan
@@ -135,30 +135,30 @@ class WidthCalculator:
         Raises:
             InfeasibleError: no evaluated configuration fits the budget.
         """
-        found = self._best(gpus)
-        if found.short_gpus:
+        best = self._best(gpus)
+        if best.short_gpus:
             raise InfeasibleError(
                 f"a budget of {gpus:g} GPUs leaves the Width Calculator no room to rescale: the "
-                f"least it found is {show_gpus(gpus + found.short_gpus)} GPUs on average"
+                f"least it found is {show_gpus(gpus + best.short_gpus)} GPUs on average"
             )
         return Plan(
-            budget_gpus=gpus,
+            budget=gpus,
             load_gpus=sum(c.load_gpus for c in self.classes),
-            multiplier=found.multiplier,
+            multiplier=best.multiplier,
             classes=[
                 self._class_plan(i, glue, steps)
-                for i, (glue, steps) in enumerate(zip(found.glues, found.steps, strict=True))
+                for i, (glue, steps) in enumerate(zip(best.glues, best.steps, strict=True))
             ],
         )
 
     def _best(self, gpus: float) -> _Found:
         if self.is_exhaustive:
             every = product(*(all_glues(c.work_h.size) for c in self.classes))
-            found = (self._meet(glues, self._merge(glues), gpus) for glues in every)
+            meetings = (self._meet(glues, self._merge(glues), gpus) for glues in every)
         else:
             ends = (tuple(chain[end] for chain in self._chains) for end in (0, -1))
-            found = (self._descend(glues, gpus) for glues in ends)
-        return min(found, key=lambda one: one.rank)
+            meetings = (self._descend(glues, gpus) for glues in ends)
+        return min(meetings, key=lambda meeting: meeting.rank)
 
     def _descend(self, glues: tuple[Glue, ...], gpus: float) -> _Found:
         """Change one class at a time until none gets better."""
@@ -172,10 +172,10 @@ class WidthCalculator:
                 glues = (*best.glues[:i], glue, *best.glues[i + 1 :])
                 if glues == best.glues:
                     continue
-                tried = self._merge(glues)
-                found = self._meet(glues, tried, gpus)
-                if found.rank < best.rank:
-                    best, merged, changed = found, tried, True
+                changed_walks = self._merge(glues)
+                meeting = self._meet(glues, changed_walks, gpus)
+                if meeting.rank < best.rank:
+                    best, merged, changed = meeting, changed_walks, True
         return best
 
     def _best_of(self, i: int, chain: list[Glue], merged: _Merged, gpus: float) -> Glue:
@@ -234,9 +234,9 @@ class WidthCalculator:
             job_class=job_class.name,
             rate_per_h=job_class.rate_per_h,
             weight=job_class.weight,
-            cost_gpu_h=cost,
+            cost=cost,
             time_h=time,
-            rounded_cost_gpu_h=cost,
+            rounded_cost=cost,
             rounded_time_h=time,
             widths=tuple(
                 Assignment(

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
-from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_frontier
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import NO_SHARE, TOLERANCE, ClassHull, total_along
 from gpuplan.planner.frontier.model.plan import Plan
@@ -60,7 +61,7 @@ class ConvexProgram:
         Raises:
             InfeasibleError: no running budget leaves enough for its rescaling.
         """
-        cost = self.charged.budget_gpus
+        cost = self.charged.budgets
         within = np.flatnonzero(cost <= gpus * (1 + TOLERANCE))
         if not within.size:
             raise InfeasibleError(
@@ -76,7 +77,7 @@ class ConvexProgram:
     def unaware(self, gpus: float) -> Plan:
         """Return the plan that spends all of ``gpus`` on running, as it turns out.
 
-        What the convex program alone would do: its `Plan.used_gpus` is over the budget by what
+        What the convex program alone would do: its `Plan.used` is over the budget by what
         the rescaling costs.
 
         Raises:
@@ -98,14 +99,14 @@ def solve_convex(classes: Sequence[JobClass]) -> ConvexProgram:
     weight = np.array([c.weight for c in classes])
     cost, time = (
         total_along(free.edge_class, rate, [getattr(hull, axis) for hull in hulls])
-        for axis in ("cost_gpu_h", "time_h")
+        for axis in ("cost", "time_h")
     )
     weighted = total_along(free.edge_class, rate * weight, [hull.time_h for hull in hulls])
     charged = replace(
         free,
         classes=tuple(classes),
         hulls=hulls,
-        budget_gpus=cost,
+        budgets=cost,
         mean_jct_s=HOUR_S * time / rate.sum(),
         objective_s=HOUR_S * weighted / np.dot(rate, weight),
     )
@@ -117,7 +118,7 @@ def _charged(job_class: JobClass, hull: ClassHull) -> ClassHull:
     starts = np.diff(hull.paths, axis=1, prepend=-1) != 0
     hours = job_class.rescale_h * starts
     return ClassHull(
-        cost_gpu_h=hull.cost_gpu_h + (hours * job_class.slopes[hull.paths]).sum(axis=1),
+        cost=hull.cost + (hours * job_class.slopes[hull.paths]).sum(axis=1),
         time_h=hull.time_h + hours.sum(axis=1),
         paths=hull.paths,
     )

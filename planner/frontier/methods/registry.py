@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpuplan.analysis.base.lookup import find_named
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.plan import Plan
 
 

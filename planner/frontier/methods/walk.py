@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.frontier.methods.glue import Glue
-from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.frontier.model.extreme_points import class_hull
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.jit import kernel

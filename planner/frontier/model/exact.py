@@ -7,14 +7,15 @@ classes' hulls, so one sort of all hull edges by slope answers every budget (doc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.frontier.model.extreme_points import class_hull
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import NO_SHARE, TOLERANCE, ClassHull, capped
@@ -24,95 +25,34 @@ from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
-class JobClass:
-    """A stream of like jobs.
-
-    Attributes:
-        name: the class.
-        rate_per_h: arrivals per hour, > 0.
-        work_h: mean work of each epoch, hours on one GPU; shape (J,), >= 0.
-        widths: candidate widths in GPUs, > 0; ascending within a GPU type; shape (V,).
-        speedup: s of each epoch at each width, > 0; shape (J, V).
-        rescale_h: mean hours of a start or a change of width; >= 0.
-        jobs: jobs of the trace behind the figures.
-        weight: weight of an hour of its jobs in the objective; > 0, 1 for the plain average.
-        cap_h: most hours that its jobs may take on average; infinite for no cap.
-        cost_per_h: cost of an hour on each candidate in the unit of the budget, > 0; shape (V,). By
-            default its width, so that budgets are GPUs on average; with prices, dollars an hour.
-        gpu_types: the GPU type of each candidate; empty where there is one type only.
-        other_widths: further widths at which s is known, such as those that jobs were recorded on;
-            no candidates; ascending; shape (W,).
-        other_speedup: s of each epoch at each of them, > 0; shape (J, W).
-    """
-
-    name: str
-    rate_per_h: float
-    work_h: FloatArray
-    widths: FloatArray
-    speedup: FloatArray
-    rescale_h: float = 0.0
-    jobs: int = 0
-    weight: float = 1.0
-    cap_h: float = float("inf")
-    cost_per_h: FloatArray | None = None
-    gpu_types: tuple[str, ...] = ()
-    other_widths: FloatArray | None = None
-    other_speedup: FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        if self.speedup.shape != (self.work_h.size, self.widths.size) or not self.speedup.size:
-            raise ValueError(
-                f"{self.name}: speedup must have the shape (epochs, widths) = "
-                f"({self.work_h.size}, {self.widths.size}), got {self.speedup.shape}"
-            )
-        if not (self.rate_per_h > 0 and self.rescale_h >= 0 and np.all(self.work_h >= 0)):
-            raise ValueError(f"{self.name}: rate must be above 0, work and rescaling at least 0")
-        if not 0 < self.weight < float("inf"):
-            raise ValueError(f"{self.name}: weight must be above 0, got {self.weight}")
-        if not (np.all(self.widths > 0) and np.all(self.speedup > 0)):
-            raise ValueError(f"{self.name}: widths and speedups must be above 0")
-        if not self.cap_h > 0:
-            raise ValueError(f"{self.name}: a cap on time must be above 0, got {self.cap_h}")
-        if self.slopes.shape != self.widths.shape or not np.all(self.slopes > 0):
-            raise ValueError(f"{self.name}: every width needs a cost per hour above 0")
-        if self.gpu_types and len(self.gpu_types) != self.widths.size:
-            raise ValueError(f"{self.name}: expected a GPU type for each of the widths")
-
-    @property
-    def slopes(self) -> FloatArray:
-        """Cost of an hour on each candidate in the unit of the budget."""
-        return self.widths if self.cost_per_h is None else self.cost_per_h
-
-    @property
-    def load_gpus(self) -> float:
-        """GPUs the class keeps busy when every job runs on one."""
-        return self.rate_per_h * float(self.work_h.sum())
-
-
-@dataclass(frozen=True, slots=True)
 class Frontier:
-    """Every optimal trade of GPU budget against mean completion time; made by `solve_frontier`.
+    """Every optimal trade of budget against mean completion time; made by `solve_frontier`.
+
+    Budgets and costs are GPUs on average and GPU-hours on one GPU type; where `prices` has what
+    each of several types costs, they are dollars an hour and dollars.
 
     Attributes:
         classes: the job classes.
         hulls: their hulls, in the same order.
         edge_class: class that changes along each edge of the frontier; shape (E,).
-        edge_slope: weighted hours saved per GPU-hour spent along it, descending, strictly within a
+        edge_slope: weighted hours saved per unit of cost along it, descending, strictly within a
             class; shape (E,).
-        budget_gpus: average GPUs at the vertices, ascending; shape (E + 1,).
+        budgets: at the vertices, ascending; shape (E + 1,).
         objective_s: weighted mean completion time at the vertices, descending and convex; shape
             (E + 1,).
         mean_jct_s: plain mean completion time there, descending; the same where all weights are
             equal; shape (E + 1,).
+        prices: dollars per GPU-hour of each GPU type; empty where budgets are GPUs.
     """
 
     classes: tuple[JobClass, ...]
     hulls: tuple[ClassHull, ...]
     edge_class: IntArray
     edge_slope: FloatArray
-    budget_gpus: FloatArray
+    budgets: FloatArray
     objective_s: FloatArray
     mean_jct_s: FloatArray
+    prices: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def load_gpus(self) -> float:
@@ -137,13 +77,13 @@ class Frontier:
 
     @property
     def min_budget(self) -> float:
-        """Least average GPUs that can sustain the arrivals."""
-        return float(self.budget_gpus[0])
+        """Least budget that can sustain the arrivals."""
+        return float(self.budgets[0])
 
     @property
     def saturation_budget(self) -> float:
-        """Average GPUs beyond which no more are of use."""
-        return float(self.budget_gpus[-1])
+        """Budget beyond which more is of no use."""
+        return float(self.budgets[-1])
 
     @property
     def duty(self) -> str:
@@ -157,42 +97,59 @@ class Frontier:
         """Most GPUs that any job may get."""
         return max(float(c.widths.max()) for c in self.classes)
 
-    def saved_s(self, gpus: float, more: float) -> float:
-        """Return the reduction of the mean completion time by ``more`` GPUs over ``gpus``, in s."""
-        before, after = np.interp((gpus, gpus + more), self.budget_gpus, self.mean_jct_s).tolist()
+    def show(self, budget: float) -> str:
+        """Return a budget as text, rounded up: ``60.25 GPUs``, or ``$12.50/h``."""
+        return f"${show_gpus(budget)}/h" if self.prices else f"{show_gpus(budget)} GPUs"
+
+    def spent(self, gpus: Mapping[str, float]) -> float:
+        """Return what GPUs of each type take of a budget."""
+        return sum(self.prices.get(gpu_type, 1.0) * count for gpu_type, count in gpus.items())
+
+    def saved_s(self, budget: float, more: float) -> float:
+        """Return by how many seconds ``more`` over a budget reduces the mean completion time."""
+        before, after = np.interp((budget, budget + more), self.budgets, self.mean_jct_s).tolist()
         return float(before - after)
 
-    def at_budget(self, gpus: float) -> Plan:
-        """Return the optimal plan for a budget of average GPUs.
+    def is_enough(self, budget: float) -> bool:
+        """Return whether a budget can sustain the arrivals."""
+        return budget >= self.min_budget * (1 - TOLERANCE)
+
+    def at_budget(self, budget: float) -> Plan:
+        """Return the optimal plan for a budget.
 
         Raises:
             InfeasibleError: the budget is below `min_budget`; the message names that.
         """
-        return self.plan_at(gpus, *self.place_of(gpus))
+        return self.plan_at(budget, *self.place_of(budget))
 
-    def mean_jct_at(self, gpus: float) -> float:
+    def mean_jct_at(self, budget: float) -> float:
         """Return the mean completion time of `at_budget`, without its plan; same errors."""
-        edge, share = self.place_of(gpus)
+        edge, share = self.place_of(budget)
         before = float(self.mean_jct_s[edge])
         return _between(before, float(self.mean_jct_s[edge + 1]), share) if share else before
 
-    def place_of(self, gpus: float) -> tuple[int, float]:
+    def place_of(self, budget: float) -> tuple[int, float]:
         """Return the last vertex within a budget, and the share of the way to the next one.
 
         Raises:
             InfeasibleError: as `at_budget`.
         """
-        if not gpus >= self.min_budget * (1 - TOLERANCE):
+        if not self.is_enough(budget):
+            least = self.show(self.min_budget)
+            if self.prices:
+                raise InfeasibleError(
+                    f"${budget:g}/h cannot {self.duty} on any mix of {', '.join(self.prices)}: "
+                    f"the least is {least}"
+                )
             raise InfeasibleError(
-                f"a budget of {gpus:g} GPUs cannot {self.duty}: the least is "
-                f"{show_gpus(self.min_budget)} GPUs on average "
+                f"a budget of {budget:g} GPUs cannot {self.duty}: the least is {least} on average "
                 f"(the load on one GPU per job is {show_gpus(self.load_gpus)})"
             )
-        edge = int(np.searchsorted(self.budget_gpus, gpus * (1 + TOLERANCE), side="right")) - 1
+        edge = int(np.searchsorted(self.budgets, budget * (1 + TOLERANCE), side="right")) - 1
         if edge == self.edge_class.size:
             return edge, 0.0
-        low, high = self.budget_gpus[edge : edge + 2]
-        share = min(1.0, float((gpus - low) / (high - low)))
+        low, high = self.budgets[edge : edge + 2]
+        share = min(1.0, float((budget - low) / (high - low)))
         return edge, share if share > NO_SHARE else 0.0
 
     def at_target_jct(self, seconds: float) -> Plan:
@@ -209,7 +166,7 @@ class Frontier:
             raise InfeasibleError(
                 f"a {weighted}mean completion time of {seconds:,.0f} s is out of reach at any "
                 f"budget: the least is {ceil(10 * least) / 10:,.1f} s, from "
-                f"{show_gpus(self.saturation_budget)} GPUs\n"
+                f"{self.show(self.saturation_budget)}\n"
                 f"  next: --target-jct {ceil(10 * least) / 10:.1f}s at least, or more GPUs a job "
                 "(--max-width, --widths)"
             )
@@ -220,7 +177,7 @@ class Frontier:
         edge = slow - 1
         high, low = self.objective_s[edge : edge + 2]
         share = min(1.0, max(0.0, float((high - seconds) / (high - low))))
-        start, end = self.budget_gpus[edge : edge + 2]
+        start, end = self.budgets[edge : edge + 2]
         return self.plan_at(float(start + share * (end - start)), edge, share)
 
     def knee(self) -> Plan:
@@ -232,10 +189,10 @@ class Frontier:
         """
         if not self.edge_class.size:
             return self.plan_at(self.min_budget, 0, 0.0)
-        spent = self.budget_gpus - self.budget_gpus[0]
+        spent = self.budgets - self.budgets[0]
         left = self.objective_s - self.objective_s[-1]
         vertex = int(np.argmin(spent / spent[-1] + left / left[0]))
-        return self.plan_at(float(self.budget_gpus[vertex]), vertex, 0.0)
+        return self.plan_at(float(self.budgets[vertex]), vertex, 0.0)
 
     def plan_at(self, budget: float, edge: int, share: float) -> Plan:
         """Return the plan ``share`` of the way from the vertex ``edge`` to the next one.
@@ -257,9 +214,9 @@ class Frontier:
                     job_class=job_class.name,
                     rate_per_h=job_class.rate_per_h,
                     weight=job_class.weight,
-                    cost_gpu_h=_between(hull.cost_gpu_h[p], hull.cost_gpu_h[nxt], mix),
+                    cost=_between(hull.cost[p], hull.cost[nxt], mix),
                     time_h=_between(hull.time_h[p], hull.time_h[nxt], mix),
-                    rounded_cost_gpu_h=float(hull.cost_gpu_h[kept]),
+                    rounded_cost=float(hull.cost[kept]),
                     rounded_time_h=float(hull.time_h[kept]),
                     widths=_assignments(
                         job_class,
@@ -271,11 +228,31 @@ class Frontier:
                 )
             )
         slope = float(self.edge_slope[edge]) if edge < self.edge_class.size else 0.0
-        return Plan(budget_gpus=budget, load_gpus=self.load_gpus, multiplier=slope, classes=classes)
+        return Plan(budget=budget, load_gpus=self.load_gpus, multiplier=slope, classes=classes)
+
+    def gpus_of(self, plan: Plan) -> dict[str, float]:
+        """Return the average GPUs of each type of an optimal plan; under no name on one type."""
+        if not self.prices:
+            return {"": plan.used}
+        gpus = dict.fromkeys(self.prices, 0.0)
+        for job_class, part in zip(self.classes, plan.classes, strict=True):
+            candidates = list(zip(job_class.gpu_types, job_class.widths.tolist(), strict=True))
+            for share, path in part.paths:
+                before = -1
+                for row in path:
+                    at = candidates.index((str(row.gpu_type), row.width))
+                    hours = job_class.work_h[row.epoch] / job_class.speedup[row.epoch, at]
+                    hours += job_class.rescale_h if at != before else 0.0
+                    gpus[str(row.gpu_type)] += float(part.rate_per_h * share * hours * row.width)
+                    before = at
+        return gpus
 
 
 def solve_frontier(
-    classes: Sequence[JobClass], *, progress: Callable[[float], None] | None = None
+    classes: Sequence[JobClass],
+    *,
+    prices: Mapping[str, float] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Frontier:
     """Solve the allocation problem at every budget at once.
 
@@ -284,6 +261,7 @@ def solve_frontier(
 
     Args:
         classes: at least one, each with its candidate widths.
+        prices: dollars per GPU-hour by GPU type, where these are the costs of the candidates.
         progress: called with the share of the classes done.
 
     Raises:
@@ -296,7 +274,7 @@ def solve_frontier(
         hulls.append(_hull_of(job_class))
         if progress is not None:
             progress(len(hulls) / len(classes))
-    spent = [np.diff(hull.cost_gpu_h) for hull in hulls]
+    spent = [np.diff(hull.cost) for hull in hulls]
     saved = [-np.diff(hull.time_h) for hull in hulls]
     owner = np.repeat(np.arange(len(classes)), [edges.size for edges in spent])
     rate = np.array([c.rate_per_h for c in classes])
@@ -304,7 +282,7 @@ def solve_frontier(
     # A weight stretches the hull of its class along the axis of time; the vertices stay.
     slope = weight[owner] * np.concatenate(saved) / np.concatenate(spent)
     order = np.argsort(-slope, kind="stable")  # equal slopes: classes in their order
-    cheapest_h = np.array([hull.cost_gpu_h[0] for hull in hulls])
+    cheapest_h = np.array([hull.cost[0] for hull in hulls])
     slowest_h = np.array([hull.time_h[0] for hull in hulls])
     owner, spent_h, saved_h = (
         owner[order],
@@ -320,9 +298,10 @@ def solve_frontier(
         hulls=tuple(hulls),
         edge_class=owner,
         edge_slope=slope[order],
-        budget_gpus=along(rate, cheapest_h, spent_h),
+        budgets=along(rate, cheapest_h, spent_h),
         objective_s=HOUR_S * along(rate * weight, slowest_h, -saved_h) / np.dot(rate, weight),
         mean_jct_s=HOUR_S * along(rate, slowest_h, -saved_h) / rate.sum(),
+        prices=prices or {},
     )
 
 

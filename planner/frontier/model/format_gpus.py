@@ -1,4 +1,4 @@
-"""Format GPUs for people: rounded up, so that the least budget as shown is feasible."""
+"""Format budgets for people: rounded up, so that the least budget as shown is feasible."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ def show_gpus(gpus: float) -> str:
     if rounded < TINY:
         return f"{rounded:.{DIGITS - 1}e}"
     return f"{rounded:,.{_places(rounded)}f}"
+
+
+def usd_per_h(value: float) -> str:
+    """Return dollars an hour, rounded up, so that the least budget as shown is feasible."""
+    return f"${round_up(value):,.2f}/h"
 
 
 def _places(value: float) -> int:

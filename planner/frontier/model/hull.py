@@ -22,7 +22,7 @@ class ClassHull:
     """Vertices of the lower convex hull of (cost, time) over all width paths of a class.
 
     Attributes:
-        cost_gpu_h: GPU-hours of a job (or its cost, see `JobClass.cost_per_h`), ascending; (P,).
+        cost: of a job: its GPU-hours, or dollars (see `JobClass.cost_per_h`); ascending; (P,).
         time_h: hours of a job, descending; shape (P,).
         paths: index of the candidate width in each epoch; shape (P, J).
         mixed: share of the jobs of the first vertex that take the path of the second; above 0
@@ -30,7 +30,7 @@ class ClassHull:
         is_capped: whether a cap removed some vertices.
     """
 
-    cost_gpu_h: FloatArray
+    cost: FloatArray
     time_h: FloatArray
     paths: NDArray[np.int32]
     mixed: float = 0.0
@@ -67,15 +67,13 @@ def capped(hull: ClassHull, cap_h: float, name: str) -> ClassHull:
             f"  next: a cap of at least {least_s:.1f}s, or more GPUs a job (--max-width, --limit)"
         )
     (slow, quick), (low, high) = (
-        values[first - 1 : first + 1].tolist() for values in (hull.time_h, hull.cost_gpu_h)
+        values[first - 1 : first + 1].tolist() for values in (hull.time_h, hull.cost)
     )
     share = (slow - cap_h) / (slow - quick)
     if share >= 1 - NO_SHARE:
-        return ClassHull(
-            hull.cost_gpu_h[first:], hull.time_h[first:], hull.paths[first:], is_capped=True
-        )
+        return ClassHull(hull.cost[first:], hull.time_h[first:], hull.paths[first:], is_capped=True)
     return ClassHull(
-        cost_gpu_h=np.append(low + share * (high - low), hull.cost_gpu_h[first:]),
+        cost=np.append(low + share * (high - low), hull.cost[first:]),
         time_h=np.append(cap_h, hull.time_h[first:]),
         paths=hull.paths[first - 1 :],
         mixed=share,

@@ -42,10 +42,10 @@ class ClassPlan:
         job_class: the class.
         rate_per_h: arrivals per hour.
         weight: weight of an hour of its jobs in the objective.
-        cost_gpu_h: GPU-hours of a job, averaged over its paths.
+        cost: of a job, in GPU-hours or dollars, averaged over its paths.
         time_h: hours of a job, averaged likewise.
-        rounded_cost_gpu_h: GPU-hours on the path that the plan without a split takes: the cheaper
-            one, or the quicker one where a cap on the class' time splits it.
+        rounded_cost: on the path that the plan without a split takes: the cheaper one, or the
+            quicker one where a cap on the class' time splits it.
         rounded_time_h: hours on that path.
         widths: the widths of each epoch.
     """
@@ -53,16 +53,16 @@ class ClassPlan:
     job_class: str
     rate_per_h: float
     weight: float
-    cost_gpu_h: float
+    cost: float
     time_h: float
-    rounded_cost_gpu_h: float
+    rounded_cost: float
     rounded_time_h: float
     widths: tuple[Assignment, ...]
 
     @property
-    def gpus(self) -> float:
-        """GPUs the class holds on average."""
-        return self.rate_per_h * self.cost_gpu_h
+    def used(self) -> float:
+        """What the class takes of the budget, on average."""
+        return self.rate_per_h * self.cost
 
     @property
     def paths(self) -> tuple[tuple[float, tuple[Assignment, ...]], ...]:
@@ -75,39 +75,6 @@ class ClassPlan:
         return ((1 - quicker, first), (quicker, last)) if quicker else ((1.0, first),)
 
 
-@dataclass(frozen=True)
-class PlanResults:
-    """A plan on one GPU type, as JSON has it.
-
-    Attributes:
-        budget_gpus: average GPUs allowed.
-        mean_jct_s: mean completion time.
-        weighted_mean_jct_s: the mean that the plan minimizes, each job counted by the weight of its
-            class.
-        used_gpus: rented on average.
-        utilization: sum of the speedups of running jobs over the GPUs they hold.
-        multiplier: weighted hours of completion time saved per GPU-hour spent, at the margin.
-        marginal_jct_s_per_gpu: seconds of mean completion time that one more GPU would save.
-        rounded_mean_jct_s: mean completion time where no class is split over two widths.
-        rounded_used_gpus: rented on average without a split.
-        rounding_gap_s: by how much the plan without a split is worse than any other in the budget,
-            at most.
-        rounded_over_optimal: weighted mean of the plan without a split over that of the optimum.
-    """
-
-    budget_gpus: float
-    mean_jct_s: float
-    weighted_mean_jct_s: float
-    used_gpus: float
-    utilization: float
-    multiplier: float
-    marginal_jct_s_per_gpu: float
-    rounded_mean_jct_s: float
-    rounded_used_gpus: float
-    rounding_gap_s: float
-    rounded_over_optimal: float
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """An optimal allocation within a budget.
@@ -116,27 +83,19 @@ class Plan:
     is split over two width paths, besides those whose cap on time binds. The deterministic plan
     sends all its jobs down the cheaper one; since no plan within the budget has a lower objective,
     the gap between the two bounds the loss by rounding. A class whose cap binds goes down
-    the quicker one, so that the cap holds; `rounded_used_gpus` may then exceed the budget.
-
-    Where classes have costs of their own (`JobClass.cost_per_h`), all that is called GPUs and
-    GPU-hours here, but widths, is counted in their unit.
+    the quicker one, so that the cap holds; `rounded_used` may then exceed the budget.
 
     Attributes:
-        budget_gpus: average GPUs allowed.
+        budget: allowed on average: GPUs, or dollars an hour as `Frontier` says.
         load_gpus: GPUs in use if every job runs on one.
-        multiplier: weighted hours of completion time saved per GPU-hour spent, at the margin.
+        multiplier: weighted hours of completion time saved per unit of cost, at the margin.
         classes: one `ClassPlan` per class.
     """
 
-    budget_gpus: float
+    budget: float
     load_gpus: float
     multiplier: float
     classes: Sequence[ClassPlan]
-
-    @property
-    def budget(self) -> float:
-        """Average GPUs allowed."""
-        return self.budget_gpus
 
     @property
     def objective_s(self) -> float:
@@ -149,9 +108,9 @@ class Plan:
         return self._mean_s([c.time_h for c in self.classes])
 
     @property
-    def used_gpus(self) -> float:
-        """GPUs rented on average, at most the budget."""
-        return sum(c.gpus for c in self.classes)
+    def used(self) -> float:
+        """What it takes on average, at most the budget."""
+        return sum(c.used for c in self.classes)
 
     @property
     def rounded_mean_jct_s(self) -> float:
@@ -159,9 +118,9 @@ class Plan:
         return self._mean_s([c.rounded_time_h for c in self.classes])
 
     @property
-    def rounded_used_gpus(self) -> float:
-        """GPUs rented on average by the deterministic plan."""
-        return sum(c.rate_per_h * c.rounded_cost_gpu_h for c in self.classes)
+    def rounded_used(self) -> float:
+        """What the deterministic plan takes on average."""
+        return sum(c.rate_per_h * c.rounded_cost for c in self.classes)
 
     @property
     def rounding_gap_s(self) -> float:
@@ -170,44 +129,32 @@ class Plan:
         return max(0.0, rounded_s - self.objective_s)
 
     @property
+    def rounded_over_optimal(self) -> float:
+        """Weighted mean of the deterministic plan over that of the optimum."""
+        return 1 + self.rounding_gap_s / self.objective_s if self.objective_s else 1.0
+
+    @property
     def utilization(self) -> float:
         """Cluster efficiency: the sum of speedups of running jobs over the GPUs they hold.
 
         On average jobs work at the rate of the load, so it is load / used; above 1 where jobs on
-        several GPUs are more than so many times as fast.
+        several GPUs are more than so many times as fast. Of plans on one GPU type.
         """
-        return self.load_gpus / self.used_gpus if self.used_gpus else 1.0
+        return self.load_gpus / self.used if self.used else 1.0
 
     @property
-    def marginal_jct_s_per_gpu(self) -> float:
-        """Seconds of (weighted) mean completion time that one more GPU would save."""
+    def marginal_jct_s(self) -> float:
+        """Seconds of (weighted) mean completion time saved by a unit more of budget."""
         return HOUR_S * self.multiplier / sum(c.rate_per_h * c.weight for c in self.classes)
 
     def _mean_s(self, hours: list[float], *, weighted: bool = False) -> float:
         counts = [c.rate_per_h * (c.weight if weighted else 1.0) for c in self.classes]
         return HOUR_S * sum(n * h for n, h in zip(counts, hours, strict=True)) / sum(counts)
 
-    def results(self) -> PlanResults:
-        """Return the numbers as JSON has them."""
-        gap, objective = self.rounding_gap_s, self.objective_s
-        return PlanResults(
-            budget_gpus=self.budget_gpus,
-            mean_jct_s=self.mean_jct_s,
-            weighted_mean_jct_s=objective,
-            used_gpus=self.used_gpus,
-            utilization=self.utilization,
-            multiplier=self.multiplier,
-            marginal_jct_s_per_gpu=self.marginal_jct_s_per_gpu,
-            rounded_mean_jct_s=self.rounded_mean_jct_s,
-            rounded_used_gpus=self.rounded_used_gpus,
-            rounding_gap_s=gap,
-            rounded_over_optimal=1 + gap / objective if objective else 1.0,
-        )
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return one row per class, epoch and width."""
-        rows = [(self.budget_gpus, *(getattr(a, name) for name in ASSIGNMENT)) for a in self.widths]
-        names = ["budget_gpus", *ASSIGNMENT]
+    def to_frame(self, budget: str = "budget_gpus") -> pl.DataFrame:
+        """Return one row per class, epoch and width; ``budget`` names the column of the budget."""
+        rows = [(self.budget, *(getattr(a, name) for name in ASSIGNMENT)) for a in self.widths]
+        names = [budget, *ASSIGNMENT]
         return pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None).cast(
             {"gpu_type": pl.String}
         )

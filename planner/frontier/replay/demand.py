@@ -13,10 +13,11 @@ from math import ceil, floor, sqrt
 
 import numpy as np
 
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.model.paths import epoch_hours, plan_paths
+from gpuplan.analysis.base.plain import Hidden
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.paths import epoch_hours
 from gpuplan.planner.frontier.model.plan import Plan
-from gpuplan.planner.frontier.replay.results import DemandResults
+from gpuplan.planner.frontier.replay.plans import plan_paths
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 TAIL = 36.0  # the law is cut where a bound on the rest is exp(-TAIL), about 2e-16
@@ -26,9 +27,12 @@ QUANTILES = (0.5, 0.95, 0.99)
 
 @dataclass(frozen=True, slots=True)
 class DemandLaw:
-    """Distribution of the GPUs that jobs need at a random time in the long run, by `demand_law`.
+    """The GPUs that jobs need at a random time in the long run, with Poisson arrivals.
 
     Attributes:
+        mean_gpus: mean.
+        sd_gpus: standard deviation.
+        median_gpus, p95_gpus, p99_gpus: enough for this share of the time.
         width: the widths in use, ascending; shape (W,).
         jobs: mean number of jobs that hold so many GPUs; shape (W,).
         pmf: probability of a demand of ``least``, ``least`` + 1, ... GPUs, down to about 1e-15;
@@ -36,20 +40,15 @@ class DemandLaw:
         least: 0, or for a large demand a number of GPUs below which it hardly ever is.
     """
 
-    width: IntArray
-    jobs: FloatArray
-    pmf: FloatArray
-    least: int = 0
-
-    @property
-    def mean_gpus(self) -> float:
-        """Mean demand."""
-        return float(np.dot(self.width, self.jobs))
-
-    @property
-    def sd_gpus(self) -> float:
-        """Standard deviation of the demand."""
-        return sqrt(float(np.dot(self.width**2, self.jobs)))
+    mean_gpus: float
+    sd_gpus: float
+    median_gpus: int
+    p95_gpus: int
+    p99_gpus: int
+    width: Hidden[IntArray]
+    jobs: Hidden[FloatArray]
+    pmf: Hidden[FloatArray]
+    least: Hidden[int]
 
     def above(self, gpus: float) -> float:
         """Return the probability of a demand of more than so many GPUs, down to about 1e-15."""
@@ -59,13 +58,7 @@ class DemandLaw:
 
     def quantile(self, q: float) -> int:
         """Return the least number of GPUs that is enough with probability ``q``, 0 < q < 1."""
-        if not 0 < q < 1:
-            raise ValueError(f"a quantile needs 0 < q < 1, got {q}")
-        return self.least + int(np.searchsorted(np.cumsum(self.pmf), q))
-
-    def results(self) -> DemandResults:
-        """Return the numbers as JSON has them."""
-        return DemandResults(self.mean_gpus, self.sd_gpus, *(self.quantile(q) for q in QUANTILES))
+        return _quantile(self.pmf, self.least, q)
 
 
 def demand_law(
@@ -96,7 +89,21 @@ def demand_law(
     width = np.array(sorted(jobs), np.int64)
     mean = np.array([jobs[k] for k in sorted(jobs)])
     least, pmf = compound_poisson(width, mean)
-    return DemandLaw(width, mean, pmf, least)
+    return law_of(width, mean, pmf, least)
+
+
+def law_of(width: IntArray, jobs: FloatArray, pmf: FloatArray, least: int = 0) -> DemandLaw:
+    """Return a `DemandLaw` with its measures; see there for the arguments."""
+    mean_gpus = float(np.dot(width, jobs))
+    sd_gpus = sqrt(float(np.dot(width**2, jobs)))
+    median, p95, p99 = (_quantile(pmf, least, q) for q in QUANTILES)
+    return DemandLaw(mean_gpus, sd_gpus, median, p95, p99, width, jobs, pmf, least)
+
+
+def _quantile(pmf: FloatArray, least: int, q: float) -> int:
+    if not 0 < q < 1:
+        raise ValueError(f"a quantile needs 0 < q < 1, got {q}")
+    return least + int(np.searchsorted(np.cumsum(pmf), q))
 
 
 def compound_poisson(width: IntArray, mean: FloatArray) -> tuple[int, FloatArray]:

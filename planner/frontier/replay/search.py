@@ -15,11 +15,12 @@ from math import sqrt
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import PlanReplay
 from gpuplan.planner.frontier.model.format_gpus import round_up
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.plan import Plan
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 
 GRID = 64  # budgets from the least to the saturating one, evenly spaced in ratio
 SPLITS = 24  # of the gaps that promise most
@@ -61,7 +62,7 @@ class BudgetSearch:
     low: float
     high: float
     cluster: RentedCluster
-    _known: dict[float, Candidate | None] = field(default_factory=dict)
+    _evaluated: dict[float, Candidate | None] = field(default_factory=dict)
 
     def best_within(
         self, gpus: float, *, billed: bool = False, up_to: float = float("inf")
@@ -82,43 +83,44 @@ class BudgetSearch:
             budget for budget in np.geomspace(self.low, self.high, GRID).tolist() if budget < high
         ]
         grid.append(high)
-        found = {one.budget_gpus: one for one in (self._at(b, high) for b in grid) if one}
-        if not found:
+        replayed = [self._at(budget, high) for budget in grid]
+        evaluated = {row.budget_gpus: row for row in replayed if row is not None}
+        if not evaluated:
             return None
 
-        def excess(one: Candidate) -> float:
-            return max(0.0, (one.billed_gpus if billed else one.rented_gpus) / gpus - 1)
+        def excess(row: Candidate) -> float:
+            return max(0.0, (row.billed_gpus if billed else row.rented_gpus) / gpus - 1)
 
-        def rank(one: Candidate) -> tuple[float, float]:
-            return excess(one), one.weighted_mean_jct_s
+        def rank(row: Candidate) -> tuple[float, float]:
+            return excess(row), row.weighted_mean_jct_s
 
         for _ in range(SPLITS):
-            best = min(found.values(), key=rank)
+            best = min(evaluated.values(), key=rank)
 
             def promise(gap: tuple[Candidate, Candidate], best: Candidate = best) -> float:
                 """Rate gaps high that are wide and next to a good plan slightly over the limit."""
-                quick = [one for one in gap if one.weighted_mean_jct_s <= best.weighted_mean_jct_s]
+                quick = [row for row in gap if row.weighted_mean_jct_s <= best.weighted_mean_jct_s]
                 width = gap[1].budget_gpus / gap[0].budget_gpus - 1
                 return width / (NEAR + min(map(excess, quick))) if quick else 0.0
 
-            gaps = pairwise(sorted(found.values(), key=lambda one: one.budget_gpus))
+            gaps = pairwise(sorted(evaluated.values(), key=lambda row: row.budget_gpus))
             a, b = max(gaps, key=promise, default=(best, best))
             middle = self._at(sqrt(a.budget_gpus * b.budget_gpus), high)
-            if middle is None or middle.budget_gpus in found:
+            if middle is None or middle.budget_gpus in evaluated:
                 break
-            found[middle.budget_gpus] = middle
-        best = min(found.values(), key=rank)
+            evaluated[middle.budget_gpus] = middle
+        best = min(evaluated.values(), key=rank)
         return None if excess(best) else best
 
-    def replay(self, one: Candidate) -> PlanReplay:
+    def replay(self, candidate: Candidate) -> PlanReplay:
         """Return the full replay of an evaluated budget."""
-        return replay_plan(self.workload, self.at_budget(one.budget_gpus), self.cluster)
+        return replay_plan(self.workload, self.at_budget(candidate.budget_gpus), self.cluster)
 
     def _at(self, budget: float, most: float) -> Candidate | None:
         budget = min(round_up(budget), most)
-        if budget not in self._known:
-            self._known[budget] = self._replay_budget(budget)
-        return self._known[budget]
+        if budget not in self._evaluated:
+            self._evaluated[budget] = self._replay_budget(budget)
+        return self._evaluated[budget]
 
     def _replay_budget(self, budget: float) -> Candidate | None:
         try:

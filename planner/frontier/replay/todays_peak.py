@@ -8,13 +8,34 @@ from math import ceil
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import ClassWorkload, workload_of
+from gpuplan.planner.elastic.renting import RentedCluster, within_cluster
+from gpuplan.planner.elastic.replay import PlanReplay
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.frontier.model.plan import Plan
-from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.speedup.model import SpeedupModel
+from gpuplan.simkit.metrics import percentile
+
+
+@dataclass(frozen=True, slots=True)
+class PeakReplay:
+    """The replay of a budget with no more GPUs at once than the log ever held.
+
+    Attributes:
+        today_peak_gpus: most GPUs held at once in the log.
+        mean_jct_s: mean completion time.
+        p95_jct_s: completion time that 95% of the jobs keep.
+        rented_gpus: rented on average.
+        peak_gpus: most GPUs rented at once.
+    """
+
+    today_peak_gpus: float
+    mean_jct_s: float
+    p95_jct_s: float
+    rented_gpus: float
+    peak_gpus: int
 
 
 @dataclass(slots=True)
@@ -61,9 +82,21 @@ class TodaysPeak:
             return None
         workload, frontier = narrow
         try:
-            return replay_plan(workload, frontier.at_budget(plan.budget_gpus), limited)
+            return replay_plan(workload, frontier.at_budget(plan.budget), limited)
         except InfeasibleError:
             return None
+
+    def shown(self, replay: PlanReplay | None) -> PeakReplay | None:
+        """Return the measures of a replay within the peak."""
+        if replay is None:
+            return None
+        return PeakReplay(
+            today_peak_gpus=self.today.usage.peak_gpus,
+            mean_jct_s=replay.mean_jct_s,
+            p95_jct_s=percentile(replay.jct_s, 95),
+            rented_gpus=replay.rented_gpus,
+            peak_gpus=replay.peak_gpus,
+        )
 
     def _narrowed(self, limited: RentedCluster) -> tuple[ClassWorkload, Frontier] | None:
         """Return the frontier without wider jobs, solved once; None if there is none."""

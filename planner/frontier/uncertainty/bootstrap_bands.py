@@ -17,10 +17,10 @@ import polars as pl
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.statistics.block_length import block_length
 from gpuplan.analysis.statistics.bootstrap import Blocks, draw_blocks, expanded_tail, share_hint
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals
+from gpuplan.planner.elastic.arrivals import ClassArrivals
+from gpuplan.planner.elastic.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE, total_along
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S
 
@@ -58,9 +58,9 @@ def range_band(value: float | None, ends: Sequence[float | None]) -> FrontierBan
 
     A case without the figure (None) counts as an infinite one.
     """
-    known = [end for end in ends if end is not None]
-    missed = 1 - len(known) / len(ends)
-    return FrontierBand(value, min(known, default=None), None if missed else max(known), missed)
+    numbers = [end for end in ends if end is not None]
+    missed = 1 - len(numbers) / len(ends)
+    return FrontierBand(value, min(numbers, default=None), None if missed else max(numbers), missed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def bootstrap_frontier(
         if progress is not None:
             progress(len(rows) / resamples)
     held = requested.figures(
-        frontier.load_gpus, frontier.budget_gpus, frontier.objective_s, frontier.mean_jct_s
+        frontier.load_gpus, frontier.budgets, frontier.objective_s, frontier.mean_jct_s
     )
     load, least, *rest = (
         _band(*figure, expanded_tail(level, blocks.count))
@@ -223,13 +223,13 @@ def _estimates(
     span_h = np.maximum(blocks.sums(gap_h), 0.0)
     rates, scales = [], []
     for index, job_class in enumerate(frontier.classes):
-        mine = (arrivals.job_class == index).astype(float)
-        jobs, work_h = blocks.sums(mine), blocks.sums(mine * arrivals.work_h)
+        of_class = (arrivals.job_class == index).astype(float)
+        jobs, work_h = blocks.sums(of_class), blocks.sums(of_class * arrivals.work_h)
         mean_h = float(job_class.work_h.sum())
         with np.errstate(divide="ignore", invalid="ignore"):
             rates.append(np.where(jobs > 0, jobs / span_h, 0.0))
-            known = (jobs > 0) & (mean_h > 0)
-            scales.append(np.where(known, work_h / (jobs * mean_h), 1.0))
+            is_known = (jobs > 0) & (mean_h > 0)
+            scales.append(np.where(is_known, work_h / (jobs * mean_h), 1.0))
     return np.stack(rates, axis=1), np.stack(scales, axis=1)
 
 
@@ -253,9 +253,7 @@ def _resampled(
         figures = requested.missed
         figures[0] = sum(c.load_gpus for c in resampled)
         return figures
-    return requested.figures(
-        again.load_gpus, again.budget_gpus, again.objective_s, again.mean_jct_s
-    )
+    return requested.figures(again.load_gpus, again.budgets, again.objective_s, again.mean_jct_s)
 
 
 def _scaled(
@@ -268,9 +266,7 @@ def _scaled(
     """
     weight = np.array([c.weight for c in frontier.classes])
     work_h = np.array([c.work_h.sum() for c in frontier.classes])
-    cost, time = (
-        [getattr(hull, axis) for hull in frontier.hulls] for axis in ("cost_gpu_h", "time_h")
-    )
+    cost, time = ([getattr(hull, axis) for hull in frontier.hulls] for axis in ("cost", "time_h"))
     factor = rate * scale
     return (
         float(np.dot(factor, work_h)),

@@ -16,12 +16,14 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.analysis.base.plain import Hidden
+from gpuplan.planner.elastic.arrivals import ClassArrivals
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import PlanReplay
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.demand import demand_law
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import FrontierBand, range_band
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.metrics import percentile
@@ -81,14 +83,14 @@ class Mmpp2:
     def draw_h(self, jobs: int, rng: np.random.Generator) -> FloatArray:
         """Return the times of the first arrivals, in hours from a random instant; shape (jobs,)."""
         is_high = bool(rng.random() < self.high_share)
-        found: list[FloatArray] = []
+        times: list[FloatArray] = []
         clock, count = 0.0, 0
         while count < jobs:
             rate, leave = (self.high, self.leave_high) if is_high else (self.low, self.leave_low)
             stay = float(rng.exponential(1 / leave))
-            found.append(np.sort(clock + stay * rng.random(int(rng.poisson(rate * stay)))))
-            clock, count, is_high = clock + stay, count + found[-1].size, not is_high
-        return np.concatenate(found)[:jobs]
+            times.append(np.sort(clock + stay * rng.random(int(rng.poisson(rate * stay)))))
+            clock, count, is_high = clock + stay, count + times[-1].size, not is_high
+        return np.concatenate(times)[:jobs]
 
 
 def mmpp2_of(
@@ -133,20 +135,23 @@ def mmpp2_of(
 
 @dataclass(frozen=True, slots=True)
 class BurstPoint:
-    """A plan replayed at one C^2; bands are the mean, least and most over the replicas.
+    """A plan at one burstiness of arrivals: means and ends over the replicas.
 
     Attributes:
-        process: the arrivals.
-        scv: C^2 of the gaps as drawn.
+        target_scv: squared CV of the gaps between arrivals, in the long run.
+        high_rate_per_h, low_rate_per_h: jobs an hour while many and while few arrive.
+        scv: squared CV of the gaps as sampled.
         mean_jct_s: mean completion time.
         p95_jct_s: completion time that 95% of the jobs keep.
-        rented_gpus: GPUs rented on average.
+        rented_gpus: rented on average.
         peak_gpus: most GPUs rented at once.
-        above_cap_share: share of the time in which jobs need more than the cap, in replays
-            without `RentedCluster.max_gpus`.
+        above_cap_share: share of the time in which jobs need more GPUs than the cap, in replays
+            without a limit of the cluster.
     """
 
-    process: Mmpp2
+    target_scv: float
+    high_rate_per_h: float
+    low_rate_per_h: float
     scv: FrontierBand
     mean_jct_s: FrontierBand
     p95_jct_s: FrontierBand
@@ -163,89 +168,14 @@ class BurstSensitivity:
     """A plan under burstier and burstier arrivals; made by `burst_sensitivity`.
 
     Attributes:
-        plan: the plan.
-        cluster: how GPUs are rented.
-        cap_gpus: what demand is compared with.
-        cycle_h: mean time of a stay at the high and one at the low rate.
-        replicas: draws of the arrivals at each C^2.
-        points: one for each C^2.
-    """
-
-    plan: Plan
-    cluster: RentedCluster
-    cap_gpus: float
-    cycle_h: float
-    replicas: int
-    points: tuple[BurstPoint, ...]
-
-    def results(self) -> BurstResults:
-        """Return the numbers as JSON has them."""
-        return BurstResults(
-            planned_mean_jct_s=self.plan.mean_jct_s,
-            planned_used_gpus=self.plan.used_gpus,
-            cap_gpus=self.cap_gpus,
-            cycle_h=self.cycle_h,
-            replicas=self.replicas,
-            points=tuple(
-                BurstPointResults(
-                    target_scv=point.process.scv,
-                    high_rate_per_h=point.process.high,
-                    low_rate_per_h=point.process.low,
-                    **{name: getattr(point, name) for name in FIGURES},
-                )
-                for point in self.points
-            ),
-        )
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return one row per C^2; ``_least`` and ``_most`` are over the replicas."""
-        rows = []
-        for point in self.points:
-            row: dict[str, float | None] = {"target_scv": point.process.scv}
-            for name in FIGURES:
-                band: FrontierBand = getattr(point, name)
-                row |= {name: band.value, f"{name}_least": band.low, f"{name}_most": band.high}
-            rows.append(row)
-        return pl.DataFrame(rows, infer_schema_length=None)
-
-
-@dataclass(frozen=True, slots=True)
-class BurstPointResults:
-    """A plan at one burstiness of arrivals, as JSON has it: means and ends over the replicas.
-
-    Attributes:
-        target_scv: squared CV of the gaps between arrivals, in the long run.
-        high_rate_per_h, low_rate_per_h: jobs an hour while many and while few arrive.
-        scv: squared CV of the gaps as sampled.
-        mean_jct_s: mean completion time.
-        p95_jct_s: completion time that 95% of the jobs keep.
-        rented_gpus: rented on average.
-        peak_gpus: most GPUs rented at once.
-        above_cap_share: share of the time in which jobs need more GPUs than the cap.
-    """
-
-    target_scv: float
-    high_rate_per_h: float
-    low_rate_per_h: float
-    scv: FrontierBand
-    mean_jct_s: FrontierBand
-    p95_jct_s: FrontierBand
-    rented_gpus: FrontierBand
-    peak_gpus: FrontierBand
-    above_cap_share: FrontierBand
-
-
-@dataclass(frozen=True, slots=True)
-class BurstResults:
-    """A plan under burstier and burstier arrivals, as JSON has it.
-
-    Attributes:
         planned_mean_jct_s: mean completion time by the plan.
         planned_used_gpus: rented on average by the plan.
         cap_gpus: GPUs that demand is compared with.
         cycle_h: mean hours of a period of many and one of few arrivals.
         replicas: samples of the arrivals at each burstiness.
         points: one for each burstiness.
+        plan: the plan.
+        cluster: how GPUs are rented.
     """
 
     planned_mean_jct_s: float
@@ -253,7 +183,20 @@ class BurstResults:
     cap_gpus: float
     cycle_h: float
     replicas: int
-    points: tuple[BurstPointResults, ...]
+    points: tuple[BurstPoint, ...]
+    plan: Hidden[Plan]
+    cluster: Hidden[RentedCluster]
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per C^2; ``_least`` and ``_most`` are over the replicas."""
+        rows = []
+        for point in self.points:
+            row: dict[str, float | None] = {"target_scv": point.target_scv}
+            for name in FIGURES:
+                band: FrontierBand = getattr(point, name)
+                row |= {name: band.value, f"{name}_least": band.low, f"{name}_most": band.high}
+            rows.append(row)
+        return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def burst_sensitivity(
@@ -316,13 +259,18 @@ def burst_sensitivity(
         if progress is not None:
             progress(done / replicas)
     return BurstSensitivity(
+        planned_mean_jct_s=plan.mean_jct_s,
+        planned_used_gpus=plan.used,
         plan=plan,
         cluster=cluster,
         cap_gpus=cap_gpus,
         cycle_h=cycle_h,
         replicas=replicas,
         points=tuple(
-            BurstPoint(process, *(_over(figure) for figure in zip(*runs, strict=True)))
+            BurstPoint(
+                *(process.scv, process.high, process.low),
+                *(_over(figure) for figure in zip(*runs, strict=True)),
+            )
             for process, runs in zip(processes, measured, strict=True)
         ),
     )
@@ -355,5 +303,5 @@ def _measures(replay: PlanReplay) -> list[float | None]:
 
 
 def _over(values: Sequence[float | None]) -> FrontierBand:
-    known = [value for value in values if value is not None]
-    return range_band(float(np.mean(known)) if len(known) == len(values) else None, values)
+    numbers = [value for value in values if value is not None]
+    return range_band(float(np.mean(numbers)) if len(numbers) == len(values) else None, values)

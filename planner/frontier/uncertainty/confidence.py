@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.base.plain import fields_of
+from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.planner.frontier.study import FrontierStudy
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import (
     NOT_COVERED,
-    Bands,
     FrontierBand,
     bootstrap_frontier,
 )
-from gpuplan.planner.frontier.uncertainty.bursts import (
-    BurstResults,
-    BurstSensitivity,
-    burst_sensitivity,
-)
+from gpuplan.planner.frontier.uncertainty.bursts import BurstSensitivity, burst_sensitivity
 from gpuplan.planner.frontier.uncertainty.sensitivity import (
-    SpeedupErrorResults,
     SpeedupSensitivity,
     speedup_sensitivity,
 )
@@ -32,58 +26,8 @@ Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class FrontierConfidence:
-    """Bands of the frontier over resamples of the jobs.
-
-    Attributes:
-        bands: at the requested budgets and completion times.
-        grid_gpus: budgets over the frontier; shape (G,).
-        grid: the bands there.
-        requested: the budgets of the bands as requested; None for those of a sweep.
-    """
-
-    bands: Bands
-    grid_gpus: FloatArray
-    grid: tuple[FrontierBand, ...]
-    requested: tuple[str | None, ...]
-
-    @property
-    def key(self) -> str:
-        """Its name among the results."""
-        return "bands"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Caveats for the reader."""
-        return (
-            f"bands have {self.bands.level:g}% confidence, by {self.bands.resamples} resamples of "
-            "the jobs: they do not cover wrong speedups, other kinds of jobs, trends or peaks",
-        )
-
-    def results(self) -> BandsResults:
-        """Return the bands as JSON has them."""
-        bands = self.bands
-        at_budget = zip(self.requested, bands.budget_gpus.tolist(), bands.mean_jct_s, strict=True)
-        for_time = zip(bands.target_jct_s.tolist(), bands.target_budget_gpus, strict=True)
-        return BandsResults(
-            level_pct=bands.level,
-            resamples=bands.resamples,
-            jobs=bands.jobs,
-            block_jobs=bands.block_jobs,
-            not_covered=NOT_COVERED,
-            load_gpus=bands.load_gpus,
-            min_budget_gpus=bands.min_budget_gpus,
-            mean_jct_s=tuple(
-                BudgetBand(requested, gpus, **fields_of(band))
-                for requested, gpus, band in at_budget
-            ),
-            budget_gpus=tuple(TargetBand(seconds, **fields_of(band)) for seconds, band in for_time),
-        )
-
-
-@dataclass(frozen=True)
-class NamedBudget:
-    """The budget of a band.
+class BudgetBand:
+    """The band of the mean completion time at one budget.
 
     Attributes:
         requested: as requested; null for one of a sweep of the frontier.
@@ -92,32 +36,24 @@ class NamedBudget:
 
     requested: str | None
     budget_gpus: float
+    band: Inlined[FrontierBand]
 
 
-@dataclass(frozen=True)
-class NamedTarget:
-    """The mean completion time that a band of budgets is for.
+@dataclass(frozen=True, slots=True)
+class TargetBand:
+    """The band of the least budget for one mean completion time.
 
     Attributes:
         target_jct_s: the time.
     """
 
     target_jct_s: float
+    band: Inlined[FrontierBand]
 
 
-@dataclass(frozen=True)
-class BudgetBand(FrontierBand, NamedBudget):  # in JSON the budget comes first
-    """The band of the mean completion time at one budget."""
-
-
-@dataclass(frozen=True)
-class TargetBand(FrontierBand, NamedTarget):  # in JSON the time comes first
-    """The band of the least budget for one mean completion time."""
-
-
-@dataclass(frozen=True, slots=True)
-class BandsResults:
-    """Bands of the frontier over resamples of the jobs, as JSON has them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierConfidence:
+    """Bands of the frontier over resamples of the jobs.
 
     Attributes:
         level_pct: confidence of each band, percent.
@@ -129,17 +65,38 @@ class BandsResults:
         min_budget_gpus: least average GPUs that can sustain the arrivals.
         mean_jct_s: least mean completion time at each requested budget.
         budget_gpus: least budget for each requested mean completion time.
+        grid_gpus: budgets over the frontier; shape (G,).
+        grid: the bands of the mean completion time there.
     """
 
     level_pct: float
     resamples: int
     jobs: int
     block_jobs: int
-    not_covered: tuple[str, ...]
+    not_covered: tuple[str, ...] = NOT_COVERED
     load_gpus: FrontierBand
     min_budget_gpus: FrontierBand
     mean_jct_s: tuple[BudgetBand, ...]
     budget_gpus: tuple[TargetBand, ...]
+    grid_gpus: Hidden[FloatArray]
+    grid: Hidden[tuple[FrontierBand, ...]]
+
+    @property
+    def key(self) -> str:
+        """Its name among the results."""
+        return "bands"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Caveats for the reader."""
+        return (
+            f"bands have {self.level_pct:g}% confidence, by {self.resamples} resamples of the "
+            "jobs: they say nothing of wrong speedups, other kinds of jobs, trends or peaks",
+        )
+
+    def results(self) -> FrontierConfidence:
+        """Return the bands."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +105,7 @@ class Sensitivity:
 
     Attributes:
         speedup: errors of the speedups.
-        bursts: arrivals of growing C^2 at the same mean.
+        bursts: burstier arrivals at the same mean rate.
     """
 
     speedup: SpeedupSensitivity
@@ -164,22 +121,9 @@ class Sensitivity:
         """Caveats for the reader: none."""
         return ()
 
-    def results(self) -> SensitivityResults:
-        """Return both as JSON has them."""
-        return SensitivityResults(self.speedup.results(), self.bursts.results())
-
-
-@dataclass(frozen=True, slots=True)
-class SensitivityResults:
-    """What wrong speedups and burstier arrivals do to the plan shown, as JSON has it.
-
-    Attributes:
-        speedup: errors of the speedups.
-        bursts: burstier arrivals at the same mean rate.
-    """
-
-    speedup: SpeedupErrorResults
-    bursts: BurstResults
+    def results(self) -> Sensitivity:
+        """Return both."""
+        return self
 
 
 def confidence_of(
@@ -187,12 +131,12 @@ def confidence_of(
 ) -> FrontierConfidence:
     """Return the bands of a study. Raises `UsageError` on a level out of range."""
     by_budget = [point for point in study.points if point.target_jct_s is None]
-    budgets = [point.plan.budget_gpus for point in by_budget]
+    budgets = [point.plan.budget for point in by_budget]
     targets = [p.target_jct_s for p in study.points if p.target_jct_s is not None]
     frontier = study.frontier
     grid = np.geomspace(frontier.min_budget, frontier.saturation_budget, GRID)
 
-    every = bootstrap_frontier(
+    bands = bootstrap_frontier(
         study.workload,
         frontier,
         [*budgets, *grid.tolist()],
@@ -201,12 +145,19 @@ def confidence_of(
         rng=np.random.default_rng(seed),
         progress=progress,
     )
-    asked = len(budgets)
-    bands = replace(
-        every, budget_gpus=every.budget_gpus[:asked], mean_jct_s=every.mean_jct_s[:asked]
+    at_budget = zip(by_budget, bands.mean_jct_s, strict=False)
+    return FrontierConfidence(
+        level_pct=bands.level,
+        resamples=bands.resamples,
+        jobs=bands.jobs,
+        block_jobs=bands.block_jobs,
+        load_gpus=bands.load_gpus,
+        min_budget_gpus=bands.min_budget_gpus,
+        mean_jct_s=tuple(BudgetBand(p.requested, p.plan.budget, band) for p, band in at_budget),
+        budget_gpus=tuple(map(TargetBand, targets, bands.target_budget_gpus)),
+        grid_gpus=grid,
+        grid=bands.mean_jct_s[len(budgets) :],
     )
-    requested = tuple(point.requested for point in by_budget)
-    return FrontierConfidence(bands, grid, every.mean_jct_s[asked:], requested)
 
 
 def sensitivity_of(

@@ -11,15 +11,16 @@ from math import log
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import workload_of
+from gpuplan.planner.elastic.renting import within_cluster
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
-from gpuplan.planner.frontier.model.hull import TOLERANCE
-from gpuplan.planner.frontier.model.job_classes import workload_of
-from gpuplan.planner.frontier.replay.renting import within_cluster
-from gpuplan.planner.frontier.replay.replay import replay_plan
-from gpuplan.planner.frontier.study import FrontierStudy, Point
-from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
+from gpuplan.planner.frontier.points import least_mean_jct_s
+from gpuplan.planner.frontier.replay.plans import replay_plan
+from gpuplan.planner.frontier.study import FrontierStudy
+from gpuplan.planner.speedup.model import ClassProfile
 from gpuplan.planner.speedup.registry import load_speedup
 
 ENDS = ("power:0.6", "power:0.9")
@@ -27,30 +28,8 @@ SAME_AT = 8.0  # GPUs on which the law of the other family is as fast
 
 
 @dataclass(frozen=True, slots=True)
-class OtherLaw:
-    """A law and its optimum.
-
-    Attributes:
-        speedup: the law.
-        frontier: the optimum at every budget.
-        replayed_jct_s: mean completion time in the replay of its plan for the budget shown first;
-            None without replays, or if that budget cannot keep up.
-    """
-
-    speedup: SpeedupModel
-    frontier: Frontier
-    replayed_jct_s: float | None = None
-
-    def jct_s(self, budget_gpus: float) -> float | None:
-        """Return the least mean completion time at a budget; None if it is below the load."""
-        if budget_gpus < self.frontier.min_budget * (1 - TOLERANCE):
-            return None
-        return self.frontier.mean_jct_at(budget_gpus)
-
-
-@dataclass(frozen=True, slots=True)
 class LawReplay:
-    """A replay under one speedup law, as JSON has it.
+    """A replay under one speedup law.
 
     Attributes:
         budget_gpus: average GPUs.
@@ -63,7 +42,7 @@ class LawReplay:
 
 @dataclass(frozen=True, slots=True)
 class LawPoint:
-    """The optimum of one speedup law at one budget, as JSON has it.
+    """The optimum of one speedup law at one budget.
 
     Attributes:
         requested: the budget as requested; null for the knee of a sweep.
@@ -78,7 +57,7 @@ class LawPoint:
 
 @dataclass(frozen=True, slots=True)
 class LawResults:
-    """The optimum if jobs follow one speedup law, as JSON has it.
+    """The optimum if jobs follow one speedup law.
 
     Attributes:
         name: of the law.
@@ -86,6 +65,7 @@ class LawResults:
         min_budget_gpus: least average GPUs that can sustain the arrivals.
         replayed: the replay of this law's plan for the budget shown first.
         at: the optimum at the requested budgets, or at the knee.
+        frontier: the optimum at every budget.
     """
 
     name: str
@@ -93,6 +73,7 @@ class LawResults:
     min_budget_gpus: float
     replayed: LawReplay
     at: tuple[LawPoint, ...]
+    frontier: Hidden[Frontier]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +81,11 @@ class Laws:
     """The section of a study about other laws.
 
     Attributes:
-        assumed: the law of the study.
-        others: other laws.
-        points: the points of the study to compare at: the requested ones, or the knee.
-        shown: the point shown first, whose budget is replayed under every law.
+        laws: the assumed one, then the others.
         notes: laws left out, and why.
     """
 
-    assumed: OtherLaw
-    others: tuple[OtherLaw, ...]
-    points: tuple[Point, ...]
-    shown: Point
+    laws: tuple[LawResults, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -119,22 +94,8 @@ class Laws:
         return "laws"
 
     def results(self) -> tuple[LawResults, ...]:
-        """Return one entry per law as JSON has it, the assumed one first."""
-        shown = float(self.shown.plan.budget_gpus)
-        return tuple(
-            LawResults(
-                name=one.speedup.name,
-                load_gpus=one.frontier.load_gpus,
-                min_budget_gpus=one.frontier.min_budget,
-                replayed=LawReplay(shown, one.replayed_jct_s),
-                at=tuple(
-                    LawPoint(point.requested, float(budget), one.jct_s(budget))
-                    for point in self.points
-                    for budget in (point.plan.budget_gpus,)
-                ),
-            )
-            for one in (self.assumed, *self.others)
-        )
+        """Return one entry per law, the assumed one first."""
+        return self.laws
 
 
 def laws_of(study: FrontierStudy, trace: Trace, choices: ClassOptions) -> Laws:
@@ -152,7 +113,9 @@ def laws_of(study: FrontierStudy, trace: Trace, choices: ClassOptions) -> Laws:
     if law is None:
         raise ValueError(f"{study.speedup.name} is not a law")
     names = (*ENDS, other_family(study.speedup.name, law))
-    others, notes, shown = [], [], study.shown
+    shown, notes = study.shown, []
+    replay = None if shown.replayed is None else shown.replayed.mean_jct_s
+    laws = [_law(study, study.speedup.name, study.frontier, replay)]
     for name in dict.fromkeys(names):
         if name == study.speedup.name:
             continue
@@ -165,15 +128,31 @@ def laws_of(study: FrontierStudy, trace: Trace, choices: ClassOptions) -> Laws:
                 f"no plan at all if jobs follow {name}: {str(error).partition(chr(10))[0]}"
             )
             continue
-        replayed_s, budget = None, shown.plan.budget_gpus
-        if study.cluster is not None and budget >= frontier.min_budget * (1 - TOLERANCE):
+        replayed_s, budget = None, shown.plan.budget
+        if study.cluster is not None and frontier.is_enough(budget):
             plan = frontier.at_budget(budget)
             replayed_s = replay_plan(workload, plan, study.cluster).mean_jct_s
-        others.append(OtherLaw(model, frontier, replayed_s))
+        laws.append(_law(study, model.name, frontier, replayed_s))
+    return Laws(tuple(laws), tuple(notes))
+
+
+def _law(
+    study: FrontierStudy, name: str, frontier: Frontier, replayed_jct_s: float | None
+) -> LawResults:
+    """Return the optimum of a law at the budgets of a study."""
     points = study.points if study.by_request else (study.knee,)
-    replay = None if shown.replayed is None else shown.replayed.replay.mean_jct_s
-    assumed = OtherLaw(study.speedup, study.frontier, replay)
-    return Laws(assumed, tuple(others), points, shown, tuple(notes))
+    budgets = [(point.requested, float(point.plan.budget)) for point in points]
+    return LawResults(
+        name=name,
+        load_gpus=frontier.load_gpus,
+        min_budget_gpus=frontier.min_budget,
+        replayed=LawReplay(float(study.shown.plan.budget), replayed_jct_s),
+        at=tuple(
+            LawPoint(requested, budget, least_mean_jct_s(frontier, budget))
+            for requested, budget in budgets
+        ),
+        frontier=frontier,
+    )
 
 
 def other_family(name: str, law: ClassProfile) -> str:

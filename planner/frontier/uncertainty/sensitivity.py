@@ -15,9 +15,11 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.model.paths import time_per_work
+from gpuplan.analysis.base.plain import Hidden
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.paths import time_per_work
+from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.plan import Assignment, Plan
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S
@@ -44,54 +46,9 @@ class SpeedupError:
     best_jct_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedupSensitivity:
     """A plan under speedups that err up and down; made by `speedup_sensitivity`.
-
-    Attributes:
-        plan: the plan.
-        error: share by which the gains differ.
-        rows: all classes less and more, then one class after another.
-        worst_jct_s: mean completion time where each class errs in the way that is worse for it.
-        worst_gpus: GPUs used on average where each class errs in the way that uses more.
-    """
-
-    plan: Plan
-    error: float
-    rows: tuple[SpeedupError, ...]
-    worst_jct_s: float
-    worst_gpus: float
-
-    @property
-    def worst_class(self) -> SpeedupError:
-        """The class with the most expensive error."""
-        return max(self.rows[2:], key=lambda row: row.mean_jct_s)
-
-    def results(self) -> SpeedupErrorResults:
-        """Return the numbers as JSON has them."""
-        return SpeedupErrorResults(
-            error=self.error,
-            planned_mean_jct_s=self.plan.mean_jct_s,
-            planned_used_gpus=self.plan.used_gpus,
-            all_less=self.rows[0],
-            all_more=self.rows[1],
-            worst_class=self.worst_class,
-            worst_mean_jct_s=self.worst_jct_s,
-            worst_used_gpus=self.worst_gpus,
-        )
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return one row per class and sign; the class is null for all together."""
-        return pl.DataFrame(
-            [asdict(row) for row in self.rows],
-            schema={"job_class": pl.String}
-            | dict.fromkeys(("error", "mean_jct_s", "used_gpus", "best_jct_s"), pl.Float64),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class SpeedupErrorResults:
-    """A plan under speedups that err up and down, as JSON has it.
 
     Attributes:
         error: share by which the gains from further GPUs differ.
@@ -101,6 +58,8 @@ class SpeedupErrorResults:
         worst_class: where only the class with the most expensive error differs.
         worst_mean_jct_s: where each class errs in the way that is worse for it.
         worst_used_gpus: where each class errs in the way that uses more GPUs.
+        plan: the plan.
+        rows: all classes less and more, then one class after another.
     """
 
     error: float
@@ -111,6 +70,16 @@ class SpeedupErrorResults:
     worst_class: SpeedupError
     worst_mean_jct_s: float
     worst_used_gpus: float
+    plan: Hidden[Plan]
+    rows: Hidden[tuple[SpeedupError, ...]]
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per class and sign; the class is null for all together."""
+        return pl.DataFrame(
+            [asdict(row) for row in self.rows],
+            schema={"job_class": pl.String}
+            | dict.fromkeys(("error", "mean_jct_s", "used_gpus", "best_jct_s"), pl.Float64),
+        )
 
 
 def speedup_sensitivity(
@@ -157,11 +126,16 @@ def speedup_sensitivity(
             rows.append(row(job_class.name, sign, totals, None))
     worst_gpus, worst_hours = (wrong.max(axis=2) @ rate).tolist()
     return SpeedupSensitivity(
-        plan=plan,
         error=error,
+        planned_mean_jct_s=plan.mean_jct_s,
+        planned_used_gpus=plan.used,
+        all_less=rows[0],
+        all_more=rows[1],
+        worst_class=max(rows[2:], key=lambda row: row.mean_jct_s),
+        worst_mean_jct_s=HOUR_S * worst_hours / float(rate.sum()),
+        worst_used_gpus=worst_gpus,
+        plan=plan,
         rows=tuple(rows),
-        worst_jct_s=HOUR_S * worst_hours / float(rate.sum()),
-        worst_gpus=worst_gpus,
     )
 
 
@@ -177,8 +151,8 @@ def _with_error(workload: ClassWorkload, index: int, error: float) -> JobClass:
     arrivals = workload.arrivals
     if arrivals is None or assumed.name in workload.sized_by_profile or not assumed.load_gpus:
         return true
-    mine = arrivals.job_class == index
-    gpus, work_h = arrivals.gpus[mine], arrivals.work_h[mine]
+    of_class = arrivals.job_class == index
+    gpus, work_h = arrivals.gpus[of_class], arrivals.work_h[of_class]
     before, after = (time_per_work(c, gpus).sum(axis=0) for c in (assumed, true))
     ratio = np.where(gpus > 1, before / after, 1.0)
     return replace(true, work_h=assumed.work_h * float(np.average(ratio, weights=work_h)))
@@ -206,4 +180,4 @@ def class_totals(
 def _best_s(classes: Sequence[JobClass], gpus: float) -> float:
     """Return the least mean completion time on some GPUs, whatever the caps."""
     frontier = solve_frontier([replace(c, cap_h=float("inf")) for c in classes])
-    return float(np.interp(gpus, frontier.budget_gpus, frontier.mean_jct_s))
+    return float(np.interp(gpus, frontier.budgets, frontier.mean_jct_s))

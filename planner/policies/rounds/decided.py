@@ -11,9 +11,9 @@ from gpuplan.planner.policies.scaled_jobs import ScaledJobs, scaled_policy
 from gpuplan.planner.runs.settings import Setting, defaults_of
 
 if TYPE_CHECKING:
-    from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-    from gpuplan.planner.frontier.replay.renting import RentedCluster
-    from gpuplan.planner.frontier.replay.replay import PlanReplay
+    from gpuplan.planner.elastic.job_classes import ClassWorkload
+    from gpuplan.planner.elastic.renting import RentedCluster
+    from gpuplan.planner.elastic.replay import PlanReplay
     from gpuplan.simkit.rounds.decisions import Allocation, RoundView
     from gpuplan.simkit.run import Run
 

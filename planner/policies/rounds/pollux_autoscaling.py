@@ -9,9 +9,9 @@ from gpuplan.planner.policies.scaled_jobs import ScaledJobs, scaled_policy
 from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
-    from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-    from gpuplan.planner.frontier.replay.renting import RentedCluster
-    from gpuplan.planner.frontier.replay.replay import PlanReplay
+    from gpuplan.planner.elastic.job_classes import ClassWorkload
+    from gpuplan.planner.elastic.renting import RentedCluster
+    from gpuplan.planner.elastic.replay import PlanReplay
     from gpuplan.simkit.run import Run
 
 TARGETS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)

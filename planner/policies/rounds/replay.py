@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
-from gpuplan.planner.frontier.model.exact import JobClass
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay, jobs_of, replay_of
+from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import PlanReplay, jobs_of, replay_of
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.renting.billing import billed_gpu_us
 from gpuplan.simkit.rounds.decisions import Decide, RoundsCluster, run_decisions

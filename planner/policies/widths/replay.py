@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.model.paths import WidthPath
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay, jobs_of, replay_paths, run_paths
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.paths import WidthPath
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.replay import PlanReplay, jobs_of, replay_paths, run_paths
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.simulator import WidthRun
 

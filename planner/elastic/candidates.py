@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.speedup.model import ClassProfile
 from gpuplan.simkit.arrays import FloatArray
 
@@ -55,9 +55,9 @@ def _measured(
         return left
     needs = f"the speedup of {job_class!r} was measured from {profile.narrowest:g} GPUs up"
     if choices.widths is not None:
-        given = ",".join(map(str, choices.widths))
+        requested = ",".join(map(str, choices.widths))
         raise UsageError(
-            f"--widths {given}: {needs}, and fewer are not planned\n"
+            f"--widths {requested}: {needs}, and fewer are not planned\n"
             f"  next: add a width of {profile.narrowest:g} GPUs or more, or measure it on fewer"
         )
     raise UsageError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.model.paths import WidthPath, path_tables, plan_paths
-from gpuplan.planner.frontier.model.plan import Plan
-from gpuplan.planner.frontier.replay.renting import RentedCluster, rules_of
-from gpuplan.planner.frontier.replay.results import ReplayResults
+from gpuplan.planner.elastic.arrivals import ClassArrivals
+from gpuplan.planner.elastic.job_classes import ClassWorkload
+from gpuplan.planner.elastic.paths import WidthPath, path_tables
+from gpuplan.planner.elastic.renting import RentedCluster, rules_of
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import MOST_LEVELS, WHOLE, Paths
 from gpuplan.simkit.elastic.simulator import WidthRun, run_widths
@@ -25,6 +23,40 @@ from gpuplan.simkit.renting.billing import billed_gpu_us
 from gpuplan.simkit.time import HOUR_S, MICROS, TimeOverflow, to_micros
 
 OUTLASTS = 1.5  # times the horizon
+
+
+@dataclass(frozen=True)
+class ReplayResults:
+    """The jobs of a replay and the GPUs they took.
+
+    Attributes:
+        jobs: replayed.
+        mean_jct_s, median_jct_s, p95_jct_s, p99_jct_s: completion time, from submission to finish.
+        mean_jqt_s: time without GPUs.
+        rescales_per_job: starts and changes of width of a job, on average.
+        held_gpu_h, rented_gpu_h, billed_gpu_h: GPU-hours that jobs hold, that are rented, and that
+            are billed.
+        held_gpus, rented_gpus, billed_gpus: the same over the hours in which jobs arrive.
+        peak_gpus: most GPUs rented at once.
+        efficiency: work done per GPU-hour rented: the sum of the speedups of running jobs over the
+            GPUs rented.
+    """
+
+    jobs: int
+    mean_jct_s: float
+    median_jct_s: float
+    p95_jct_s: float
+    p99_jct_s: float
+    mean_jqt_s: float
+    rescales_per_job: float
+    held_gpu_h: float
+    rented_gpu_h: float
+    billed_gpu_h: float
+    held_gpus: float
+    rented_gpus: float
+    billed_gpus: float
+    peak_gpus: int
+    efficiency: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,93 +232,6 @@ def replay_of(
         gpus=gpus,
         demand_s=np.zeros(0) if demand_s is None else demand_s,
     )
-
-
-def replay_plan(
-    workload: ClassWorkload,
-    plan: Plan,
-    cluster: RentedCluster | None = None,
-    *,
-    rounded: bool = False,
-) -> PlanReplay:
-    """Run the jobs of a workload at the widths of a plan.
-
-    Job m = 0, 1, ... of a class of which a share p takes another path does so where
-    floor((m + 1) p) > floor(m p): shares stay within one job of p at all times.
-
-    Args:
-        workload: the jobs, as the plan was made for.
-        plan: the widths, by `Frontier.at_budget` or another method.
-        cluster: how GPUs are rented.
-        rounded: whether to follow the plan without a split.
-
-    Raises:
-        InfeasibleError: a width above ``cluster.max_gpus``.
-        UsageError: the plan uses several GPU types; `replay_types` takes a cluster for each.
-    """
-    paths, path_of = assign_paths(workload, plan, rounded=rounded)
-    types = sorted({str(path.gpu_type) for path in paths})
-    if len(types) > 1:
-        raise UsageError(
-            f"the plan rents {', '.join(types)}, and one cluster has GPUs of one type\n"
-            "  next: replay it on a cluster for each"
-        )
-    return replay_paths(workload, paths, path_of, cluster)
-
-
-def replay_types(
-    workload: ClassWorkload,
-    plan: Plan,
-    clusters: Mapping[str, RentedCluster],
-    *,
-    rounded: bool = False,
-) -> dict[str, PlanReplay]:
-    """Run a plan over several GPU types, each on a cluster of its own, as `replay_plan` does.
-
-    Args:
-        workload: the jobs; its classes have the candidates of all types, as those of
-            `typed_classes`.
-        plan: the widths.
-        clusters: how the GPUs of each type are rented; a type that is missing, by default.
-        rounded: whether to follow the plan without a split.
-
-    Returns:
-        The replay of the jobs on each type that has any, by type.
-
-    Raises:
-        InfeasibleError: a width above ``max_gpus`` of its cluster.
-        UsageError: a job changes its GPU type on the way.
-    """
-    arrivals = jobs_of(workload)
-    paths, path_of = assign_paths(workload, plan, rounded=rounded)
-    type_of = np.array([str(path.gpu_type) for path in paths])[path_of]
-    return {
-        gpu_type: replay_paths(
-            replace(workload, arrivals=arrivals.where(type_of == gpu_type)),
-            paths,
-            path_of[type_of == gpu_type],
-            clusters.get(gpu_type),
-        )
-        for gpu_type in np.unique(type_of).tolist()
-    }
-
-
-def assign_paths(
-    workload: ClassWorkload, plan: Plan, *, rounded: bool = False
-) -> tuple[list[WidthPath], IntArray]:
-    """Return the paths of a plan and the index of the path of each job; see `replay_plan`."""
-    arrivals = jobs_of(workload)
-    paths = plan_paths(workload.classes, plan, rounded=rounded)
-    path_of = np.zeros(arrivals.size, np.int64)
-    by_class = np.argsort(arrivals.job_class, kind="stable")
-    counts = np.bincount(arrivals.job_class, minlength=len(workload.classes))
-    first = np.append(0, np.cumsum(counts)).tolist()
-    for index, (path, share) in enumerate(paths):
-        mine = by_class[first[path.job_class] : first[path.job_class + 1]]
-        if index and paths[index - 1][0].job_class == path.job_class:
-            mine = mine[np.diff(np.floor(np.arange(mine.size + 1) * share)) > 0]
-        path_of[mine] = index
-    return [path for path, _ in paths], path_of
 
 
 def replay_paths(

@@ -9,8 +9,9 @@ from gpuplan.simkit.metrics import percentile
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize.today import Today
     from gpuplan.cli.formats.precision import Precision
-    from gpuplan.planner.frontier.replay.replay import PlanReplay
-    from gpuplan.planner.frontier.study import FrontierStudy, Point
+    from gpuplan.planner.elastic.replay import PlanReplay
+    from gpuplan.planner.frontier.points import Point
+    from gpuplan.planner.frontier.study import FrontierStudy
 
 NOISE = 0.01
 """Completion times closer than this share are the same."""
@@ -33,7 +34,7 @@ def within_peak(study: FrontierStudy, point: Point, precision: Precision) -> str
     jct = precision.duration(within.mean_jct_s)
     if not is_faster(within, today):
         now = precision.duration(today.mean_jct_s or 0.0)
-        if study.now_gpus is None or point.plan.budget_gpus <= study.now_gpus * (1 + NOISE):
+        if study.now_gpus is None or point.plan.budget <= study.now_gpus * (1 + NOISE):
             return f"; within today's peak of {peak}, {jct}, no faster than today's {now}"
         share = (point.requested or "").removeprefix("now")
         is_share = share.startswith("+") and share.endswith("%")
@@ -46,7 +47,7 @@ def within_peak(study: FrontierStudy, point: Point, precision: Precision) -> str
     text = "" if is_within else f"; within today's peak of {peak}, {jct}"
     smaller = _as_fast(study, point, within)
     if smaller is not None and smaller.within_peak is not None:
-        gpus = precision.gpus_text(smaller.plan.budget_gpus)
+        gpus = precision.gpus_text(smaller.plan.budget)
         text += (
             f", no faster than {gpus} on average within it "
             f"({precision.duration(smaller.within_peak.mean_jct_s)})"
@@ -57,7 +58,7 @@ def within_peak(study: FrontierStudy, point: Point, precision: Precision) -> str
         text += f", but P95 rises from {before} to {after}"
     larger = _no_faster(study, point, within)
     if larger is not None and larger.within_peak is not None:
-        gpus = precision.gpus_text(larger.plan.budget_gpus)
+        gpus = precision.gpus_text(larger.plan.budget)
         worse = precision.duration(larger.within_peak.mean_jct_s)
         text += f"; more budget is no faster while the peak stays at {peak} ({worse} with {gpus})"
     return text
@@ -79,12 +80,12 @@ def _no_faster(study: FrontierStudy, point: Point, within: PlanReplay) -> Point 
     if not study.by_request:
         return None
     larger = [
-        one
-        for one in study.points
-        if one.plan.budget_gpus > point.plan.budget_gpus and one.within_peak is not None
+        other
+        for other in study.points
+        if other.plan.budget > point.plan.budget and other.within_peak is not None
     ]
     least_s = within.mean_jct_s * (1 - NOISE)
-    if any(one.within_peak and one.within_peak.mean_jct_s < least_s for one in larger):
+    if any(other.within_peak and other.within_peak.mean_jct_s < least_s for other in larger):
         return None
     return next(iter(larger), None)
 
@@ -94,14 +95,14 @@ def _as_fast(study: FrontierStudy, point: Point, within: PlanReplay) -> Point | 
     if not study.by_request:
         return None
     smaller = [
-        one
-        for one in study.points
-        if one.plan.budget_gpus < point.plan.budget_gpus
-        and one.within_peak is not None
-        and one.within_peak.mean_jct_s <= within.mean_jct_s
+        other
+        for other in study.points
+        if other.plan.budget < point.plan.budget
+        and other.within_peak is not None
+        and other.within_peak.mean_jct_s <= within.mean_jct_s
     ]
     return min(
         smaller,
-        key=lambda one: one.within_peak.mean_jct_s if one.within_peak else 0.0,
+        key=lambda other: other.within_peak.mean_jct_s if other.within_peak else 0.0,
         default=None,
     )

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_ends, show_number, show_share
-from gpuplan.cli.pareto.reference_points import reference_point_tables
-from gpuplan.cli.pareto.widths import BUDGETS_SHOWN
+from gpuplan.cli.tables.pareto_widths import BUDGETS_SHOWN
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
-    from gpuplan.planner.frontier.baseline_comparison import BaselineComparison, BaselinePoint
+    from gpuplan.planner.baselines import BaselineComparison, BaselinePoint
+    from gpuplan.planner.frontier.reference_points import ReferencePoints
     from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.frontier.uncertainty.bootstrap_bands import FrontierBand
     from gpuplan.planner.frontier.uncertainty.confidence import FrontierConfidence, Sensitivity
@@ -21,20 +22,20 @@ if TYPE_CHECKING:
 
 def laws_tables(laws: Laws) -> Iterator[Table]:
     """Yield one row per law: its least budget, and the mean JCT at the budgets of the study."""
-    points = laws.points[:BUDGETS_SHOWN]
+    budgets = [point.budget_gpus for point in laws.laws[0].at[:BUDGETS_SHOWN]]
     columns = (
         Column("law", "speedup"),
         Column("min_budget_gpus", "least budget (GPUs)", show_gpus),
         *(
-            Column(f"mean_jct_s_{i}", f"JCT at {show_gpus(point.plan.budget_gpus)}", show_duration)
-            for i, point in enumerate(points)
+            Column(f"mean_jct_s_{i}", f"JCT at {show_gpus(budget)}", show_duration)
+            for i, budget in enumerate(budgets)
         ),
     )
     rows = []
-    for one in (laws.assumed, *laws.others):
-        times = [one.jct_s(point.plan.budget_gpus) for point in points]
+    for law in laws.laws:
+        times = [point.mean_jct_s for point in law.at[:BUDGETS_SHOWN]]
         cells = [Shown(None, "too few") if jct_s is None else jct_s for jct_s in times]
-        rows.append([one.speedup.name, one.frontier.min_budget, *cells])
+        rows.append([law.name, law.min_budget_gpus, *cells])
     title = "If jobs scale by another law: planned JCT at the same GPUs on average"
     yield Table(title, columns, rows)
 
@@ -90,33 +91,51 @@ def _cell(point: BaselinePoint, key: str) -> Any:
         return point.jct_saving
     if key.startswith("planned_") and key != "planned_weighted_mean_jct_s":
         planned = point.planned
-        return None if planned is None else getattr(planned.results(), key.removeprefix("planned_"))
-    return getattr(point.results(), key)
+        return None if planned is None else getattr(planned, key.removeprefix("planned_"))
+    return fields_of(point)[key]
 
 
 def _knob(point: BaselinePoint) -> str:
     if point.knob is None:
         return ""
-    known = point.results().knob_is
-    return KNOBS[known].format(point.knob) if known in KNOBS else f"target {point.knob:.0%}"
+    unit = point.knob_is
+    return KNOBS[unit].format(point.knob) if unit in KNOBS else f"target {point.knob:.0%}"
 
 
-def _bands(doubt: FrontierConfidence) -> Iterator[Table]:
+MARK_COLUMNS = (
+    Column("name", "known point"),
+    Column("gpus", "GPUs", show_gpus),
+    Column("mean_jct_s", "mean JCT", show_duration),
+    Column("optimal_mean_jct_s", "optimum at the same GPUs", show_duration),
+    Column("optimal_gpus", "GPUs for the same JCT", show_gpus),
+)
+
+
+def _marks(references: ReferencePoints) -> Iterator[Table]:
+    """Yield one row per known point."""
+    rows = [[getattr(row, column.key) for column in MARK_COLUMNS] for row in references.points]
+    yield Table("Known points (--mark) vs. the planned optimum", MARK_COLUMNS, rows)
+
+
+def _bands(bands: FrontierConfidence) -> Iterator[Table]:
     """Yield one row per figure."""
-    bands = doubt.bands
     columns = (
         Column("figure", "figure"),
         Column("value", "estimate"),
-        Column("band", f"{bands.level:g}% band"),
+        Column("band", f"{bands.level_pct:g}% band"),
         Column("missed_share", "not reached in", show_share),
     )
-    at_budget = zip(bands.budget_gpus.tolist(), bands.mean_jct_s, strict=True)
-    for_time = zip(bands.target_jct_s.tolist(), bands.target_budget_gpus, strict=True)
     figures: list[tuple[str, FrontierBand, Callable[[float], str]]] = [
         ("load (GPUs)", bands.load_gpus, show_gpus),
         ("least budget (GPUs)", bands.min_budget_gpus, show_gpus),
-        *((f"mean JCT at {show_gpus(gpus)} GPUs", b, show_duration) for gpus, b in at_budget),
-        *((f"GPUs for a JCT of {show_duration(at)}", b, show_gpus) for at, b in for_time),
+        *(
+            (f"mean JCT at {show_gpus(row.budget_gpus)} GPUs", row.band, show_duration)
+            for row in bands.mean_jct_s
+        ),
+        *(
+            (f"GPUs for a JCT of {show_duration(row.target_jct_s)}", row.band, show_gpus)
+            for row in bands.budget_gpus
+        ),
     ]
     rows = [
         (
@@ -130,29 +149,29 @@ def _bands(doubt: FrontierConfidence) -> Iterator[Table]:
     yield Table("Confidence, over resamples of the jobs", columns, rows)
 
 
-def _sensitivity(found: Sensitivity) -> Iterator[Table]:
+def _sensitivity(sensitivity: Sensitivity) -> Iterator[Table]:
     """Yield what errors of the speedups do, and what bursts do."""
-    speedup, plan = found.speedup, found.speedup.plan
-    less, more = speedup.rows[:2]
+    speedup, plan = sensitivity.speedup, sensitivity.speedup.plan
+    less, more = speedup.all_less, speedup.all_more
     worst, share = speedup.worst_class, show_share(speedup.error)
     sign = "less" if worst.error < 0 else "more"
     yield Table(
         f"If each added GPU speeds jobs up {share} less or more: the plan at "
-        f"{show_gpus(plan.budget_gpus)} GPUs",
+        f"{show_gpus(plan.budget)} GPUs",
         (
             Column("case", "speedups"),
             Column("mean_jct_s", "mean JCT", show_duration),
             Column("used_gpus", "used GPUs", show_gpus),
         ),
         [
-            ("as planned", plan.mean_jct_s, plan.used_gpus),
+            ("as planned", plan.mean_jct_s, plan.used),
             ("all less", less.mean_jct_s, less.used_gpus),
             ("all more", more.mean_jct_s, more.used_gpus),
             (f"{worst.job_class} {sign}", worst.mean_jct_s, worst.used_gpus),
-            ("worst mix of both", speedup.worst_jct_s, speedup.worst_gpus),
+            ("worst mix of both", speedup.worst_mean_jct_s, speedup.worst_used_gpus),
         ],
     )
-    bursts = found.bursts
+    bursts = sensitivity.bursts
     columns = (
         Column("scv", "burstiness (squared CV of inter-arrival times)", show_number),
         Column("mean_jct_s", "mean JCT", show_duration),
@@ -168,7 +187,7 @@ def _sensitivity(found: Sensitivity) -> Iterator[Table]:
 
 TABLES: dict[str, Callable[[Any], Iterator[Table]]] = {
     "baselines": _baselines,
-    "marks": reference_point_tables,
+    "marks": _marks,
     "laws": laws_tables,
     "bands": _bands,
     "sensitivity": _sensitivity,

@@ -8,9 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.frontier.model.exact import JobClass
-from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import Paths
 from gpuplan.simkit.time import HOUR_S, to_micros
@@ -34,38 +32,6 @@ class WidthPath:
     def gpus(self) -> IntArray:
         """Whole GPUs held in each epoch; shape (J,)."""
         return np.array([ceil(width) for width in self.widths], np.int64)
-
-
-def plan_paths(
-    classes: Sequence[JobClass], plan: Plan, *, rounded: bool = False
-) -> list[tuple[WidthPath, float]]:
-    """Return the paths of a plan, each with the share of its class' jobs, class by class.
-
-    Args:
-        classes: those that the plan was made for.
-        plan: the widths.
-        rounded: whether to follow the plan without a split.
-
-    Raises:
-        UsageError: a job changes its GPU type on the way.
-    """
-    number = {c.name: index for index, c in enumerate(classes)}
-    found = []
-    for part in sorted(plan.classes, key=lambda c: number[c.job_class]):
-        for share, rows in part.paths:
-            if rounded and not all(row.rounded for row in rows):
-                continue
-            types = {row.gpu_type for row in rows}
-            if len(types) > 1:
-                raise UsageError(
-                    f"jobs of class {part.job_class!r} change from one GPU type to another on "
-                    "their way, which a replay does not do\n"
-                    "  next: replay a plan in which every job keeps to one type"
-                )
-            widths = tuple(row.width for row in rows)
-            path = WidthPath(number[part.job_class], widths, types.pop())
-            found.append((path, 1.0 if rounded else share))
-    return found
 
 
 def time_per_work(job_class: JobClass, gpus: IntArray, gpu_type: str | None = None) -> FloatArray:
@@ -105,10 +71,10 @@ def _candidates(job_class: JobClass, gpu_type: str | None) -> tuple[FloatArray, 
     """Return the candidate widths of one GPU type, (V,), and the speedups there, (J, V)."""
     if gpu_type is None and len(set(job_class.gpu_types)) < 2:
         return job_class.widths, job_class.speedup
-    here = np.array([known == gpu_type for known in job_class.gpu_types], np.bool_)
-    if not here.any():
+    of_type = np.array([candidate == gpu_type for candidate in job_class.gpu_types], np.bool_)
+    if not of_type.any():
         raise ValueError(f"{job_class.name}: no candidate is of the GPU type {gpu_type}")
-    return job_class.widths[here], job_class.speedup[:, here]
+    return job_class.widths[of_type], job_class.speedup[:, of_type]
 
 
 def epoch_hours(job_class: JobClass, path: WidthPath) -> FloatArray:
@@ -137,8 +103,8 @@ def path_tables(classes: Sequence[JobClass], paths: Sequence[WidthPath], *, narr
         job_class, gpus = classes[path.job_class], path.gpus
         if gpus.size != job_class.work_h.size:
             raise ValueError(f"{job_class.name}: a path needs a width for each epoch, got {path}")
-        known = np.ceil(_candidates(job_class, path.gpu_type)[0]) if narrow else np.zeros(0)
-        menus.append(np.union1d(gpus, known[known <= gpus.max()].astype(np.int64)))
+        narrower = np.ceil(_candidates(job_class, path.gpu_type)[0]) if narrow else np.zeros(0)
+        menus.append(np.union1d(gpus, narrower[narrower <= gpus.max()].astype(np.int64)))
     most, size = max(len(p.widths) for p in paths), max(menu.size for menu in menus)
     width = np.ones((len(paths), size), np.int64)
     target = np.zeros((len(paths), most), np.int64)

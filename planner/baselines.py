@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.analysis.base.plain import fields_of
-from gpuplan.planner.frontier.replay.replay import PlanReplay
-from gpuplan.planner.frontier.replay.results import ReplayResults
+from gpuplan.analysis.base.plain import Hidden, Inlined
+from gpuplan.planner.elastic.replay import PlanReplay, ReplayResults
 from gpuplan.planner.frontier.replay.search import BudgetSearch, objective_s
 from gpuplan.planner.frontier.study import FrontierStudy
 from gpuplan.planner.registry import BASELINES, find_baseline
@@ -26,77 +25,34 @@ WEIGHTED_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class BaselinePoint:
-    """A baseline at one value of its knob.
-
-    Attributes:
-        baseline: its name.
-        knob: the value; None where it has none.
-        replay: what became of the jobs.
-        weighted_mean_jct_s: mean completion time, each job counted by the weight of its class.
-        planned: the replay of the plan with the least mean completion time, weighted if the
-            frontier is, of those tried that rent no more GPUs; None where all rent more.
-        planned_weighted_mean_jct_s: its weighted mean.
-    """
-
-    baseline: str
-    knob: float | None
-    replay: PlanReplay
-    weighted_mean_jct_s: float
-    planned: PlanReplay | None = None
-    planned_weighted_mean_jct_s: float | None = None
-
-    @property
-    def jct_saving(self) -> float | None:
-        """Share of the (weighted) mean JCT that the plan saves, negative if it is slower."""
-        if self.planned_weighted_mean_jct_s is None:
-            return None
-        return 1 - self.planned_weighted_mean_jct_s / self.weighted_mean_jct_s
-
-    def results(self) -> BaselineResults:
-        """Return the numbers as JSON has them."""
-        return BaselineResults(
-            baseline=self.baseline,
-            knob=self.knob,
-            knob_is=BASELINES[self.baseline].knob or None,
-            **fields_of(self.replay.results()),
-            weighted_mean_jct_s=self.weighted_mean_jct_s,
-            planned=None if self.planned is None else self.planned.results(),
-            planned_weighted_mean_jct_s=self.planned_weighted_mean_jct_s,
-            planned_over_mean_jct=None if self.jct_saving is None else 1 - self.jct_saving,
-        )
-
-
-@dataclass(frozen=True)
-class NamedBaseline:
-    """Which baseline was replayed.
+    """A baseline at one value of its parameter, and the plan to compare it with.
 
     Attributes:
         baseline: its name.
         knob: the value of its parameter; null where it has none.
         knob_is: what this parameter is.
-    """
-
-    baseline: str
-    knob: float | None
-    knob_is: str | None
-
-
-@dataclass(frozen=True)
-class BaselineResults(ReplayResults, NamedBaseline):  # in JSON the name comes first
-    """A baseline at one value of its parameter, and the plan to compare it with.
-
-    Attributes:
         weighted_mean_jct_s: mean completion time, each job counted by the weight of its class.
         planned: replay of the evaluated plan with the least mean completion time that rents no
             more GPUs; null where all rent more.
         planned_weighted_mean_jct_s: its weighted mean.
         planned_over_mean_jct: the plan's weighted mean completion time over the baseline's.
+        replay: what became of the jobs.
     """
 
+    baseline: str
+    knob: float | None
+    knob_is: str | None
+    run: Inlined[ReplayResults]
     weighted_mean_jct_s: float
     planned: ReplayResults | None
     planned_weighted_mean_jct_s: float | None
     planned_over_mean_jct: float | None
+    replay: Hidden[PlanReplay]
+
+    @property
+    def jct_saving(self) -> float | None:
+        """Share of the (weighted) mean JCT that the plan saves, negative if it is slower."""
+        return None if self.planned_over_mean_jct is None else 1 - self.planned_over_mean_jct
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +74,15 @@ class BaselineComparison:
         """Its name among the results."""
         return "baselines"
 
-    def results(self) -> tuple[BaselineResults, ...]:
-        """Return one entry per baseline and value of its knob, as JSON has them."""
-        return tuple(point.results() for point in self.points)
+    def results(self) -> tuple[BaselinePoint, ...]:
+        """Return one entry per baseline and value of its knob."""
+        return self.points
 
 
-def names_of(asked: Sequence[str]) -> tuple[str, ...]:
+def names_of(requested: Sequence[str]) -> tuple[str, ...]:
     """Return the requested baselines, each once. Raises `UsageError` on an unknown one."""
     names: list[str] = []
-    for name in asked:
+    for name in requested:
         names += BASELINES if name == ALL else [find_baseline(name).name]
     return tuple(dict.fromkeys(names))
 
@@ -155,21 +111,29 @@ def compare_baselines(
     budget_search = BudgetSearch(study.workload, frontier.at_budget, low, high, cluster)
     points, left_out = [], []
     for position, (name, knob) in enumerate(runs):
-        known = BASELINES[name]
+        baseline = BASELINES[name]
         try:
-            replay = known.run(study.workload, cluster, knob)
+            replay = baseline.run(study.workload, cluster, knob)
         except InfeasibleError as error:
-            at = f" at {knob:g} {known.knob}" if known.knob else ""
+            at = f" at {knob:g} {baseline.knob}" if baseline.knob else ""
             why = str(error).partition("\n")[0]
             left_out.append(f"baseline {name}{at} left out: {why}")
             continue
         best = budget_search.best_within(replay.rented_gpus)
-        planned = None if best is None else budget_search.replay(best)
-        weighted_s = None if best is None else best.weighted_mean_jct_s
+        planned_s = None if best is None else best.weighted_mean_jct_s
         mean_s = objective_s(study.workload, replay)
-        points.append(
-            BaselinePoint(name, knob if known.knob else None, replay, mean_s, planned, weighted_s)
+        point = BaselinePoint(
+            baseline=name,
+            knob=knob if baseline.knob else None,
+            knob_is=baseline.knob or None,
+            run=replay.results(),
+            weighted_mean_jct_s=mean_s,
+            planned=None if best is None else budget_search.replay(best).results(),
+            planned_weighted_mean_jct_s=planned_s,
+            planned_over_mean_jct=None if planned_s is None else 1 - (1 - planned_s / mean_s),
+            replay=replay,
         )
+        points.append(point)
         if progress is not None:
             progress((position + 1) / len(runs))
     notes = left_out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_share, show_usd
@@ -11,13 +11,14 @@ from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.simkit.time import HOUR_S
 
 if TYPE_CHECKING:
-    from gpuplan.planner.frontier.model.exact import JobClass
+    from gpuplan.planner.elastic.job_class import JobClass
     from gpuplan.planner.frontier.model.plan import ClassPlan, Plan
+    from gpuplan.planner.frontier.points import Point
+    from gpuplan.planner.frontier.study import FrontierStudy
 
 CLASSES_SHOWN = 15
 BUDGETS_SHOWN = 5  # columns of widths
 HOLDS = "held GPUs"
-One = TypeVar("One")
 
 
 def widths_table(
@@ -54,9 +55,10 @@ def widths_table(
     return Table(title, columns, rows)
 
 
-def shown_widths(by_request: bool, points: Sequence[One], one: One) -> list[One]:
+def shown_widths(study: FrontierStudy) -> list[Point]:
     """Return the points with widths to show: the requested ones, if few, else one."""
-    return list(points) if by_request and 1 < len(points) <= BUDGETS_SHOWN else [one]
+    is_few = study.by_request and 1 < len(study.points) <= BUDGETS_SHOWN
+    return list(study.points) if is_few else [study.shown]
 
 
 Parts = tuple[str, tuple[Column, ...], list[list[Any]]]
@@ -71,16 +73,14 @@ def _by_budget(
     classes: Sequence[JobClass], plans: Sequence[Plan], at: str, budget: Callable[[float], str]
 ) -> Parts:
     """Return one row per class and one column per budget."""
-    columns = [
-        Column(f"widths_{i}", f"at {budget(plan.budget_gpus)}") for i, plan in enumerate(plans)
-    ]
+    columns = [Column(f"widths_{i}", f"at {budget(plan.budget)}") for i, plan in enumerate(plans)]
     rows: list[list[Any]] = []
     for position, c in enumerate(classes):
         cells = []
         for plan in plans:
             stretches = _stretches(plan.classes[position])
-            one = len(stretches) == 1
-            cells.append("; ".join(text if one else f"{on}: {text}" for on, text in stretches))
+            is_whole = len(stretches) == 1
+            cells.append("; ".join(text if is_whole else f"{on}: {text}" for on, text in stretches))
         rows.append([c.name, c.jobs, c.load_gpus, *cells])
     title = f"GPUs per job at each budget, in {at}"
     if _have_epochs(classes):
@@ -99,10 +99,10 @@ def _in_detail(classes: Sequence[JobClass], plan: Plan, at: str) -> Parts:
         Column("usd_per_h", "$/h", show_usd) if priced else Column("gpus", HOLDS, show_gpus),
     )
     rows: list[list[Any]] = []
-    for job_class, its in zip(classes, plan.classes, strict=False):
-        for position, (epochs, text) in enumerate(_stretches(its)):
+    for job_class, part in zip(classes, plan.classes, strict=False):
+        for position, (epochs, text) in enumerate(_stretches(part)):
             whole = [job_class.name, job_class.jobs, job_class.load_gpus]
-            totals = [its.time_h * HOUR_S, its.gpus]
+            totals = [part.time_h * HOUR_S, part.used]
             first = position == 0
             rows.append(
                 [*(whole if first else ["", None, None]), epochs, text]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.elastic.kernel import NARROW, SQUEEZE, WHOLE, ElasticRules

@@ -12,15 +12,15 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted as number_of
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals
-from gpuplan.planner.frontier.model.candidates import candidate_widths
-from gpuplan.planner.frontier.model.class_options import (
+from gpuplan.planner.elastic.arrivals import ClassArrivals
+from gpuplan.planner.elastic.candidates import candidate_widths
+from gpuplan.planner.elastic.class_options import (
     LEAST_HORIZON_S,
     ClassOptions,
     labelled,
     refuse_many,
 )
-from gpuplan.planner.frontier.model.exact import JobClass
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S
@@ -46,21 +46,18 @@ class Record:
     """How the jobs planned for ran when they were recorded.
 
     Attributes:
-        mean_run_s: mean run time.
-        mean_queue_s: mean of the known waits; None if no wait is known.
-        queues: jobs with a known wait.
-        gpus: GPUs held on average over the horizon.
+        mean_run_s: run time.
+        mean_queue_s: wait, of jobs whose wait is recorded; null without any.
+        jobs_with_queue: jobs whose wait is recorded.
+        mean_jct_s: run time plus the mean wait.
+        gpus: held on average over the hours in which jobs arrive.
     """
 
     mean_run_s: float
     mean_queue_s: float | None
-    queues: int
+    jobs_with_queue: int
+    mean_jct_s: float
     gpus: float
-
-    @property
-    def mean_jct_s(self) -> float:
-        """Mean run time, plus the mean wait if known."""
-        return self.mean_run_s + (self.mean_queue_s or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,21 +118,21 @@ def workload_of(
     for start, end in pairwise([*first.tolist(), counted.height]):
         label = label_of[start]
         profile = _profile_of(trace, speedup, label, choices.class_by)
-        mine = start + np.flatnonzero(is_timed[start:end])
-        if mine.size:
-            recorded.append(mine)
-            gpus = num_gpus[mine]
-            work_h = duration_s[mine] * profile.at(gpus) / HOUR_S
+        rows = start + np.flatnonzero(is_timed[start:end])
+        if rows.size:
+            recorded.append(rows)
+            gpus = num_gpus[rows]
+            work_h = duration_s[rows] * profile.at(gpus) / HOUR_S
             mean_h = float(work_h.mean())
-            without_time += end - start - mine.size
+            without_time += end - start - rows.size
             beyond += int((gpus > profile.widest).sum())
         else:
-            mine = np.arange(start, end)
-            gpus = num_gpus[mine]
+            rows = np.arange(start, end)
+            gpus = num_gpus[rows]
             sized_by_profile.append(label)
             work_h = mean_h = _measured_work(trace, profile, label) * choices.scale_work
-        all_work_h[mine] = work_h
-        arrived.append(mine)
+        all_work_h[rows] = work_h
+        arrived.append(rows)
         classes.append(_class_of(label, profile, choices, gpus, mean_h, horizon_h, widths_of))
     _refuse_unknown([c.name for c in classes], choices)
     load_gpus = sum(c.load_gpus for c in classes)
@@ -166,7 +163,7 @@ def workload_of(
         .select("place", "submit_s", "num_gpus")
         .with_columns(
             work_h=all_work_h[kept],
-            number=np.repeat(rank, [mine.size for mine in arrived]),
+            number=np.repeat(rank, [rows.size for rows in arrived]),
         )
     )
     is_recorded = len(recorded) == len(classes)
@@ -209,12 +206,14 @@ def classes_of_jobs(
     classes: list[JobClass] = []
     widths_of: KnownWidths = {}
     for index, name in enumerate(names):
-        mine, profile = number == index, speedup.of(name)
+        of_class, profile = number == index, speedup.of(name)
         if profile is None:
             raise ValueError(f"{speedup.name} has no class {name!r}")
-        work_h[mine] = duration_s[mine] * profile.at(gpus[mine]) / HOUR_S
-        mean_h = float(work_h[mine].mean())
-        classes.append(_class_of(name, profile, choices, gpus[mine], mean_h, horizon_h, widths_of))
+        work_h[of_class] = duration_s[of_class] * profile.at(gpus[of_class]) / HOUR_S
+        mean_h = float(work_h[of_class].mean())
+        classes.append(
+            _class_of(name, profile, choices, gpus[of_class], mean_h, horizon_h, widths_of)
+        )
     return ClassWorkload(
         classes=tuple(classes),
         horizon_h=horizon_h,
@@ -232,15 +231,15 @@ def _class_of(
     gpus: FloatArray,
     mean_h: float,
     horizon_h: float,
-    known: KnownWidths,
+    widths_of: KnownWidths,
 ) -> JobClass:
     """Return the class of jobs that were recorded on these GPUs, with this mean work."""
     alike = (id(profile), choices.most_gpus(label))
-    if alike not in known:
+    if alike not in widths_of:
         widths = candidate_widths(profile, choices, label)
-        known[alike] = widths, _speedups(profile, widths)
-    widths, at_widths = known[alike]
-    others = _beside(np.ceil(gpus), widths)
+        widths_of[alike] = widths, _speedups(profile, widths)
+    widths, at_widths = widths_of[alike]
+    recorded = _not_among(np.ceil(gpus), widths)
     return JobClass(
         name=label,
         rate_per_h=gpus.size / horizon_h,
@@ -251,8 +250,8 @@ def _class_of(
         jobs=gpus.size,
         weight=choices.weights.get(label, 1.0),
         cap_h=choices.caps_s.get(label, float("inf")) / HOUR_S,
-        other_widths=others,
-        other_speedup=None if others is None else _speedups(profile, others),
+        other_widths=recorded,
+        other_speedup=None if recorded is None else _speedups(profile, recorded),
     )
 
 
@@ -271,40 +270,43 @@ def _speedups(profile: ClassProfile, widths: FloatArray) -> FloatArray:
     return np.stack([epoch.at(widths) for epoch in profile.epochs])
 
 
-def _beside(gpus: FloatArray, widths: FloatArray) -> FloatArray | None:
+def _not_among(gpus: FloatArray, widths: FloatArray) -> FloatArray | None:
     """Return the distinct GPU counts that are not widths, ascending; None if all are."""
     at = np.minimum(np.searchsorted(widths, gpus), widths.size - 1)
     missing = widths[at] != gpus
     return np.unique(gpus[missing]) if missing.any() else None
 
 
-def _refuse_unknown(known: Sequence[str], choices: ClassOptions) -> None:
+def _refuse_unknown(names: Sequence[str], choices: ClassOptions) -> None:
     """Raise where an option names a class that is not there."""
     named = {"weight": choices.weights, "limit": choices.limits, "require": choices.caps_s}
-    for option, given in named.items():
-        for name in sorted(given.keys() - set(known)):
-            some = ", ".join(known[:NAMED]) + (", ..." if len(known) > NAMED else "")
+    for option, by_class in named.items():
+        for name in sorted(by_class.keys() - set(names)):
+            examples = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
             raise UsageError(
                 f"--{option} {name!r}: no {choices.class_by} of that name among the jobs planned "
-                f"for\n  next: one of {some}"
+                f"for\n  next: one of {examples}"
             )
 
 
 def _record(jobs: pl.DataFrame, horizon_h: float) -> Record:
     waits = jobs.get_column("queue_s", default=None)
-    known = pl.Series([], dtype=pl.Float64) if waits is None else waits.drop_nulls()
+    queue_s = pl.Series([], dtype=pl.Float64) if waits is None else waits.drop_nulls()
+    mean_run_s = float(np.mean(jobs["duration_s"].to_numpy()))
+    mean_queue_s = float(np.mean(queue_s.to_numpy())) if queue_s.len() else None
     return Record(
-        mean_run_s=float(np.mean(jobs["duration_s"].to_numpy())),
-        mean_queue_s=float(np.mean(known.to_numpy())) if known.len() else None,
-        queues=known.len(),
+        mean_run_s=mean_run_s,
+        mean_queue_s=mean_queue_s,
+        jobs_with_queue=queue_s.len(),
+        mean_jct_s=mean_run_s + (mean_queue_s or 0.0),
         gpus=float(np.dot(jobs["duration_s"], jobs["num_gpus"])) / HOUR_S / horizon_h,
     )
 
 
-def _horizon_s(trace: Trace, given: float | None) -> float:
+def _horizon_s(trace: Trace, horizon_s: float | None) -> float:
     """Return the horizon; n jobs leave n - 1 gaps, so their span is stretched by n / (n - 1)."""
-    if given is not None:
-        return given
+    if horizon_s is not None:
+        return horizon_s
     submit_s = trace.submit_s
     span = float(submit_s[-1])
     if span <= 0:
@@ -325,8 +327,8 @@ def _left_out(jobs: pl.DataFrame) -> list[str]:
             (on_gpus["state"] == "running") & on_gpus["duration_s"].is_not_null()
         ).sum(),
     }
-    found = ((text, int(count)) for text, count in counts.items() if count)
-    return [text.format(_jobs_are(count)) for text, count in found]
+    notes = ((text, int(count)) for text, count in counts.items() if count)
+    return [text.format(_jobs_are(count)) for text, count in notes]
 
 
 def _jobs_are(count: int) -> str:
@@ -380,23 +382,3 @@ def _rescale_origin(speedup: SpeedupModel, choices: ClassOptions) -> str:
         return "option"
     measured = any(profile.rescale_s is not None for profile in speedup.classes.values())
     return "profile" if measured else "default"
-
-
-def parse_widths(text: str) -> tuple[int, ...]:
-    """Return the widths of ``1,2,4,8``. Raises `UsageError` for an invalid list."""
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"--widths {text!r}: expected whole GPUs such as 1,2,4,8,16") from None
-
-
-def parse_weights(texts: Sequence[str]) -> dict[str, float]:
-    """Return weights by class from ``class=weight``. Raises `UsageError` where one is not so."""
-    weights: dict[str, float] = {}
-    for text in texts:
-        name, equals, weight = text.rpartition("=")
-        try:
-            weights[name.strip()] = float(weight if equals else "")
-        except ValueError:
-            raise UsageError(f"--weight {text!r}: expected CLASS=W such as bert=2") from None
-    return weights

@@ -9,17 +9,17 @@ from gpuplan.analysis.base.words import listed
 from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import show_between, show_duration, show_usd
-from gpuplan.cli.pareto.peak_text import within_peak
-from gpuplan.planner.frontier.model.class_options import DEFAULT_RESCALE_S
-from gpuplan.planner.frontier.model.format_gpus import show_gpus
+from gpuplan.cli.tables.pareto_peak import within_peak
+from gpuplan.planner.elastic.class_options import DEFAULT_RESCALE_S
+from gpuplan.planner.frontier.model.format_gpus import show_gpus, usd_per_h
+from gpuplan.planner.frontier.points import least_mean_jct_s
 from gpuplan.planner.frontier.uncertainty.laws import Laws
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize.gpu_mix import GpuMix
-    from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-    from gpuplan.planner.frontier.model.plan import Plan
-    from gpuplan.planner.frontier.replay.renting import RentedCluster
-    from gpuplan.planner.frontier.study import FrontierStudy, Point
+    from gpuplan.planner.elastic.job_classes import ClassWorkload
+    from gpuplan.planner.frontier.points import Point
+    from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.speedup.model import SpeedupModel
 
 AVERAGE_NOTE = (
@@ -35,22 +35,31 @@ LONGER = 1.1  # times the horizon
 
 def _on_average(study: FrontierStudy) -> str:
     """Return a note on the meaning of a budget and the excess of the replays."""
-    tried = [(p.replayed.replay, p.plan.used_gpus) for p in study.points if p.replayed]
-    if not tried:
+    replays = [point.replayed for point in study.points if point.replayed]
+    if not replays:
         return AVERAGE_NOTE
-    peaks = [r.peak_gpus / gpus for r, gpus in tried if r.peak_over_rented is not None]
+    if study.is_mixed:
+        averages = replays
+        peak, cloud = "what is rented at once peaks", "clouds must be able to give that many GPUs"
+    else:
+        averages = [r for r in replays if r.replay.peak_over_rented is not None]
+        peak = "the GPUs rented at once peak"
+        cloud = "cloud or cluster must be able to give that many"
+    peaks = [replayed.peak / replayed.plan.used for replayed in averages]
+    if study.is_mixed and min(peaks) < 1:
+        return AVERAGE_NOTE
     if not peaks:
         return (
             "a budget counts the GPU-hours of all jobs over the hours of their arrivals, here "
             f"{study.workload.horizon_h:,.0f}; replayed, the last job ends after up to "
-            f"{max(replay.lasts_h for replay, _ in tried):,.0f} h, so fewer GPUs may be rented at "
+            f"{max(replayed.run_h for replayed in replays):,.0f} h, so fewer GPUs may be rented at "
             "any time than the budget says"
         )
     low, high = (f"{peak:.1f}" for peak in (min(peaks), max(peaks)))
     between = high if low == high else f"{low} to {high}"
     return (
-        f"a budget is an average over time: the GPUs rented at once peak at {between} times it in "
-        "the replay, so the cloud or cluster must be able to give that many"
+        f"a budget is an average over time: {peak} at {between} times it in the replay, so the "
+        f"{cloud}"
     )
 
 
@@ -59,7 +68,7 @@ def headline(study: FrontierStudy) -> str:
     precision = Precision(study.workload.jobs)
     parts = (
         today_text(study.today, precision, study.now_gpus),
-        _plan(study, study.shown, precision),
+        (_mix if study.is_mixed else _plan)(study, study.shown, precision),
         _useful(study, precision),
     )
     return " ".join(part for part in parts if part)
@@ -67,13 +76,13 @@ def headline(study: FrontierStudy) -> str:
 
 def _plan(study: FrontierStudy, point: Point, precision: Precision) -> str:
     """Return what the shown plan gives: replayed, if it was, also within today's peak."""
-    budget, used = point.plan.budget_gpus, point.plan.used_gpus
+    budget, used = point.plan.budget, point.plan.used
     gpus, unused = precision.gpus_text(budget), ""
     if used < (1 - UNUSED) * budget:
         gpus = precision.gpus_text(used)
         unused = f" (at most {precision.gpus(used)} of {precision.gpus(budget)} are of use)"
     assumed = _assumption(study, point, precision)
-    rough = f" ({precision.caution}, so these figures are rough)" if precision.is_rough else ""
+    rough = _rough(precision)
     if point.replayed is None:
         return (
             f"Planned{rough}, {gpus} on average{unused} could give "
@@ -91,33 +100,60 @@ def _plan(study: FrontierStudy, point: Point, precision: Precision) -> str:
     return f"{text}{within_peak(study, point, precision)}."
 
 
+def _rough(precision: Precision) -> str:
+    return f" ({precision.caution}, so these figures are rough)" if precision.is_rough else ""
+
+
+def _mix(study: FrontierStudy, point: Point, precision: Precision) -> str:
+    """Return what the shown plan over several GPU types gives: replayed, if it was."""
+    budget, most = usd_per_h(point.plan.budget), study.frontier.saturation_budget
+    if point.plan.budget > (1 + UNUSED) * most:
+        budget += f" (of which at most {usd_per_h(most)} is of use)"
+    mix = " and ".join(
+        f"{precision.gpus(gpus)} {name}" for name, gpus in point.gpus.items() if gpus > 0
+    )
+    replayed = point.replayed
+    if replayed is None:
+        planned = precision.duration(point.mean_jct_s)
+        return f"Planned{_rough(precision)}, {budget} could give {planned} per job on {mix}."
+    peak = " and ".join(f"{jobs.peak_gpus:,} {name}" for name, jobs in replayed.by_type.items())
+    scaling = "" if study.speedup.law is None else f" if jobs scale as {study.speedup.name}"
+    return (
+        f"In replay{_rough(precision)}, {budget} "
+        f"{averaged(replayed.run_h, study.workload.horizon_h)} gives "
+        f"{precision.duration(replayed.mean_jct_s)} per job{scaling} on {mix} on average, "
+        f"{peak} at the peak."
+    )
+
+
 def _assumption(study: FrontierStudy, point: Point, precision: Precision) -> str:
     """Return the assumed speedup, and the range of completion times under other assumptions."""
     laws = next((section for section in study.sections if isinstance(section, Laws)), None)
     if laws is not None:
         is_replayed = point.replayed is not None
-        budget, known, short = point.plan.budget_gpus, [], []
-        for law in (laws.assumed, *laws.others):
-            jct_s = law.replayed_jct_s if is_replayed else law.jct_s(budget)
+        times_s, short = [], []
+        for law in laws.laws:
+            planned_s = least_mean_jct_s(law.frontier, point.plan.budget)
+            jct_s = law.replayed.mean_jct_s if is_replayed else planned_s
             if jct_s is None:
-                short.append(law.speedup.name)
+                short.append(law.name)
             else:
-                known.append(jct_s)
-        others = [f"{_from_to(known, precision)} under other laws"] if len(known) > 1 else []
-        others += [f"too few GPUs at {' and '.join(short)}"] if short else []
-        more = f" ({', '.join(others)})" if others else ""
+                times_s.append(jct_s)
+        other = [f"{_from_to(times_s, precision)} under other laws"] if len(times_s) > 1 else []
+        other += [f"too few GPUs at {' and '.join(short)}"] if short else []
+        more = f" ({', '.join(other)})" if other else ""
         return f" if jobs scale as {study.speedup.name}{more}"
     names = [model.name for model in study.speedup.ends or ()]
     ends = dict(zip(names, point.ends_jct_s, strict=False))
-    known = [jct_s for jct_s in ends.values() if jct_s is not None]
-    if not known:
+    times_s = [jct_s for jct_s in ends.values() if jct_s is not None]
+    if not times_s:
         return ""
-    if len(known) == len(ends):
-        times = f"{_from_to(known, precision)} planned between {' and '.join(names)}"
+    if len(times_s) == len(ends):
+        times = f"{_from_to(times_s, precision)} planned between {' and '.join(names)}"
     else:
         lacking = next(name for name, jct_s in ends.items() if jct_s is None)
         kept = next(name for name, jct_s in ends.items() if jct_s is not None)
-        times = f"{precision.duration(known[0])} planned at {kept}, too few GPUs at {lacking}"
+        times = f"{precision.duration(times_s[0])} planned at {kept}, too few GPUs at {lacking}"
     return f" at {study.speedup.name} ({times})"
 
 
@@ -126,8 +162,13 @@ def _from_to(times_s: Sequence[float], precision: Precision) -> str:
 
 
 def _useful(study: FrontierStudy, precision: Precision) -> str:
-    """Return the budgets between which GPUs buy time."""
+    """Return the budgets between which GPUs or dollars buy time."""
     frontier = study.frontier
+    if study.is_mixed:
+        return (
+            f"You need at least {usd_per_h(frontier.min_budget)}; beyond "
+            f"{usd_per_h(frontier.saturation_budget)}, more money buys nothing."
+        )
     least, most = precision.gpus(frontier.min_budget), precision.gpus(frontier.saturation_budget)
     widest = f"{frontier.widest:g} GPU{'' if frontier.widest == 1 else 's'}"
     ends = zip(study.speedup.ends or (), study.ends, strict=True)
@@ -148,33 +189,49 @@ def averaged(lasts_h: float, horizon_h: float) -> str:
 
 def warnings(study: FrontierStudy) -> list[str]:
     """Return what may change the decision, the most important first."""
-    plans = [point.plan for point in study.points]
     return [
         *on_mix(study.mix, is_priced=study.price is not None),
-        *_on_limit(plans, study.cluster),
+        *_on_limit(study),
         *on_budgets(study),
         *_on_replays(study),
-        *_over(plans),
+        *_over(study),
     ]
 
 
 def caveats(study: FrontierStudy, *, assumed: bool) -> list[str]:
     """Return what else limits the result; ``assumed`` if no speedup was given."""
-    found = [*on_speedup(study.speedup, assumed=assumed)]
+    texts = [*_on_speeds(study), *on_speedup(study.speedup, assumed=assumed)]
     loads = [end.load_gpus for end in study.ends]
     if loads and max(loads) > 1.001 * min(loads):
-        found.append(
+        texts.append(
             "the work of a recorded job follows from the GPUs it held, so a better speedup means "
             "that it did more: at small budgets the better one may show the longer JCT"
         )
-    if any(point.plan.utilization > 1 + 1e-9 for point in study.points):
-        found.append(
+    if not study.is_mixed and any(p.plan.utilization > 1 + 1e-9 for p in study.points):
+        texts.append(
             "an efficiency above 100% is possible: a measured speedup is better than linear at "
             "first, so a GPU does more for a job on several of them than on one"
         )
-    found += [*on_workload(study.workload), _on_average(study)]
+    texts += on_workload(study.workload)
+    if study.is_mixed and study.speedup.law is not None:
+        texts.append(f"jobs are assumed to be recorded on {study.recorded_on}")
+    texts.append(_on_average(study))
     notes = [note for section in study.sections for note in section.notes]
-    return [*found, *study.notes, *notes, *study.workload.notes]
+    return [*texts, *study.notes, *notes, *study.workload.notes]
+
+
+def _on_speeds(study: FrontierStudy) -> Iterator[str]:
+    """Yield the assumptions about GPU types without measurements."""
+    speeds = study.speedup.assumed_speeds
+    if not (study.is_mixed and speeds):
+        return
+    first, *others = speeds
+    faster = " and ".join(f"{speeds[name]:g} times as fast on {name}" for name in others)
+    yield (
+        f"every job is assumed to be {faster} as on {first}, with the same speedup curve "
+        f"({study.speedup.name}): jobs differ in what they gain from a type, so give "
+        "measurements of it if you can (a CSV with a gpu_type column)"
+    )
 
 
 def on_mix(mix: GpuMix | None, *, is_priced: bool) -> Iterator[str]:
@@ -213,74 +270,92 @@ def on_workload(workload: ClassWorkload) -> Iterator[str]:
         )
 
 
-def _over(plans: list[Plan]) -> Iterator[str]:
+def _over(study: FrontierStudy) -> Iterator[str]:
     """Yield a warning where the plan without a split costs more than the budget."""
-    over = [p for p in plans if p.rounded_used_gpus > p.budget_gpus * (1 + 1e-9)]
+    plans, show = [point.plan for point in study.points], study.frontier.show
+    over = [plan for plan in plans if plan.rounded_used > plan.budget * (1 + 1e-9)]
     if over:
-        worst = max(over, key=lambda plan: plan.rounded_used_gpus / plan.budget_gpus)
+        worst = max(over, key=lambda plan: plan.rounded_used / plan.budget)
         yield (
             "where --require binds, the plan without a split takes the quicker path, so that the "
-            f"cap holds; it may exceed the budget, at {show_gpus(worst.budget_gpus)} GPUs with "
-            f"{show_gpus(worst.rounded_used_gpus)}"
+            f"cap holds; it may exceed the budget, at {show(worst.budget)} with "
+            f"{show(worst.rounded_used).removesuffix(' GPUs')}"
         )
 
 
-def _on_limit(plans: list[Plan], cluster: RentedCluster | None) -> Iterator[str]:
-    """Yield a warning where more GPUs are needed on average than can be rented."""
-    if cluster is None or cluster.max_gpus is None:
+def _on_limit(study: FrontierStudy) -> Iterator[str]:
+    """Yield a warning where more GPUs of a type are needed on average than can be rented."""
+    most = None if study.cluster is None else study.cluster.max_gpus
+    if most is None:
         return
-    short = [plan for plan in plans if plan.used_gpus > cluster.max_gpus]
-    if short:
-        yield (
-            f"at most {cluster.max_gpus:,} GPUs can be rented, but {len(short)} of {len(plans)} "
-            "plans use more on average: there the queue grows until the arrivals end, and the "
-            "replayed times say little"
-        )
+    for name in study.frontier.prices or ("",):
+        short = [point for point in study.points if point.gpus[name] > most]
+        if short:
+            yield (
+                f"at most {most:,} {name or 'GPUs'} can be rented, but {len(short)} of "
+                f"{len(study.points)} plans use more on average: there the queue grows until the "
+                "arrivals end, and the replayed times say little"
+            )
 
 
 def _on_replays(study: FrontierStudy) -> Iterator[str]:
     """Yield a warning where a replay takes much longer than its plan."""
-    tried = [(point.plan, point.replayed.replay) for point in study.points if point.replayed]
-    slow = [(p, r) for p, r in tried if r.mean_jct_s > SLOW * p.mean_jct_s]
-    if slow:
-        worst, late = max(slow, key=lambda pair: pair[1].mean_jct_s / pair[0].mean_jct_s)
-        best, quick = min(tried, key=lambda pair: pair[1].mean_jct_s)
-        limit = study.cluster.max_gpus if study.cluster else None
-        why = "delays" if limit is None else f"delays and the limit of {limit:,} GPUs"
-        yield (
-            f"{len(slow)} of {len(tried)} plans take over {SLOW:g} times as long in the replay as "
-            f"planned, since {why} are not in a plan: at {show_gpus(worst.budget_gpus)} GPUs "
-            f"{show_duration(late.mean_jct_s)} for {show_duration(worst.mean_jct_s)}; of these "
-            f"budgets {show_gpus(best.budget_gpus)} GPUs replay best, with "
-            f"{show_duration(quick.mean_jct_s)}"
-        )
+    replays = [point.replayed for point in study.points if point.replayed]
+    slow = [r for r in replays if r.mean_jct_s > SLOW * r.planned_mean_jct_s]
+    if not slow:
+        return
+    many = f"{len(slow)} of {len(replays)} plans take"
+    best = min(replays, key=lambda replayed: replayed.mean_jct_s)
+    if study.is_mixed:
+        if study.by_request:
+            yield (
+                f"{many} more than {SLOW:g} times as long in the replay as planned: of the "
+                f"requested budgets, {usd_per_h(best.plan.budget)} replays best, at "
+                f"{show_duration(best.mean_jct_s)}"
+            )
+        return
+    worst = max(slow, key=lambda replayed: replayed.mean_jct_s / replayed.planned_mean_jct_s)
+    limit = study.cluster.max_gpus if study.cluster else None
+    why = "delays" if limit is None else f"delays and the limit of {limit:,} GPUs"
+    yield (
+        f"{many} over {SLOW:g} times as long in the replay as planned, since {why} are not in a "
+        f"plan: at {show_gpus(worst.plan.budget)} GPUs {show_duration(worst.mean_jct_s)} for "
+        f"{show_duration(worst.planned_mean_jct_s)}; of these budgets "
+        f"{show_gpus(best.plan.budget)} GPUs replay best, with {show_duration(best.mean_jct_s)}"
+    )
 
 
 def on_budgets(study: FrontierStudy) -> Iterator[str]:
     """Yield a warning where replays take clearly more than the budget, with one that does not."""
     shown = study.over[: SHOWN_OVER if study.by_request else 1]  # of a sweep the worst is enough
     if shown:
-        taken = "GPUs rented" if study.price is None else "billed"
+        what = "billed" if study.prices else "GPUs rented"
         more = len(study.over) - len(shown)
         yield (
-            f"in replay, whole nodes, delays and the last jobs exceed the budget: {taken} "
-            f"{'; '.join(_taken(study, point) for point in shown)}"
+            f"in replay, whole nodes, delays and the last jobs exceed the budget: {what} "
+            f"{'; '.join(_exceeded(study, point) for point in shown)}"
             f"{f'; {more} more budgets are exceeded too' if more else ''}"
         )
 
 
-def _taken(study: FrontierStudy, point: Point) -> str:
-    """Return what is taken for a budget, and the budget to ask for instead."""
+def _exceeded(study: FrontierStudy, point: Point) -> str:
+    """Return what is rented or billed for a budget, and the budget to ask for instead."""
     assert point.replayed is not None
-    replay, gpus = point.replayed.replay, point.plan.budget_gpus
-    if study.price is None:
-        said = f"{show_gpus(replay.rented_gpus)} for {show_gpus(gpus)}"
+    spent, budget, inside = point.replayed.spent, point.plan.budget, point.inside
+    keeps = ""
+    if study.is_mixed:
+        text = f"{usd_per_h(spent)} for {usd_per_h(budget)}"
+        keeps = "" if inside is None else f"'${inside:.2f}/h'"
     else:
-        billed, requested = map(study.usd_per_month, (replay.billed_gpus, gpus))
-        said = f"{show_usd(billed)} a month for {show_usd(requested)}"
-    said += f" ({(study.spent_over_budget(point) or 0) - 1:+.0%}"
-    if point.inside is not None:
-        said += f"; --budget {show_gpus(point.inside.budget_gpus).replace(',', '')}gpu keeps to it"
+        keeps = "" if inside is None else f"{show_gpus(inside).replace(',', '')}gpu"
+        if study.price is None:
+            text = f"{show_gpus(spent)} for {show_gpus(budget)}"
+        else:
+            billed, requested = map(study.usd_per_month, (spent, budget))
+            text = f"{show_usd(billed)} a month for {show_usd(requested)}"
+    text += f" ({point.replayed.spent_over_budget - 1:+.0%}"
+    if keeps:
+        text += f"; --budget {keeps} keeps to it"
     elif study.by_request:
-        said += "; no smaller budget keeps to it"
-    return f"{said})"
+        text += "; no smaller budget keeps to it"
+    return f"{text})"

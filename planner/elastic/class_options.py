@@ -40,7 +40,7 @@ def refuse_many(jobs: pl.DataFrame, class_by: str) -> None:
     fewer = {name: jobs[name].n_unique() for name in CLASS_COLUMNS if name != class_by}
     ways = [
         f"--class-by {name} ({_classes(number)})"
-        for name, number in sorted(fewer.items(), key=lambda one: one[1])
+        for name, number in sorted(fewer.items(), key=lambda item: item[1])
         if number <= MOST_CLASSES and not jobs[name].is_null().all()
     ]
     if class_by in ("user", "group", "job_class"):

@@ -1,1 +1,0 @@
-"""Options, tables and text of ``gpuplan pareto``."""

@@ -1,0 +1,75 @@
+"""A class of like jobs: how many come, how much work they bring, and how fast they are where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.simkit.arrays import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class JobClass:
+    """A stream of like jobs.
+
+    Attributes:
+        name: the class.
+        rate_per_h: arrivals per hour, > 0.
+        work_h: mean work of each epoch, hours on one GPU; shape (J,), >= 0.
+        widths: candidate widths in GPUs, > 0; ascending within a GPU type; shape (V,).
+        speedup: s of each epoch at each width, > 0; shape (J, V).
+        rescale_h: mean hours of a start or a change of width; >= 0.
+        jobs: jobs of the trace behind the figures.
+        weight: weight of an hour of its jobs in the objective; > 0, 1 for the plain average.
+        cap_h: most hours that its jobs may take on average; infinite for no cap.
+        cost_per_h: cost of an hour on each candidate in the unit of the budget, > 0; shape (V,). By
+            default its width, so that budgets are GPUs on average; with prices, dollars an hour.
+        gpu_types: the GPU type of each candidate; empty where there is one type only.
+        other_widths: further widths at which s is known, such as those that jobs were recorded on;
+            no candidates; ascending; shape (W,).
+        other_speedup: s of each epoch at each of them, > 0; shape (J, W).
+    """
+
+    name: str
+    rate_per_h: float
+    work_h: FloatArray
+    widths: FloatArray
+    speedup: FloatArray
+    rescale_h: float = 0.0
+    jobs: int = 0
+    weight: float = 1.0
+    cap_h: float = float("inf")
+    cost_per_h: FloatArray | None = None
+    gpu_types: tuple[str, ...] = ()
+    other_widths: FloatArray | None = None
+    other_speedup: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if self.speedup.shape != (self.work_h.size, self.widths.size) or not self.speedup.size:
+            raise ValueError(
+                f"{self.name}: speedup must have the shape (epochs, widths) = "
+                f"({self.work_h.size}, {self.widths.size}), got {self.speedup.shape}"
+            )
+        if not (self.rate_per_h > 0 and self.rescale_h >= 0 and np.all(self.work_h >= 0)):
+            raise ValueError(f"{self.name}: rate must be above 0, work and rescaling at least 0")
+        if not 0 < self.weight < float("inf"):
+            raise ValueError(f"{self.name}: weight must be above 0, got {self.weight}")
+        if not (np.all(self.widths > 0) and np.all(self.speedup > 0)):
+            raise ValueError(f"{self.name}: widths and speedups must be above 0")
+        if not self.cap_h > 0:
+            raise ValueError(f"{self.name}: a cap on time must be above 0, got {self.cap_h}")
+        if self.slopes.shape != self.widths.shape or not np.all(self.slopes > 0):
+            raise ValueError(f"{self.name}: every width needs a cost per hour above 0")
+        if self.gpu_types and len(self.gpu_types) != self.widths.size:
+            raise ValueError(f"{self.name}: expected a GPU type for each of the widths")
+
+    @property
+    def slopes(self) -> FloatArray:
+        """Cost of an hour on each candidate in the unit of the budget."""
+        return self.widths if self.cost_per_h is None else self.cost_per_h
+
+    @property
+    def load_gpus(self) -> float:
+        """GPUs the class keeps busy when every job runs on one."""
+        return self.rate_per_h * float(self.work_h.sum())

@@ -1,1 +1,0 @@
-"""Plans over several GPU types, in dollars."""
