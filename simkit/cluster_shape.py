@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpuplan.simkit.workload import MOST_GPUS
+from gpuplan.simkit.limits import MOST_GPUS
 
 POOL = re.compile(
     r"(?:(?P<type>[^=,]+)=)?\s*(?=[\dxX])(?P<first>\d*)\s*(?:[xX]\s*(?P<second>\d+))?"

@@ -10,9 +10,6 @@ import numpy as np
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.time import FOREVER, to_micros
 
-MOST_GPUS = 1 << 24
-"""Limit of the GPUs of a run: their state takes about 1 GB."""
-
 
 @dataclass(frozen=True, slots=True)
 class Workload:

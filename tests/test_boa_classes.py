@@ -8,7 +8,7 @@ import pytest
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.planner.elastic import class_options
+from gpuplan.planner.elastic import job_class
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.job_classes import COLUMNS, workload_of
 from gpuplan.planner.frontier.model.exact import solve_frontier
@@ -40,7 +40,7 @@ def jobs(tmp_path):
 
 
 def test_too_many_classes_are_refused_with_what_to_group(gpuplan, jobs):
-    count = class_options.MOST_CLASSES + 1
+    count = job_class.MOST_CLASSES + 1
     code, out, err = gpuplan("pareto", jobs(count, count))
     assert (code, out) == (2, "")
     text = " ".join(err.split())
@@ -51,7 +51,7 @@ def test_too_many_classes_are_refused_with_what_to_group(gpuplan, jobs):
 
 
 def test_as_many_classes_as_there_may_be_are_planned(jobs, monkeypatch):
-    monkeypatch.setattr(class_options, "MOST_CLASSES", 40)
+    monkeypatch.setattr(job_class, "MOST_CLASSES", 40)
     speedup = load_speedup("power:0.8")
     assert len(workload_of(read_trace(jobs(90, 40)), speedup).classes) == 40
     with pytest.raises(UsageError, match="41 classes"):
@@ -63,19 +63,19 @@ def test_classes_are_what_each_would_be_alone(jobs):
     trace = read_trace(jobs(400, 30), columns=COLUMNS)
     speedup = load_speedup("power:0.8")
     workload = workload_of(trace, speedup, ClassOptions(horizon_s=1e5))
-    for number, job_class in enumerate(workload.classes):
-        rows = trace.jobs.filter(pl.col("job_class") == job_class.name)
+    for number, planned in enumerate(workload.classes):
+        rows = trace.jobs.filter(pl.col("job_class") == planned.name)
         gpus, duration_s = rows["num_gpus"].to_numpy(), rows["duration_s"].to_numpy()
         work_h = duration_s * np.where(gpus < 1, gpus, gpus**0.8) / 3600
-        assert job_class.jobs == rows.height
-        assert job_class.work_h == pytest.approx([work_h.mean()])
+        assert planned.jobs == rows.height
+        assert planned.work_h == pytest.approx([work_h.mean()])
         mine = workload.arrivals.job_class == number
         assert workload.arrivals.work_h[mine] == pytest.approx(work_h)
         assert workload.arrivals.gpus[mine].tolist() == gpus.tolist()
         has_wide = (gpus == 80).any()  # more GPUs than any candidate
-        assert (job_class.other_widths is not None) == has_wide
+        assert (planned.other_widths is not None) == has_wide
         if has_wide:
-            assert job_class.other_speedup == pytest.approx(np.array([[80**0.8]]))
+            assert planned.other_speedup == pytest.approx(np.array([[80**0.8]]))
 
 
 def test_every_job_follows_a_path_of_its_class(jobs):

@@ -8,9 +8,8 @@ import pytest
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.cli.options.pareto_parsers import parse_weights, parse_widths
 from gpuplan.planner.elastic.candidates import candidate_widths
-from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.class_options import ClassOptions, parse_weights, parse_widths
 from gpuplan.planner.elastic.job_classes import (
     COLUMNS,
     workload_of,

@@ -4,7 +4,7 @@ import pytest
 
 from gpuplan.analysis.base.amounts import parse_by_type, parse_usd
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.cli.options.pareto_parsers import parse_caps, parse_limits
+from gpuplan.planner.elastic.class_options import parse_caps, parse_limits
 from gpuplan.planner.money.price_book import Prices
 
 

@@ -4,8 +4,7 @@ import pytest
 from support_pareto import FREE, results
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.cli.options.pareto_parsers import parse_budgets
-from gpuplan.planner.frontier.budget import DOLLARS, LOADS, Budget
+from gpuplan.planner.frontier.budget import DOLLARS, LOADS, Budget, parse_budgets
 
 
 def test_dollars(gpuplan, hours):

@@ -4,8 +4,7 @@ import pytest
 from support_pareto import FREE, results
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.cli.options.pareto_parsers import parse_reference_points
-from gpuplan.planner.frontier.reference_points import Mark
+from gpuplan.planner.frontier.reference_points import Mark, parse_reference_points
 
 
 def test_known_points_beside_the_optimum_as_worked_by_hand(gpuplan, hours, tmp_path):

@@ -4,16 +4,15 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.cli.options.market_options import MOST_GPUS as OPTION_MOST
 from gpuplan.cli.options.settings import parse_settings, show_setting
 from gpuplan.planner.registry import POLICIES
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.allpass.scalers import next_threshold
 from gpuplan.simkit.allpass.simulator import _rules
 from gpuplan.simkit.cluster.parameters import Cluster
+from gpuplan.simkit.limits import MOST_GPUS
 from gpuplan.simkit.renting.market import MOST_OFFERS, price_ladder
 from gpuplan.simkit.time import CENTURY_S
-from gpuplan.simkit.workload import MOST_GPUS
 
 EVERY = {name: one for policy in POLICIES.values() for name, one in policy.settings.items()}
 TOO_MUCH = {"duration": "1e15", "durations": "60/1e15", "usd": "1e308", "count": "100000000000"}
@@ -68,7 +67,6 @@ def test_gpus_and_offers_are_limited_before_anything_is_made_of_them():
 
 def test_the_commands_name_the_option(gpuplan, tmp_path):
     trace = write_trace(tmp_path / "t.parquet", [0.0, 60.0], [600.0, 60.0], [2.0, 1.0])
-    assert OPTION_MOST == MOST_GPUS
     for command, option in (
         (("simulate", "--policy", "fifo", "--gpus", 10**11), "--gpus"),
         (("compare", "--gpus", 10**11), "--gpus"),

@@ -40,7 +40,8 @@ class Opt:
 
     Attributes:
         help: one or more sentences, with the markup of the terminal.
-        flag: as typed, ``--price``, or ``--replay/--no-replay``; empty for the name of the field.
+        flag: as typed, ``--price``, or ``--replay/--no-replay``; of an argument its name; empty for
+            the name of the field.
         parse: makes the value of the text that is given (of all texts where ``many``) and of the
             flag, which is for its messages; raises `UsageError`. None where the type of the field
             says all: a number, a text, a path, a time, a flag, one of some words.
@@ -118,7 +119,7 @@ class Declared:
     @property
     def name(self) -> str:
         """The name of the option in Python."""
-        return "__".join(self.path[-1:])
+        return self.opt.flag if self.opt.argument and self.opt.flag else self.path[-1]
 
     @property
     def flag(self) -> str:
@@ -140,7 +141,7 @@ class Declared:
 
 @cache
 def declared_options(kind: Any) -> tuple[Declared, ...]:
-    """Return the options of a request or group: arguments, its own options, those of its groups.
+    """Return the options of a request or group: arguments, those without a panel, all others.
 
     ``kind`` may be annotated with a `Group`, as a field is.
     """
@@ -149,9 +150,7 @@ def declared_options(kind: Any) -> tuple[Declared, ...]:
         kind, *marks = get_args(kind)
         group = next((mark for mark in marks if isinstance(mark, Group)), group)
     options = _declared(kind, (), group)
-    return tuple(
-        sorted(options, key=lambda option: (not option.opt.argument, len(option.path) > 1))
-    )
+    return tuple(sorted(options, key=lambda option: (not option.opt.argument, bool(option.panel))))
 
 
 def _declared(kind: type, path: tuple[str, ...], group: Group) -> Iterator[Declared]:
@@ -250,7 +249,10 @@ def given_options(request: Any) -> dict[str, Any]:
 
 
 def parameters_type(kind: type) -> type:
-    """Return the dataclass of what JSON has under ``parameters`` for a request of this type."""
+    """Return the dataclass of what JSON has under ``parameters`` for a request of this type.
+
+    ``MORE_PARAMETERS`` of the type says of parameters that no option has as such: name -> type.
+    """
     outer: dict[str, tuple[Any, str]] = {}
     for option in declared_options(kind):
         if option.key is None:
@@ -270,6 +272,8 @@ def parameters_type(kind: type) -> type:
                     (*(part for part in get_args(written) if part is not NoneType), UnsetType)
                 ]
             outer[name] = (written, option.opt.help)
+    for name, written in getattr(kind, "MORE_PARAMETERS", {}).items():
+        outer[name] = (written, outer.get(name, ("", ""))[1])
     return _record(f"{kind.__name__.removesuffix('Request')}Parameters", outer)
 
 

@@ -16,11 +16,12 @@ from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
-from gpuplan.cli.options.market_options import MOST_GPUS, MarketChoice
+from gpuplan.cli.options.market_options import MarketChoice
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice, WaitsBy, columns_of
 from gpuplan.cli.options.shared_options import PRICES_PANEL, PeriodChoice, TraceArgument
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.shapes import read_shape
+from gpuplan.simkit.limits import MOST_GPUS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -79,7 +79,6 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     )
     from gpuplan.planner.studies.forecast import ForecastResults
     from gpuplan.planner.studies.forecast_request import ForecastParameters
-    from gpuplan.planner.studies.pareto_results import ParetoParameters, ParetoResults
     from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
@@ -94,7 +93,6 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "run": (RunParameters, (RunResults,)),
         "list": (ListParameters, (ListResults,)),
         "diff": (DiffParameters, (DiffResults,)),
-        "pareto": (ParetoParameters, (ParetoResults,)),
         "simulate": (SimulateParameters, (SimulateResults,)),
         "compare": (CompareParameters, (CompareResults,)),
         "profile": (ProfileParameters, (ProfileResults,)),
@@ -180,8 +178,9 @@ def _type_schema(kind: Any, definitions: dict[str, Schema]) -> Schema:
             definitions[name] = {}  # so that a type may contain itself
             definitions[name] = _definition(kind, definitions)
         return _reference(name)
-    if outer is Annotated:  # by a pattern
-        return {**_type_schema(parts[0], definitions), "pattern": parts[1].pattern}
+    if outer is Annotated:  # by a pattern, or with the option that sets it
+        pattern = getattr(parts[1], "pattern", None)
+        return _type_schema(parts[0], definitions) | ({"pattern": pattern} if pattern else {})
     if outer in (Union, UnionType):
         options = [part for part in parts if part is not msgspec.UnsetType]
         return _any_of([_type_schema(part, definitions) for part in options])

@@ -73,7 +73,7 @@ class Study(Generic[R]):
 class StudyView:
     """What people see of an answer; `Report` says what each field is.
 
-    Its ``warnings`` come before those of the answer.
+    Its ``warnings`` come before those of the answer, its ``caveats`` after them.
     """
 
     headline: str
@@ -86,6 +86,7 @@ class StudyView:
     notes: tuple[str, ...] = ()
     texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +227,10 @@ def _answer(
     request: StudyRequest,
     **pictures: Sequence[Path],
 ) -> Report:
-    """Return the report of a request: the study's function, and what people see of its answer."""
+    """Return the report of a request: the study's function, and what people see of its answer.
+
+    An answer has ``parameters`` of its own where some are only known of the trace.
+    """
     from gpuplan.cli.formats.report import Report
 
     if run is None:
@@ -245,10 +249,10 @@ def _answer(
         command=declaration.name,
         results=plain(answer.results),
         inputs=answer.inputs,
-        parameters=plain(request.parameters()),
-        caveats=getattr(answer, "caveats", ()),
+        parameters=plain(getattr(answer, "parameters", request.parameters)()),
         **{
             **{field.name: getattr(shown, field.name) for field in fields(shown)},
             "warnings": (*shown.warnings, *answer.warnings),
+            "caveats": (*getattr(answer, "caveats", ()), *shown.caveats),
         },
     )

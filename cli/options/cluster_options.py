@@ -9,8 +9,8 @@ import typer
 
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.options.market_options import MOST_GPUS
 from gpuplan.planner.requests.shapes import read_shape
+from gpuplan.simkit.limits import MOST_GPUS
 
 if TYPE_CHECKING:
     from gpuplan.simkit.cluster_shape import ClusterShape

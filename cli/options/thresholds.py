@@ -7,7 +7,7 @@ import re
 
 from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
-from gpuplan.simkit.workload import MOST_GPUS
+from gpuplan.simkit.limits import MOST_GPUS
 
 FORMS = "a list such as 30,60,5m, or a range LOW:HIGH:COUNT such as 30s:30m:8"
 MOST = 10_000

@@ -12,10 +12,11 @@ from gpuplan.analysis.base.option import declared_options
 from gpuplan.cli.documents.studies import study_options
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.log_choice import LogChoice
-from gpuplan.cli.options.pareto_options import PlannedGpuChoice, ScalingChoice, WidthChoice
 from gpuplan.cli.options.replays import ReplayChoice
 from gpuplan.cli.options.shared_options import TraceChoice
+from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.requests.gpu_types import GpuTypes
 
 
 def _options_of(group: type) -> list[str]:
@@ -36,13 +37,14 @@ SECTIONS: dict[str, dict[str, str]] = {
     }
     for name, groups in {
         "workload": (TraceChoice, ReplayChoice, GpuTypeChoice),
-        "prices": (PriceRequest, PlannedGpuChoice),
-        "speedups": (ScalingChoice, WidthChoice),
+        "prices": (PriceRequest, GpuTypes),
+        "speedups": (ClassOptions,),
     }.items()
 }
 """Section -> its key -> the option that a study takes it as."""
 SECTIONS["prices"]["file"] = SECTIONS["prices"].pop("prices")
 SECTIONS["prices"]["reference"] = "reference"
+SECTIONS["speedups"] = {"speedup": "speedup"} | SECTIONS["speedups"]
 SECTIONS["workload"] |= {name: name for name in ("from", "to")}
 
 PRICED = ("bill", "characterize", "pareto", "size")

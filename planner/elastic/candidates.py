@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.elastic.class_options import ClassOptions
-from gpuplan.planner.speedup.model import ClassProfile
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
+from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
 
 MOST_WIDTHS = 10_000  # more take long, and a wider law or curve is more likely a slip
+
+
+def within_cluster(
+    choices: ClassOptions, speedup: SpeedupModel, cluster: RentedCluster | None
+) -> ClassOptions:
+    """Return choices in which no job gets more GPUs than can be rented."""
+    if cluster is None or cluster.max_gpus is None:
+        return choices
+    room = cluster.max_gpus // cluster.node_gpus * cluster.node_gpus
+    usual = DEFAULT_MAX_WIDTH if speedup.law is not None else room
+    return replace(
+        choices,
+        max_width=min(choices.max_width or usual, room),
+        limits={name: min(gpus, room) for name, gpus in choices.limits.items()},
+    )
 
 
 def candidate_widths(profile: ClassProfile, choices: ClassOptions, job_class: str) -> FloatArray:

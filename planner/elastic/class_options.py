@@ -2,61 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal, get_args
 
-import polars as pl
-
+from gpuplan.analysis.base.amounts import once, parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
-from gpuplan.simkit.workload import MOST_GPUS
+from gpuplan.analysis.base.option import Opt
+from gpuplan.simkit.limits import MOST_GPUS
 
-CLASS_COLUMNS = ("job_class", "user", "group", "num_gpus")
-ALL, NONE = "all", "(none)"
-MOST_CLASSES = 5_000  # each has its own width in every plan; more are slow to plan and not useful
-
-
-def labelled(jobs: pl.DataFrame, class_by: str) -> pl.DataFrame:
-    """Return the jobs with their class as text in the column ``class``."""
-    if class_by == "num_gpus":
-        gpus = pl.col("num_gpus")
-        whole = gpus.cast(pl.Int64).cast(pl.String)
-        label = pl.when(gpus == gpus.floor()).then(whole).otherwise(gpus.cast(pl.String))
-    elif jobs[class_by].is_null().all():
-        label = pl.lit(ALL)
-    else:
-        label = pl.col(class_by).fill_null(NONE)
-    return jobs.with_columns(label.alias("class"))
-
-
-def _classes(number: int) -> str:
-    return f"{number:,} class{'' if number == 1 else 'es'}"
-
-
-def refuse_many(jobs: pl.DataFrame, class_by: str) -> None:
-    """Raise `UsageError` for more than `MOST_CLASSES` classes; suggest columns with fewer."""
-    count = jobs["class"].n_unique()
-    if count <= MOST_CLASSES:
-        return
-    fewer = {name: jobs[name].n_unique() for name in CLASS_COLUMNS if name != class_by}
-    ways = [
-        f"--class-by {name} ({_classes(number)})"
-        for name, number in sorted(fewer.items(), key=lambda item: item[1])
-        if number <= MOST_CLASSES and not jobs[name].is_null().all()
-    ]
-    if class_by in ("user", "group", "job_class"):
-        ways.append(
-            "merge rare or like classes into one with gpuplan ingest --map job_class=COLUMN"
-        )
-    ways.append("keep the largest classes with --where")
-    raise UsageError(
-        f"--class-by {class_by}: {count:,} classes among the jobs planned for are too many, at "
-        f"most {MOST_CLASSES:,}\n  next: {'; '.join(ways)}"
-    )
-
-
+ClassBy = Literal["job_class", "user", "group", "num_gpus"]
+CLASS_COLUMNS: tuple[str, ...] = get_args(ClassBy)
+WIDTHS = "Which GPUs a job may get"
+CAP = re.compile(r"^(?P<name>.*\S)\s*<=\s*(?P<time>\S+)$")
 LEAST_HORIZON_S = 1.0
 DEFAULT_RESCALE_S = 60.0
 """Assumed time of a start or a change of width: between a warm restart and a cold one."""
+
+
+def parse_caps(texts: Sequence[str], flag: str = "--require") -> dict[str, float]:
+    """Return seconds by class from ``bert <= 2h``.
+
+    Raises:
+        UsageError: a text is not such a requirement, or repeats a class.
+    """
+    caps: dict[str, float] = {}
+    for text in texts:
+        match = CAP.match(text.strip())
+        if match is None:
+            raise UsageError(f"{flag} {text!r}: expected 'CLASS <= TIME' such as 'bert <= 2h'")
+        once(caps, match["name"], flag)
+        caps[match["name"]] = parse_duration(match["time"], f"{flag} {text!r}: time")
+    return caps
+
+
+def parse_limits(texts: Sequence[str], flag: str = "--limit") -> dict[str, int]:
+    """Return GPUs by class from ``bert=16``. Raises `UsageError` as `parse_caps` does."""
+    limits: dict[str, int] = {}
+    for text in texts:
+        name, _, gpus = (part.strip() for part in text.rpartition("="))
+        if not name or not re.fullmatch("[0-9]{1,7}", gpus):
+            raise UsageError(f"{flag} {text!r}: expected CLASS=GPUS such as bert=16")
+        once(limits, name, flag)
+        limits[name] = int(gpus)
+    return limits
+
+
+def parse_widths(text: str, flag: str = "--widths") -> tuple[int, ...]:
+    """Return the widths of ``1,2,4,8``. Raises `UsageError` for an invalid list."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"{flag} {text!r}: expected whole GPUs such as 1,2,4,8,16") from None
+
+
+def parse_weights(texts: Sequence[str], flag: str = "--weight") -> dict[str, float]:
+    """Return weights by class from ``class=weight``. Raises `UsageError` where one is not so."""
+    weights: dict[str, float] = {}
+    for text in texts:
+        name, equals, weight = text.rpartition("=")
+        try:
+            weights[name.strip()] = float(weight if equals else "")
+        except ValueError:
+            raise UsageError(f"{flag} {text!r}: expected CLASS=W such as bert=2") from None
+    return weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +89,94 @@ class ClassOptions:
             for 1. A class that can use no more than a part of one gets one.
     """
 
-    class_by: str = "job_class"
-    horizon_s: float | None = None
-    rescale_s: float | None = None
+    PANEL: ClassVar[str] = "How the jobs scale"
+
+    class_by: Annotated[ClassBy, Opt("Column that defines job classes.")] = "job_class"
+    horizon_s: Annotated[
+        float | None,
+        Opt(
+            "Time over which the jobs arrive, such as 48h. Default: from the first to the last "
+            "submission.",
+            flag="--horizon",
+            parse=parse_duration,
+        ),
+    ] = None
+    rescale_s: Annotated[
+        float | None,
+        Opt(
+            "Time a job loses at each start and change of width, such as 20s; 0 for free "
+            "restarts. Default: as the profile measured, else 60s.",
+            flag="--rescale",
+            parse=parse_duration,
+            common=True,
+        ),
+    ] = None
     unmeasured_rescale_s: float = DEFAULT_RESCALE_S
-    max_width: int | None = None
-    widths: tuple[int, ...] | None = None
+    max_width: Annotated[
+        int | None,
+        Opt(
+            "Most GPUs one job may get. Default: 64, or the most a profile measured.",
+            panel=WIDTHS,
+            common=True,
+            low=1,
+            high=MOST_GPUS,
+        ),
+    ] = None
+    widths: Annotated[
+        tuple[int, ...] | None,
+        Opt(
+            "GPU counts a job may get, such as 1,2,4,8,16. Default: every count up to "
+            "--max-width, from the fewest measured.",
+            parse=parse_widths,
+            panel=WIDTHS,
+        ),
+    ] = None
+    width_step: Annotated[
+        int | None,
+        Opt(
+            "Jobs get a multiple of this many GPUs, such as 4 on nodes of 4. Default: 1.",
+            panel=WIDTHS,
+            low=1,
+            high=MOST_GPUS,
+        ),
+    ] = None
     scale_work: float = 1.0
-    weights: Mapping[str, float] = field(default_factory=dict)
-    limits: Mapping[str, int] = field(default_factory=dict)
-    caps_s: Mapping[str, float] = field(default_factory=dict)
-    width_step: int | None = None
+    limits: Annotated[
+        Mapping[str, int],
+        Opt(
+            "Most GPUs for jobs of a class, such as bert=16. May be repeated.",
+            flag="--limit",
+            key="limits_gpus",
+            parse=parse_limits,
+            metavar="CLASS=GPUS",
+            panel=WIDTHS,
+            many=True,
+        ),
+    ] = field(default_factory=dict)
+    caps_s: Annotated[
+        Mapping[str, float],
+        Opt(
+            "Longest mean completion time of a class, such as 'bert <= 2h'. May be repeated.",
+            flag="--require",
+            key="require_s",
+            parse=parse_caps,
+            metavar="'CLASS <= TIME'",
+            panel=WIDTHS,
+            many=True,
+        ),
+    ] = field(default_factory=dict)
+    weights: Annotated[
+        Mapping[str, float],
+        Opt(
+            "Weight of a class in the mean that is minimized, such as bert=2. Default: 1. May be "
+            "repeated.",
+            flag="--weight",
+            parse=parse_weights,
+            metavar="CLASS=W",
+            panel=WIDTHS,
+            many=True,
+        ),
+    ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.class_by not in CLASS_COLUMNS:

@@ -1,12 +1,21 @@
-"""A class of like jobs: how many come, how much work they bring, and how fast they are where."""
+"""A class of like jobs: how many come, how much work they bring, and how fast they are where.
+
+`labelled` says which class a job of a trace is of.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.planner.elastic.class_options import CLASS_COLUMNS
 from gpuplan.simkit.arrays import FloatArray
+
+ALL, NONE = "all", "(none)"
+MOST_CLASSES = 5_000  # each has its own width in every plan; more are slow to plan and not useful
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +82,42 @@ class JobClass:
     def load_gpus(self) -> float:
         """GPUs the class keeps busy when every job runs on one."""
         return self.rate_per_h * float(self.work_h.sum())
+
+
+def labelled(jobs: pl.DataFrame, class_by: str) -> pl.DataFrame:
+    """Return the jobs with their class as text in the column ``class``."""
+    if class_by == "num_gpus":
+        gpus = pl.col("num_gpus")
+        whole = gpus.cast(pl.Int64).cast(pl.String)
+        label = pl.when(gpus == gpus.floor()).then(whole).otherwise(gpus.cast(pl.String))
+    elif jobs[class_by].is_null().all():
+        label = pl.lit(ALL)
+    else:
+        label = pl.col(class_by).fill_null(NONE)
+    return jobs.with_columns(label.alias("class"))
+
+
+def _classes(number: int) -> str:
+    return f"{number:,} class{'' if number == 1 else 'es'}"
+
+
+def refuse_many(jobs: pl.DataFrame, class_by: str) -> None:
+    """Raise `UsageError` for more than `MOST_CLASSES` classes; suggest columns with fewer."""
+    count = jobs["class"].n_unique()
+    if count <= MOST_CLASSES:
+        return
+    fewer = {name: jobs[name].n_unique() for name in CLASS_COLUMNS if name != class_by}
+    ways = [
+        f"--class-by {name} ({_classes(number)})"
+        for name, number in sorted(fewer.items(), key=lambda item: item[1])
+        if number <= MOST_CLASSES and not jobs[name].is_null().all()
+    ]
+    if class_by in ("user", "group", "job_class"):
+        ways.append(
+            "merge rare or like classes into one with gpuplan ingest --map job_class=COLUMN"
+        )
+    ways.append("keep the largest classes with --where")
+    raise UsageError(
+        f"--class-by {class_by}: {count:,} classes among the jobs planned for are too many, at "
+        f"most {MOST_CLASSES:,}\n  next: {'; '.join(ways)}"
+    )

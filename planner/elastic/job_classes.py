@@ -14,17 +14,12 @@ from gpuplan.analysis.base.words import counted as number_of
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.elastic.arrivals import ClassArrivals
 from gpuplan.planner.elastic.candidates import candidate_widths
-from gpuplan.planner.elastic.class_options import (
-    LEAST_HORIZON_S,
-    ClassOptions,
-    labelled,
-    refuse_many,
-)
-from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.elastic.class_options import LEAST_HORIZON_S, ClassOptions
+from gpuplan.planner.elastic.job_class import JobClass, labelled, refuse_many
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.limits import MOST_GPUS
 from gpuplan.simkit.time import HOUR_S
-from gpuplan.simkit.workload import MOST_GPUS
 
 COLUMNS = (
     "submit_time",

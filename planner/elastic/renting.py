@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
+from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.elastic.class_options import ClassOptions
-from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
-from gpuplan.planner.speedup.model import SpeedupModel
-from gpuplan.simkit.elastic.kernel import NARROW, SQUEEZE, WHOLE, ElasticRules
-from gpuplan.simkit.elastic.simulator import NO_LIMIT
-from gpuplan.simkit.time import HOUR_S, to_micros
+from gpuplan.analysis.base.option import Opt
+from gpuplan.simkit.limits import MOST_GPUS
+
+Overflow = Literal["whole", "queue", "squeeze"]
 
 OVERFLOWS = {
     "whole": "a job waits for its whole width, also while nodes come",
     "queue": "the first job in line starts on the GPUs left while nodes come, not at the limit",
     "squeeze": "the first job in line starts on the GPUs left, also at the limit",
 }
-STARTS = {"whole": WHOLE, "queue": NARROW, "squeeze": SQUEEZE}
 BILLED_FROM = ("ready", "request")
 
 
@@ -36,13 +35,53 @@ class RentedCluster:
         overflow: behavior while GPUs are short, one of `OVERFLOWS`.
     """
 
+    PANEL: ClassVar[str] = "Renting in the replay"
+
     node_gpus: int = 1
-    provision_s: float = 90.0
-    release_s: float = 30.0
-    billing_s: float = 1.0
+    provision_s: Annotated[
+        float,
+        Opt(
+            "Time from requesting a node until it is ready.",
+            flag="--provision-delay",
+            parse=parse_duration,
+            default="90s",
+        ),
+    ] = 90.0
+    release_s: Annotated[
+        float,
+        Opt(
+            "Idle time after which a node is returned.",
+            flag="--release-delay",
+            parse=parse_duration,
+            default="30s",
+        ),
+    ] = 30.0
+    billing_s: Annotated[
+        float,
+        Opt(
+            "Billing step: each rental is rounded up to a multiple of it, such as 1h.",
+            flag="--billing",
+            parse=parse_duration,
+            default="1s",
+        ),
+    ] = 1.0
     billed_from: str = "ready"
-    max_gpus: int | None = None
-    overflow: str = "queue"
+    max_gpus: Annotated[
+        int | None,
+        Opt(
+            "Most GPUs rented at once, of each type; short for --cluster N. With --cluster x8, "
+            "the limit of whole nodes. Default: no limit.",
+            low=1,
+            high=MOST_GPUS,
+        ),
+    ] = None
+    overflow: Annotated[
+        Overflow,
+        Opt(
+            "Short of GPUs, the first in line starts on what is free: while nodes come (queue), "
+            "also at the limit (squeeze), or never (whole).",
+        ),
+    ] = "queue"
 
     def __post_init__(self) -> None:
         if self.node_gpus < 1:
@@ -75,32 +114,3 @@ class RentedCluster:
         if self.node_gpus == 1:
             return str(self.max_gpus)
         return f"{self.max_gpus // self.node_gpus}x{self.node_gpus}"
-
-
-def rules_of(cluster: RentedCluster, horizon_h: float) -> ElasticRules:
-    """Return the rules of a cluster for the kernel."""
-    limit = cluster.max_gpus
-    return ElasticRules(
-        node_gpus=cluster.node_gpus,
-        provision_us=int(to_micros(cluster.provision_s)),
-        release_us=int(to_micros(cluster.release_s)),
-        from_request=cluster.billed_from == "request",
-        max_nodes=NO_LIMIT if limit is None else limit // cluster.node_gpus,
-        start=STARTS[cluster.overflow],
-        horizon_us=int(to_micros(horizon_h * HOUR_S)),
-    )
-
-
-def within_cluster(
-    choices: ClassOptions, speedup: SpeedupModel, cluster: RentedCluster | None
-) -> ClassOptions:
-    """Return choices in which no job gets more GPUs than can be rented."""
-    if cluster is None or cluster.max_gpus is None:
-        return choices
-    room = cluster.max_gpus // cluster.node_gpus * cluster.node_gpus
-    usual = DEFAULT_MAX_WIDTH if speedup.law is not None else room
-    return replace(
-        choices,
-        max_width=min(choices.max_width or usual, room),
-        limits={name: min(gpus, room) for name, gpus in choices.limits.items()},
-    )

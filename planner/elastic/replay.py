@@ -14,15 +14,23 @@ from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.planner.elastic.arrivals import ClassArrivals
 from gpuplan.planner.elastic.job_classes import ClassWorkload
 from gpuplan.planner.elastic.paths import WidthPath, path_tables
-from gpuplan.planner.elastic.renting import RentedCluster, rules_of
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.elastic.kernel import MOST_LEVELS, WHOLE, Paths
-from gpuplan.simkit.elastic.simulator import WidthRun, run_widths
+from gpuplan.simkit.elastic.kernel import (
+    MOST_LEVELS,
+    NARROW,
+    SQUEEZE,
+    WHOLE,
+    ElasticRules,
+    Paths,
+)
+from gpuplan.simkit.elastic.simulator import NO_LIMIT, WidthRun, run_widths
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.renting.billing import billed_gpu_us
 from gpuplan.simkit.time import HOUR_S, MICROS, TimeOverflow, to_micros
 
 OUTLASTS = 1.5  # times the horizon
+STARTS = {"whole": WHOLE, "queue": NARROW, "squeeze": SQUEEZE}
 
 
 @dataclass(frozen=True)
@@ -292,13 +300,27 @@ def run_paths(
         TimeOverflow: times too long to be counted.
     """
     arrivals = jobs_of(workload)
-    rules = rules_of(cluster, workload.horizon_h)
+    rules = _rules_of(cluster, workload.horizon_h)
     used, path_of = np.unique(np.asarray(path_of, np.int64), return_inverse=True)
     paths = [paths[index] for index in used.tolist()]
     tables = path_tables(workload.classes, paths, narrow=rules.start != WHOLE)
     _check_widths_fit(workload, paths, tables, cluster)
     work_us = arrivals.work_h * (HOUR_S * MICROS)
     return run_widths(to_micros(arrivals.submit_s), path_of, work_us, tables, rules)
+
+
+def _rules_of(cluster: RentedCluster, horizon_h: float) -> ElasticRules:
+    """Return the rules of a cluster for the kernel."""
+    limit = cluster.max_gpus
+    return ElasticRules(
+        node_gpus=cluster.node_gpus,
+        provision_us=int(to_micros(cluster.provision_s)),
+        release_us=int(to_micros(cluster.release_s)),
+        from_request=cluster.billed_from == "request",
+        max_nodes=NO_LIMIT if limit is None else limit // cluster.node_gpus,
+        start=STARTS[cluster.overflow],
+        horizon_us=int(to_micros(horizon_h * HOUR_S)),
+    )
 
 
 def jobs_of(workload: ClassWorkload) -> ClassArrivals:

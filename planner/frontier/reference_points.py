@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.amounts import parse_duration
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.planner.frontier.study import FrontierStudy
 
 
@@ -26,6 +27,31 @@ class Mark:
     def __post_init__(self) -> None:
         if not (self.name and 0 < self.gpus < float("inf") and 0 < self.jct_s < float("inf")):
             raise ValueError(f"expected a name, and GPUs and a time above 0, got {self}")
+
+
+def parse_reference_points(texts: Sequence[str]) -> tuple[Mark, ...]:
+    """Return the points of ``Pollux=142,2087.8s``.
+
+    Raises:
+        UsageError: a text is not such a point, or repeats a name.
+    """
+    marks: dict[str, Mark] = {}
+    for text in texts:
+        name, _, point = (part.strip() for part in text.rpartition("="))
+        gpus, comma, time = (part.strip() for part in point.partition(","))
+        try:
+            count = float(gpus)
+        except ValueError:
+            count = 0.0
+        if not (name and comma and 0 < count < float("inf")):
+            raise UsageError(f"--mark {text!r}: expected NAME=GPUS,JCT such as 'our cluster=64,2h'")
+        if name in marks:
+            raise UsageError(f"--mark: {name!r} is given twice")
+        jct_s = parse_duration(time, f"--mark {text!r}: time")
+        if not jct_s > 0:
+            raise UsageError(f"--mark {text!r}: time: expected more than 0")
+        marks[name] = Mark(name, count, jct_s)
+    return tuple(marks.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.elastic.candidates import within_cluster
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.job_classes import ClassWorkload, workload_of
-from gpuplan.planner.elastic.renting import RentedCluster, within_cluster
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.budget import Budget, plan_of, refuse_others, requested_jct, sweep
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier

@@ -7,13 +7,13 @@ A study called ``name`` is three files: its request here in ``name.py``, the fun
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 from gpuplan.analysis.base.option import files_read, files_written, json_parameters
 
@@ -22,6 +22,8 @@ class StudyRequest:
     """What a study is asked: the base of all requests, frozen dataclasses."""
 
     __slots__ = ()
+    MORE_PARAMETERS: ClassVar[Mapping[str, Any]] = {}
+    """Name -> type of what `parameters`, here or of the answer, adds to the options or changes."""
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:

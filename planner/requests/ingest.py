@@ -54,10 +54,6 @@ class IngestRequest(StudyRequest):
             "Trace to write (.parquet). Unusable rows go to <name>.rejects.parquet next to it."
         ),
     ]
-    log: Annotated[
-        LogOptions,
-        Group(common=("source_format", "columns", "time_zone", "max_rejects")),
-    ] = field(default_factory=LogOptions)
     throughputs: Annotated[
         Path | None,
         Opt(
@@ -86,6 +82,10 @@ class IngestRequest(StudyRequest):
             flag="--twin",
         ),
     ] = False
+    log: Annotated[
+        LogOptions,
+        Group(common=("source_format", "columns", "time_zone", "max_rejects")),
+    ] = field(default_factory=LogOptions)
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:

@@ -8,7 +8,8 @@ from typing import Any
 from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
-from gpuplan.simkit.workload import MOST_GPUS, Workload
+from gpuplan.simkit.limits import MOST_GPUS
+from gpuplan.simkit.workload import Workload
 
 SIZES = ("cluster", "gpus")
 """Settings that say how large a cluster is; a policy takes one of them."""

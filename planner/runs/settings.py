@@ -9,8 +9,8 @@ from typing import Any
 
 from gpuplan.analysis.base.errors import UsageError, brief
 from gpuplan.analysis.base.time_units import CENTURY_S
+from gpuplan.simkit.limits import MOST_GPUS
 from gpuplan.simkit.renting.market import MOST_USD
-from gpuplan.simkit.workload import MOST_GPUS
 
 UNITS = {"duration": "s", "durations": "s", "usd": "USD"}
 MOST = {"duration": CENTURY_S, "durations": CENTURY_S, "usd": MOST_USD, "count": MOST_GPUS}

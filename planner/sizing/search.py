@@ -23,7 +23,7 @@ from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay, replay
 from gpuplan.planner.sizing.targets import whole_multiple
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import enough_gpus
-from gpuplan.simkit.workload import MOST_GPUS
+from gpuplan.simkit.limits import MOST_GPUS
 
 LOOK_BELOW = 4
 MANY_JOBS = 1_000_000

@@ -25,48 +25,6 @@ from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
-class ParetoParameters:
-    """What was asked for, as JSON has it.
-
-    Attributes:
-        price_usd_per_gpu_h: by GPU type where types are named.
-    """
-
-    budget: str | None
-    target_jct_s: list[float]
-    speedup: str
-    class_by: str
-    horizon_s: float | None
-    rescale_s: float | None
-    max_width: int | None
-    widths: list[int] | None
-    width_step: int | None
-    limits_gpus: dict[str, int]
-    require_s: dict[str, float]
-    weights: dict[str, float]
-    gpu: list[str]
-    recorded_on: str | None
-    price_usd_per_gpu_h: float | dict[str, float] | None
-    prices: str | None
-    provider: str | None
-    replay: bool
-    cluster: str | None
-    method: str
-    baselines: list[str]
-    marks: list[str]
-    ci: float | None
-    sensitivity: bool
-    where: str | None
-    since: str | None
-    until: str | None
-    sample: int | None
-    scale_duration: float
-    scale_interarrival: float
-    seed: int
-    as_of: str | UnsetType = UNSET
-
-
-@dataclass(frozen=True, slots=True)
 class NamedSpeedup:
     """How jobs speed up with GPUs.
 

@@ -24,7 +24,7 @@ from gpuplan.planner.studies.size_results import (
     SizePool,
     SizeToday,
 )
-from gpuplan.simkit.workload import MOST_GPUS
+from gpuplan.simkit.limits import MOST_GPUS
 
 ALL = "all"
 CURVE = (0.7, 0.8, 0.9, 1.1, 1.25, 1.5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuplan.simkit.workload import MOST_GPUS
+from gpuplan.simkit.limits import MOST_GPUS
 
 ORDERS = (
     "arrival",

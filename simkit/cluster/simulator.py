@@ -11,11 +11,12 @@ from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.cluster import kernel, reference
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.heap import sections
+from gpuplan.simkit.limits import MOST_GPUS
 from gpuplan.simkit.run import Leases, Usage, one_lease
 from gpuplan.simkit.steps import peak_overlap
 from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
 from gpuplan.simkit.watch import watched
-from gpuplan.simkit.workload import MOST_GPUS, Workload
+from gpuplan.simkit.workload import Workload
 
 SORTED_AS_PUBLISHED = {
     "width": reference.NARROWEST,

@@ -8,9 +8,10 @@ from math import ceil
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.elastic.candidates import within_cluster
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.job_classes import ClassWorkload, workload_of
-from gpuplan.planner.elastic.renting import RentedCluster, within_cluster
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.elastic.replay import PlanReplay
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.plan import Plan

@@ -13,9 +13,9 @@ import numpy as np
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.elastic.candidates import within_cluster
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.job_classes import workload_of
-from gpuplan.planner.elastic.renting import within_cluster
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.points import least_mean_jct_s
 from gpuplan.planner.frontier.replay.plans import replay_plan

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from gpuplan.analysis.base.amounts import parse_by_type
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.job_table.gpu_names import match_types, same_gpu
-from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price, PriceRequest
-from gpuplan.planner.speedup.model import SpeedupModel
+
+if TYPE_CHECKING:
+    from gpuplan.planner.money.price_book import Prices
+    from gpuplan.planner.speedup.model import SpeedupModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +22,39 @@ class GpuTypes:
     """The GPU types to plan for.
 
     Attributes:
-        speeds: type -> its speed over that of the others, in order; empty where none was named.
-        speeds_are_given: whether the speeds were given, and are not 1 for want of others.
+        gpu: each type, ``A100``, or with its speed over that of the first, ``A100=2.5``; empty for
+            GPUs of no type.
         recorded_on: the type that the jobs ran on; None for the first.
     """
 
-    speeds: Mapping[str, float] = field(default_factory=dict)
-    speeds_are_given: bool = False
-    recorded_on: str | None = None
+    PANEL: ClassVar[str] = "Prices"
+
+    gpu: Annotated[
+        tuple[str, ...],
+        Opt(
+            "GPU type to plan for; repeat it to find the cheapest mix. SPEED is its speed "
+            "relative to the first, needed with a law: --gpu T4 --gpu A100=2.5.",
+            metavar="TYPE[=SPEED]",
+            many=True,
+        ),
+    ] = ()
+    recorded_on: Annotated[
+        str | None,
+        Opt(
+            "GPU type the trace was recorded on, with several --gpu. Default: the first.",
+            metavar="TYPE",
+        ),
+    ] = None
+
+    @property
+    def speeds(self) -> dict[str, float]:
+        """Type -> its speed over that of the others, 1 by default. Raises `UsageError`."""
+        return parse_by_type(self.gpu, "--gpu", default=1.0)
+
+    @property
+    def speeds_are_given(self) -> bool:
+        """Whether the speeds were given, and are not 1 for want of others."""
+        return any("=" in text for text in self.gpu)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -42,7 +72,7 @@ class GpuTypes:
             raise UsageError(
                 f"--recorded-on {self.recorded_on}: expected one of several --gpu TYPE"
             )
-        speeds = dict(self.speeds)
+        speeds = self.speeds
         if not speeds:
             return model
         if self.speeds_are_given and (model.types or len(speeds) == 1):
@@ -68,14 +98,16 @@ class GpuTypes:
             InputError: a price table that cannot be read.
             UsageError: fields that do not fit together, or a type of several without a price.
         """
-        names, given = self.names, request.usd_per_gpu_h
+        from gpuplan.planner.money.price_book import Prices
+
+        names, usd_of = self.names, request.usd_per_gpu_h
         if request.prices is not None and not names:
             raise UsageError("--prices: name the GPU, for example --gpu A100")
-        if self.is_mixed and "" in given:
+        if self.is_mixed and "" in usd_of:
             raise UsageError("--price: several GPU types need a price each, for example T4=0.5")
-        if not all(given.values()):
+        if not all(usd_of.values()):
             raise UsageError("--price must be above 0 dollars per GPU-hour, got 0")
-        usd = {name or (names[0] if names else ""): usd for name, usd in given.items()}
+        usd = {name or (names[0] if names else ""): usd for name, usd in usd_of.items()}
         of_types = replace(request, usd_per_gpu_h=usd, gpu=names[0] if names else None)
         prices = Prices.read(of_types)
         for gpu_type in names:
@@ -101,20 +133,20 @@ class GpuTypes:
             UsageError: a price of a GPU that is neither planned for nor in the log, or no price for
                 the GPU with the most GPU-hours where others have one.
         """
-        given = prices.usd_per_gpu_h
-        for gpu_type in filter(None, given):
+        usd_of = prices.usd_per_gpu_h
+        for gpu_type in filter(None, usd_of):
             if not any(same_gpu(gpu_type, name) for name in (*self.names, *log_types)):
                 raise UsageError(
                     f"--price {gpu_type}=...: no such GPU to plan for, and no job of the log ran "
                     f"on it\n  next: --gpu {gpu_type} as well"
                 )
-        if self.names or "" in given or not given:
+        if self.names or "" in usd_of or not usd_of:
             return prices
         main = log_types[0]
-        name = match_types(given, [main], "--price")[main]
+        name = match_types(usd_of, [main], "--price")[main]
         if name is None:
             raise UsageError(
                 f"--price: none for {main}, on which most GPU-hours ran\n"
                 f"  next: --price {main}=USD, or --gpu with the GPU to plan for"
             )
-        return replace(prices, usd_per_gpu_h={"": given[name], **given}, gpu=main)
+        return replace(prices, usd_per_gpu_h={"": usd_of[name], **usd_of}, gpu=main)
