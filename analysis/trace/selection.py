@@ -82,7 +82,6 @@ class Selection:
             flag="--to",
             key="period.to",
             omitted=True,
-            common=True,
         ),
     ] = None
     spot: Annotated[

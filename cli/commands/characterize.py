@@ -2,141 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from msgspec import UnsetType
 
-from gpuplan.analysis.base.option import Group
-from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.app import messages
-from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.documents.study_command import Study, StudyCommand
-from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.log_choice import TRACE_HELP
-from gpuplan.cli.options.shared_options import (
-    OutputWithoutRows,
-    PeriodChoice,
-    Reference,
-)
-from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.cli.documents.study_command import StudyView, declared_command
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.planner.studies.characterize import (
-        CharacterizeRequest,
+        CharacterizeAnswer,
         CharacterizeResults,
         TraceBill,
         WorkloadComparison,
     )
 
-RESAMPLES = 200
 
-
-def characterize(
-    trace: Annotated[
-        list[Path],
-        typer.Argument(
-            help=f"{TRACE_HELP} Several are compared.",
-            show_default=False,
-            metavar="TRACE|LOG",
-        ),
-    ],
-    choice: PeriodChoice,
-    prices: Annotated[PriceRequest, Group(without=("provider",), common=("prices", "gpu"))],
-    top: Annotated[
-        int,
-        COMMON,
-        typer.Option(
-            help="Rows of the class, user, and group tables; the last row sums the rest.", min=1
-        ),
-    ] = 10,
-    fits: Annotated[
-        bool,
-        COMMON,
-        typer.Option(
-            "--fits",
-            help="Fit heavy-tailed models to durations and gaps, and name the best.",
-        ),
-    ] = False,
-    ci: Annotated[
-        float | None,
-        COMMON,
-        typer.Option(
-            help="Add confidence intervals of this level in percent, such as 95, by a "
-            "block bootstrap.",
-            show_default=False,
-        ),
-    ] = None,
-    resamples: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Resamples of the bootstrap behind --ci. Default: {RESAMPLES}.",
-            min=1,
-            show_default=False,
-        ),
-    ] = None,
-    reference: Reference = None,
-) -> Study[CharacterizeRequest]:
-    """Describe a workload: durations, GPU time, arrivals, load, groups, and cost."""
-    from gpuplan.analysis.base.errors import UsageError
-    from gpuplan.analysis.characterize.options import PortraitOptions
-    from gpuplan.planner.studies.characterize import CharacterizeRequest
-
-    if resamples is not None and ci is None:
-        raise UsageError("--resamples: needs --ci LEVEL")
-    request = CharacterizeRequest(
-        traces=tuple(trace),
-        jobs=choice.selection(),
-        options=PortraitOptions(top, fits, ci, resamples or RESAMPLES, choice.seed),
-        prices=prices,
-        reference=reference,
-    )
-    return Study(request, _answer)
-
-
-COMMAND = StudyCommand(
-    "characterize",
-    characterize,
-    "gpuplan characterize trace.parquet --fits --ci 95",
-    output=OutputWithoutRows,
-    has_rows=False,
-)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    COMMAND.register(app)
-
-
-def _answer(request: CharacterizeRequest) -> Report:
+def show(study: CharacterizeAnswer) -> StudyView:
+    """Return one workload, or several compared, as people see it."""
     from gpuplan.planner.studies.characterize import WorkloadComparison
-    from gpuplan.planner.studies.characterize import characterize as run
 
-    with messages.progress("characterizing") as progress:
-        study = run(request, progress)
-    results, parameters = study.results, plain(request.parameters())
-    report = (
-        _compared(results)
-        if isinstance(results, WorkloadComparison)
-        else _one(results, study.bill, parameters.get("period"))
-    )
-    return replace(
-        report,
-        results=plain(results),
-        inputs=study.inputs,
-        parameters=parameters,
-        warnings=study.warnings,
-        caveats=study.caveats,
-    )
+    results = study.results
+    if isinstance(results, WorkloadComparison):
+        return _compared(results)
+    return _alone(results, study.bill, study.request.jobs.parameters().get("period"))
 
 
-def _one(
+def _alone(
     workload: CharacterizeResults, bill: TraceBill | None, period: dict[str, str | None] | None
-) -> Report:
+) -> StudyView:
     from gpuplan.cli.tables.characterize_tables import (
         gpu_type_table,
         main_statistics,
@@ -153,9 +48,7 @@ def _one(
 
     tables = workload_tables(workload)
     types = () if workload.today is None else (gpu_type_table(workload.today),)
-    return Report(
-        command="characterize",
-        results={},
+    return StudyView(
         tables=(
             tables[0],
             *types,
@@ -169,7 +62,7 @@ def _one(
     )
 
 
-def _compared(results: WorkloadComparison) -> Report:
+def _compared(results: WorkloadComparison) -> StudyView:
     from gpuplan.cli.tables.trace_comparison import comparison_headline, comparison_tables
 
     names = [trace.name for trace in results.traces]
@@ -180,10 +73,12 @@ def _compared(results: WorkloadComparison) -> Report:
 
         return draw_comparison(names, workloads)
 
-    return Report(
-        command="characterize",
-        results={},
+    return StudyView(
         tables=tuple(comparison_tables(names, workloads, results.comparison)),
         headline=comparison_headline(names, workloads),
         figure=draw,
     )
+
+
+COMMAND = declared_command("characterize", show)
+register = COMMAND.register

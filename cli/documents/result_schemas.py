@@ -72,11 +72,6 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.sharing.coscaling_study import CoscalingResults
     from gpuplan.planner.sharing.placement_study import PlacementResults
     from gpuplan.planner.sharing.profiling import ProfileResults
-    from gpuplan.planner.studies.characterize import (
-        CharacterizeParameters,
-        CharacterizeResults,
-        WorkloadComparison,
-    )
     from gpuplan.planner.studies.forecast import ForecastResults
     from gpuplan.planner.studies.forecast_request import ForecastParameters
     from gpuplan.planner.studies.profile import ProfileParameters
@@ -98,7 +93,6 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "profile": (ProfileParameters, (ProfileResults,)),
         "share": (ShareParameters, (PlacementResults, CoscalingResults)),
         "forecast": (ForecastParameters, (ForecastResults,)),
-        "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }
     declared = {name: declaration_of(name) for name in COMMANDS}
     return older | {

@@ -14,7 +14,6 @@ from gpuplan.cli.gates.gates import GateResult
 from gpuplan.planner.requests.declaration import declaration_of
 
 _TITLES = {
-    "characterize": "The workload",
     "compare": "Policies compared",
     "share": "GPUs shared",
     "simulate": "One policy replayed",

@@ -134,17 +134,6 @@ NoCache = Annotated[
         "--no-cache", help="Compute everything and keep nothing.", rich_help_panel=CACHE_PANEL
     ),
 ]
-Reference = Annotated[
-    str | None,
-    typer.Option(
-        help="Compare savings with this source, such as aws:on_demand. Default: the "
-        "most expensive on-demand source of each GPU.",
-        metavar="PROVIDER:KIND",
-        rich_help_panel=PRICES_PANEL,
-        show_default=False,
-    ),
-]
-
 TraceArgument = Annotated[
     Path,
     typer.Argument(

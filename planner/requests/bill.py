@@ -39,7 +39,9 @@ class BillRequest(StudyRequest):
     """
 
     trace: Annotated[Path, TRACE]
-    jobs: Annotated[Selection, Group(without=("spot",))] = field(default_factory=Selection)
+    jobs: Annotated[Selection, Group(without=("spot",), common=("period_to",))] = field(
+        default_factory=Selection
+    )
     prices: PriceRequest = field(default_factory=PriceRequest)
     by: Annotated[
         str,

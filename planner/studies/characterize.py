@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 from msgspec import UNSET, UnsetType
 
-from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Inlined
 from gpuplan.analysis.characterize import COLUMNS, NAMES, Characterization
+from gpuplan.analysis.characterize import characterize as portrait
 from gpuplan.analysis.characterize.group_bill import priced_groups
-from gpuplan.analysis.characterize.options import PortraitOptions, portray
+from gpuplan.analysis.characterize.intervals import intervals
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
 from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.characterize.two_sample import TwoSample
@@ -22,114 +23,16 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.prices.view import PriceView, read_market
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
-from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.trace_bill import (
     TraceCost,
     TracePriceResults,
     trace_cost,
     trace_price_results,
 )
+from gpuplan.planner.requests.characterize import RESAMPLES, CharacterizeRequest
 from gpuplan.planner.studies.answer import Answer
-
-MOST_TRACES = 6  # the picture has as many colors
-
-
-@dataclass(frozen=True, slots=True)
-class CharacterizeParameters:
-    """What was requested, as JSON has it; what follows ``resamples`` only where it was given.
-
-    Attributes:
-        price: dollars per GPU-hour by GPU type; the empty name is every other type.
-    """
-
-    where: str | None
-    since: str | None
-    until: str | None
-    sample: int | None
-    scale_duration: float
-    scale_interarrival: float
-    seed: int
-    top: int
-    fits: bool
-    ci: float | None
-    resamples: int
-    prices: str | UnsetType = UNSET
-    gpu: str | UnsetType | None = UNSET
-    reference: str | UnsetType | None = UNSET
-    as_of: str | UnsetType = UNSET
-    price: dict[str, float] | UnsetType = UNSET
-    period: dict[str, str | None] | UnsetType = UNSET
-
-
-@dataclass(frozen=True, slots=True)
-class CharacterizeRequest:
-    """Which traces to characterize, and what to say of them.
-
-    Attributes:
-        traces: canonical traces; several are compared.
-        jobs: which jobs of each, and when the age of prices is judged (``as_of``; None for the last
-            submission).
-        options: what to compute.
-        prices: what an hour of a GPU costs, for the monthly bill: as given, else the median of the
-            table; and the table, for what one trace would have cost at each source.
-        reference: ``provider:kind`` that savings are counted against; None for the most expensive
-            on-demand source of each GPU.
-    """
-
-    traces: tuple[Path, ...]
-    jobs: Selection = field(default_factory=Selection)
-    options: PortraitOptions = field(default_factory=PortraitOptions)
-    prices: PriceRequest = field(default_factory=PriceRequest)
-    reference: str | None = None
-
-    def __post_init__(self) -> None:
-        if not self.traces:
-            raise ValueError("expected at least one trace")
-        if len(self.traces) > MOST_TRACES:
-            raise UsageError(
-                f"{len(self.traces)} traces: at most {MOST_TRACES} are compared at once"
-            )
-        if self.prices.prices is not None and len(self.traces) > 1:
-            raise UsageError("--prices: give one trace, to say what it would have cost")
-        for option, value in (("--gpu", self.prices.gpu), ("--reference", self.reference)):
-            if value is not None and self.prices.prices is None:
-                raise UsageError(f"{option}: needs --prices FILE or builtin")
-        if self.options.ci is not None and self.jobs.has_period:
-            raise UsageError(
-                "--ci: resamples jobs, not a period of time; choose jobs with --since and --until "
-                "instead of --from and --to"
-            )
-
-    @property
-    def reads(self) -> tuple[Path | str | None, ...]:
-        """The files it reads."""
-        return (*self.traces, self.prices.prices)
-
-    @property
-    def writes(self) -> tuple[Path, ...]:
-        """The files it writes: none."""
-        return ()
-
-    def check(self) -> None:
-        """Check what can be checked before a trace is read: nothing more than the fields."""
-
-    def parameters(self) -> CharacterizeParameters:
-        """Return what goes under ``parameters`` in the JSON output."""
-        options, prices, has_table = self.options, self.prices, self.prices.prices is not None
-        return CharacterizeParameters(
-            **self.jobs.parameters(),
-            top=options.top,
-            fits=options.fits,
-            ci=options.ci,
-            resamples=options.resamples,
-            prices=prices.prices or UNSET,
-            gpu=prices.gpu if has_table else UNSET,
-            reference=self.reference if has_table else UNSET,
-            price=dict(prices.usd_per_gpu_h) or UNSET,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,23 +108,46 @@ def characterize(
         InputError: a trace or a price table cannot be used.
         UsageError: a predicate that cannot be read, or prices that do not fit.
     """
-    alone = len(request.traces) == 1
-    columns = tuple(dict.fromkeys((*COLUMNS, *(COLUMNS_OF_TODAY if alone else ()))))
-    names = (*NAMES, *(("gpu_type",) if alone else ()))
+    request.check()
+    is_alone = len(request.traces) == 1
+    columns = tuple(dict.fromkeys((*COLUMNS, *(COLUMNS_OF_TODAY if is_alone else ()))))
+    names = (*NAMES, *(("gpu_type",) if is_alone else ()))
     traces = tuple(
         read_trace(path, request.jobs, columns=columns, categories=names) for path in request.traces
     )
     workloads = []
     for position, trace in enumerate(traces):
-        workloads.append(portray(trace, request.options, position=position))
-        if progress is not None and not alone:
+        workloads.append(_portrait(trace, request, position))
+        if progress is not None and not is_alone:
             progress((position + 1) / len(traces))
     # Intervals resample jobs and cannot have a period.
-    unmatched = () if request.options.ci is not None else request.jobs.submission_notes
-    return (_one if alone else _compared)(request, traces, workloads, unmatched)
+    unmatched = () if request.ci is not None else request.jobs.submission_notes
+    return (_alone if is_alone else _compared)(request, traces, workloads, unmatched)
 
 
-def _one(
+def _portrait(trace: Trace, request: CharacterizeRequest, position: int) -> Characterization:
+    """Return the statistics of a trace with the requested parts.
+
+    Its position among the traces gives each a random stream of its own.
+    """
+    workload = portrait(trace, top=request.top)
+    if request.fits:
+        from gpuplan.analysis.fits.models import fit_trace  # imports SciPy
+
+        workload = replace(workload, fits=fit_trace(trace))
+    if request.ci is None:
+        return workload
+    stream = np.random.SeedSequence(request.jobs.seed, spawn_key=(position,))
+    ends = intervals(
+        trace,
+        level=request.ci,
+        resamples=request.resamples or RESAMPLES,
+        rng=np.random.default_rng(stream),
+    )
+    return replace(workload, ci=ends)
+
+
+def _alone(
     request: CharacterizeRequest,
     traces: Sequence[Trace],
     workloads: Sequence[Characterization],

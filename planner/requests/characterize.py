@@ -1,0 +1,140 @@
+"""What ``gpuplan characterize`` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from msgspec import UnsetType
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.option import Group, Opt
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.trace import TRACE_HELP
+
+MOST_TRACES = 6  # the picture has as many colors
+RESAMPLES = 200
+
+
+@study(
+    "characterize",
+    title="The workload",
+    example="gpuplan characterize trace.parquet --fits --ci 95",
+    doing="characterizing",
+    has_rows=False,
+)
+@dataclass(frozen=True, slots=True)
+class CharacterizeRequest(StudyRequest):
+    """Describe a workload: durations, GPU time, arrivals, load, groups, and cost.
+
+    Attributes:
+        traces: canonical traces, or logs; several are compared.
+        jobs: which jobs of each, and when the age of prices is judged (``as_of``; None for the last
+            submission).
+        prices: what an hour of a GPU costs, for the monthly bill: as given, else the median of the
+            table; and the table, for what one trace would have cost at each source.
+        top: rows of each group table and of the list of bursts.
+        fits: whether to fit heavy-tailed models.
+        ci: level of the confidence intervals, percent; None for none.
+        resamples: of the bootstrap behind them; None for `RESAMPLES`.
+        reference: ``provider:kind`` that savings are counted against; None for the most expensive
+            on-demand source of each GPU.
+    """
+
+    MORE_PARAMETERS: ClassVar = {
+        "resamples": int,
+        "price": dict[str, float] | UnsetType,
+        "prices": str | UnsetType,
+        "gpu": str | UnsetType | None,
+        "reference": str | UnsetType | None,
+    }
+
+    traces: Annotated[
+        tuple[Path, ...],
+        Opt(
+            f"{TRACE_HELP} Several are compared.",
+            flag="trace",
+            key=None,
+            metavar="TRACE|LOG",
+            many=True,
+            argument=True,
+        ),
+    ]
+    jobs: Annotated[Selection, Group(without=("spot",))] = field(default_factory=Selection)
+    prices: Annotated[
+        PriceRequest, Group(without=("provider",), common=("prices", "gpu"), in_json=False)
+    ] = field(default_factory=PriceRequest)
+    top: Annotated[
+        int,
+        Opt(
+            "Rows of the class, user, and group tables; the last row sums the rest.",
+            low=1,
+            common=True,
+        ),
+    ] = 10
+    fits: Annotated[
+        bool,
+        Opt(
+            "Fit heavy-tailed models to durations and gaps, and name the best.",
+            flag="--fits",
+            common=True,
+        ),
+    ] = False
+    ci: Annotated[
+        float | None,
+        Opt(
+            "Add confidence intervals of this level in percent, such as 95, by a block bootstrap.",
+            common=True,
+        ),
+    ] = None
+    resamples: Annotated[
+        int | None,
+        Opt(f"Resamples of the bootstrap behind --ci. Default: {RESAMPLES}.", low=1),
+    ] = None
+    reference: Annotated[
+        str | None,
+        Opt(
+            "Compare savings with this source, such as aws:on_demand. Default: the most expensive "
+            "on-demand source of each GPU.",
+            key=None,
+            metavar="PROVIDER:KIND",
+            panel=PriceRequest.PANEL,
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Check what can be checked before a trace is read. Raises `UsageError`."""
+        if not self.traces:
+            raise ValueError("expected at least one trace")
+        if len(self.traces) > MOST_TRACES:
+            raise UsageError(
+                f"{len(self.traces)} traces: at most {MOST_TRACES} are compared at once"
+            )
+        if self.prices.prices is not None and len(self.traces) > 1:
+            raise UsageError("--prices: give one trace, to say what it would have cost")
+        for flag, value in (("--gpu", self.prices.gpu), ("--reference", self.reference)):
+            if value is not None and self.prices.prices is None:
+                raise UsageError(f"{flag}: needs --prices FILE or builtin")
+        if self.ci is None:
+            if self.resamples is not None:
+                raise UsageError("--resamples: needs --ci LEVEL")
+            return
+        if self.jobs.has_period:
+            raise UsageError(
+                "--ci: resamples jobs, not a period of time; choose jobs with --since and --until "
+                "instead of --from and --to"
+            )
+        from gpuplan.analysis.characterize.intervals import check_level
+
+        check_level(self.ci, self.resamples or RESAMPLES)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output."""
+        prices, shown = self.prices, StudyRequest.parameters(self)
+        shown["resamples"] = self.resamples or RESAMPLES
+        if prices.prices is not None:
+            shown |= {"prices": prices.prices, "gpu": prices.gpu, "reference": self.reference}
+        return shown | ({"price": prices.usd_per_gpu_h} if prices.usd_per_gpu_h else {})
