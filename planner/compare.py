@@ -15,8 +15,9 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.prices.book import PriceBook
-from gpuplan.planner.engine import THREADS, Engine, run_all
+from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.parallel import run_all
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.policy_results import MeasuredResults, policy_results
 from gpuplan.planner.registry import find_policy

@@ -22,9 +22,10 @@ from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.options.arguments import declare, option_reader, types_of
 from gpuplan.cli.options.declared import parameters_of, read_request
 from gpuplan.cli.options.outputs import check_output, check_suffix, text_file
-from gpuplan.cli.options.replays import COMPILING
 from gpuplan.cli.options.shared_options import Output, OutputWithoutRows, command
 from gpuplan.planner.requests.declaration import StudyDeclaration, StudyRequest, declaration_of
+
+COMPILING = "compiling this simulator, up to a minute (the first run of each)"
 
 if TYPE_CHECKING:
     import polars as pl
@@ -245,7 +246,7 @@ def _answer(
         command=declaration.name,
         results=plain(answer.results),
         inputs=answer.inputs,
-        parameters=plain(request.parameters()),
+        parameters=plain(getattr(answer, "parameters", request.parameters)()),
         caveats=getattr(answer, "caveats", ()),
         **{
             **{field.name: getattr(shown, field.name) for field in fields(shown)},

@@ -15,10 +15,8 @@ from gpuplan.planner.requests.declaration import declaration_of
 
 _TITLES = {
     "characterize": "The workload",
-    "compare": "Policies compared",
     "pareto": "Completion time by budget",
     "share": "GPUs shared",
-    "simulate": "One policy replayed",
     "size": "How many GPUs",
     "sweep": "Serverless threshold",
 }

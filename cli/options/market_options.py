@@ -16,8 +16,6 @@ from gpuplan.cli.options.shared_options import OUTPUT_PANEL, Output
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_GPUS = 1 << 24  # that of gpuplan.simkit.workload, which takes long to import
-
 
 @dataclass(frozen=True, slots=True)
 class MarketChoice:

@@ -7,21 +7,26 @@ A study called ``name`` is three files: its request here in ``name.py``, the fun
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 from gpuplan.analysis.base.option import files_read, files_written, json_parameters
 
 
 class StudyRequest:
-    """What a study is asked: the base of all requests, frozen dataclasses."""
+    """What a study is asked: the base of all requests, frozen dataclasses.
+
+    ``COMPUTED`` are keys of ``parameters`` in JSON that are no options, each with its type and
+    description: `parameters` adds them, of the request or of the answer.
+    """
 
     __slots__ = ()
+    COMPUTED: ClassVar[Mapping[str, Any]] = {}
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
