@@ -24,8 +24,8 @@ from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.synth import Request, preset_model, synthesize
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.registry import POLICIES
-from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.requests.replays import GpuTypeRequest, ReplayRequest
+from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.studies.replay import rates_of, read_replay
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.cluster_shape import ClusterShape

@@ -15,8 +15,8 @@ from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.tables.fairness_tables import with_fairness
 from gpuplan.planner.policies.mixed.mixed_policy import fastest_free
 from gpuplan.planner.registry import POLICIES
-from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.requests.replays import GpuTypeRequest, ReplayRequest
+from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.studies.replay import rates_of, read_replay
 from gpuplan.simkit.cluster_shape import ClusterShape
 

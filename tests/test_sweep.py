@@ -28,7 +28,6 @@ from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.planner.sweep.verdict import judge
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
 
-
 FACTOR = "--deadline-factor"
 
 

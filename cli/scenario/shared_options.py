@@ -117,7 +117,7 @@ class Common:
 
     def _settings(self, command: str, options: Mapping[str, Any]) -> list[str]:
         from gpuplan.planner.registry import POLICIES, policy_name
-        from gpuplan.planner.requests.policy_specs import taken
+        from gpuplan.planner.requests.policy_specs import setting_for
 
         own_size = any(options.get(name) is not None for name in ("cluster", "gpus"))
         sizes = SIZES if own_size and command != "sweep" else ()  # a study's own counts first
@@ -128,7 +128,7 @@ class Common:
             names = [str(text).partition(":")[0].strip() for text in texts]
             known = [POLICIES[n] for n in map(policy_name, names) if n in POLICIES]
             return [
-                *(text for text in shared if any(taken(text, policy) for policy in known)),
+                *(text for text in shared if any(setting_for(text, policy) for policy in known)),
                 *(
                     f"{name}.{key}={value}"
                     for name, settings in self.policies.items()
@@ -141,7 +141,7 @@ class Common:
         if command not in ("simulate", "sweep") or policy is None:
             return []
         shared.sort(key=lambda text: text.partition("=")[0] in policy.settings)  # own names last
-        found = [new for text in shared for new in taken(text, policy)]
+        found = [new for text in shared for new in setting_for(text, policy)]
         own = self.policies.get(name, {})
         found += [f"{key}={value}" for key, value in own.items() if key not in sizes]
         # A sweep sets the controller itself.
