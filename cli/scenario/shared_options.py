@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from gpuplan.analysis.base.amounts import NO_LIMIT
 from gpuplan.analysis.base.option import Group, declared_options
 from gpuplan.cli.documents.studies import study_options
-from gpuplan.cli.options.log_choice import LogChoice
 from gpuplan.cli.options.pareto_options import PlannedGpuChoice, ScalingChoice, WidthChoice
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.compare import DEFAULT_POLICIES
@@ -24,19 +23,11 @@ def _options_of(group: Any) -> list[str]:
     return flags or [field.name for field in fields(group)]
 
 
-OF_A_LOG = {field.name for field in fields(LogChoice)}
-"""What ``log = { ... }`` takes."""
-
-NOT_OF_WORKLOAD = ("jobs.spot", "prices", "checkpoints", "by")
-"""Options of a replay that each study gives itself."""
+NOT_OF_WORKLOAD = ("jobs.spot", "jobs.log", "prices", "checkpoints", "by")
+"""Options of a replay that each study gives itself, or ``log`` of the section."""
 
 SECTIONS: dict[str, dict[str, str]] = {
-    name: {
-        option: option
-        for group in groups
-        for option in _options_of(group)
-        if option not in OF_A_LOG
-    }
+    name: {option: option for group in groups for option in _options_of(group)}
     for name, groups in {
         "workload": (Annotated[ReplayRequest, Group(without=NOT_OF_WORKLOAD)],),
         "prices": (PriceRequest, PlannedGpuChoice),
