@@ -10,7 +10,8 @@ import polars as pl
 
 from benchmarks.plain_allpass import replay
 from gpuplan.analysis.base.plain import plain
-from gpuplan.planner.engine import Engine, usable_cores
+from gpuplan.planner.engine import Engine
+from gpuplan.planner.parallel import usable_cores
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.results import sweep_results
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep

@@ -24,8 +24,9 @@ from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.synth import Request, preset_model, synthesize
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.requests.replays import GpuTypeRequest, ReplayRequest
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.planner.studies.replay import ReplayRequest
+from gpuplan.planner.studies.replay import rates_of, read_replay
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.cluster_shape import ClusterShape
 from gpuplan.simkit.time import HOUR_S
@@ -60,8 +61,9 @@ def gavel(folder: Path, seed: int) -> Drawn:
     path = folder / "gavel.parquet"
     if not path.exists():
         ingest([GAVEL / "msr-seed0" / "11cb48.trace.gz"], path)
-    request = ReplayRequest(path, throughputs=GAVEL / "throughputs_isolated.csv")
-    jobs = request.read(rates=request.rates([{"cluster": CLUSTER}])).jobs
+    types = GpuTypeRequest(throughputs=str(GAVEL / "throughputs_isolated.csv"))
+    rates = rates_of(types, [{"cluster": CLUSTER}])
+    jobs = read_replay(ReplayRequest(path), rates=rates).jobs
     assert jobs.rates is not None
     rate, work = jobs.rates.on(CLUSTER.gpu_types), jobs.workload
     usable = np.flatnonzero((work.gpus <= WIDEST) & (rate > 0).all(axis=1))

@@ -21,11 +21,13 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.synth import spot_mix
 from gpuplan.analysis.synth.spot_mix import SpotMix, synthesize_mix
 from gpuplan.analysis.synth.write import Request
-from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.policies.spot.settings import settings_of
+from gpuplan.planner.requests.clusters import ClusterListRequest
+from gpuplan.planner.requests.compare import CompareRequest
+from gpuplan.planner.requests.replays import ReplayRequest
+from gpuplan.planner.requests.settings import show_setting
 from gpuplan.planner.runs.settings import defaults_of
-from gpuplan.planner.studies.compare import CompareRequest, compare
-from gpuplan.planner.studies.replay import ReplayRequest
+from gpuplan.planner.studies.compare import compare
 from gpuplan.simkit.cluster_shape import ClusterShape
 
 CLUSTER = ClusterShape.parse("A100=287x8")
@@ -105,12 +107,19 @@ def replayed(load: float, days: float, seed: int) -> Rows:
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "gfs.parquet"
         synthesize_mix(SpotMix(load), Request(1, seed, days), trace)
-        policies = tuple(
-            PolicySpec(label, name, {"cluster": CLUSTER, **own})
-            for label, (name, own) in POLICIES.items()
+        request = CompareRequest(
+            ReplayRequest(trace),
+            policy=tuple(text_of(name, values) for name, values in POLICIES.values()),
+            cluster=ClusterListRequest(cluster=str(CLUSTER)),
         )
-        found = compare(CompareRequest(ReplayRequest(trace), policies)).found
-    return {one.label: plain(one.results) for one in found.outcomes}
+        rows = compare(request).results.policies
+    return {label: plain(row) for label, row in zip(POLICIES, rows, strict=True)}
+
+
+def text_of(name: str, settings: Mapping[str, Any]) -> str:
+    """Return a policy with its settings, as ``--policy`` takes it."""
+    texts = [f"{key}={show_setting(value)}" for key, value in settings.items()]
+    return f"{name}:{','.join(texts)}" if texts else name
 
 
 def claims(all_rows: Mapping[float, Rows]) -> list[tuple[bool, str, str, str, bool]]:

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from support_traces import write_trace
 
-from gpuplan.cli.options.settings import parse_settings, show_setting
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
+from gpuplan.planner.requests.settings import parse_settings, show_setting
 from gpuplan.planner.runs.settings import Setting
 
 pytestmark = pytest.mark.kernels

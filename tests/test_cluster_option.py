@@ -6,10 +6,10 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
-from gpuplan.cli.options.cluster_options import ClusterChoice, read_size
-from gpuplan.cli.options.policy_specs import read_reference, read_spec, read_specs
 from gpuplan.cli.scenario.loading import load_scenario
 from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.requests.clusters import ClusterRequest, read_size
+from gpuplan.planner.requests.policy_specs import read_reference, read_spec, read_specs
 from gpuplan.planner.runs.cluster_setting import gpus_of, pool_of, shape_of
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 
@@ -192,7 +192,7 @@ def test_the_library_takes_the_short_form_too():
         shape_of({"gpus": 8, "cluster": shape("8")})
     with pytest.raises(UsageError, match="1 to 16,777,216"):
         shape_of({"gpus": 0})
-    assert ClusterChoice().size() is None
+    assert ClusterRequest().size() is None
 
 
 CLOUDS = """

@@ -13,15 +13,15 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.figures.palette import LOOKS, look_of
-from gpuplan.cli.options.cluster_options import ClusterChoice
-from gpuplan.cli.options.policy_specs import read_specs
 from gpuplan.planner.compare import PolicySpec, PolicyTies, compare
 from gpuplan.planner.policy_results import policy_results
 from gpuplan.planner.registry import BASELINES, POLICIES
+from gpuplan.planner.requests.clusters import ClusterRequest
+from gpuplan.planner.requests.policy_specs import read_specs
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 
 SEVERAL = ("allpass", "fixed:threshold_s=60", "serverless-only", "serverful-only", "hpa", "fifo")
-GPUS_8 = ClusterChoice(gpus="8").size()
+GPUS_8 = ClusterRequest(gpus="8").size()
 
 
 def given(policies):

@@ -13,8 +13,9 @@ from support_engine import Sent, fail, pid_and_sum, square, total
 from support_traces import lab_trace
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner import engine as engines
-from gpuplan.planner.engine import ENGINES, Engine, run_all, usable_cores
+from gpuplan.planner import parallel
+from gpuplan.planner.engine import ENGINES, Engine
+from gpuplan.planner.parallel import run_all, usable_cores
 
 EXTRAS = {"dask": "distributed", "ray": "ray"}
 LARGE = np.arange(200_000)  # above the size from which processes map an array
@@ -142,7 +143,7 @@ def test_engines_that_cannot_be_meant_are_refused(gpuplan, tmp_path, arguments, 
 
 def test_an_address_where_nobody_answers(gpuplan, tmp_path, monkeypatch):
     skip_without("dask")
-    monkeypatch.setattr(engines, "CONNECT_S", 0.5)
+    monkeypatch.setattr(parallel, "CONNECT_S", 0.5)
     code, out, err = gpuplan(
         *("sweep", lab_trace(tmp_path / "lab.parquet"), "--threshold", "60"),
         *("--engine", "dask", "--address", "tcp://127.0.0.1:1"),
@@ -162,14 +163,14 @@ def test_a_missing_extra_is_named(engine, monkeypatch):
 def test_workers_of_another_version_are_refused():
     cluster = Engine("dask", address="tcp://there:8786")
     with pytest.raises(UsageError, match=r"its workers have gpuplan 0\.0\.9, this is"):
-        engines._check_versions(cluster, lambda: ["0.0.9", engines._version()])
+        parallel._check_versions(cluster, lambda: ["0.0.9", parallel._version()])
 
     def without():
         raise ModuleNotFoundError("No module named 'gpuplan'", name="gpuplan")
 
     with pytest.raises(UsageError, match="its workers cannot import gpuplan"):
-        engines._check_versions(cluster, without)
-    engines._check_versions(cluster, lambda: [engines._version()])
+        parallel._check_versions(cluster, without)
+    parallel._check_versions(cluster, lambda: [parallel._version()])
 
 
 def test_the_engine_is_no_part_of_the_result(gpuplan, tmp_path):

@@ -12,9 +12,9 @@ from gpuplan.analysis.job_table.gpu_names import (
     match_types,
     same_gpu,
 )
-from gpuplan.cli.options.cluster_options import ClusterListChoice
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.policies.spot.pools import _owners
+from gpuplan.planner.requests.clusters import ClusterListRequest
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.simkit.cluster_shape import ClusterShape
@@ -124,5 +124,5 @@ def test_every_option_matches_types_alike(tmp_path):
     with pytest.raises(UsageError, match="A100-80GB and a100-80 are one GPU type"):
         read_shape("A100-80GB=1x8,a100-80=1x8", "--cluster")
     with pytest.raises(UsageError, match="A100 is given twice"):
-        ClusterListChoice(cluster="A100=1x8,T4=1x8,A100=2x8").sizes()
-    assert len(ClusterListChoice(cluster="A100=1x8,A100=2x8").sizes()) == 2
+        ClusterListRequest(cluster="A100=1x8,T4=1x8,A100=2x8").sizes()
+    assert len(ClusterListRequest(cluster="A100=1x8,A100=2x8").sizes()) == 2

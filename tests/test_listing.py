@@ -9,10 +9,10 @@ from gpuplan.analysis.price_formats.registry import price_format_named
 from gpuplan.analysis.prices.catalogue import STARTUP
 from gpuplan.cli.commands.listing import ListKind
 from gpuplan.cli.options.pareto_options import MethodName
-from gpuplan.cli.options.settings import parse_settings, show_setting
 from gpuplan.planner.baselines import names_of
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.registry import POLICIES, find_policy
+from gpuplan.planner.requests.settings import parse_settings, show_setting
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.renting.market import price_ladder
 

@@ -11,12 +11,13 @@ from support_mixed import jobs_of, rows
 from gpuplan.analysis.base.errors import InfeasibleError, InputError, UsageError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.user_tables.gpu_rates import RATE_COLUMNS, read_gpu_rates
-from gpuplan.cli.formats.report import Report
+from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.tables.fairness_tables import with_fairness
 from gpuplan.planner.policies.mixed.mixed_policy import fastest_free
 from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.requests.replays import GpuTypeRequest, ReplayRequest
 from gpuplan.planner.runs.job_rates import RateSource
-from gpuplan.planner.studies.replay import ReplayRequest
+from gpuplan.planner.studies.replay import rates_of, read_replay
 from gpuplan.simkit.cluster_shape import ClusterShape
 
 MIXED = [
@@ -208,8 +209,9 @@ def test_averages_of_the_published_simulator(shared, tmp_path, name, each, polic
     data = shared / "data" / "gavel"
     ingest([data / "physical" / f"{name}.trace"], tmp_path / "t.parquet")
     shape = ClusterShape.parse(f"v100={each},p100={each},k80={each}")
-    request = ReplayRequest(tmp_path / "t.parquet", throughputs=data / "throughputs_isolated.csv")
-    jobs = request.read(rates=request.rates([{"cluster": shape}])).jobs
+    types = GpuTypeRequest(throughputs=str(data / "throughputs_isolated.csv"))
+    rates = rates_of(types, [{"cluster": shape}])
+    jobs = read_replay(ReplayRequest(tmp_path / "t.parquet"), rates=rates).jobs
     free = {"round_s": 360.0, "state_gb": 0.0, "restart_s": 0.0, "cross_host": 1.0}
     run = POLICIES[policy].run(jobs, {"cluster": shape, **free, **own}, np.random.default_rng(0))
     table = pl.read_csv(shared / "golden" / "gavel" / "summary.csv")
@@ -280,6 +282,6 @@ def fair_row(label, jct_s, ftf):
     ],
 )
 def test_the_answer_names_what_fairness_costs(rows, expected):
-    report = Report("compare", {}, (), (), {}, headline="Fast.")
-    found = with_fairness(report, [{**fair_row(*row), "utilization_by_type": {}} for row in rows])
-    assert found.headline == f"Fast. {expected}"
+    view = StudyView("Fast.", ())
+    view = with_fairness(view, [{**fair_row(*row), "utilization_by_type": {}} for row in rows])
+    assert view.headline == f"Fast. {expected}"

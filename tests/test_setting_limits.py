@@ -4,8 +4,8 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.cli.options.settings import parse_settings, show_setting
 from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.requests.settings import parse_settings, show_setting
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.allpass.scalers import next_threshold
 from gpuplan.simkit.allpass.simulator import _rules

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 from support_traces import write_trace
 
-from gpuplan.cli.options.settings import parse_settings
 from gpuplan.planner.policies.allpass_settings import SETTINGS
+from gpuplan.planner.requests.settings import parse_settings
 
 
 def test_jobs_and_summary_agree(gpuplan, lab, tmp_path):

@@ -14,11 +14,11 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.options.thresholds import (
     parse_capacities,
-    parse_deadline_factor,
     parse_numbers,
     parse_thresholds,
 )
 from gpuplan.planner.policies.allpass import simulate
+from gpuplan.planner.requests.replays import read_deadline_factor
 from gpuplan.planner.runs.deadlines import check_factor
 from gpuplan.planner.runs.ties import non_dominated
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
@@ -27,6 +27,8 @@ from gpuplan.planner.sweep.results import sweep_frame
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.planner.sweep.verdict import judge
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
+
+FACTOR = "--deadline-factor"
 
 
 def test_the_front_and_its_knee_by_hand():
@@ -262,9 +264,8 @@ def test_a_trace_without_durations_is_unusable(gpuplan, tmp_path):
 def test_thresholds_and_factors_are_read():
     assert parse_thresholds("30, 5m,0:60:3") == [30.0, 300.0, 0.0, 30.0, 60.0]
     assert parse_thresholds("none,inf") == [math.inf, math.inf]
-    assert parse_deadline_factor("1:10") == (1.0, 10.0)
-    assert parse_deadline_factor("3") == (3.0, 3.0)
-    assert parse_deadline_factor(None) is None
+    assert read_deadline_factor("1:10", FACTOR) == (1.0, 10.0)
+    assert read_deadline_factor("3", FACTOR) == (3.0, 3.0)
     assert parse_capacities("10, 20,none") == [10, 20, None]
     assert parse_numbers("0.3,1", "--price-ratio", most=1) == [0.3, 1.0]
     assert parse_numbers("0", "--value-of-time", most=1) == [0.0]
@@ -273,9 +274,9 @@ def test_thresholds_and_factors_are_read():
             parse_numbers(text, "--price-ratio", most=9, above=True)
     for text, problem in (("0", "0: expected a factor"), ("nan", "nan: expected a factor")):
         with pytest.raises(UsageError, match=f"--deadline-factor {problem} above 0"):
-            check_factor(None, parse_deadline_factor(text))
+            check_factor(None, read_deadline_factor(text, FACTOR))
     with pytest.raises(UsageError, match="3:2: expected two factors"):
-        check_factor(None, parse_deadline_factor("3:2"))
+        check_factor(None, read_deadline_factor("3:2", FACTOR))
     with pytest.raises(UsageError):
         parse_thresholds("")
 

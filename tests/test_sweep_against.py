@@ -9,8 +9,8 @@ import pytest
 
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.figures.sweep import draw_sweep
-from gpuplan.cli.options.policy_specs import read_reference
 from gpuplan.planner.compare import PolicySpec, compare
+from gpuplan.planner.requests.policy_specs import read_reference
 from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp

@@ -11,7 +11,7 @@ import time
 import pytest
 from support_program import write_minutely
 
-from gpuplan.planner import engine
+from gpuplan.planner import parallel
 from gpuplan.simkit import watch
 from gpuplan.simkit.watch import COUNT, STOP
 
@@ -79,7 +79,7 @@ def test_an_error_of_a_kernel_is_that_of_its_call():
 
 
 def test_fewer_scenarios_run_at_a_time_where_each_takes_much(monkeypatch):
-    monkeypatch.setattr(engine, "usable_cores", lambda: 4)
+    monkeypatch.setattr(parallel, "usable_cores", lambda: 4)
     running, most, lock = [0], [0], threading.Lock()
 
     def scenario(_):
@@ -90,16 +90,16 @@ def test_fewer_scenarios_run_at_a_time_where_each_takes_much(monkeypatch):
         with lock:
             running[0] -= 1
 
-    engine.run_all(scenario, range(6), bytes_each=engine.MOST_BYTES)
+    parallel.run_all(scenario, range(6), bytes_each=parallel.MOST_BYTES)
     assert most == [1]
-    engine.run_all(scenario, range(6), bytes_each=engine.MOST_BYTES // 2)
+    parallel.run_all(scenario, range(6), bytes_each=parallel.MOST_BYTES // 2)
     assert most == [2]
 
 
 WAITING = """
 import sys, threading, time
 import gpuplan.planner.compare as compare
-import gpuplan.planner.engine as engine
+import gpuplan.planner.parallel as parallel
 from gpuplan.cli.app.console import run
 from gpuplan.simkit import watch
 real, done = compare._replayed, threading.Event()
@@ -117,7 +117,7 @@ def replayed(spec, *arguments):
     finally:
         done.set()
 compare._replayed = replayed
-engine.usable_cores = lambda: 2
+parallel.usable_cores = lambda: 2
 run()
 """
 

@@ -88,7 +88,8 @@ class Group:
     """What a request takes of a group of options: ``Annotated[Selection, Group(...)]``.
 
     Attributes:
-        without: fields of the group that are no options of the request.
+        without: fields of the group that are no options of the request; ``jobs.spot`` for
+            ``spot`` of its group ``jobs``.
         common: fields that the short help of this request shows too.
         in_json: whether JSON has them.
     """
@@ -177,9 +178,14 @@ def _declared(kind: type, path: tuple[str, ...], group: Group) -> Iterator[Decla
             yield Declared(here, opt, hint, default, opt.panel or panel)
         elif isinstance(hint, type) and is_dataclass(hint):
             inner = next((mark for mark in marks if isinstance(mark, Group)), Group())
-            yield from _declared(
-                hint, here, replace(inner, in_json=inner.in_json and group.in_json)
+            within = f"{member.name}."
+            outer = (name.removeprefix(within) for name in group.without if name.startswith(within))
+            inner = replace(
+                inner,
+                without=(*inner.without, *outer),
+                in_json=inner.in_json and group.in_json,
             )
+            yield from _declared(hint, here, inner)
 
 
 def request_of(kind: type, values: Mapping[tuple[str, ...], Any]) -> Any:
@@ -187,15 +193,16 @@ def request_of(kind: type, values: Mapping[tuple[str, ...], Any]) -> Any:
 
     Raises `UsageError` where a text cannot be read.
     """
-    taken: dict[str, Any] = {}
+    single: dict[str, Any] = {}
     nested: dict[str, dict[tuple[str, ...], Any]] = {}
     for path, value in values.items():
         if len(path) == 1:
-            taken[path[0]] = value
+            single[path[0]] = value
         else:
             nested.setdefault(path[0], {})[path[1:]] = value
     hints = get_type_hints(kind)
-    return kind(**taken, **{name: request_of(hints[name], of) for name, of in nested.items()})
+    groups = {name: request_of(hints[name], inner) for name, inner in nested.items()}
+    return kind(**single, **groups)
 
 
 def read_value(option: Declared, value: Any) -> Any:
@@ -251,7 +258,7 @@ def given_options(request: Any) -> dict[str, Any]:
 def parameters_type(kind: type) -> type:
     """Return the dataclass of what JSON has under ``parameters`` for a request of this type.
 
-    ``MORE_PARAMETERS`` of the type says of parameters that no option has as such: name -> type.
+    Its ``COMPUTED`` are keys that are no options, each with its type and description.
     """
     outer: dict[str, tuple[Any, str]] = {}
     for option in declared_options(kind):
@@ -272,8 +279,8 @@ def parameters_type(kind: type) -> type:
                     (*(part for part in get_args(written) if part is not NoneType), UnsetType)
                 ]
             outer[name] = (written, option.opt.help)
-    for name, written in getattr(kind, "MORE_PARAMETERS", {}).items():
-        outer[name] = (written, outer.get(name, ("", ""))[1])
+    for name, computed in getattr(kind, "COMPUTED", {}).items():
+        outer[name] = get_args(computed)
     return _record(f"{kind.__name__.removesuffix('Request')}Parameters", outer)
 
 

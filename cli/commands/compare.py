@@ -2,148 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.app import messages
-from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.documents.study_command import Study, StudyCommand
-from gpuplan.cli.formats.report import Column, Report, Table, table
-from gpuplan.cli.options.cluster_options import ClusterListChoice
-from gpuplan.cli.options.completion import DEFAULT_POLICIES, one_of, policies
-from gpuplan.cli.options.engine_options import EngineChoice
-from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
-from gpuplan.cli.options.lending_options import LendingChoice
-from gpuplan.cli.options.market_options import (
-    MarketChoice,
-    ReplayOutput,
-)
-from gpuplan.cli.options.replays import (
-    COMPILING,
-    LimitFactor,
-    OwnedPrices,
-    ReplayChoice,
-    WaitsBy,
-    WindowChoice,
-    columns_of,
-    with_limit_factor,
-)
-from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
+from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.formats.report import Column, Table, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.studies.compare import CompareRequest
-
-EXAMPLE = "gpuplan compare trace.parquet --policy fifo --policy srtf --gpus 256,512"
+    from gpuplan.planner.studies.compare import CompareAnswer
 
 
-def compare(
-    trace: TraceArgument,
-    choice: TraceChoice,
-    replay: ReplayChoice,
-    market: MarketChoice,
-    engine: EngineChoice,
-    lending: LendingChoice,
-    cluster: ClusterListChoice,
-    gpu_types: GpuTypeChoice,
-    price: OwnedPrices,
-    window: WindowChoice,
-    policy: Annotated[
-        list[str] | None,
-        COMMON,
-        typer.Option(
-            help="A policy to replay, with its own settings after a colon: "
-            "pollux:gpus=64,rescale_s=30. Lists take /, as in "
-            "2d-las:limits_gpu_s=600/3600. May be repeated; ratios refer to the "
-            f"first. Default: {', '.join(DEFAULT_POLICIES)}.",
-            metavar="NAME[:KEY=VALUE,...]",
-            autocompletion=one_of(policies),
-            show_default=False,
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        COMMON,
-        typer.Option(
-            "--set",
-            help="A setting: key=value for every policy that has it, policy.key=value for "
-            "one. Default prices in dollars per GPU-hour: "
-            "serverless_usd_per_gpu_h=2.10, marketplace_median_usd_per_gpu_h=1.08, "
-            "conventional_usd_per_gpu_h=1.29, the price of a cluster too. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    limit_factor: LimitFactor = None,
-    by: WaitsBy = None,
-) -> Study[CompareRequest]:
-    """Replay a trace under several policies, and compare cost and completion times."""
-    from gpuplan.cli.options.policy_specs import read_sizes
-    from gpuplan.planner.studies.compare import CompareRequest
+def show(study: CompareAnswer) -> StudyView:
+    """Return the comparison as people see it."""
+    from gpuplan.cli.tables.policy_report import first_submission, with_policies
 
-    request = CompareRequest(
-        replace(
-            lending.marked(gpu_types.rated(replay.request(trace, choice, market))),
-            by=columns_of(by),
-        ),
-        tuple(
-            read_sizes(
-                policy or DEFAULT_POLICIES,
-                lending.settings(
-                    policy or DEFAULT_POLICIES,
-                    gpu_types.settings(with_limit_factor(settings, limit_factor)),
-                ),
-                cluster.sizes(),
-                are_priced=market.prices is not None,
-            )
-        ),
-        engine.build(),
-        price=price,
-        window=window.window.value,
-        **cluster.parameters(),
-    )
-    return Study(request, _shown)
-
-
-COMMAND = StudyCommand("compare", compare, EXAMPLE, output=ReplayOutput)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    COMMAND.register(app)
-
-
-def _shown(request: CompareRequest) -> Report:
-    from gpuplan.cli.tables.policy_report import first_submission, policy_report
-    from gpuplan.planner.studies.compare import compare as run
-    from gpuplan.simkit.jit import compiling
-
-    with (
-        messages.progress("replaying") as progress,
-        compiling(lambda: messages.note(COMPILING)),
-    ):
-        study = run(request, progress)
-    found, rows = study.found, plain(study.results.policies)
+    comparison, inputs = study.replays.comparison, study.replays.inputs
+    rows = plain(study.results.policies)
 
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
 
-        return draw_policies(found, first_submission(study.replayed))
+        return draw_policies(comparison, first_submission(inputs))
 
-    report = Report(
-        command="compare",
-        results=plain(study.results),
-        tables=_tables(rows, has_deadlines=study.replayed.jobs.has_deadlines),
+    view = StudyView(
+        headline="",
+        tables=_tables(rows, has_deadlines=inputs.jobs.has_deadlines),
         answer=(),
         figure=figure,
-        frame=found.to_frame,
-        timeline=found.timeline,
+        frame=comparison.to_frame,
+        timeline=comparison.timeline,
     )
-    settings = {outcome.label: outcome.settings for outcome in found.outcomes}
-    return policy_report(report, study, rows, settings)
+    return with_policies(view, study, rows)
+
+
+COMMAND = declared_command("compare", show)
+register = COMMAND.register
 
 
 def _ratio(value: float) -> str:

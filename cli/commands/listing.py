@@ -225,8 +225,8 @@ def _policies_in_brief(rows: Sequence[ListedPolicy]) -> list[ListedPolicy]:
 
 
 def _policy_details(rows: Sequence[ListedPolicy]) -> tuple[Table, ...]:
-    from gpuplan.cli.options.settings import show_setting
     from gpuplan.planner.registry import POLICIES
+    from gpuplan.planner.requests.settings import show_setting
 
     columns = (
         Column("setting", "--set"),

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.cluster_options import METAVAR, ClusterChoice, read_size
 from gpuplan.cli.options.completion import one_of
 from gpuplan.cli.options.log_choice import READING_PANEL
 from gpuplan.cli.options.shared_options import OutputWithoutRows
+from gpuplan.planner.requests.clusters import METAVAR, ClusterRequest, read_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,16 +42,15 @@ def _policies() -> Iterable[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedCluster(ClusterChoice):
+class SharedCluster(ClusterRequest):
     """The GPUs that are shared, all of one type."""
 
     cluster: Annotated[
         str | None,
-        COMMON,
-        typer.Option(
-            help=f"Nodes x GPUs per node, as in 100x4 or A100=100x4. Default: {DEFAULT_CLUSTER}.",
+        Opt(
+            f"Nodes x GPUs per node, as in 100x4 or A100=100x4. Default: {DEFAULT_CLUSTER}.",
             metavar=METAVAR,
-            show_default=False,
+            common=True,
         ),
     ] = None
 

@@ -2,128 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.app import messages
-from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.documents.study_command import Study, StudyCommand
-from gpuplan.cli.formats.report import Column, Report, Table, table
+from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.shapes import replay_shapes
 from gpuplan.cli.formats.units import show_threshold
-from gpuplan.cli.options.cluster_options import ClusterChoice
-from gpuplan.cli.options.completion import one_of, policies
-from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
-from gpuplan.cli.options.lending_options import LendingChoice
-from gpuplan.cli.options.market_options import (
-    MarketChoice,
-    ReplayOutput,
-)
-from gpuplan.cli.options.replays import (
-    COMPILING,
-    LimitFactor,
-    OwnedPrices,
-    ReplayChoice,
-    WaitsBy,
-    WindowChoice,
-    columns_of,
-    with_limit_factor,
-)
-from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.studies.compare import CompareRequest
-
-EXAMPLE = "gpuplan simulate trace.parquet --policy fifo --cluster 8x4 -o jobs.parquet"
+    from gpuplan.planner.studies.simulate import SimulateAnswer
 
 
-def simulate(
-    trace: TraceArgument,
-    choice: TraceChoice,
-    replay: ReplayChoice,
-    market: MarketChoice,
-    lending: LendingChoice,
-    cluster: ClusterChoice,
-    gpu_types: GpuTypeChoice,
-    price: OwnedPrices,
-    window: WindowChoice,
-    policy: Annotated[
-        str,
-        COMMON,
-        typer.Option(
-            help="Policy to replay; see gpuplan list policies.",
-            autocompletion=one_of(policies),
-        ),
-    ] = "allpass",
-    settings: Annotated[
-        list[str] | None,
-        COMMON,
-        typer.Option(
-            "--set",
-            help="A setting of the policy, such as threshold_s=5m or capacity=30; see "
-            "gpuplan list policies NAME. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    limit_factor: LimitFactor = None,
-    by: WaitsBy = None,
-) -> Study[CompareRequest]:
-    """Replay a trace under one policy: waiting, completion times, and cost."""
-    from gpuplan.cli.options.policy_specs import read_spec
-    from gpuplan.planner.studies.compare import CompareRequest
+def show(study: SimulateAnswer) -> StudyView:
+    """Return the replay as people see it."""
+    from gpuplan.cli.tables.policy_report import first_submission, with_policies
 
-    chosen = read_spec(
-        policy,
-        lending.settings([policy], gpu_types.settings(with_limit_factor(settings, limit_factor))),
-        cluster.size(),
-        is_priced=market.prices is not None,
-    )
-    jobs = lending.marked(gpu_types.rated(replay.request(trace, choice, market)))
-    jobs = replace(jobs, by=columns_of(by))
-    request = CompareRequest(jobs, (chosen,), price=price, window=window.window.value)
-    return Study(request, _shown)
-
-
-COMMAND = StudyCommand("simulate", simulate, EXAMPLE, output=ReplayOutput)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    COMMAND.register(app)
-
-
-def _shown(request: CompareRequest) -> Report:
-    from gpuplan.cli.tables.policy_report import first_submission, policy_report
-    from gpuplan.planner.studies.simulate import simulate as run
-    from gpuplan.simkit.jit import compiling
-
-    with messages.progress("replaying"), compiling(lambda: messages.note(COMPILING)):
-        study = run(request)
-    result = study.run
+    run, inputs = study.run, study.replays.inputs
     results: dict[str, Any] = plain(study.results)
-    tables = _tables(results, has_deadlines=study.replayed.jobs.has_deadlines)
+    tables = _tables(results, has_deadlines=inputs.jobs.has_deadlines)
 
     def figure() -> Figure:
         from gpuplan.cli.figures.replays import draw_time_lines
 
-        return draw_time_lines(result.lines(), result.policy, first_submission(study.replayed))
+        return draw_time_lines(run.lines(), run.policy, first_submission(inputs))
 
-    report = Report(
-        command="simulate",
-        results=results,
-        tables=(*tables, *replay_shapes(result.lines())),
-        answer=() if request.replay.by else tables[1:2],
+    view = StudyView(
+        headline="",
+        tables=(*tables, *replay_shapes(run.lines())),
+        answer=() if study.request.replay.by else tables[1:2],
         figure=figure,
         frame=study.to_frame,
-        timeline=result.timeline,
+        timeline=run.timeline,
     )
-    names = {"name": result.policy, "label": result.policy}
-    return policy_report(report, study, [results | names], {result.policy: result.settings})
+    return with_policies(view, study, [{**results, "name": run.policy, "label": run.policy}])
+
+
+COMMAND = declared_command("simulate", show)
+register = COMMAND.register
 
 
 SHOWN = {

@@ -12,12 +12,12 @@ from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.documents.study_command import COMPILING, Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MarketChoice
-from gpuplan.cli.options.replays import COMPILING, ReplayChoice, WaitsBy, columns_of
+from gpuplan.cli.options.replays import ReplayChoice, WaitsBy, columns_of
 from gpuplan.cli.options.shared_options import PRICES_PANEL, PeriodChoice, TraceArgument
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.shapes import read_shape
@@ -133,7 +133,7 @@ def size(
     ] = 200,
 ) -> Study[SizeRequest]:
     """Find how many GPUs the jobs need at waits you accept, and how many to commit to."""
-    from gpuplan.cli.options.policy_specs import read_spec
+    from gpuplan.planner.requests.policy_specs import read_spec
     from gpuplan.planner.studies.size_request import SizeRequest
 
     chosen = read_spec(policy, settings or [])
@@ -226,7 +226,9 @@ def _answer(request: SizeRequest) -> Report:
         figure=figure,
         frame=study.to_frame,
     )
-    return with_group_waits(report, request.by, groups, "size")
+    return with_group_waits(
+        report, request.by, groups, report.results.get("today_groups"), of_runs="size"
+    )
 
 
 TARGET = re.compile(

@@ -12,14 +12,14 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.documents.study_command import COMPILING, Study, StudyCommand
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.cluster_options import METAVAR, read_size
 from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MarketChoice, ReplayOutput
-from gpuplan.cli.options.replays import COMPILING, ReplayChoice
+from gpuplan.cli.options.replays import ReplayChoice
 from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
+from gpuplan.planner.requests.clusters import METAVAR, read_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -146,13 +146,13 @@ def sweep(
     ] = 200,
 ) -> Study[SweepRequest]:
     """Find when jobs should leave serverless GPUs: cost and completion time by threshold."""
-    from gpuplan.cli.options.policy_specs import read_reference, read_spec
     from gpuplan.cli.options.thresholds import (
         parse_capacities,
         parse_mark,
         parse_numbers,
         parse_thresholds,
     )
+    from gpuplan.planner.requests.policy_specs import read_reference, read_spec
     from gpuplan.planner.studies.sweep import SweepRequest
 
     rules = set(policy or ThresholdRule)

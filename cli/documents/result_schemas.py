@@ -75,8 +75,6 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.forecast import ForecastResults
     from gpuplan.planner.studies.forecast_request import ForecastParameters
     from gpuplan.planner.studies.profile import ProfileParameters
-    from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
-    from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
     from gpuplan.planner.studies.share import ShareParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.sweep import SweepParameters
@@ -88,8 +86,6 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "run": (RunParameters, (RunResults,)),
         "list": (ListParameters, (ListResults,)),
         "diff": (DiffParameters, (DiffResults,)),
-        "simulate": (SimulateParameters, (SimulateResults,)),
-        "compare": (CompareParameters, (CompareResults,)),
         "profile": (ProfileParameters, (ProfileResults,)),
         "share": (ShareParameters, (PlacementResults, CoscalingResults)),
         "forecast": (ForecastParameters, (ForecastResults,)),

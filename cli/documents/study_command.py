@@ -22,9 +22,10 @@ from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.options.arguments import declare, option_reader, types_of
 from gpuplan.cli.options.declared import parameters_of, read_request
 from gpuplan.cli.options.outputs import check_output, check_suffix, text_file
-from gpuplan.cli.options.replays import COMPILING
 from gpuplan.cli.options.shared_options import Output, OutputWithoutRows, command
 from gpuplan.planner.requests.declaration import StudyDeclaration, StudyRequest, declaration_of
+
+COMPILING = "compiling this simulator, up to a minute (the first run of each)"
 
 if TYPE_CHECKING:
     import polars as pl
@@ -122,12 +123,13 @@ class StudyCommand:
         def show(**values: Any) -> None:
             self.show(values.pop("shown_as"), self.study(**values))
 
-        own = list(inspect.signature(self.study).parameters.values())
-        output = inspect.Parameter("shown_as", inspect.Parameter.KEYWORD_ONLY)
-        own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+        only_named = inspect.Parameter.KEYWORD_ONLY
+        parameters = inspect.signature(self.study).parameters.values()
+        options = [parameter.replace(kind=only_named) for parameter in parameters]
+        output = inspect.Parameter("shown_as", only_named)
         show.__doc__, show.__name__ = self.study.__doc__, self.name
         show.__annotations__ = {**types_of(self.study), "shown_as": self.output}
-        show.__signature__ = inspect.Signature([*own, output])  # type: ignore[attr-defined]
+        show.__signature__ = inspect.Signature([*options, output])  # type: ignore[attr-defined]
         command(app, self.name, example=self.example)(show)
 
     def reader(self) -> Any:
@@ -136,16 +138,16 @@ class StudyCommand:
 
     def show(self, group: Any, study: Study[Any]) -> None:
         """Write the report of a study where its options of output say."""
-        known = {field.name for field in fields(Output)}
-        given = {one.name: getattr(group, one.name) for one in fields(group)}
-        output = Output(**{name: value for name, value in given.items() if name in known})
+        names = {option.name for option in fields(Output)}
+        values = {option.name: getattr(group, option.name) for option in fields(group)}
+        output = Output(**{name: value for name, value in values.items() if name in names})
         texts = {path: path.suffix.lower() for path in output.out or ()}
         texts = {path: suffix for path, suffix in texts.items() if suffix in self.more_forms}
         output = replace(output, out=[path for path in output.out or () if path not in texts])
         for suffix in self.more_forms:
             if list(texts.values()).count(suffix) > 1:
                 raise UsageError(f"--output: give one {suffix} file")
-        timeline: Path | None = given.get("timeline")
+        timeline: Path | None = values.get("timeline")
         check_output(
             output,
             picture=self.has_picture,

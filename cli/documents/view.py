@@ -14,9 +14,7 @@ from gpuplan.cli.gates.gates import GateResult
 from gpuplan.planner.requests.declaration import declaration_of
 
 _TITLES = {
-    "compare": "Policies compared",
     "share": "GPUs shared",
-    "simulate": "One policy replayed",
     "size": "How many GPUs",
     "sweep": "Serverless threshold",
 }

@@ -12,9 +12,6 @@ import typer
 
 Names = Callable[[], Iterable[str]]
 
-DEFAULT_POLICIES = ("allpass", "serverless-only", "serverful-only", "hpa")
-"""The policies that ``compare`` runs where none is named."""
-
 
 def one_of(names: Names) -> Callable[[str], list[str]]:
     """Return what typer asks for the names that begin as what is typed."""

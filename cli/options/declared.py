@@ -36,13 +36,13 @@ def read_request(kind: Any, values: Mapping[str, Any]) -> Any:
 
     Raises `UsageError` where a text cannot be read.
     """
-    given = {
+    read = {
         option.path: read_value(option, _day(option, values[name]))
         for name, (_, option) in parameters_of(kind).items()
         if name in values
     }
     kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
-    return request_of(kind, {path: value for path, value in given.items() if value is not MISSING})
+    return request_of(kind, {path: value for path, value in read.items() if value is not MISSING})
 
 
 def _day(option: Declared, value: Any) -> Any:
@@ -93,14 +93,14 @@ def _kind(option: Declared) -> Any:
     """Return the type that the command line reads an option as."""
     opt = option.opt
     if opt.parse is not None:
-        one: Any = Path if _is(Path, option.kind) else str
+        single: Any = Path if _is(Path, option.kind) else str
         optional = option.default is not MISSING and not opt.default
     else:
-        one = get_args(option.kind)[0] if opt.many else option.kind
-        if _is(date, one):  # the command line knows times alone
-            one = datetime | None
+        single = get_args(option.kind)[0] if opt.many else option.kind
+        if _is(date, single):  # the command line knows times alone
+            single = datetime | None
         optional = opt.many and option.default is not MISSING
-    kind = list[one] if opt.many else one
+    kind = list[single] if opt.many else single
     return kind | None if optional and not _is(type(None), kind) else kind
 
 

@@ -5,20 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from gpuplan.analysis.base.option import Group
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.market_options import MarketChoice
 from gpuplan.cli.options.shared_options import TraceChoice
-from gpuplan.planner.money.price_request import PriceRequest
-
-if TYPE_CHECKING:
-    from gpuplan.planner.studies.replay import ReplayRequest
-
-COMPILING = "compiling this simulator, up to a minute (the first run of each)"
+from gpuplan.planner.requests.replays import ReplayRequest, read_deadline_factor
 
 
 class DeadlineRule(StrEnum):
@@ -58,17 +52,6 @@ IncludeRunning = Annotated[
 ]
 
 
-LimitFactor = Annotated[
-    float | None,
-    typer.Option(
-        help="Time limit of a job over its run time, for policies that plan with limits (easy, "
-        "conservative). Default: recorded limits, and 2 where there are none.",
-        min=1.0,
-        max=1000.0,
-        show_default=False,
-    ),
-]
-
 Spot = Annotated[
     str | None,
     typer.Option(
@@ -99,13 +82,6 @@ def columns_of(by: str | None) -> tuple[str, ...]:
     return () if by is None else tuple(name.strip() for name in by.split(","))
 
 
-def with_limit_factor(settings: list[str] | None, limit_factor: float | None) -> list[str]:
-    """Return the settings with ``--limit-factor`` as one of them."""
-    if limit_factor is None:
-        return settings or []
-    return [*(settings or []), f"limit_factor={limit_factor!r}"]
-
-
 @dataclass(frozen=True, slots=True)
 class ReplayChoice:
     """How a trace becomes the jobs of a replay."""
@@ -116,39 +92,15 @@ class ReplayChoice:
 
     def request(self, trace: Path, choice: TraceChoice, market: MarketChoice) -> ReplayRequest:
         """Return the library's form of these options. Raises `UsageError` on a bad value."""
-        from gpuplan.cli.options.thresholds import parse_deadline_factor
-        from gpuplan.planner.studies.replay import ReplayRequest
-
+        factor = self.deadline_factor
         return ReplayRequest(
             trace,
             choice.selection(),
             deadline=None if self.deadline is None else self.deadline.value,
-            deadline_factor=parse_deadline_factor(self.deadline_factor),
+            deadline_factor=None
+            if factor is None
+            else read_deadline_factor(factor, "--deadline-factor"),
             include_running=self.include_running,
             prices=market.prices,
             checkpoints=market.checkpoints,
         )
-
-
-OwnedPrices = Annotated[PriceRequest, Group(without=("prices", "gpu", "provider"))]
-"""What owned GPUs cost; other prices are those of a market."""
-
-
-class BillingWindow(StrEnum):
-    """What policies are charged for; `gpuplan.planner.studies.replay.WINDOWS`."""
-
-    log = "log"
-    run = "run"
-
-
-@dataclass(frozen=True, slots=True)
-class WindowChoice:
-    """The time that policies are charged for."""
-
-    window: Annotated[
-        BillingWindow,
-        typer.Option(
-            help="Time that is charged. log: from the first submission to the last submission or "
-            "end of a run, the same for all policies. run: to each policy's own last finish."
-        ),
-    ] = BillingWindow.log

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.reading.times import is_number
-from gpuplan.cli.options.settings import check_once
+from gpuplan.planner.requests.settings import check_once
 
 if TYPE_CHECKING:
     pass

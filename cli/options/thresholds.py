@@ -82,16 +82,3 @@ def parse_numbers(text: str, option: str, *, most: float, above: bool = False) -
         bounds = f"{'above 0' if above else 'of at least 0'} and at most {most:,.10g}"
         raise UsageError(f"{option} {text!r}: expected numbers {bounds}, such as 0.3,0.5,1")
     return found
-
-
-def parse_deadline_factor(text: str | None) -> tuple[float, float] | None:
-    """Return the bounds of ``LOW:HIGH`` or of a single factor. Raises `UsageError`."""
-    if text is None:
-        return None
-    try:
-        bounds = [float(part) for part in text.split(":")]
-    except ValueError:
-        bounds = []
-    if len(bounds) not in (1, 2):
-        raise UsageError(f"--deadline-factor {text!r}: expected LOW:HIGH such as 1:10, or 3")
-    return bounds[0], bounds[-1]

@@ -12,7 +12,6 @@ from typing import Any
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.analysis.base.lookup import did_you_mean
 from gpuplan.analysis.storage.files import existing_file, is_parquet
-from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.documents.studies import (
     Given,
     GivenOption,
@@ -32,6 +31,7 @@ from gpuplan.cli.scenario.scenario import (
 )
 from gpuplan.cli.scenario.shared_options import SECTIONS, Common, setting_names
 from gpuplan.cli.scenario.source import Keys, ScenarioSource, read_source
+from gpuplan.planner.requests.removed_options import removed_hint
 
 WORKLOADS = ("trace", "log", "synth")
 TOP = ("title", "workload", "prices", "speedups", "clouds", "policies", "study", "output", "gates")
@@ -294,8 +294,8 @@ class _Loader:
         self, keys: Keys, table: Mapping[str, Any], names: Collection[str]
     ) -> dict[str, str]:
         """Return settings as texts, each checked by the first policy that has it."""
-        from gpuplan.cli.options.settings import parse_settings
         from gpuplan.planner.registry import POLICIES, find_policy
+        from gpuplan.planner.requests.settings import parse_settings
 
         self.known(keys, table, names)
         if {"cluster", "gpus"} <= table.keys():

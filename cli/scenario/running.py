@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import GpuplanError, OutputError
+from gpuplan.analysis.base.option import declared_options
 from gpuplan.analysis.storage.cache import Cache, hashes_of, key_of, open_cache
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.cli.app import messages
@@ -17,10 +18,10 @@ from gpuplan.cli.documents.gates import judge_all
 from gpuplan.cli.documents.studies import read_study, run_study
 from gpuplan.cli.documents.study import Document, StudyResult, result_of
 from gpuplan.cli.gates.gates import warnings_only
-from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.scenario.scenario import DeclaredStudy, DeclaredWorkload, Scenario
+from gpuplan.planner.engine import Engine
 
-WHERE_IT_RUNS = tuple(f"--{name}=" for name in EngineChoice.__dataclass_fields__)
+WHERE_IT_RUNS = tuple(f"{option.flag}=" for option in declared_options(Engine))
 """Options that change no result."""
 
 

@@ -5,38 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 from gpuplan.analysis.base.amounts import NO_LIMIT
-from gpuplan.analysis.base.option import declared_options
+from gpuplan.analysis.base.option import Group, declared_options
 from gpuplan.cli.documents.studies import study_options
-from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
-from gpuplan.cli.options.log_choice import LogChoice
-from gpuplan.cli.options.replays import ReplayChoice
-from gpuplan.cli.options.shared_options import TraceChoice
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.requests.compare import DEFAULT_POLICIES
 from gpuplan.planner.requests.gpu_types import GpuTypes
+from gpuplan.planner.requests.replays import ReplayRequest
 
 
-def _options_of(group: type) -> list[str]:
+def _options_of(group: Any) -> list[str]:
     """Return the names of the options of a group, as a scenario writes them."""
-    flags = [option.flag.removeprefix("--").replace("-", "_") for option in declared_options(group)]
+    options = [option for option in declared_options(group) if not option.opt.argument]
+    flags = [option.flag.removeprefix("--").replace("-", "_") for option in options]
     return flags or [field.name for field in fields(group)]
 
 
-OF_A_LOG = {field.name for field in fields(LogChoice)}
-"""What ``log = { ... }`` takes."""
+NOT_OF_WORKLOAD = ("jobs.spot", "jobs.log", "prices", "checkpoints", "by")
+"""Options of a replay that each study gives itself, or ``log`` of the section."""
 
 SECTIONS: dict[str, dict[str, str]] = {
-    name: {
-        option: option
-        for group in groups
-        for option in _options_of(group)
-        if option not in OF_A_LOG
-    }
+    name: {option: option for group in groups for option in _options_of(group)}
     for name, groups in {
-        "workload": (TraceChoice, ReplayChoice, GpuTypeChoice),
+        "workload": (Annotated[ReplayRequest, Group(without=NOT_OF_WORKLOAD)],),
         "prices": (PriceRequest, GpuTypes),
         "speedups": (ClassOptions,),
     }.items()
@@ -45,7 +39,6 @@ SECTIONS: dict[str, dict[str, str]] = {
 SECTIONS["prices"]["file"] = SECTIONS["prices"].pop("prices")
 SECTIONS["prices"]["reference"] = "reference"
 SECTIONS["speedups"] = {"speedup": "speedup"} | SECTIONS["speedups"]
-SECTIONS["workload"] |= {name: name for name in ("from", "to")}
 
 PRICED = ("bill", "characterize", "pareto", "size")
 """What takes ``[prices]``: a replay takes prices as its clouds' (``prices = ...`` of its own)."""
@@ -103,8 +96,8 @@ class Common:
 
     def cluster_of(self, command: str, options: Mapping[str, Any]) -> list[str]:
         """Return the cluster of all for what a sweep is set against, if it has one."""
-        from gpuplan.cli.options.policy_specs import has_own_size, size_setting
         from gpuplan.planner.registry import POLICIES
+        from gpuplan.planner.requests.policy_specs import has_own_size, size_setting
 
         against = options.get("against")
         if command != "sweep" or not isinstance(against, str) or options.get("cluster"):
@@ -116,9 +109,8 @@ class Common:
         return [size for size in sizes if size.lower() not in NO_LIMIT]
 
     def _settings(self, command: str, options: Mapping[str, Any]) -> list[str]:
-        from gpuplan.cli.options.completion import DEFAULT_POLICIES
-        from gpuplan.cli.options.policy_specs import taken
         from gpuplan.planner.registry import POLICIES, policy_name
+        from gpuplan.planner.requests.policy_specs import setting_for
 
         own_size = any(options.get(name) is not None for name in ("cluster", "gpus"))
         sizes = SIZES if own_size and command != "sweep" else ()  # a study's own counts first
@@ -129,7 +121,7 @@ class Common:
             names = [str(text).partition(":")[0].strip() for text in texts]
             known = [POLICIES[n] for n in map(policy_name, names) if n in POLICIES]
             return [
-                *(text for text in shared if any(taken(text, policy) for policy in known)),
+                *(text for text in shared if any(setting_for(text, policy) for policy in known)),
                 *(
                     f"{name}.{key}={value}"
                     for name, settings in self.policies.items()
@@ -142,7 +134,7 @@ class Common:
         if command not in ("simulate", "sweep") or policy is None:
             return []
         shared.sort(key=lambda text: text.partition("=")[0] in policy.settings)  # own names last
-        found = [new for text in shared for new in taken(text, policy)]
+        found = [new for text in shared for new in setting_for(text, policy)]
         own = self.policies.get(name, {})
         found += [f"{key}={value}" for key, value in own.items() if key not in sizes]
         # A sweep sets the controller itself.

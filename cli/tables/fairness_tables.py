@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpuplan.cli.formats.report import Column, Report, table
+from gpuplan.cli.formats.report import Column, table
 from gpuplan.cli.formats.units import show_number, show_share
+
+if TYPE_CHECKING:
+    from gpuplan.cli.documents.study_command import StudyView
 
 Row = Mapping[str, Any]
 SHARE = "an equal share of the cluster"
@@ -32,16 +35,16 @@ MOVES = {
 }
 
 
-def with_fairness(report: Report, rows: Sequence[Row]) -> Report:
-    """Return a report that shows fairness too, where any policy measured it.
+def with_fairness(view: StudyView, rows: Sequence[Row]) -> StudyView:
+    """Return a view that shows fairness too, where any policy measured it.
 
     Args:
-        report: of a replay.
+        view: of a replay.
         rows: results of its policies, with ``label``.
     """
     measured = [row for row in rows if "ftf_mean" in row]
     if not measured:
-        return report
+        return view
     label = Column("label", "policy", lambda text: text.replace(",", ", "))
     types = list(dict.fromkeys(name for row in measured for name in row["utilization_by_type"]))
     fair = table(
@@ -61,11 +64,11 @@ def with_fairness(report: Report, rows: Sequence[Row]) -> Report:
         ),
     )
     extra = (fair, moves, used) if len(types) > 1 else (fair, moves)
-    shown = (*report.answer[:1], fair) if report.answer else (fair,)
+    shown = (*view.answer[:1], fair) if view.answer else (fair,)
     return replace(
-        report,
-        headline=" ".join(text for text in (report.headline, _trade(measured)) if text),
-        tables=(*report.tables, *extra),
+        view,
+        headline=" ".join(text for text in (view.headline, _trade(measured)) if text),
+        tables=(*view.tables, *extra),
         answer=shown,
     )
 

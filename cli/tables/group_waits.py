@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuplan.cli.formats.report import Report, table
 
+if TYPE_CHECKING:
+    from gpuplan.cli.documents.study_command import StudyView
+
+Groups = Sequence[Mapping[str, Any]] | None
+V = TypeVar("V", bound="Report | StudyView")
 MOST_ROWS = 12
 COLUMNS = {
     "jobs": "jobs",
@@ -19,29 +24,32 @@ COLUMNS = {
 
 
 def with_group_waits(
-    report: Report,
+    view: V,
     by: Sequence[str],
-    runs: Iterable[tuple[str, Sequence[Mapping[str, Any]] | None]],
+    runs: Iterable[tuple[str, Groups]],
+    today: Groups = None,
+    *,
     of_runs: str = "policy",
-) -> Report:
-    """Return a report with the waits by group side by side; as it is where none were requested.
+    of_jobs: str = "",
+) -> V:
+    """Return a view with the waits by group side by side; as it is where none were requested.
 
     Args:
-        report: of replays; its ``results`` may have ``today_groups``.
+        view: of replays.
         by: what the jobs are split by.
         runs: the name of each run, and its groups as JSON has them, most GPU-hours first.
+        today: the groups as recorded, shown beside them.
         of_runs: what these names are of.
+        of_jobs: whose waits they are; empty for all jobs.
     """
     grouped = [(label, groups) for label, groups in runs if groups]
     if not grouped:
-        return report
-    if today := report.results.get("today_groups"):
+        return view
+    if today:
         grouped.insert(0, ("today", today))
     names = dict.fromkeys(group["name"] for _, groups in grouped for group in groups)
     place = {name: at for at, name in enumerate(names)}
     rows = [{**group, "run": label} for label, groups in grouped for group in groups]
-    lends = any("hp" in row for row in report.results.get("policies", [report.results]))
-    of_jobs = " of high-priority jobs" if lends else ""
     each = len(grouped)
     waits = table(
         f"Waits{of_jobs} by {' and '.join(by)}",
@@ -50,7 +58,7 @@ def with_group_waits(
         most=max(MOST_ROWS // each, 1) * each,
     )
     return replace(
-        report,
-        tables=(*report.tables[:1], replace(waits, most=None), *report.tables[1:]),
-        answer=None if report.answer is None else (*report.answer, waits),
+        view,
+        tables=(*view.tables[:1], replace(waits, most=None), *view.tables[1:]),
+        answer=None if view.answer is None else (*view.answer, waits),
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpuplan.cli.formats.report import Column, Report, Table, table, value_of
+from gpuplan.cli.formats.report import Column, Table, table, value_of
 from gpuplan.cli.formats.units import show_duration, show_share, show_usd
+
+if TYPE_CHECKING:
+    from gpuplan.cli.documents.study_command import StudyView
 
 Row = Mapping[str, Any]
 ALIKE = 0.02
@@ -19,27 +22,31 @@ MOST_SAID = 3
 """Policies whose high-priority waits the headline has; of more it has the ends."""
 
 
-def with_lending(report: Report, rows: Sequence[Row]) -> Report:
-    """Return a report that leads with lending, where any policy does; else the report itself.
+def with_lending(
+    view: StudyView, rows: Sequence[Row], settings: Iterable[Row], no_spot: Iterable[Row] = ()
+) -> StudyView:
+    """Return a view that leads with lending, where any policy does; else the view itself.
 
     Args:
-        report: of a replay.
+        view: of a replay.
         rows: results of its policies, with ``label``.
+        settings: of each policy.
+        no_spot: results of high-priority jobs alone, with ``label``.
     """
     lending = [row for row in rows if "spot" in row]
     if not lending:
-        return report
-    alone = {row["label"]: row["hp"] for row in report.results.get("no_spot") or ()}
+        return view
+    alone = {row["label"]: row["hp"] for row in no_spot}
     lending = [{**row, "no_spot": alone[row["label"]]} if alone else row for row in lending]
-    answer = _answer(lending, _queue(report.parameters))
+    answer = _answer(lending, _queue(settings))
     tables = (answer, _classes(lending), _quota(lending), _demand(lending))
     notes = tuple(
-        note for note in report.notes if not note.startswith("A100")
+        note for note in view.notes if not note.startswith("A100")
     )  # prices of rented GPUs say nothing of lending
     return replace(
-        report,
+        view,
         headline=_headline(lending),
-        tables=(*tables, *report.tables),
+        tables=(*tables, *view.tables),
         answer=(answer,),
         notes=notes,
     )
@@ -50,10 +57,9 @@ def _headline(rows: Sequence[Row]) -> str:
     return " ".join(text for text in texts if text)
 
 
-def _queue(parameters: Row) -> str:
+def _queue(settings: Iterable[Row]) -> str:
     """Return how all policies queue; empty where they differ."""
-    policies = parameters.get("policies", [parameters])
-    kinds = {policy["settings"].get("blocking") for policy in policies} - {None}
+    kinds = {values.get("blocking") for values in settings} - {None}
     if kinds == {False}:
         return "; jobs pass one that does not fit"
     return "; a job that does not fit holds up those behind it" if kinds == {True} else ""

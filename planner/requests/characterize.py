@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -44,12 +45,15 @@ class CharacterizeRequest(StudyRequest):
             on-demand source of each GPU.
     """
 
-    MORE_PARAMETERS: ClassVar = {
-        "resamples": int,
-        "price": dict[str, float] | UnsetType,
-        "prices": str | UnsetType,
-        "gpu": str | UnsetType | None,
-        "reference": str | UnsetType | None,
+    COMPUTED: ClassVar[Mapping[str, Any]] = {
+        "resamples": Annotated[int, "of the bootstrap behind --ci"],
+        "price": Annotated[
+            dict[str, float] | UnsetType,
+            "dollars per GPU-hour by GPU type; the empty name is every other type",
+        ],
+        "prices": Annotated[str | UnsetType, "the price table"],
+        "gpu": Annotated[str | UnsetType | None, "GPU type of jobs that name none"],
+        "reference": Annotated[str | UnsetType | None, "what savings are counted against"],
     }
 
     traces: Annotated[
@@ -92,7 +96,7 @@ class CharacterizeRequest(StudyRequest):
     ] = None
     resamples: Annotated[
         int | None,
-        Opt(f"Resamples of the bootstrap behind --ci. Default: {RESAMPLES}.", low=1),
+        Opt(f"Resamples of the bootstrap behind --ci. Default: {RESAMPLES}.", key=None, low=1),
     ] = None
     reference: Annotated[
         str | None,

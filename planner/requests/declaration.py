@@ -19,11 +19,14 @@ from gpuplan.analysis.base.option import files_read, files_written, json_paramet
 
 
 class StudyRequest:
-    """What a study is asked: the base of all requests, frozen dataclasses."""
+    """What a study is asked: the base of all requests, frozen dataclasses.
+
+    ``COMPUTED`` are keys of ``parameters`` in JSON that are no options, each with its type and
+    description: `parameters` adds them, of the request or of the answer.
+    """
 
     __slots__ = ()
-    MORE_PARAMETERS: ClassVar[Mapping[str, Any]] = {}
-    """Name -> type of what `parameters`, here or of the answer, adds to the options or changes."""
+    COMPUTED: ClassVar[Mapping[str, Any]] = {}
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -78,11 +78,13 @@ class ParetoRequest(StudyRequest):
         sensitivity: whether to say what errors of the speedups and bursts do to the plan.
     """
 
-    MORE_PARAMETERS: ClassVar = {
-        "speedup": str,
-        "price_usd_per_gpu_h": float | dict[str, float] | None,
-        "prices": str | None,
-        "provider": str | None,
+    COMPUTED: ClassVar[Mapping[str, Any]] = {
+        "speedup": Annotated[str, "how jobs gain from GPUs, the assumption where none was given"],
+        "price_usd_per_gpu_h": Annotated[
+            float | dict[str, float] | None, "by GPU type where types are named"
+        ],
+        "prices": Annotated[str | None, "the price table"],
+        "provider": Annotated[str | None, "the provider in it"],
     }
 
     trace: Annotated[Path, TRACE]
@@ -110,6 +112,7 @@ class ParetoRequest(StudyRequest):
             "How jobs speed up with GPUs: power:ALPHA, amdahl:SIGMA, a range such as "
             "power:0.6..0.9, profile:NAME, or a CSV of measured throughputs; see gpuplan list "
             "speedups. Default: power:0.8, an assumption.",
+            key=None,
             panel=ClassOptions.PANEL,
             common=True,
             complete="speedups",

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.planner.engine import Engine, run_all, usable_cores
+from gpuplan.planner.engine import Engine
+from gpuplan.planner.parallel import run_all, usable_cores
 from gpuplan.planner.runs.trace_jobs import TraceJobs, first_jobs, replay_bytes
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay, replay_at
 from gpuplan.planner.sizing.targets import whole_multiple

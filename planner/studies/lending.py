@@ -38,16 +38,16 @@ def placeable(read: ReplayInputs, policies: Sequence[PolicySpec]) -> ReplayInput
     jobs = read.jobs
     dropped = np.zeros(jobs.workload.size, np.bool_)
     reported = set()
-    for one in policies:
-        if not lends(one.effective()):
+    for policy in policies:
+        if not lends(policy.effective()):
             continue
-        with one.blamed(is_alone=len(policies) == 1):
-            for load in loads_of(jobs, pools_of(jobs, one.settings)):
+        with policy.blamed(is_alone=len(policies) == 1):
+            for load in loads_of(jobs, pools_of(jobs, policy.settings)):
                 if load.text not in reported:
                     more = ", more than there is" if load.demand_over_capacity > 1 else ""
                     LOG.log(logging.WARNING if more else logging.INFO, "%s%s", load.text, more)
                 reported.add(load.text)
-            dropped[unplaceable_jobs(jobs, one.settings)] = True
+            dropped[unplaceable_jobs(jobs, policy.settings)] = True
     if not dropped.any():
         return read
     if dropped.all():
@@ -73,14 +73,14 @@ def no_spot(
     Empty where none lends, or there are no jobs of one kind.
     """
     tenants = read.jobs.tenants
-    alone = [_unlent(one) for one in policies if lends(one.effective())]
+    alone = [_unlent(policy) for policy in policies if lends(policy.effective())]
     if not alone or tenants is None or tenants.is_spot.all() or not tenants.is_spot.any():
         return ()
-    found = compare(_only(read.jobs, ~tenants.is_spot), alone, read.draws, engine=engine)
+    comparison = compare(_only(read.jobs, ~tenants.is_spot), alone, read.draws, engine=engine)
     return tuple(
-        NoSpotResults(one.label, one.results.hp, one.results.allocation_rate)
-        for one in found.outcomes
-        if one.results.hp is not UNSET and one.results.allocation_rate is not UNSET
+        NoSpotResults(outcome.label, outcome.results.hp, outcome.results.allocation_rate)
+        for outcome in comparison.outcomes
+        if outcome.results.hp is not UNSET and outcome.results.allocation_rate is not UNSET
     )
 
 
@@ -95,9 +95,9 @@ def queue_notes(outcomes: Sequence[PolicyOutcome]) -> tuple[str, ...]:
     """Return what makes policies that lend unequal: their queues."""
     notes = []
     blocking: dict[bool, list[str]] = {True: [], False: []}
-    for one in outcomes:
-        if lends(one.settings):
-            blocking[bool(one.settings["blocking"])].append(one.label)
+    for outcome in outcomes:
+        if lends(outcome.settings):
+            blocking[bool(outcome.settings["blocking"])].append(outcome.label)
     if blocking[True] and blocking[False]:
         notes.append(
             f"unequal queues: under {listed(blocking[True])} a job that does not fit holds up "
@@ -112,7 +112,7 @@ def _only(jobs: TraceJobs, kept: BoolArray) -> TraceJobs:
     work, tenants = jobs.workload, jobs.tenants
     first, window = int(work.submit_us[kept][0]), jobs.window_us
     other = {
-        name: None if (one := getattr(work, name)) is None else one[kept]
+        name: None if (times := getattr(work, name)) is None else times[kept]
         for name in ("checkpoint_us", "restore_us")
     }
     return replace(

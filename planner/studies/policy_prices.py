@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import Today
@@ -15,7 +14,7 @@ from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.price_selection import conventional_prices
 from gpuplan.planner.money.price_settings import RENTED_PRICES, USUAL_GPU
 from gpuplan.planner.runs.simulation import PolicyResults
-from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest
+from gpuplan.planner.studies.replay import ReplayInputs
 
 WORTH_SAYING = 0.01
 """A backlog above this share of the GPU-hours of all jobs is a warning."""
@@ -44,29 +43,20 @@ class PricedPolicies:
     today: Today | None
 
 
-def check_price(policies: Sequence[PolicySpec], request: PriceRequest) -> None:
-    """Refuse a price that no policy pays. Raises `UsageError`."""
-    if not request.is_given or any(map(has_own_price, policies)):
-        return
-    raise UsageError(
-        f"--price does not apply to {', '.join(policy.label for policy in policies)}\n"
-        "  next: --set conventional_usd_per_gpu_h=USD or --prices FILE for policies that rent"
-    )
-
-
 def price_policies(
     policies: Sequence[PolicySpec],
     price_request: PriceRequest,
-    replay: ReplayRequest,
     read: ReplayInputs,
+    *,
+    looked_up: bool,
 ) -> PricedPolicies:
     """Return policies as they pay, and today at the price of owned GPUs.
 
     Args:
         policies: with their settings.
         price_request: of owned GPUs; empty for the settings of the policies.
-        replay: says whether a market's prices are looked up.
         read: the jobs and the files.
+        looked_up: whether the prices of rented GPUs are those of a market.
 
     Raises:
         UsageError: prices that do not fit the policies, the GPU types or each other.
@@ -80,7 +70,7 @@ def price_policies(
     priced, notes = list(policies), tuple[str, ...]()
     if prices is not None:
         priced = own_price(priced, prices, {} if today is None else today.gpu_h_by_type())
-    if replay.prices is not None:
+    if looked_up:
         priced, notes = price(priced, read.files.book, read.jobs.first_submit_us)
     rents = not any(map(has_own_price, policies))
     if rents and planned is None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from msgspec import UNSET, UnsetType
 
+from gpuplan.analysis.base.option import files_read
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.intervals import check_level
 from gpuplan.planner.compare import PolicySpec, price
@@ -19,10 +21,11 @@ from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.scaled_jobs import needs_classes
+from gpuplan.planner.requests.compare import ComparedParameters
+from gpuplan.planner.requests.replays import LOG_WINDOW, ReplayRequest
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.policy_prices import usual_gpu
-from gpuplan.planner.studies.replay import LOG_WINDOW, ReplayInputs, ReplayRequest, price_choice
-from gpuplan.planner.studies.replay_parameters import ComparedParameters, ReplayParameters
+from gpuplan.planner.studies.replay import ReplayInputs, price_choice, read_replay
 from gpuplan.planner.sweep.alternatives import todays_cluster
 from gpuplan.planner.sweep.results import SweepResults, sweep_frame, sweep_results
 from gpuplan.planner.sweep.sweep import Sweep, SweepGrid
@@ -35,6 +38,36 @@ NO_GPU = "no GPU"
 """Part of the note on jobs that are left out because they use none."""
 SWEPT = ("controller", "capacity")
 """Settings of the policy that the sweep varies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayParameters:
+    """Which jobs are replayed, and what they and their GPUs cost.
+
+    Attributes:
+        deadline: where deadlines come from; null for the trace's own, and assumed ones where it
+            has none.
+        deadline_factor: bounds of assumed deadlines, in multiples of the run time.
+        spot: which jobs are spot.
+    """
+
+    prices: str | None
+    checkpoints: str | None
+    throughputs: str | None
+    gpu_speed: dict[str, float] | None
+    deadline: str | None
+    deadline_factor: list[float] | None
+    include_running: bool
+    where: str | None
+    since: str | None
+    until: str | None
+    sample: int | None
+    scale_duration: float
+    scale_interarrival: float
+    seed: int
+    as_of: str | UnsetType = UNSET
+    spot: str | UnsetType = UNSET
+    by: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +158,7 @@ class SweepRequest:
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
         """The files it reads."""
-        return self.replay.reads
+        return files_read(self.replay)
 
     @property
     def writes(self) -> tuple[Path, ...]:
@@ -188,7 +221,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     capacities = request.capacities or (base.capacity,)
     against, notes, gpu = request.against, tuple[str, ...](), usual_gpu(request.policy)
     by_class = against is not None and needs_classes(against.effective())
-    read = request.replay.read(by_class=by_class, window=LOG_WINDOW)
+    read = read_replay(request.replay, by_class=by_class, window=LOG_WINDOW)
     if request.replay.prices is not None:
         base, against, notes, gpu = _priced(request, base, capacities, read)
     with request.policy.blamed(is_alone=True):
@@ -260,7 +293,7 @@ def _parameters(
         value_of_time_usd_per_h=None if worth == (None,) else list(worth),
         ci=request.level if request.resamples else None,
         resamples=request.resamples,
-        **read.parameters,
+        **request.replay.parameters(),
     )
 
 

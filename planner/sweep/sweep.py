@@ -17,7 +17,8 @@ from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.statistics.block_length import LEAST_BLOCKS, block_length
 from gpuplan.analysis.statistics.bootstrap import draw_blocks
 from gpuplan.planner.compare import PolicySpec
-from gpuplan.planner.engine import THREADS, Engine, run_all
+from gpuplan.planner.engine import THREADS, Engine
+from gpuplan.planner.parallel import run_all
 from gpuplan.planner.policies.allpass import check_fits, warnings_of
 from gpuplan.planner.runs.panels import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs

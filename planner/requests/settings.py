@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.lookup import perhaps
-from gpuplan.cli.app.removed_options import removed_hint
+from gpuplan.planner.requests.removed_options import removed_hint
 from gpuplan.planner.requests.shapes import read_shape
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def parse_settings(
-    texts: Sequence[str], known: Mapping[str, Setting], row: str | None = None
+    texts: Sequence[str], settings: Mapping[str, Setting], row: str | None = None
 ) -> dict[str, Any]:
     """Return the values of ``key=value`` texts.
 
     Args:
         texts: the settings.
-        known: what may be set.
+        settings: what may be set.
         row: the option that they stood in together, where they were not given by ``--set``.
 
     Raises:
@@ -43,33 +43,33 @@ def parse_settings(
     values: dict[str, Any] = {}
     key = ""
     for text in texts:
-        before, (key, found, value) = key, (part.strip() for part in text.partition("="))
-        if not found:
+        before, (key, equals, value) = key, (part.strip() for part in text.partition("="))
+        if not equals:
             example = "for example threshold_s=5m"
-            if row is not None and before in known and known[before].kind in LISTS:
+            if row is not None and before in settings and settings[before].kind in LISTS:
                 example = f"and / between the parts of a list: {before}=100/200"
             raise UsageError(f"{where}{text!r}: expected key=value, {example}")
-        if key not in known:
+        if key not in settings:
             raise UsageError(
                 f"{where}{text!r}: no setting {key!r}"
                 + (
                     removed_hint(key, value)
-                    or f"{perhaps_set(key, known)}\n  next: one of {', '.join(known)}"
+                    or f"{perhaps_set(key, settings)}\n  next: one of {', '.join(settings)}"
                 )
             )
-        values[key] = _value(where + key, value, known[key])
-        if error := known[key].error(key, values[key]):
+        values[key] = _value(where + key, value, settings[key])
+        if error := settings[key].error(key, values[key]):
             typed = f"--set {text}" if row is None else row
             raise error.given_as({key: f"{typed} ({key})" if row and len(texts) > 1 else typed})
     return values
 
 
-def perhaps_set(key: str, known: Iterable[str]) -> str:
+def perhaps_set(key: str, names: Iterable[str]) -> str:
     """Return `` (did you mean x?)`` for the setting that is meant by another name, or nothing."""
-    known = list(known)
-    sizes = [size for size in SIZES if size in known]
+    names = list(names)
+    sizes = [size for size in SIZES if size in names]
     return (
-        f" (did you mean {sizes[0]}?)" if key in SIZES and sizes else perhaps(key, known, LOOSELY)
+        f" (did you mean {sizes[0]}?)" if key in SIZES and sizes else perhaps(key, names, LOOSELY)
     )
 
 
@@ -83,9 +83,9 @@ def check_once(texts: Sequence[str], before: str = "--set ", row: str = "") -> N
     """
     first: dict[str, str] = {}
     for text in texts:
-        key, found, _ = text.partition("=")
+        key, equals, _ = text.partition("=")
         key = key.strip()
-        if found and key in first:
+        if equals and key in first:
             both = f"{before}{first[key]} and {before}{text}"
             raise UsageError(f"{row}{both}: give one of the two")
         first[key] = text

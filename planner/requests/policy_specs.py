@@ -8,13 +8,13 @@ from typing import Any
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
-from gpuplan.cli.app.removed_options import removed_hint
-from gpuplan.cli.options.cluster_options import ClusterSize
-from gpuplan.cli.options.settings import check_once, parse_settings, perhaps_set
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import BESIDE_LENDING, POLICIES, find_policy, policy_name
+from gpuplan.planner.requests.clusters import ClusterSize
+from gpuplan.planner.requests.removed_options import removed_hint
+from gpuplan.planner.requests.settings import check_once, parse_settings, perhaps_set
 from gpuplan.planner.runs.cluster_setting import SIZES
 from gpuplan.simkit.cluster_shape import ClusterShape
 
@@ -37,22 +37,22 @@ def read_sizes(
     """
     if len(sizes) <= 1:
         return read_specs(policies, settings, *sizes, are_priced=are_priced)
-    found: list[PolicySpec] = []
+    specs: list[PolicySpec] = []
     for size in sizes:
-        for one in read_specs(policies, settings, size, are_priced=are_priced):
+        for spec in read_specs(policies, settings, size, are_priced=are_priced):
             # Of one cluster or limit the size is an option; what stands with the policy is not.
-            if size.option in one.given.values():
-                label = _sized(one, size)
-                if any(label == other.label for other in found):
+            if size.option in spec.given.values():
+                label = _sized(spec, size)
+                if any(label == other.label for other in specs):
                     raise UsageError(
-                        f"{size.option}: {one.name} rents {size.shape.gpus:,} GPUs at most, as on "
+                        f"{size.option}: {spec.name} rents {size.shape.gpus:,} GPUs at most, as on "
                         "another --cluster\n  next: give each number of GPUs once, or compare "
                         "policies that rent alone"
                     )
-                found.append(replace(one, label=label))
-            elif all(one.label != other.label for other in found):
-                found.append(one)
-    return found
+                specs.append(replace(spec, label=label))
+            elif all(spec.label != other.label for other in specs):
+                specs.append(spec)
+    return specs
 
 
 def _sized(spec: PolicySpec, size: ClusterSize) -> str:
@@ -92,52 +92,52 @@ def read_specs(
     """
     check_once(settings)
     _check_one_size(settings, "--set ")
-    known: dict[str, Policy] = {}
+    policy_of: dict[str, Policy] = {}
     names: dict[str, str] = {}
     for text in map(str.strip, policies):
-        if text in known:
+        if text in policy_of:
             raise UsageError(f"--policy {text}: given twice; give one of them other settings")
-        names[text], known[text] = _named(text, "--policy")
-    stands_for = _beside_lending(names, known)
+        names[text], policy_of[text] = _named(text, "--policy")
+    stands_for = _beside_lending(names, policy_of)
     shared = [text for text in settings if not _owner(text)]
     owned = [text for text in settings if _owner(text)]
     for text in shared:
-        _check_known(text, known)
+        _check_known(text, policy_of)
     for text in owned:
         if stands_for.get(_owner(text), _owner(text)) not in names.values():
             raise UsageError(f"--set {text!r}: {_owner(text)} is not compared")
-    _check_size(size, shared, names, known)
-    found = []
-    for text, policy in known.items():
-        given = _Given(names[text], policy, size)
-        for setting in sorted(shared, key=lambda one: _key(one) in policy.settings):
-            given.take(taken(setting, policy), f"--set {setting}")
-        for other in owned:
-            if stands_for.get(_owner(other), _owner(other)) == names[text]:
-                given.take([_unowned(other)], f"--set {other}")
-        given.take(_own(text), f"--policy {text}")
+    _check_size(size, shared, names, policy_of)
+    specs = []
+    for text, policy in policy_of.items():
+        values = _PolicySettings(names[text], policy, size)
+        for setting in sorted(shared, key=lambda setting: _key(setting) in policy.settings):
+            values.add(setting_for(setting, policy), f"--set {setting}")
+        for setting in owned:
+            if stands_for.get(_owner(setting), _owner(setting)) == names[text]:
+                values.add([_unowned(setting)], f"--set {setting}")
+        values.add(_settings_in(text), f"--policy {text}")
         plain = _named(text, "--policy")[0]
         label = text if names[text] == plain else text.replace(plain, names[text], 1)
-        if label != text and label in known:
+        if label != text and label in policy_of:
             raise UsageError(
                 f"--policy {text}: is {label} where GPUs are lent; give one of the two"
             )
-        found.append(given.spec(label, are_priced=are_priced))
-    return found
+        specs.append(values.spec(label, are_priced=are_priced))
+    return specs
 
 
-def _beside_lending(names: dict[str, str], known: dict[str, Policy]) -> dict[str, str]:
+def _beside_lending(names: dict[str, str], policy_of: dict[str, Policy]) -> dict[str, str]:
     """Replace policies that have a form with priorities where another one lends GPUs as spot.
 
     Returns:
         Replaced policy -> the one that it stands for; empty where no policy lends.
     """
-    if not any(lends(one.settings) for one in known.values()):
+    if not any(lends(policy.settings) for policy in policy_of.values()):
         return {}
     for text, name in names.items():
         if name in BESIDE_LENDING:
             names[text] = BESIDE_LENDING[name]
-            known[text] = find_policy(names[text])
+            policy_of[text] = find_policy(names[text])
     return BESIDE_LENDING
 
 
@@ -162,12 +162,12 @@ def read_reference(
     if size is not None and has_own_size(text):
         raise UsageError(f"{size.option} and --against {text}: give one of the two")
     _check_size(size, (), {text: name}, {text: policy})
-    given = _Given(name, policy, size)
-    for one in settings:
-        if one.partition("=")[0].strip() not in SWEPT:
-            given.take(taken(one, policy), f"--set {one}")
-    given.take(_own(text), f"--against {text}")
-    return given.spec(text, are_priced=is_priced)
+    values = _PolicySettings(name, policy, size)
+    for setting in settings:
+        if _key(setting) not in SWEPT:
+            values.add(setting_for(setting, policy), f"--set {setting}")
+    values.add(_settings_in(text), f"--against {text}")
+    return values.spec(text, are_priced=is_priced)
 
 
 def read_spec(
@@ -186,8 +186,8 @@ def read_spec(
     check_once(settings)
     _check_one_size(settings, "--set ")
     plain = name.partition(":")[0].strip()
-    if policy_name(plain) in POLICIES and _own(name):
-        listed = " ".join(f"--set {part.strip()}" for part in _own(name))
+    if policy_name(plain) in POLICIES and _settings_in(name):
+        listed = " ".join(f"--set {part.strip()}" for part in _settings_in(name))
         raise UsageError(
             f"--policy {name!r}: for one policy, settings go in --set\n"
             f"  next: --policy {plain} {listed}"
@@ -195,13 +195,13 @@ def read_spec(
     policy = find_policy(name)
     name = policy.name
     _check_size(size, settings, {name: name}, {name: policy})
-    given = _Given(name, policy, size)
+    values = _PolicySettings(name, policy, size)
     for text in settings:
-        given.take([text], f"--set {text}")
-    return given.spec(name, are_priced=is_priced)
+        values.add([text], f"--set {text}")
+    return values.spec(name, are_priced=is_priced)
 
 
-class _Given:
+class _PolicySettings:
     """What is set of a policy's settings, and by which options; the later counts."""
 
     def __init__(self, name: str, policy: Policy, size: ClusterSize | None) -> None:
@@ -223,7 +223,7 @@ class _Given:
                 self.values = {"capacity": size.shape.gpus}
                 self.options = {"capacity": size.option}
 
-    def take(self, texts: Sequence[str], option: str) -> None:
+    def add(self, texts: Sequence[str], option: str) -> None:
         """Read the ``key=value`` texts that stand in an option."""
         is_set = option == f"--set {''.join(texts)}"
         if not is_set:
@@ -261,7 +261,7 @@ class _Given:
         """Raise `UsageError` where a policy for one GPU type gets several."""
         if len(shape.pools) == 1 or self.policy.takes_gpu_types:
             return
-        able = [name for name, one in POLICIES.items() if one.takes_gpu_types]
+        able = [name for name, policy in POLICIES.items() if policy.takes_gpu_types]
         others = f"{', '.join(able)} take several" if able else "no policy takes several yet"
         raise UsageError(
             f"{option}: {self.name} takes one GPU type, got {', '.join(shape.gpu_types)}; {others}"
@@ -276,7 +276,7 @@ def size_setting(policy: Policy) -> str | None:
 
 def has_own_size(text: str) -> bool:
     """Return whether ``NAME[:key=value,...]`` says how many GPUs the policy may hold."""
-    return any(_key(own) in ("capacity", *SIZES) for own in _own(text))
+    return any(_key(setting) in ("capacity", *SIZES) for setting in _settings_in(text))
 
 
 def _key(text: str) -> str:
@@ -299,14 +299,14 @@ def _check_one_size(texts: Sequence[str], where: str) -> None:
 
 def _named(text: str, option: str) -> tuple[str, Policy]:
     """Return the policy of ``NAME[:key=value,...]`` and its name."""
-    name, colon, own = (part.strip() for part in text.partition(":"))
+    name, colon, settings = (part.strip() for part in text.partition(":"))
     policy = find_policy(name, option)
-    if colon and not own:
+    if colon and not settings:
         raise UsageError(f"{option} {text!r}: expected {name} or {name}:key=value")
     return policy.name, policy
 
 
-def _own(text: str) -> list[str]:
+def _settings_in(text: str) -> list[str]:
     """Return the settings of ``NAME[:key=value,...]``."""
     return [part for part in text.partition(":")[2].split(",") if part.strip()]
 
@@ -315,7 +315,7 @@ def _check_size(
     size: ClusterSize | None,
     settings: Sequence[str],
     names: Mapping[str, str],
-    known: Mapping[str, Policy],
+    policy_of: Mapping[str, Policy],
 ) -> None:
     """Raise `UsageError` where another size stands beside ``size``, or no policy has one."""
     if size is None:
@@ -323,7 +323,7 @@ def _check_size(
     for text in settings:
         if _key(text) in ("capacity", *SIZES):
             raise UsageError(f"{size.option} and --set {text}: give one of the two")
-    takers = {size_setting(policy) for policy in known.values()} - {None}
+    takers = {size_setting(policy) for policy in policy_of.values()} - {None}
     what = " and ".join(dict.fromkeys(names.values()))
     if not takers:
         raise UsageError(f"{size.option}: {what} has no cluster and rents no workers")
@@ -345,7 +345,7 @@ def _unowned(text: str) -> str:
     return f"{key.rpartition('.')[2]}={value}"
 
 
-def taken(text: str, policy: Policy) -> list[str]:
+def setting_for(text: str, policy: Policy) -> list[str]:
     """Return a shared setting as a policy takes it: as it is, by its other name, or not at all."""
     key, _, value = text.partition("=")
     for name in (key.strip(), SAME.get(key.strip())):
@@ -358,7 +358,7 @@ def _check_known(text: str, policies: dict[str, Policy]) -> None:
     """Raise `UsageError` where no policy takes a shared setting."""
     if "=" not in text:
         raise UsageError(f"--set {text!r}: expected key=value or policy.key=value")
-    if any(taken(text, policy) for policy in policies.values()):
+    if any(setting_for(text, policy) for policy in policies.values()):
         return
     key, _, value = (part.strip() for part in text.partition("="))
     every = sorted({name for policy in policies.values() for name in policy.settings})

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from gpuplan.analysis.base.errors import UsageError, shortened
-from gpuplan.cli.app.option_text import COMMON
+from gpuplan.analysis.base.option import Opt
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.simkit.limits import MOST_GPUS
 
@@ -16,10 +14,6 @@ if TYPE_CHECKING:
     from gpuplan.simkit.cluster_shape import ClusterShape
 
 METAVAR = "SHAPE"
-FORMS = (
-    "nodes x GPUs per node such as 8x4 (8 nodes of 4 GPUs), a number of GPUs such as 64, or x4 for "
-    "as many nodes of 4 as needed; with the GPU type A100=8x4"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +35,45 @@ class ClusterSize:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterChoice:
-    """The GPUs that a policy may hold."""
+class ClusterRequest:
+    """The GPUs that a policy may hold.
+
+    Attributes:
+        cluster: their shape.
+        gpus: their number; in place of a shape.
+    """
 
     cluster: Annotated[
         str | None,
-        COMMON,
-        typer.Option(
-            help="GPUs to run on: 64, 8x4 (8 nodes of 4 GPUs), x4 (as many nodes of 4 as "
-            "needed), A100=8x4 to name the GPU type, or A100=8x4,T4=12x4 for several. For a "
-            "policy that rents, the most workers. Default: no limit.",
+        Opt(
+            "GPUs to run on: 64, 8x4 (8 nodes of 4 GPUs), x4 (as many nodes of 4 as needed), "
+            "A100=8x4 to name the GPU type, or A100=8x4,T4=12x4 for several. For a policy that "
+            "rents, the most workers. Default: no limit.",
+            key=None,
             metavar=METAVAR,
-            show_default=False,
+            common=True,
         ),
     ] = None
     gpus: Annotated[
         str | None,
-        COMMON,
-        typer.Option(
-            help="Number of GPUs, without nodes; short for --cluster.",
+        Opt(
+            "Number of GPUs, without nodes; short for --cluster.",
+            key=None,
             metavar="N",
-            show_default=False,
+            common=True,
         ),
     ] = None
 
+    def sizes(self) -> tuple[ClusterSize, ...]:
+        """Return what is requested, each once; empty for no limit.
+
+        Raises:
+            UsageError: both options, a shape that is none, or a size given twice.
+        """
+        return _read_sizes(self.cluster, self.gpus)
+
     def size(self) -> ClusterSize | None:
-        """Return what is given; None for no limit.
+        """Return the one size; None for no limit.
 
         Raises:
             UsageError: both options, several sizes, or a shape that is none.
@@ -76,61 +83,44 @@ class ClusterChoice:
                 f"--cluster {shortened(self.cluster)}: takes one cluster here\n"
                 "  next: gpuplan compare takes several"
             )
-        found = _read_sizes(self.cluster, self.gpus)
-        if len(found) > 1:
+        sizes = self.sizes()
+        if len(sizes) > 1:
             raise UsageError(
                 f"--gpus must be one whole number here, got {self.gpus!r}\n"
                 "  next: gpuplan compare takes several"
             )
-        return found[0] if found else None
+        return sizes[0] if sizes else None
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterListChoice:
-    """The GPUs that policies may hold: one cluster, or several to compare."""
+class ClusterListRequest(ClusterRequest):
+    """The GPUs that policies may hold: one cluster, or several to compare.
+
+    Attributes:
+        cluster: their shapes, with commas.
+        gpus: their numbers, with commas; in place of shapes.
+    """
 
     cluster: Annotated[
         str | None,
-        COMMON,
-        typer.Option(
-            help="GPUs to run on: 64, 8x4 (8 nodes of 4 GPUs), x4 (as many nodes of 4 as "
-            "needed), or A100=8x4 to name the GPU type. Several, as in 8x4,16x4, give a row "
-            "each. For a policy that rents, the most workers. Default: no limit.",
+        Opt(
+            "GPUs to run on: 64, 8x4 (8 nodes of 4 GPUs), x4 (as many nodes of 4 as needed), or "
+            "A100=8x4 to name the GPU type. Several, as in 8x4,16x4, give a row each. For a policy "
+            "that rents, the most workers. Default: no limit.",
+            key=None,
             metavar="SHAPE[,SHAPE...]",
-            show_default=False,
+            common=True,
         ),
     ] = None
     gpus: Annotated[
         str | None,
-        COMMON,
-        typer.Option(
-            help="Numbers of GPUs, without nodes, such as 256 or 256,512; short for --cluster.",
+        Opt(
+            "Numbers of GPUs, without nodes, such as 256 or 256,512; short for --cluster.",
+            key=None,
             metavar="N[,N...]",
-            show_default=False,
+            common=True,
         ),
     ] = None
-
-    def sizes(self) -> tuple[ClusterSize, ...]:
-        """Return what is given, each once; empty for no limit.
-
-        Raises:
-            UsageError: both options, a shape that is none, or a size given twice.
-        """
-        return _read_sizes(self.cluster, self.gpus)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what is given as the JSON output names it: the shape, and its GPUs.
-
-        Several shapes are one text, and their GPUs a list.
-        """
-        sizes = self.sizes()
-        if len(sizes) <= 1:
-            shape = sizes[0].shape if sizes else None
-            return {"cluster": shape and str(shape), "gpus": shape and shape.gpus}
-        return {
-            "cluster": ",".join(str(size.shape).replace(",", "/") for size in sizes),
-            "gpus": [size.shape.gpus for size in sizes],
-        }
 
 
 def _read_sizes(cluster: str | None, gpus: str | None) -> tuple[ClusterSize, ...]:
@@ -141,17 +131,17 @@ def _read_sizes(cluster: str | None, gpus: str | None) -> tuple[ClusterSize, ...
             "the cluster\n  next: give one of the two"
         )
     if gpus is not None:
-        found = [
-            ClusterSize(f"--gpus {one}", read_shape(one, "--gpus"))
-            for one in map(_whole_number, gpus.split(","))
+        sizes = [
+            ClusterSize(f"--gpus {number}", read_shape(number, "--gpus"))
+            for number in map(_whole_number, gpus.split(","))
         ]
     else:
-        found = [read_size(text) for text in _sizes(cluster)] if cluster is not None else []
-    shapes = [str(size.shape) for size in found]
+        sizes = [read_size(text) for text in _sizes(cluster)] if cluster is not None else []
+    shapes = [str(size.shape) for size in sizes]
     twice = next((text for text in shapes if shapes.count(text) > 1), None)
     if twice is not None:
         raise UsageError(f"{'--cluster' if gpus is None else '--gpus'}: {twice} is given twice")
-    return tuple(found)
+    return tuple(sizes)
 
 
 def _whole_number(text: str) -> str:
