@@ -15,7 +15,6 @@ import polars as pl
 
 from benchmarks.bench_allpass import seren_like
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.cli.commands.size import parse_target
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS
 from gpuplan.planner.money.price_request import PriceRequest
@@ -23,6 +22,7 @@ from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sizing.search import Sizes, interval_of, smallest
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling
+from gpuplan.planner.sizing.targets import parse_target
 from gpuplan.planner.studies.bill import BillRequest, bill
 from gpuplan.simkit.cluster.simulator import run_cluster
 from gpuplan.simkit.cluster_shape import GpuPool

@@ -8,10 +8,9 @@ from support_program import write_minutely
 from support_traces import lab_trace, write_trace
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.cli.commands.size import parse_growth, parse_sizes, parse_target
-from gpuplan.planner.sizing.targets import OVER, PERCENTILE
+from gpuplan.planner.requests.size import SizeRange, parse_growth, parse_sizes
+from gpuplan.planner.sizing.targets import OVER, PERCENTILE, parse_target
 from gpuplan.planner.studies import size_pool
-from gpuplan.planner.studies.size_request import SizeRange
 
 FIELDS = ("mean_wait_s", "p95_wait_s", "p99_wait_s", "utilization")
 
@@ -255,9 +254,9 @@ def test_targets_as_they_are_written(text, statistic, at, limit):
 
 
 def test_sizes_and_growth_as_they_are_written():
-    assert parse_sizes(None) is None and parse_sizes("64,128,64") == (64, 128)
+    assert parse_sizes("64,128,64") == (64, 128)
     assert parse_sizes("64:512:8") == SizeRange(64, 512, 8)
-    assert parse_growth(None) == 0 and parse_growth("20%") == pytest.approx(0.2)
+    assert parse_growth("20%") == pytest.approx(0.2)
     assert parse_growth("0.5") == 0.5 and parse_growth("-10%") == pytest.approx(-0.1)
     with pytest.raises(UsageError, match="--growth 'x'"):
         parse_growth("x")

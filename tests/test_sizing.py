@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from support_traces import frame, in_memory
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
-from gpuplan.cli.commands.size import parse_target
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.requests.shapes import read_shape
@@ -22,6 +21,7 @@ from gpuplan.planner.sizing.commitment import demand_of, plan_commitment
 from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.sizing.search import Sizes, interval_of, smallest
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling, SizedReplay
+from gpuplan.planner.sizing.targets import parse_target
 from gpuplan.simkit.workload import Workload
 
 ONE = Engine("threads", 1)

@@ -15,7 +15,6 @@ from gpuplan.planner.requests.declaration import declaration_of
 
 _TITLES = {
     "share": "GPUs shared",
-    "size": "How many GPUs",
     "sweep": "Serverless threshold",
 }
 STATES = {

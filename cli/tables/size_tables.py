@@ -124,7 +124,7 @@ def commitment_table(results: SizeResults) -> Table:
 
 def price_note(study: SizeAnswer) -> tuple[str, ...]:
     """Return a note where the price is assumed."""
-    if study.request.prices.is_given or study.request.commit.is_given:
+    if study.request.prices.is_given or study.request.commit:
         return ()
     usd = study.results.pools[0].usd_per_gpu_h
     return (

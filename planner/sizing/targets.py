@@ -9,16 +9,27 @@ A target is met where a sum over the jobs is at most 0, so that it is judged in 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import ceil, floor
 
 import numpy as np
 
+from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration, parse_share
+from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.simkit.arrays import FloatArray
 
 WAIT, SLOWDOWN = "wait", "slowdown"
 MEAN, PERCENTILE, OVER = "mean", "percentile", "over"
 ROUNDING = 1e-9
+TARGET = re.compile(
+    r"\s*(?:(?P<statistic>mean|median|max|p\d{1,2}(?:\.\d+)?|p100)_)?(?P<quantity>wait|slowdown)"
+    r"(?:_over_(?P<over>[\w.]+?))?(?:_s)?\s*<=\s*(?P<limit>\S.*?)\s*"
+)
+FORMS = (
+    "p95_wait <= 1h, mean_wait <= 2m, wait_over_10m <= 5% (share of jobs that wait longer), "
+    "mean_slowdown <= 2"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,49 @@ class Target:
         else:
             found = (values > self.at).astype(np.float64) - self.limit
         return found
+
+
+def parse_target(text: str) -> Target:
+    """Return the target of ``p95_wait <= 1h``.
+
+    Raises:
+        UsageError: the text is not a target, or its limit cannot be read.
+    """
+    match = TARGET.fullmatch(text)
+    option = f"--target {shortened(text)!r}"
+    if match is None:
+        raise UsageError(f"{option}: expected a target such as {FORMS}")
+    statistic, quantity, over = match["statistic"], match["quantity"], match["over"]
+    limit = match["limit"]
+    if over is not None:
+        if statistic is not None:
+            raise UsageError(f"{option}: a share of jobs has no {statistic}; write {quantity}_over")
+        at = _amount(over, quantity, option)
+        return Target(text.strip(), quantity, OVER, at, parse_share(limit, option))
+    if statistic is None and quantity == WAIT:
+        raise UsageError(f"{option}: say which wait: mean_wait, p95_wait, or wait_over_10m")
+    most = _amount(limit, quantity, option)
+    if statistic in (None, "mean"):
+        return Target(text.strip(), quantity, MEAN, 0.0, most)
+    at = {"median": 50.0, "max": 100.0}.get(statistic) or float(statistic[1:])
+    if quantity not in (WAIT, SLOWDOWN) or not 0 < at <= 100:
+        raise UsageError(f"{option}: expected a percentile above 0")
+    return Target(text.strip(), quantity, PERCENTILE, at, most)
+
+
+def _amount(text: str, quantity: str, option: str) -> float:
+    """Return seconds for a wait, or a ratio for a slowdown."""
+    if quantity == "wait":
+        if text.strip().lower() in NO_LIMIT:
+            raise UsageError(f"{option}: expected a duration such as 90s, 45m, 48h or 2d")
+        return parse_duration(text, option)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise UsageError(f"{option}: expected a number, such as mean_slowdown <= 2")
+    return value
 
 
 def whole_multiple(gpus: float, step: int, *, up: bool = True) -> int:

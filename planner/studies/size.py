@@ -18,13 +18,13 @@ from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.registry import find_policy
-from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
+from gpuplan.planner.requests.size import SizeRequest
+from gpuplan.planner.runs.deadlines import INFERRED_FROM
 from gpuplan.planner.runs.group_waits import recorded_waits
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.sizing.pools import COLUMNS, JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.size_pool import PoolAnswer
-from gpuplan.planner.studies.size_request import SizeRequest
 from gpuplan.planner.studies.size_results import (
     CommitmentResult,
     SizePool,
@@ -64,25 +64,26 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         UsageError: options that do not fit together, or that no run can have.
     """
     request.check()
+    replay, spec = request.replay, request.spec()
     columns = {*REPLAYED, *COLUMNS}
-    columns |= {*INFERRED_FROM} if request.deadline == "inferred" else set()
-    columns |= {BY[name] for name in request.by}
-    columns |= {"job_class"} if needs_classes(request.policy.effective()) else set()
+    columns |= {*INFERRED_FROM} if replay.deadline == "inferred" else set()
+    columns |= {BY[name] for name in replay.by}
+    columns |= {"job_class"} if needs_classes(spec.effective()) else set()
     names = [name for name in ("gpu_type", *NAMES) if name in columns]
-    trace = read_trace(request.trace, request.jobs, columns=sorted(columns), categories=names)
+    trace = read_trace(replay.trace, replay.jobs, columns=sorted(columns), categories=names)
     terms = PoolTerms(
         request.prices.gpu,
-        request.shape,
+        request.shape(),
         request.growth,
-        check_factor(request.deadline, request.deadline_factor),
-        request.deadline_factor,
-        request.include_running,
-        request.jobs.seed,
-        request.by,
-        request.commit.is_given,
+        replay.deadline_rule(),
+        replay.deadline_factor,
+        replay.include_running,
+        replay.jobs.seed,
+        replay.by,
+        bool(request.commit),
         request.replays,
     )
-    recorded = recorded_waits(trace.submitted().jobs, request.by) or UNSET
+    recorded = recorded_waits(trace.submitted().jobs, replay.by) or UNSET
     pools, seen = pools_of(trace, terms)
     trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
     prices = _prices(request)
@@ -99,7 +100,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         request=request,
         results=results,
         inputs=(trace_input(trace), *prices.inputs),
-        warnings=tuple(_warnings(request, trace, pools, answers)),
+        warnings=tuple(_warnings(request, spec.policy, trace, pools, answers)),
     )
 
 
@@ -107,8 +108,8 @@ def _prices(request: SizeRequest) -> Prices:
     """Return the prices of GPUs held: those given, of a commitment, or the usual one."""
     if request.prices.is_given:
         return Prices.read(request.prices)
-    if request.commit.is_given:
-        return Prices.read(request.commit)
+    if request.commit:
+        return Prices.read(request.committed)
     usual = float(RENTED["conventional_usd_per_gpu_h"].default)
     return Prices({"": usual}, option="assumed")
 
@@ -118,7 +119,7 @@ def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) 
     pools = tuple(one.result() for one in answers)
     first = pools[0]
     is_one = len(pools) == 1
-    values: tuple[float | None, ...] = (None,) * len(request.targets)
+    values: tuple[float | None, ...] = (None,) * len(request.target)
     if is_one and first.gpus is not None:
         values = answers[0].sizes.one(first.gpus).target_values
     gpus = [pool.gpus for pool in pools if pool.gpus is not None]
@@ -130,12 +131,12 @@ def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) 
         nodes=sum(nodes) if len(nodes) == whole else None,
         usd_per_month=sum(usd) if len(usd) == whole else None,
         interval=first.interval if is_one else None,
-        policy=request.policy.policy,
+        policy=request.spec().policy,
         growth=request.growth,
         jobs=sum(pool.jobs for pool in pools),
         targets=tuple(
             TargetResult(one.text, one.limit, value)
-            for one, value in zip(request.targets, values, strict=True)
+            for one, value in zip(request.targets(), values, strict=True)
         ),
         points=tuple(point for one in answers for point in one.points),
         pools=pools,
@@ -181,14 +182,18 @@ def _commitment(pools: Sequence[SizePool]) -> CommitmentResult | None:
 
 
 def _warnings(
-    request: SizeRequest, trace: Trace, pools: Sequence[JobPool], answers: Sequence[PoolAnswer]
+    request: SizeRequest,
+    policy: str,
+    trace: Trace,
+    pools: Sequence[JobPool],
+    answers: Sequence[PoolAnswer],
 ) -> list[str]:
     kinds = [request.prices.gpu, *(pool.gpu_type for pool in pools)]
     notes = list(trace.notes)
-    notes += request.jobs.submission_notes if request.commit.is_given else ()
-    for priced in (request.prices, request.commit, request.on_demand):
+    notes += request.replay.jobs.submission_notes if request.commit else ()
+    for priced in (request.prices, request.committed, request.rented):
         notes += Prices(priced.usd_per_gpu_h, option=priced.option).unmatched_note(kinds)
-    by_deadlines = find_policy(request.policy.policy).decides_by_deadlines
+    by_deadlines = find_policy(policy).decides_by_deadlines
     for pool, answer in zip(pools, answers, strict=True):
         name = f"{answer.name}: " if len(pools) > 1 else ""
         notes += [f"{name}{note}" for note in pool.jobs.notes if request.replays]
@@ -203,9 +208,9 @@ def _warnings(
             )
     if any(pool.seen.jobs_with_wait == 0 for pool in pools):
         notes.append("the log records no waits, so today's waits are unknown")
-    if len(pools) > 1 and _chooses_types(request.policy.policy):
+    if len(pools) > 1 and _chooses_types(policy):
         notes.append(
-            f"each GPU type is sized for its own jobs; here {request.policy.policy} does not move "
+            f"each GPU type is sized for its own jobs; here {policy} does not move "
             "jobs to another type\n  next: to replay jobs on a mix of types, gpuplan compare "
             "--cluster with --gpu-speed or --throughputs"
         )

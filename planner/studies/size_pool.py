@@ -11,12 +11,12 @@ from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
+from gpuplan.planner.requests.size import SizeRange, SizeRequest
 from gpuplan.planner.sizing.commitment import plan_commitment
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import SizeInterval, Sizes, interval_of, smallest
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling, SizedReplay
 from gpuplan.planner.sizing.targets import whole_multiple
-from gpuplan.planner.studies.size_request import SizeRange, SizeRequest
 from gpuplan.planner.studies.size_results import (
     CommitmentResult,
     GpuInterval,
@@ -39,13 +39,13 @@ class PoolAnswer:
     def __init__(self, request: SizeRequest, pool: JobPool, price: Price, *, is_one: bool) -> None:
         each = pool.gpus_per_node
         self.request, self.pool, self.price, self.is_one = request, pool, price, is_one
-        how = request.level
-        sure = None if how is None else Resampling(how, request.resamples, request.jobs.seed)
-        _, draws = np.random.default_rng(request.jobs.seed).spawn(2)  # as every replay draws
+        level, seed, step = request.level, request.replay.jobs.seed, request.cluster_step
+        sure = None if level is None else Resampling(level, request.resamples, seed)
+        _, draws = np.random.default_rng(seed).spawn(2)  # as every replay draws
         self.sure = sure
-        option = "--gpus" if request.step is None else "--cluster-step"
-        terms = ReplayTerms(request.policy, draws, each, request.targets, sure, option)
-        self.sizes = Sizes(pool.jobs, terms, request.step or each or 1, request.engine)
+        option = "--gpus" if step is None else "--cluster-step"
+        terms = ReplayTerms(request.spec(), draws, each, request.targets(), sure, option)
+        self.sizes = Sizes(pool.jobs, terms, step or each or 1, request.engine)
         self.gpus: int | None = None
         self.interval: SizeInterval | None = None
         self.points: tuple[SizePoint, ...] = ()
@@ -69,7 +69,7 @@ class PoolAnswer:
         """Search, replay and count."""
         request = self.request
         asked = wanted = self._asked()
-        answer = smallest(self.sizes) if request.targets else 0
+        answer = smallest(self.sizes) if request.target else 0
         while True:
             if answer:
                 self.gpus = answer
@@ -83,7 +83,7 @@ class PoolAnswer:
                 break
             answer = min(better)  # another schedule is better with far fewer GPUs
         self.points = tuple(self._points(replays))
-        if request.commit.is_given:
+        if request.commit:
             self.commitment = self._commitment()
 
     def _is_less(self, replay: SizedReplay, answer: int) -> bool:
@@ -139,7 +139,7 @@ class PoolAnswer:
                     mean_slowdown=one.mean_slowdown,
                     utilization=one.utilization,
                     usd_per_month=usd,
-                    meets=one.meets if self.request.targets else None,
+                    meets=one.meets if self.request.target else None,
                     usd_per_wait_h_saved=saved,
                     mean_wait_interval_s=one.mean_wait_interval,
                     p95_wait_interval_s=one.p95_wait_interval,
@@ -149,8 +149,8 @@ class PoolAnswer:
         return found
 
     def _commitment(self) -> CommitmentResult:
-        commit = Prices.read(self.request.commit).of(self.pool.gpu_type)
-        on_demand = Prices.read(self.request.on_demand).of(self.pool.gpu_type)
+        commit = Prices.read(self.request.committed).of(self.pool.gpu_type)
+        on_demand = Prices.read(self.request.rented).of(self.pool.gpu_type)
         assert self.pool.demand is not None  # a commitment was requested
         plan = plan_commitment(
             self.pool.demand, commit.usd_per_gpu_h, on_demand.usd_per_gpu_h, self.sure

@@ -3,45 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec import UNSET, UnsetType
 
 from gpuplan.planner.runs.group_waits import GroupWaits
-
-
-@dataclass(frozen=True, slots=True)
-class SizeParameters:
-    """What was asked for, as JSON has it."""
-
-    targets: list[str]
-    policy: str
-    settings: dict[str, Any]
-    gpus: list[int] | None
-    cluster: str | None
-    cluster_step: int | None
-    growth: float
-    commit_usd_per_gpu_h: dict[str, float]
-    on_demand_usd_per_gpu_h: dict[str, float]
-    usd_per_gpu_h: dict[str, float]
-    prices: str | None
-    provider: str | None
-    gpu: str | None
-    ci: float | None
-    resamples: int
-    deadline: str | None
-    deadline_factor: list[float] | None
-    include_running: bool
-    where: str | None
-    since: str | None
-    until: str | None
-    sample: int | None
-    scale_duration: float
-    scale_interarrival: float
-    seed: int
-    as_of: str | UnsetType = UNSET
-    period: dict[str, str | None] | UnsetType = UNSET
-    by: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,338 @@
+"""What ``gpuplan size`` is asked: the jobs, the waits accepted, the sizes to show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from gpuplan.analysis.base.amounts import parse_usd
+from gpuplan.analysis.base.errors import UsageError, shortened
+from gpuplan.analysis.base.option import Group, Opt, json_parameters
+from gpuplan.planner.engine import THREADS, Engine
+from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.replays import ReplayRequest
+from gpuplan.planner.requests.shapes import read_shape
+from gpuplan.simkit.limits import MOST_GPUS
+
+if TYPE_CHECKING:
+    from gpuplan.planner.compare import PolicySpec
+    from gpuplan.planner.sizing.targets import Target
+    from gpuplan.simkit.cluster_shape import ClusterShape
+
+MOST_GROWTH = 100.0
+MOST_SIZES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRange:
+    """Sizes from ``low`` to ``high`` GPUs in ``count`` equal steps."""
+
+    low: int
+    high: int
+    count: int
+
+
+def stripped(texts: Sequence[str], _: str) -> tuple[str, ...]:
+    """Return texts without blanks around them."""
+    return tuple(text.strip() for text in texts)
+
+
+def parse_sizes(text: str, _: str = "--gpus") -> tuple[int, ...] | SizeRange:
+    """Return the sizes of ``64,128``, or the range of ``64:512:8``: 8 sizes from 64 to 512.
+
+    Raises:
+        UsageError: the text is neither, or a number is out of range.
+    """
+    if ":" not in text:
+        return tuple(dict.fromkeys(_gpus(part, text) for part in text.split(",")))
+    parts = text.split(":")
+    if len(parts) != 3:
+        raise _bad_sizes(text)
+    low, high, count = (_gpus(part, text) for part in parts)
+    if low > high or not 2 <= count <= MOST_SIZES:
+        raise UsageError(
+            f"--gpus {shortened(text)!r}: expected LO:HI:N with LO at most HI, and N from 2 to "
+            f"{MOST_SIZES:,}"
+        )
+    return SizeRange(low, high, count)
+
+
+def _gpus(part: str, text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", part.strip()) or not 1 <= int(part) <= MOST_GPUS:
+        raise _bad_sizes(text)
+    return int(part)
+
+
+def _bad_sizes(text: str) -> UsageError:
+    return UsageError(
+        f"--gpus {shortened(text)!r}: expected whole numbers of GPUs such as 64,128, or LO:HI:N "
+        f"such as 64:512:8, each from 1 to {MOST_GPUS:,}"
+    )
+
+
+def parse_growth(text: str, flag: str = "--growth") -> float:
+    """Return 0.2 for ``20%`` or ``0.2``.
+
+    Raises:
+        UsageError: the text is not a number, or a number that must be a percentage.
+    """
+    is_percent = text.strip().endswith("%")
+    try:
+        value = float(text.strip().removesuffix("%")) / (100 if is_percent else 1)
+    except ValueError:
+        value = float("nan")
+    if value != value or (not is_percent and abs(value) > 5):
+        raise UsageError(f"{flag} {shortened(text)!r}: expected a percentage such as 20%")
+    return value
+
+
+def size_list(sizes: tuple[int, ...] | SizeRange) -> list[int]:
+    """Return sizes as JSON has them: of a range its ends and their number."""
+    if isinstance(sizes, SizeRange):
+        return [sizes.low, sizes.high, sizes.count]
+    return list(sizes)
+
+
+def level_of(ci: float) -> float | None:
+    """Return a level of confidence; None for 0."""
+    return ci or None
+
+
+@study(
+    "size",
+    title="How many GPUs",
+    example="gpuplan size trace.parquet --target 'p95_wait <= 10m' --price 1.29",
+    doing="replaying",
+    compiles=True,
+)
+@dataclass(frozen=True, slots=True)
+class SizeRequest(StudyRequest):
+    """Find how many GPUs the jobs need at waits you accept, and how many to commit to.
+
+    Attributes:
+        replay: the jobs.
+        target: what the size must meet; may be empty where there are ``gpus``.
+        gpus: sizes of the curve, or a range of them; None for sizes around the one found.
+        policy: the scheduler.
+        settings: of the scheduler, each ``key=value``, but for its size.
+        cluster: today's cluster, and the GPUs of a node; None where not given.
+        cluster_step: candidates are its multiples; None for whole nodes, else every number.
+        growth: of arrivals; 0.2 divides the times between submissions by 1.2.
+        prices: what GPUs cost; the usual price of the policies where it is empty.
+        commit, on_demand: prices to choose a commitment by; both or neither.
+        ci: confidence of the intervals, percent; 0 for none.
+        resamples: behind them.
+        engine: where the replays run; the result does not depend on it.
+    """
+
+    COMPUTED: ClassVar[Mapping[str, Any]] = {
+        "policy": Annotated[str, "its name in gpuplan list policies"],
+        "settings": Annotated[dict[str, Any], "of the policy, as given"],
+        "cluster": Annotated[str | None, "today's cluster"],
+    }
+
+    replay: Annotated[
+        ReplayRequest, Group(without=("jobs.spot", "prices", "checkpoints", "gpu_types"))
+    ]
+    target: Annotated[
+        tuple[str, ...],
+        Opt(
+            "What the cluster must meet: 'p95_wait <= 1h', 'mean_wait <= 2m', 'wait_over_10m <= "
+            "5%' (share of jobs), 'mean_slowdown <= 2'. May be repeated.",
+            key="targets",
+            parse=stripped,
+            metavar="TARGET",
+            common=True,
+            many=True,
+        ),
+    ] = ()
+    gpus: Annotated[
+        tuple[int, ...] | SizeRange | None,
+        Opt(
+            "Sizes to show: 64,128,256, or LO:HI:N for N sizes. Default: around the size found.",
+            parse=parse_sizes,
+            write=size_list,
+            metavar="LIST",
+        ),
+    ] = None
+    policy: Annotated[
+        str,
+        Opt(
+            "Policy of the cluster; see gpuplan list policies.",
+            key=None,
+            common=True,
+            complete="policies",
+        ),
+    ] = "first-fit"
+    settings: Annotated[
+        tuple[str, ...],
+        Opt(
+            "A setting of the policy, such as restore_s=30; see gpuplan list policies NAME. May be "
+            "repeated.",
+            flag="--set",
+            key=None,
+            many=True,
+        ),
+    ] = ()
+    cluster: Annotated[
+        str | None,
+        Opt(
+            "Today's cluster: 64, 8x4 (8 nodes of 4 GPUs), A100=8x4,T4=16, or x8 for nodes of 8 "
+            "alone. A gang that fits into a node runs on one; a wider one takes whole nodes.",
+            key=None,
+            metavar="SHAPE",
+            common=True,
+        ),
+    ] = None
+    cluster_step: Annotated[
+        int | None,
+        Opt(
+            "Consider only multiples of this number of GPUs. Default: the GPUs of a node, "
+            "otherwise 1.",
+            low=1,
+            high=MOST_GPUS,
+        ),
+    ] = None
+    growth: Annotated[
+        float,
+        Opt("Growth of arrivals to plan for, such as 20%.", parse=parse_growth, metavar="PERCENT"),
+    ] = 0.0
+    prices: PriceRequest = field(default_factory=PriceRequest)
+    commit: Annotated[
+        Mapping[str, float],
+        Opt(
+            "Price of a committed GPU-hour, such as 0.9: with --on-demand, also find how many GPUs "
+            "to commit to. TYPE=USD for one type; may be repeated.",
+            key="commit_usd_per_gpu_h",
+            parse=parse_usd,
+            metavar="[TYPE=]USD",
+            panel=PriceRequest.PANEL,
+            common=True,
+            many=True,
+        ),
+    ] = field(default_factory=dict)
+    on_demand: Annotated[
+        Mapping[str, float],
+        Opt(
+            "On-demand price of a GPU-hour, next to --commit. TYPE=USD for one type; may be "
+            "repeated.",
+            key="on_demand_usd_per_gpu_h",
+            parse=parse_usd,
+            metavar="[TYPE=]USD",
+            panel=PriceRequest.PANEL,
+            many=True,
+        ),
+    ] = field(default_factory=dict)
+    ci: Annotated[
+        float, Opt("Confidence of the intervals in percent; 0 for none.", write=level_of)
+    ] = 90.0
+    resamples: Annotated[
+        int, Opt("Resamples of the bootstrap behind the intervals.", low=1, high=10_000)
+    ] = 200
+    engine: Annotated[Engine, Group(in_json=False)] = field(default=THREADS, compare=False)
+
+    @property
+    def replays(self) -> bool:
+        """Whether sizes are replayed; a commitment alone needs no replay."""
+        return bool(self.target) or self.gpus is not None
+
+    @property
+    def level(self) -> float | None:
+        """Confidence of the intervals, percent; None for none."""
+        return level_of(self.ci)
+
+    @property
+    def committed(self) -> PriceRequest:
+        """The prices of ``--commit``."""
+        return PriceRequest(self.commit, gpu=self.prices.gpu, option="--commit")
+
+    @property
+    def rented(self) -> PriceRequest:
+        """The prices of ``--on-demand``."""
+        return PriceRequest(self.on_demand, gpu=self.prices.gpu, option="--on-demand")
+
+    def targets(self) -> tuple[Target, ...]:
+        """Return what the size must meet. Raises `UsageError`."""
+        from gpuplan.planner.sizing.targets import parse_target
+
+        return tuple(map(parse_target, self.target))
+
+    def shape(self) -> ClusterShape | None:
+        """Return today's cluster; None where not given. Raises `UsageError`."""
+        return None if self.cluster is None else read_shape(self.cluster, "--cluster")
+
+    def spec(self) -> PolicySpec:
+        """Return the scheduler with its settings. Raises `UsageError`."""
+        from gpuplan.planner.requests.policy_specs import read_spec
+
+        spec = read_spec(self.policy, self.settings)
+        for name in ("cluster", "gpus"):
+            if name in spec.settings:
+                raise UsageError(
+                    f"--set {name}: gpuplan size computes it\n"
+                    "  next: --gpus LIST for sizes to show, --cluster SHAPE for today's cluster"
+                )
+        return spec
+
+    def check(self) -> None:
+        """Check everything but the trace. Raises `UsageError`."""
+        from gpuplan.planner.registry import find_policy
+
+        spec = self.spec()
+        self.targets()
+        self.replay.deadline_rule()
+        if "cluster" not in find_policy(spec.policy).settings:
+            raise UsageError(
+                f"--policy {spec.policy}: it rents its GPUs and has no size\n"
+                "  next: a policy of one cluster, such as first-fit (gpuplan list policies)"
+            )
+        if not self.replays and not self.commit:
+            raise UsageError(
+                "say what waits you accept, or which sizes to show\n"
+                "  next: --target 'p95_wait <= 1h', or --gpus 64,128"
+            )
+        if bool(self.commit) != bool(self.on_demand):
+            raise UsageError("--commit and --on-demand: a commitment needs both prices")
+        if not (isfinite(self.growth) and -1 < self.growth <= MOST_GROWTH):
+            raise UsageError(
+                f"--growth {100 * self.growth:g}%: expected more than -100% and at most "
+                f"{MOST_GROWTH:.0%}"
+            )
+        if self.level is not None and not 50 <= self.level <= 99.9:
+            raise UsageError(f"--ci must be between 50 and 99.9, got {self.level:g}")
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        from gpuplan.planner.sizing.targets import whole_multiple
+
+        shape, step = self.shape(), self.cluster_step
+        for pool in () if shape is None else shape.pools:
+            each = pool.gpus_per_node
+            if each is None:
+                continue
+            if step is not None and step % each:
+                raise UsageError(
+                    f"--cluster-step {step} is not a multiple of {each} (GPUs per node); use "
+                    f"{whole_multiple(step, each)}"
+                )
+            for gpus in self.gpus if isinstance(self.gpus, tuple) else ():
+                if gpus % each:
+                    low = whole_multiple(gpus, each, up=False)
+                    raise UsageError(
+                        f"--gpus: {gpus:,} is not a multiple of {each} (GPUs per node); use "
+                        f"{low:,} or {low + each:,}"
+                    )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output."""
+        spec, shape = self.spec(), self.shape()
+        return {
+            "policy": spec.policy,
+            "settings": dict(spec.settings),
+            "cluster": None if shape is None else str(shape),
+            **json_parameters(self),
+        }
