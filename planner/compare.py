@@ -207,16 +207,16 @@ class PolicyComparison:
             results_as(
                 ComparedPolicy,
                 {
-                    **vars(outcome.results),
-                    "name": outcome.name,
-                    "label": outcome.label,
-                    "policy": outcome.policy,
-                    "cost_over_first": _ratio(outcome.results.cost_usd, first.cost_usd),
-                    "mean_jct_over_first": _ratio(outcome.results.mean_jct_s, first.mean_jct_s),
+                    **vars(one.results),
+                    "name": one.name,
+                    "label": one.label,
+                    "policy": one.policy,
+                    "cost_over_first": _ratio(one.results.cost_usd, first.cost_usd),
+                    "mean_jct_over_first": _ratio(one.results.mean_jct_s, first.mean_jct_s),
                     "non_dominated": index in front,
                 },
             )
-            for index, outcome in enumerate(self.outcomes)
+            for index, one in enumerate(self.outcomes)
         )
 
     def to_frame(self) -> pl.DataFrame:
@@ -227,10 +227,7 @@ class PolicyComparison:
     def timeline(self) -> pl.DataFrame:
         """Return the time lines of all outcomes, where they were kept."""
         return together(
-            [
-                ({"label": outcome.label, "policy": outcome.policy}, outcome.timeline)
-                for outcome in self.outcomes
-            ]
+            [({"label": one.label, "policy": one.policy}, one.timeline) for one in self.outcomes]
         )
 
     def _led_by(self, first: int, places: Sequence[int]) -> tuple[PolicyOutcome, ...]:
@@ -238,7 +235,7 @@ class PolicyComparison:
         return tuple(self.outcomes[place] for place in in_order)
 
     def _rows(self) -> list[dict[str, Any]]:
-        return [vars(outcome.results) for outcome in self.outcomes]
+        return [vars(one.results) for one in self.outcomes]
 
     def _values(self, key: str) -> FloatArray:
         return np.array([row[key] for row in self._rows()], np.float64)
@@ -262,18 +259,18 @@ def price(
     from gpuplan.planner.money.price_selection import option_of
     from gpuplan.planner.money.price_settings import with_prices
 
-    priced_specs: list[PolicySpec] = []
+    found: list[PolicySpec] = []
     gpus = {} if beside is None else dict([beside])
     labels_of: dict[str, list[str]] = {}
-    for spec in specs:
-        settings = find_policy(spec.policy).settings
-        with spec.blamed(is_alone=len(specs) == 1):
-            priced = with_prices(spec.settings, book, first_submit_us, settings)
-        priced_specs.append(replace(spec, settings=priced.settings))
+    for one in specs:
+        known = find_policy(one.policy).settings
+        with one.blamed(is_alone=len(specs) == 1):
+            priced = with_prices(one.settings, book, first_submit_us, known)
+        found.append(replace(one, settings=priced.settings))
         if priced.gpu:
-            gpus.setdefault(priced.gpu, spec.label)
+            gpus.setdefault(priced.gpu, one.label)
         for note in priced.notes:
-            labels_of.setdefault(note, []).append(spec.label)
+            labels_of.setdefault(note, []).append(one.label)
     if len(gpus) > 1:
         each = " and ".join(f"{gpu} ({label})" for gpu, label in gpus.items())
         raise UsageError(
@@ -281,10 +278,10 @@ def price(
             "  next: --set gpu=NAME alone, one for all"
         )
     notes = (
-        note if len(labels) == len(priced_specs) else f"{', '.join(labels)}: {note}"
+        note if len(labels) == len(found) else f"{', '.join(labels)}: {note}"
         for note, labels in labels_of.items()
     )
-    return priced_specs, tuple(notes)
+    return found, tuple(notes)
 
 
 def own_price(
@@ -303,12 +300,12 @@ def own_price(
     Raises:
         UsageError: no policy has GPUs of one price, or a type has no price.
     """
-    priced_specs: list[PolicySpec] = []
-    for spec in specs:
-        if not has_own_price(spec):
-            priced_specs.append(spec)
+    found: list[PolicySpec] = []
+    for one in specs:
+        if not has_own_price(one):
+            found.append(one)
             continue
-        shape = spec.settings.get("cluster")
+        shape = one.settings.get("cluster")
         pools = {} if shape is None else {p.gpu_type: float(p.gpus or 1) for p in shape.pools}
         hours = gpu_h if shape is None or None in pools else pools
         usd = prices.mean(hours)
@@ -320,11 +317,9 @@ def own_price(
                 f"--price: no price of {named}\n  next: --price "
                 + (f"{next_one}=USD" if next_one else "USD for every GPU")
             )
-        given = {**spec.given, "usd_per_gpu_h": "--price"}
-        priced_specs.append(
-            replace(spec, settings={**spec.settings, "usd_per_gpu_h": usd}, given=given)
-        )
-    return priced_specs
+        given = {**one.given, "usd_per_gpu_h": "--price"}
+        found.append(replace(one, settings={**one.settings, "usd_per_gpu_h": usd}, given=given))
+    return found
 
 
 def has_own_price(spec: PolicySpec) -> bool:
@@ -361,29 +356,27 @@ def compare(
         ValueError: no policy, or two with one label.
         UsageError: settings that no run can have, or a job that a policy cannot run.
     """
-    if not specs or len({spec.label for spec in specs}) < len(specs):
+    if not specs or len({one.label for one in specs}) < len(specs):
         raise ValueError(f"expected policies with different labels, got {specs}")
     shared = (jobs, rng, timelines, keeps, len(specs) == 1)
-    outcomes: list[PolicyOutcome] = []
+    found: list[PolicyOutcome] = []
     try:
         run_all(
             *(_replayed, specs),
             shared=shared,
             engine=engine,
             progress=progress,
-            results=outcomes,
+            results=found,
             bytes_each=replay_bytes(jobs),
         )
     except KeyboardInterrupt:
-        for outcome in outcomes:
+        for one in found:
             LOG.warning(
                 "done before the interrupt: %s: $%s, mean JCT %s s",
-                outcome.label,
-                f"{outcome.results.cost_usd:,.0f}",
-                f"{outcome.results.mean_jct_s:,.0f}",
+                *(one.label, f"{one.results.cost_usd:,.0f}", f"{one.results.mean_jct_s:,.0f}"),
             )
         raise
-    return PolicyComparison(tuple(outcomes), jobs.span_s)
+    return PolicyComparison(tuple(found), jobs.span_s)
 
 
 def _replayed(

@@ -12,13 +12,13 @@ from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.cli.options.thresholds import (
+from gpuplan.planner.policies.allpass import simulate
+from gpuplan.planner.requests.replays import read_deadline_factor
+from gpuplan.planner.requests.sweep import (
     parse_capacities,
     parse_numbers,
     parse_thresholds,
 )
-from gpuplan.planner.policies.allpass import simulate
-from gpuplan.planner.requests.replays import read_deadline_factor
 from gpuplan.planner.runs.deadlines import check_factor
 from gpuplan.planner.runs.ties import non_dominated
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
@@ -262,13 +262,13 @@ def test_a_trace_without_durations_is_unusable(gpuplan, tmp_path):
 
 
 def test_thresholds_and_factors_are_read():
-    assert parse_thresholds("30, 5m,0:60:3") == [30.0, 300.0, 0.0, 30.0, 60.0]
-    assert parse_thresholds("none,inf") == [math.inf, math.inf]
+    assert parse_thresholds("30, 5m,0:60:3") == (30.0, 300.0, 0.0, 30.0, 60.0)
+    assert parse_thresholds("none,inf") == (math.inf, math.inf)
     assert read_deadline_factor("1:10", FACTOR) == (1.0, 10.0)
     assert read_deadline_factor("3", FACTOR) == (3.0, 3.0)
-    assert parse_capacities("10, 20,none") == [10, 20, None]
-    assert parse_numbers("0.3,1", "--price-ratio", most=1) == [0.3, 1.0]
-    assert parse_numbers("0", "--value-of-time", most=1) == [0.0]
+    assert parse_capacities("10, 20,none") == (10, 20, None)
+    assert parse_numbers("0.3,1", "--price-ratio", most=1) == (0.3, 1.0)
+    assert parse_numbers("0", "--value-of-time", most=1) == (0.0,)
     for text in ("0", "-1", "1,0"):
         with pytest.raises(UsageError, match="expected numbers above 0"):
             parse_numbers(text, "--price-ratio", most=9, above=True)

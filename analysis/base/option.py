@@ -260,7 +260,8 @@ def parameters_type(kind: type) -> type:
 
     Its ``COMPUTED`` are keys that are no options, each with its type and description.
     """
-    outer: dict[str, tuple[Any, str]] = {}
+    computed = getattr(kind, "COMPUTED", {})
+    outer: dict[str, tuple[Any, str]] = {name: get_args(of) for name, of in computed.items()}
     for option in declared_options(kind):
         if option.key is None:
             continue
@@ -279,8 +280,6 @@ def parameters_type(kind: type) -> type:
                     (*(part for part in get_args(written) if part is not NoneType), UnsetType)
                 ]
             outer[name] = (written, option.opt.help)
-    for name, computed in getattr(kind, "COMPUTED", {}).items():
-        outer[name] = get_args(computed)
     return _record(f"{kind.__name__.removesuffix('Request')}Parameters", outer)
 
 

@@ -217,7 +217,7 @@ def usage_message(error: Exception) -> str:
         meant = perhaps(choice[1], choice[2].replace("'", "").split(", "))
         message = f"{message.removesuffix('.')}{meant}"
     if option := getattr(error, "option_name", ""):
-        from gpuplan.planner.requests.removed_options import removed_hint
+        from gpuplan.planner.requests.settings import removed_hint
 
         if hint := removed_hint(option):
             return f"No such option: {option}{hint}"

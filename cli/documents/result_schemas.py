@@ -76,11 +76,8 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.forecast_request import ForecastParameters
     from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.share import ShareParameters
-    from gpuplan.planner.studies.sweep import SweepParameters
-    from gpuplan.planner.sweep.results import SweepResults
 
     older = {
-        "sweep": (SweepParameters, (SweepResults,)),
         "run": (RunParameters, (RunResults,)),
         "list": (ListParameters, (ListResults,)),
         "diff": (DiffParameters, (DiffResults,)),

@@ -19,7 +19,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import did_you_mean
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
-from gpuplan.planner.requests.removed_options import removed_hint
+from gpuplan.planner.requests.settings import removed_hint
 
 NOT_HERE = frozenset({"help", "output", "save_model"})
 """Where a result goes is for the document to say, not for a study in it."""

@@ -15,7 +15,6 @@ from gpuplan.planner.requests.declaration import declaration_of
 
 _TITLES = {
     "share": "GPUs shared",
-    "sweep": "Serverless threshold",
 }
 STATES = {
     "passed": "passed",

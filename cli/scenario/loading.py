@@ -31,7 +31,7 @@ from gpuplan.cli.scenario.scenario import (
 )
 from gpuplan.cli.scenario.shared_options import SECTIONS, Common, setting_names
 from gpuplan.cli.scenario.source import Keys, ScenarioSource, read_source
-from gpuplan.planner.requests.removed_options import removed_hint
+from gpuplan.planner.requests.settings import parse_settings, removed_hint
 
 WORKLOADS = ("trace", "log", "synth")
 TOP = ("title", "workload", "prices", "speedups", "clouds", "policies", "study", "output", "gates")
@@ -295,7 +295,6 @@ class _Loader:
     ) -> dict[str, str]:
         """Return settings as texts, each checked by the first policy that has it."""
         from gpuplan.planner.registry import POLICIES, find_policy
-        from gpuplan.planner.requests.settings import parse_settings
 
         self.known(keys, table, names)
         if {"cluster", "gpus"} <= table.keys():

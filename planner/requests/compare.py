@@ -58,10 +58,10 @@ class CompareRequest(PoliciesRequest):
     """
 
     COMPUTED: ClassVar[Mapping[str, Any]] = {
-        **PoliciesRequest.COMPUTED,
         "policies": Annotated[list[ComparedParameters], "one entry per policy, in the order given"],
         "cluster": Annotated[str | None, "the clusters as given, several parted by commas"],
         "gpus": Annotated[int | list[int] | None, "GPUs of the cluster; of several a list"],
+        **PoliciesRequest.COMPUTED,
     }
 
     policy: Annotated[
@@ -110,4 +110,4 @@ class CompareRequest(PoliciesRequest):
         elif shapes:
             texts = (str(shape).replace(",", "/") for shape in shapes)
             size = {"cluster": ",".join(texts), "gpus": [shape.gpus for shape in shapes]}
-        return PoliciesRequest.parameters(self) | size
+        return size | PoliciesRequest.parameters(self)

@@ -13,8 +13,7 @@ from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import BESIDE_LENDING, POLICIES, find_policy, policy_name
 from gpuplan.planner.requests.clusters import ClusterSize
-from gpuplan.planner.requests.removed_options import removed_hint
-from gpuplan.planner.requests.settings import check_once, parse_settings, perhaps_set
+from gpuplan.planner.requests.settings import check_once, parse_settings, perhaps_set, removed_hint
 from gpuplan.planner.runs.cluster_setting import SIZES
 from gpuplan.simkit.cluster_shape import ClusterShape
 

@@ -339,9 +339,10 @@ class PoliciesRequest(StudyRequest):
 
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output, but for what is computed."""
-        return json_parameters(self) | {
-            "deadline": self.replay.deadline_rule(),
+        return {
             "price": dict(self.price.usd_per_gpu_h) or None,
+            **json_parameters(self),
+            "deadline": self.replay.deadline_rule(),
         }
 
     def settings_of(self, policies: Sequence[str], settings: Iterable[str]) -> list[str]:

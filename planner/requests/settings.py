@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.lookup import perhaps
-from gpuplan.planner.requests.removed_options import removed_hint
 from gpuplan.planner.requests.shapes import read_shape
 
 if TYPE_CHECKING:
@@ -21,6 +20,12 @@ SIZES = ("capacity", "gpus", "cluster")
 """What the most GPUs held are called: of workers that are rented, and of a cluster."""
 LISTS = ("numbers", "durations")  # kinds of several values
 UNSET = "none"
+REMOVED: Mapping[str, str] = {
+    "node_gpus": "--cluster x{0} (as many nodes of {0} GPUs as needed)",
+    "include_running": "leave it out: jobs still running count in GPU-hours, not in durations",
+    "gpus_per_node": "--cluster 4x{0} (4 nodes of {0} GPUs), or x{0} for as many as needed",
+}
+"""Former options and settings, with underscores -> what is given today."""
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -62,6 +67,18 @@ def parse_settings(
             typed = f"--set {text}" if row is None else row
             raise error.given_as({key: f"{typed} ({key})" if row and len(texts) > 1 else typed})
     return values
+
+
+def removed_hint(name: str, value: str = "") -> str:
+    """Return the next step where a former option or setting is given, or nothing.
+
+    Args:
+        name: as typed.
+        value: what it was given.
+    """
+    replacement = REMOVED.get(name.strip().removeprefix("--").replace("-", "_"))
+    each = value if value.isdecimal() and len(value) < 9 and int(value) else "8"
+    return f"\n  next: {replacement.format(each)}" if replacement else ""
 
 
 def perhaps_set(key: str, names: Iterable[str]) -> str:

@@ -34,15 +34,17 @@ class SimulateRequest(PoliciesRequest):
     """
 
     COMPUTED: ClassVar[Mapping[str, Any]] = {
-        **PoliciesRequest.COMPUTED,
+        "policy": Annotated[str, "its name in gpuplan list policies"],
         "settings": Annotated[dict[str, Any], "the effective value of every setting"],
         "price_choice": Annotated[dict[str, Any], "settings that choose among prices"],
+        **PoliciesRequest.COMPUTED,
     }
 
     policy: Annotated[
         str,
         Opt(
             "Policy to replay; see gpuplan list policies.",
+            key=None,
             common=True,
             complete="policies",
         ),

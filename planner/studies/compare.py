@@ -114,7 +114,7 @@ class CompareAnswer(Answer[CompareRequest, CompareResults]):
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output."""
         outcomes = self.replays.comparison.outcomes
-        return self.request.parameters() | {
+        return {
             "policies": [
                 ComparedParameters(
                     name=outcome.name,
@@ -124,7 +124,8 @@ class CompareAnswer(Answer[CompareRequest, CompareResults]):
                     price_choice=price_choice(policy.settings),
                 )
                 for outcome, policy in zip(outcomes, self.replays.policies, strict=True)
-            ]
+            ],
+            **self.request.parameters(),
         }
 
 

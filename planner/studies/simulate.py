@@ -30,10 +30,11 @@ class SimulateAnswer(Answer[SimulateRequest, SimulateResults]):
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output."""
         (policy,) = self.replays.policies
-        return self.request.parameters() | {
+        return {
             "policy": policy.policy,
             "settings": self.run.settings,
             "price_choice": price_choice(policy.settings),
+            **self.request.parameters(),
         }
 
     def to_frame(self) -> pl.DataFrame:

@@ -1,0 +1,423 @@
+"""What ``gpuplan sweep`` is asked: thresholds, capacities and prices, and how to choose."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+
+from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration
+from gpuplan.analysis.base.errors import UsageError, shortened
+from gpuplan.analysis.base.option import Group, Opt
+from gpuplan.planner.engine import THREADS, Engine
+from gpuplan.planner.requests.clusters import METAVAR, ClusterSize, read_size
+from gpuplan.planner.requests.compare import ComparedParameters
+from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.replays import ReplayRequest
+from gpuplan.simkit.limits import MOST_GPUS
+
+if TYPE_CHECKING:
+    from gpuplan.planner.compare import PolicySpec
+    from gpuplan.simkit.allpass.parameters import Allpass
+
+FORMS = "a list such as 30,60,5m, or a range LOW:HIGH:COUNT such as 30s:30m:8"
+MOST = 10_000  # thresholds of a range
+MOST_DIGITS = 9  # of a number of workers; Python converts no more than 4,300
+DIGITS = 6
+"""Decimals of a threshold in seconds: a replay counts whole microseconds."""
+
+
+DEFAULT_THRESHOLDS = "30,60,120,300,600,1800,3600"
+MOST_RATIO = 1e3
+MOST_WORTH_USD = 1e6  # an hour of a job
+Rule = Literal["fixed", "adaptive"]
+RULES: tuple[str, ...] = get_args(Rule)
+
+
+def parse_thresholds(text: str, flag: str = "--threshold") -> tuple[float, ...]:
+    """Return seconds, in the order of the text; ``none`` is inf. Raises `UsageError`."""
+    thresholds: list[float] = []
+    for item in text.split(","):
+        parts = item.strip().split(":")
+        if item.strip().lower() in NO_LIMIT:
+            thresholds.append(math.inf)
+        elif len(parts) == 3:
+            thresholds += _range(item.strip(), *parts)
+        elif len(parts) == 1 and parts[0]:
+            thresholds.append(parse_duration(parts[0], flag))
+        else:
+            raise UsageError(f"{flag} {text!r}: expected {FORMS}")
+    return tuple(round(threshold_s, DIGITS) for threshold_s in thresholds)
+
+
+def parse_mark(text: str) -> float:
+    """Return one threshold in seconds; ``none`` is inf. Raises `UsageError`."""
+    plain = text.strip().lower()
+    return math.inf if plain in NO_LIMIT else round(parse_duration(plain, "--mark"), DIGITS)
+
+
+def _range(item: str, low_text: str, high_text: str, count_text: str) -> list[float]:
+    low, high = (parse_duration(part, "--threshold") for part in (low_text, high_text))
+    if (
+        not re.fullmatch(r"[0-9]{1,9}", count_text)
+        or not 2 <= int(count_text) <= MOST
+        or not low < high
+    ):
+        raise UsageError(
+            f"--threshold {item!r}: a range runs from low to high in 2 to {MOST:,} points"
+        )
+    count = int(count_text)
+    return [low + (high - low) * i / (count - 1) for i in range(count - 1)] + [high]
+
+
+def parse_capacities(text: str, flag: str = "--capacity") -> tuple[int | None, ...]:
+    """Return numbers of workers, None for no limit. Raises `UsageError`."""
+    capacities: list[int | None] = []
+    for item in (part.strip().lower() for part in text.split(",")):
+        if item in NO_LIMIT:
+            capacities.append(None)
+        elif item.isdecimal() and (len(item) > MOST_DIGITS or int(item) > MOST_GPUS):
+            raise UsageError(
+                f"{flag} {shortened(text)!r}: expected at most {MOST_GPUS:,} workers, or none "
+                "for no limit"
+            )
+        elif item.isdecimal():
+            capacities.append(int(item))
+        else:
+            raise UsageError(f"{flag} {text!r}: expected whole numbers or none, such as 10,20,none")
+    return tuple(capacities)
+
+
+def parse_numbers(text: str, flag: str, *, most: float, above: bool = False) -> tuple[float, ...]:
+    """Return numbers of at least, or above, 0 from ``0.3,0.5,1``. Raises `UsageError`."""
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        numbers = (math.nan,)
+    if not all(0 <= number <= most and (number or not above) for number in numbers):
+        bounds = f"{'above 0' if above else 'of at least 0'} and at most {most:,.10g}"
+        raise UsageError(f"{flag} {text!r}: expected numbers {bounds}, such as 0.3,0.5,1")
+    return numbers
+
+
+def parse_ratios(text: str, flag: str) -> tuple[float, ...]:
+    """Return ratios of prices. Raises `UsageError`."""
+    return parse_numbers(text, flag, most=MOST_RATIO, above=True)
+
+
+def parse_worth(text: str, flag: str) -> tuple[float, ...]:
+    """Return dollars that an hour is worth. Raises `UsageError`."""
+    return parse_numbers(text, flag, most=MOST_WORTH_USD)
+
+
+def the_only(texts: Sequence[str], flag: str) -> str:
+    """Return the value of an option that takes one. Raises `UsageError` for several."""
+    if len(texts) > 1:
+        several = " and ".join(f"{flag} {text}" for text in texts)
+        raise UsageError(f"{several}: give one of {'the two' if len(texts) == 2 else 'them'}")
+    return texts[0]
+
+
+def ascending(thresholds_s: Sequence[float]) -> list[float]:
+    """Return each threshold once, as JSON has them."""
+    return sorted(set(thresholds_s))
+
+
+def listed(values: Sequence[float]) -> list[float] | None:
+    """Return values as JSON has them; None for none."""
+    return list(values) or None
+
+
+def rules_in_order(rules: Sequence[Rule]) -> list[str]:
+    """Return what sets the threshold, as JSON has it."""
+    return [rule for rule in reversed(RULES) if rule in rules]
+
+
+@study(
+    "sweep",
+    title="Serverless threshold",
+    example="gpuplan sweep trace.parquet --threshold 30,60,5m,10m,30m --plot sweep.png",
+    doing="replaying",
+    compiles=True,
+    has_timeline=True,
+)
+@dataclass(frozen=True, slots=True)
+class SweepRequest(StudyRequest):
+    """Find when jobs should leave serverless GPUs: cost and completion time by threshold.
+
+    Attributes:
+        replay: the jobs, and what they cost.
+        thresholds_s: fixed thresholds.
+        policy: which rules are replayed: ``fixed``, with each threshold, and ``adaptive``.
+        capacities: most workers rented at once, None for no limit; empty for the policy's own.
+        price_ratios: serverful over serverless price; empty for the prices as set.
+        settings: of ``allpass``, each ``key=value``, but for its controller.
+        against: the policy that the choice is compared with; None for everything serverless.
+        cluster: GPUs of today's cluster, or that of ``against``; None for the most that the log
+            ever held.
+        mark: a further fixed threshold, which is replayed and marked in tables and pictures.
+        values_of_time: dollars that an hour of a job is worth; empty for the rule that takes the
+            cheapest of nearly the least mean completion time.
+        ci: level of the confidence in the recommendation, percent.
+        resamples: of the bootstrap behind it; 0 leaves it out.
+        engine: where the replays run; the result does not depend on it.
+        timelines: keep what happened over time.
+    """
+
+    COMPUTED: ClassVar[Mapping[str, Any]] = {
+        "capacity": Annotated[list[int | None], "most workers rented at once; null for no limit"],
+        "settings": Annotated[dict[str, Any], "the effective value of every setting not swept"],
+        "price_choice": Annotated[dict[str, Any], "settings that choose among prices"],
+        "against": Annotated[
+            ComparedParameters | None,
+            "the policy that the choice is compared with; null without one",
+        ],
+        "cluster": Annotated[str | None, "today's cluster as given"],
+        "throughputs": Annotated[None, "no option of a sweep"],
+        "gpu_speed": Annotated[None, "no option of a sweep"],
+        "ci": Annotated[
+            float | None, "confidence of the intervals, percent; null without resamples"
+        ],
+    }
+
+    replay: Annotated[
+        ReplayRequest,
+        Group(without=("jobs.period_from", "jobs.period_to", "jobs.spot", "by", "gpu_types")),
+    ]
+    thresholds_s: Annotated[
+        tuple[float, ...],
+        Opt(
+            "Run times after which a job leaves serverless GPUs: a list (30,60,5m,none) or "
+            "LOW:HIGH:COUNT (30s:30m:8). Seconds unless a unit is given.",
+            flag="--threshold",
+            key="threshold_s",
+            parse=parse_thresholds,
+            write=ascending,
+            common=True,
+            default=DEFAULT_THRESHOLDS,
+        ),
+    ] = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+    policy: Annotated[
+        tuple[Rule, ...],
+        Opt(
+            "fixed: each threshold stays as given. adaptive: one replay whose threshold follows "
+            "the load. May be repeated. Default: both.",
+            write=rules_in_order,
+            many=True,
+        ),
+    ] = ("fixed", "adaptive")
+    capacities: Annotated[
+        tuple[int | None, ...],
+        Opt(
+            "Most workers (GPUs) rented at once. A list such as 10,20,none tries each. Default: no "
+            "limit.",
+            flag="--capacity",
+            key=None,
+            parse=parse_capacities,
+            common=True,
+        ),
+    ] = ()
+    price_ratios: Annotated[
+        tuple[float, ...],
+        Opt(
+            "Rented over serverless price, one or a list such as 0.3,0.5,1. Rented prices are "
+            "scaled until the median offer within the largest --capacity has this ratio. Default: "
+            "prices as set.",
+            flag="--price-ratio",
+            key="price_ratio",
+            parse=parse_ratios,
+            write=listed,
+        ),
+    ] = ()
+    settings: Annotated[
+        tuple[str, ...],
+        Opt(
+            "A setting of allpass, such as checkpoint_s=20 or serverless_usd_per_gpu_h=1.80; see "
+            "gpuplan list policies allpass. May be repeated.",
+            flag="--set",
+            key=None,
+            common=True,
+            many=True,
+        ),
+    ] = ()
+    against: Annotated[
+        str | None,
+        Opt(
+            "A policy to compare with, such as today's scheduler: fifo:cluster=8x4. It replays the "
+            "same jobs at its own prices and also takes --set. Lists take /, as in "
+            "2d-las:limits_gpu_s=600/3600.",
+            key=None,
+            parse=the_only,
+            metavar="NAME[:KEY=VALUE,...]",
+            common=True,
+            many=True,
+            complete="policies",
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        Opt(
+            "GPUs of today's cluster: 64, or 8x4 (8 nodes of 4 GPUs). With --against, the cluster "
+            "of that policy, also x4 (as many nodes of 4 as needed). Default: the most GPUs the "
+            "log ever held.",
+            key=None,
+            metavar=METAVAR,
+            common=True,
+        ),
+    ] = None
+    mark: Annotated[
+        str | None,
+        Opt(
+            "Your own fixed threshold, such as 10m or none: replayed, listed in the table, and "
+            "marked in the chart.",
+            parse=the_only,
+            many=True,
+        ),
+    ] = None
+    values_of_time: Annotated[
+        tuple[float, ...],
+        Opt(
+            "Dollars that an hour of completion time is worth, such as 0,1,10. The recommendation "
+            "then has the lowest bill plus worth. Default: the cheapest whose mean JCT is within "
+            "10% of the shortest.",
+            flag="--value-of-time",
+            key="value_of_time_usd_per_h",
+            parse=parse_worth,
+            write=listed,
+            common=True,
+        ),
+    ] = ()
+    ci: Annotated[
+        float,
+        Opt(
+            "Confidence level in percent of the recommendation, by a bootstrap over blocks of "
+            "consecutive jobs.",
+            key=None,
+        ),
+    ] = 90.0
+    resamples: Annotated[int, Opt("Resamples of that bootstrap; 0 turns it off.", low=0)] = 200
+    engine: Annotated[Engine, Group(in_json=False)] = field(default=THREADS, compare=False)
+    timelines: bool = False
+
+    def check(self) -> None:
+        """Check everything but the trace. Raises `InputError` or `UsageError`."""
+        from gpuplan.analysis.characterize.intervals import check_level
+
+        if self.resamples:
+            check_level(self.ci, self.resamples)
+        self.marked_s()
+        self.size()
+        self.spec()
+        self.against_spec()
+        self.parameters_of_policy()
+        self.replay.check()
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the adaptive rule is replayed."""
+        return "adaptive" in self.policy
+
+    def marked_s(self) -> float | None:
+        """Return the marked threshold in seconds; ``none`` is inf. Raises `UsageError`."""
+        return None if self.mark is None else parse_mark(self.mark)
+
+    def fixed_s(self) -> tuple[float, ...]:
+        """Return the fixed thresholds to replay."""
+        marked_s = self.marked_s()
+        marked = () if marked_s is None else (marked_s,)
+        return (*(self.thresholds_s if "fixed" in self.policy else ()), *marked)
+
+    def size(self) -> ClusterSize | None:
+        """Return today's cluster as given; None where it is not. Raises `UsageError`."""
+        size = None if self.cluster is None else read_size(self.cluster)
+        if size is not None and self.against is None and size.shape.gpus is None:
+            raise UsageError(
+                f"{size.option}: needs a number of nodes; only --against can find one\n"
+                f"  next: --cluster 8{size.shape}, or --against fifo {size.option}"
+            )
+        return size
+
+    def spec(self) -> PolicySpec:
+        """Return ``allpass`` with its settings, without its controller. Raises `UsageError`."""
+        from gpuplan.planner.requests.policy_specs import read_spec
+
+        _check_settings(self.settings)
+        spec = read_spec("allpass", self.settings)
+        _check_swept(spec, self)
+        return spec
+
+    def against_spec(self) -> PolicySpec | None:
+        """Return the policy that the choice is compared with. Raises `UsageError`."""
+        from gpuplan.planner.requests.policy_specs import read_reference
+
+        if self.against is None:
+            return None
+        is_priced = self.replay.prices is not None
+        return read_reference(self.against, self.settings, self.size(), is_priced=is_priced)
+
+    def settings_of_policy(self) -> dict[str, Any]:
+        """Return what is set of the policy, with its controller."""
+        return {**self.spec().settings, "controller": "adaptive" if self.is_adaptive else "fixed"}
+
+    def parameters_of_policy(self) -> Allpass:
+        """Return the parameters of the policy, without prices from a table.
+
+        Raises `UsageError` for settings that no run can have.
+        """
+        from gpuplan.planner.money.renting_settings import OF_PRICES
+        from gpuplan.planner.policies.allpass_settings import parameters_from
+
+        kept = OF_PRICES if self.replay.prices is not None else ()
+        with self.spec().blamed(is_alone=True):
+            return parameters_from(
+                {n: value for n, value in self.settings_of_policy().items() if n not in kept}
+            )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output, but for the policies."""
+        size = self.size()
+        return {
+            **StudyRequest.parameters(self),
+            **self.replay.parameters(),
+            "cluster": None if size is None else str(size.shape),
+            "ci": self.ci if self.resamples else None,
+        }
+
+
+def _check_settings(settings: Sequence[str]) -> None:
+    """Raise `UsageError` where ``--set`` has what is an option here, or of another policy."""
+    for text in settings:
+        key, _, value = (part.strip() for part in text.partition("="))
+        if key in ("gpus", "cluster") and value:
+            workers = f"--capacity {value} for the most workers rented, or " * (key == "gpus")
+            raise UsageError(
+                f"--set {text!r}: no setting {key!r}\n  next: {workers}--against NAME --cluster "
+                f"{value} for a cluster"
+            )
+
+
+def _check_swept(spec: PolicySpec, request: SweepRequest) -> None:
+    """Raise `UsageError` where ``--set`` has what a sweep takes otherwise."""
+    values, option_of = spec.settings, spec.given
+    if "controller" in values:
+        raise UsageError(
+            f"{option_of['controller']}: a sweep takes it as --policy fixed or adaptive"
+        )
+    if request.capacities and "capacity" in values:
+        capacity = ",".join("none" if most is None else str(most) for most in request.capacities)
+        raise UsageError(f"--capacity {capacity} and {option_of['capacity']}: give one of the two")
+    first = values.get("threshold_s")
+    lowest, highest = values.get("min_threshold_s", 0.0), spec.effective()["max_threshold_s"]
+    if first is not None and (not request.is_adaptive or not lowest <= first <= highest):
+        why = (
+            f"beyond its limits, {lowest:g} to {highest:g} s"
+            if request.is_adaptive
+            else "and --policy fixed replays none"
+        )
+        fixed = f"{first:g}" if first < math.inf else "none"
+        raise UsageError(
+            f"{option_of['threshold_s']}: the adaptive threshold begins there, {why}\n"
+            f"  next: --threshold {fixed} replays it as a fixed one"
+        )
