@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support_traces import write_trace
 
-from gpuplan.planner.studies.forecast_request import ForecastRequest
+from gpuplan.planner.requests.forecast import ForecastRequest
 from gpuplan.planner.studies.forecast_source import demand_source
 
 SERIES = "data/alibaba-spot-v2026/aggregates/hourly_gpus_a.csv"

@@ -77,8 +77,6 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         CharacterizeResults,
         WorkloadComparison,
     )
-    from gpuplan.planner.studies.forecast import ForecastResults
-    from gpuplan.planner.studies.forecast_request import ForecastParameters
     from gpuplan.planner.studies.pareto_results import ParetoParameters, ParetoResults
     from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
@@ -99,7 +97,6 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "compare": (CompareParameters, (CompareResults,)),
         "profile": (ProfileParameters, (ProfileResults,)),
         "share": (ShareParameters, (PlacementResults, CoscalingResults)),
-        "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }
     declared = {name: declaration_of(name) for name in COMMANDS}
