@@ -71,14 +71,12 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.cli.results.run import RunParameters, RunResults
     from gpuplan.planner.sharing.coscaling_study import CoscalingResults
     from gpuplan.planner.sharing.placement_study import PlacementResults
-    from gpuplan.planner.sharing.profiling import ProfileResults
     from gpuplan.planner.studies.characterize import (
         CharacterizeParameters,
         CharacterizeResults,
         WorkloadComparison,
     )
     from gpuplan.planner.studies.pareto_results import ParetoParameters, ParetoResults
-    from gpuplan.planner.studies.profile import ProfileParameters
     from gpuplan.planner.studies.replay_parameters import CompareParameters, SimulateParameters
     from gpuplan.planner.studies.replay_results import CompareResults, SimulateResults
     from gpuplan.planner.studies.share import ShareParameters
@@ -95,7 +93,6 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "pareto": (ParetoParameters, (ParetoResults,)),
         "simulate": (SimulateParameters, (SimulateResults,)),
         "compare": (CompareParameters, (CompareResults,)),
-        "profile": (ProfileParameters, (ProfileResults,)),
         "share": (ShareParameters, (PlacementResults, CoscalingResults)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }

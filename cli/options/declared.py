@@ -56,10 +56,10 @@ def _parameter(name: str, option: Declared) -> inspect.Parameter:
     default = option.default
     if opt.parse is not None:
         default = opt.default or None
-    if opt.many:
-        default = None
     if default is MISSING:
         default = inspect.Parameter.empty
+    elif opt.many:
+        default = None
     declared: dict[str, Any] = {
         "help": opt.help,
         "metavar": opt.metavar or None,
