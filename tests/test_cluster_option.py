@@ -6,10 +6,11 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
-from gpuplan.cli.options.cluster_options import ClusterChoice, read_size
+from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.policy_specs import read_reference, read_spec, read_specs
 from gpuplan.cli.scenario.loading import load_scenario
 from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.requests.clusters import read_size
 from gpuplan.planner.runs.cluster_setting import gpus_of, pool_of, shape_of
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 

@@ -14,12 +14,12 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.cluster_options import METAVAR, read_size
 from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MarketChoice, ReplayOutput
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice
 from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
+from gpuplan.planner.requests.clusters import METAVAR, read_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

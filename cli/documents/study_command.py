@@ -241,7 +241,7 @@ def _answer(
         command=declaration.name,
         results=plain(answer.results),
         inputs=answer.inputs,
-        parameters=plain(request.parameters()),
+        parameters=plain(getattr(answer, "parameters", request.parameters)()),
         caveats=getattr(answer, "caveats", ()),
         **{
             **{field.name: getattr(shown, field.name) for field in fields(shown)},

@@ -17,7 +17,6 @@ _TITLES = {
     "characterize": "The workload",
     "compare": "Policies compared",
     "pareto": "Completion time by budget",
-    "share": "GPUs shared",
     "simulate": "One policy replayed",
     "size": "How many GPUs",
     "sweep": "Serverless threshold",

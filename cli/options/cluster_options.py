@@ -7,37 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.options.market_options import MOST_GPUS
-from gpuplan.planner.requests.shapes import read_shape
+from gpuplan.planner.requests.clusters import METAVAR, ClusterRequest, ClusterSize
 
 if TYPE_CHECKING:
-    from gpuplan.simkit.cluster_shape import ClusterShape
-
-METAVAR = "SHAPE"
-FORMS = (
-    "nodes x GPUs per node such as 8x4 (8 nodes of 4 GPUs), a number of GPUs such as 64, or x4 for "
-    "as many nodes of 4 as needed; with the GPU type A100=8x4"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSize:
-    """A cluster as one option gives it.
-
-    Attributes:
-        option: the option, as typed.
-        shape: the cluster.
-    """
-
-    option: str
-    shape: ClusterShape
-
-    @property
-    def gpu_type(self) -> str | None:
-        """The only GPU type; None where none is named."""
-        return self.shape.pool.gpu_type
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +45,7 @@ class ClusterChoice:
         Raises:
             UsageError: both options, several sizes, or a shape that is none.
         """
-        if self.cluster is not None and len(_sizes(self.cluster)) > 1:
-            raise UsageError(
-                f"--cluster {shortened(self.cluster)}: takes one cluster here\n"
-                "  next: gpuplan compare takes several"
-            )
-        found = _read_sizes(self.cluster, self.gpus)
-        if len(found) > 1:
-            raise UsageError(
-                f"--gpus must be one whole number here, got {self.gpus!r}\n"
-                "  next: gpuplan compare takes several"
-            )
-        return found[0] if found else None
+        return ClusterRequest(self.cluster, self.gpus).size()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +79,7 @@ class ClusterListChoice:
         Raises:
             UsageError: both options, a shape that is none, or a size given twice.
         """
-        return _read_sizes(self.cluster, self.gpus)
+        return ClusterRequest(self.cluster, self.gpus).sizes()
 
     def parameters(self) -> dict[str, Any]:
         """Return what is given as the JSON output names it: the shape, and its GPUs.
@@ -131,59 +94,3 @@ class ClusterListChoice:
             "cluster": ",".join(str(size.shape).replace(",", "/") for size in sizes),
             "gpus": [size.shape.gpus for size in sizes],
         }
-
-
-def _read_sizes(cluster: str | None, gpus: str | None) -> tuple[ClusterSize, ...]:
-    """Return the clusters of ``--cluster`` or ``--gpus``. Raises `UsageError`."""
-    if cluster is not None and gpus is not None:
-        raise UsageError(
-            f"--gpus {gpus} and --cluster {shortened(cluster)}: both are the size of "
-            "the cluster\n  next: give one of the two"
-        )
-    if gpus is not None:
-        found = [
-            ClusterSize(f"--gpus {one}", read_shape(one, "--gpus"))
-            for one in map(_whole_number, gpus.split(","))
-        ]
-    else:
-        found = [read_size(text) for text in _sizes(cluster)] if cluster is not None else []
-    shapes = [str(size.shape) for size in found]
-    twice = next((text for text in shapes if shapes.count(text) > 1), None)
-    if twice is not None:
-        raise UsageError(f"{'--cluster' if gpus is None else '--gpus'}: {twice} is given twice")
-    return tuple(found)
-
-
-def _whole_number(text: str) -> str:
-    """Return digits without leading zeros. Raises `UsageError` for what is no number of GPUs."""
-    number = text.strip()
-    if not (number.isascii() and number.isdigit() and 1 <= int(number[:12]) <= MOST_GPUS):
-        raise UsageError(
-            f"--gpus must be a whole number from 1 to {MOST_GPUS:,}, got {shortened(number)!r}"
-        )
-    return str(int(number))
-
-
-def _sizes(text: str) -> list[str]:
-    """Return the clusters of a list; pools of different GPU types side by side are one cluster.
-
-    One type throughout gives several clusters. Raises `UsageError` for a type that comes twice
-    beside others.
-    """
-    parts = text.split(",")
-    types = [part.partition("=")[0].strip() if "=" in part else "" for part in parts]
-    kinds = len(set(types))
-    if len(parts) == 1 or kinds == 1 or not all(types) or "/" in text:
-        return parts
-    twice = next((name for name in types if types.count(name) > 1), None)
-    if twice is not None:
-        raise UsageError(
-            f"--cluster {shortened(text)}: {twice} is given twice\n  next: add its nodes up; or, "
-            f"for several clusters, / between the types of each: {'/'.join(dict.fromkeys(parts))}"
-        )
-    return [text]
-
-
-def read_size(text: str) -> ClusterSize:
-    """Return what ``--cluster`` says. Raises `UsageError`."""
-    return ClusterSize(f"--cluster {shortened(text)}", read_shape(text, "--cluster"))

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.options.cluster_options import METAVAR
 from gpuplan.cli.options.completion import baselines, one_of, speedups
 from gpuplan.cli.options.market_options import MOST_GPUS
 from gpuplan.cli.options.shared_options import PRICES_PANEL
+from gpuplan.planner.requests.clusters import METAVAR
 
 JOBS_PANEL = "How the jobs scale"
 WIDTHS_PANEL = "Which GPUs a job may get"

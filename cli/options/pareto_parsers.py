@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.base.amounts import once, parse_by_type, parse_duration
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
-from gpuplan.cli.options.cluster_options import read_size
 from gpuplan.cli.options.pareto_options import (
     PlannedGpuChoice,
     RentingChoice,
     ScalingChoice,
     WidthChoice,
 )
+from gpuplan.planner.requests.clusters import read_size
 
 if TYPE_CHECKING:
     from gpuplan.planner.elastic.class_options import ClassOptions

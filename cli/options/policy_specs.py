@@ -9,12 +9,12 @@ from typing import Any
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.cli.app.removed_options import removed_hint
-from gpuplan.cli.options.cluster_options import ClusterSize
 from gpuplan.cli.options.settings import check_once, parse_settings, perhaps_set
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import BESIDE_LENDING, POLICIES, find_policy, policy_name
+from gpuplan.planner.requests.clusters import ClusterSize
 from gpuplan.planner.runs.cluster_setting import SIZES
 from gpuplan.simkit.cluster_shape import ClusterShape
 
