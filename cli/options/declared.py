@@ -56,10 +56,10 @@ def _parameter(name: str, option: Declared) -> inspect.Parameter:
     default = option.default
     if opt.parse is not None:
         default = opt.default or None
-    if default is MISSING:
-        default = inspect.Parameter.empty
-    elif opt.many:
+    if opt.many:
         default = None
+    if option.default is MISSING:
+        default = inspect.Parameter.empty
     declared: dict[str, Any] = {
         "help": opt.help,
         "metavar": opt.metavar or None,
