@@ -28,9 +28,8 @@ from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.trace_bill import (
     TraceCost,
-    TracePriceResults,
+    TracePrices,
     trace_cost,
-    trace_price_results,
 )
 from gpuplan.planner.studies.answer import Answer
 
@@ -155,7 +154,7 @@ class CharacterizeResults(Characterization):
             time and GPUs.
     """
 
-    prices: TracePriceResults | UnsetType = UNSET
+    prices: TracePrices | UnsetType = UNSET
     today: Today | None = None
 
 
@@ -244,7 +243,7 @@ def _one(
         request=request,
         results=CharacterizeResults(
             **{**vars(workload), "groups": groups},
-            prices=UNSET if bill is None else trace_price_results(bill.cost, bill.view),
+            prices=UNSET if bill is None else TracePrices(bill.view, bill.cost),
             today=now,
         ),
         inputs=inputs,
