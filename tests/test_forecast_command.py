@@ -1,12 +1,13 @@
 """``gpuplan forecast``: its answer, its JSON, and what it refuses."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from support_traces import write_trace
 
-from gpuplan.planner.studies.forecast_request import ForecastRequest
+from gpuplan.planner.requests.forecast import ForecastRequest
 from gpuplan.planner.studies.forecast_source import demand_source
 
 SERIES = "data/alibaba-spot-v2026/aggregates/hourly_gpus_a.csv"
@@ -234,3 +235,13 @@ def test_real_series_are_covered_and_beat_the_season(gpuplan, shared):
         if own["last-value"]["validation_mae"] <= own["orglinear"]["validation_mae"]:
             assert series["chosen"] != "orglinear"
     assert len(found["lendable"]) == 18  # each GPU type is a pool
+
+
+def test_a_report_has_a_forecast_with_times_under_the_pointer(gpuplan, tmp_path):
+    log = Path(__file__).parents[1] / "sample_traces" / "seren.csv"
+    out = tmp_path / "out"
+    options = ("--set", "forecast.by=all", "--set", "forecast.horizon=2h", "--formats", "html,md")
+    code, _, said = gpuplan("report", log, "--study", "forecast", *options, "-o", out)
+    assert code == 0, said
+    assert "## Demand of the next hours" in (out / "report.md").read_text(encoding="utf-8")
+    assert "GPUs: " in (out / "report.html").read_text(encoding="utf-8")

@@ -29,7 +29,7 @@ def test_a_trace_is_billed_hour_by_hour():
     steady = bill(cost, "b", "on_demand")
     assert steady.cost_usd == pytest.approx(24.0)
     assert spot.saving == pytest.approx(1 - 30 / 24)
-    assert cost.cheapest[0].cost_usd == pytest.approx(4 * (0.5 * 1 + 1 * 2 + 0.5 * 3))
+    assert cost.cheapest_each_hour[0].cost_usd == pytest.approx(4 * (0.5 * 1 + 1 * 2 + 0.5 * 3))
     assert cost.notes == ()
 
 
@@ -38,7 +38,7 @@ def test_an_offer_that_did_not_exist_then_is_not_the_cheapest():
     rows += [(10_000, "flash", "L4", None, "on_demand", 0.05)]
     found = market(book(rows), as_of=ORIGIN + timedelta(hours=48))
     cost = trace_cost(jobs((0, 0, 10, 3), (5, 1, 20, 1)), found)
-    (least,) = cost.cheapest
+    (least,) = cost.cheapest_each_hour
     assert (least.cost_usd, least.hourly_share) == (pytest.approx(2.0 * 50), 1.0)
     flash = bill(cost, "flash", "on_demand")
     assert (flash.cost_usd, flash.hourly_share) == (pytest.approx(0.05 * 50), 0.0)
@@ -72,7 +72,7 @@ def test_whole_and_no_hours_are_exact_shares():
     drawn = [(1 / 3 + i / 7, i / 11, 1 / 3600 + i * i / 13, 1 / (i + 1)) for i in range(50)]
     cost = trace_cost(jobs(*drawn), market(book(rows)))
     assert {b.provider: b.hourly_share for b in cost.bills} == {"a": 1.0, "b": 0.0}
-    assert cost.cheapest[0].hourly_share == 1.0
+    assert cost.cheapest_each_hour[0].hourly_share == 1.0
 
 
 def test_outside_of_the_prices_the_mean_is_billed_and_said():
@@ -101,9 +101,9 @@ def test_a_share_of_the_hours_is_that_of_gpu_hours():
     rows = [(h, "a", "L4", None, "spot", 1.0) for h in (0, 1)]
     cost = trace_cost(jobs((0, 0, 5, 1), (1, 0, 3, 2)), market(book(rows)))
     assert bill(cost, "a", "spot").hourly_share == round(4 / 11, 6)
-    assert cost.cheapest[0].hourly_share == round(4 / 11, 6)
+    assert cost.cheapest_each_hour[0].hourly_share == round(4 / 11, 6)
     idle = trace_cost(jobs((0, 0, 0, 1)), market(book(rows)))
-    assert [one.hourly_share for one in (*idle.bills, *idle.cheapest)] == [0.0, 0.0]
+    assert [one.hourly_share for one in (*idle.bills, *idle.cheapest_each_hour)] == [0.0, 0.0]
 
 
 def test_a_trace_without_a_calendar_is_billed_at_means():
@@ -162,11 +162,11 @@ def test_a_constant_price_costs_gpu_hours_times_price(drawn, price, change, n):
     trace = jobs(*drawn)
     gpu_hours = sum(d * g for _, _, d, g in drawn)
     cost = trace_cost(trace, market(book(rows, changes=[SPOT] if change else [])))
-    assert len(cost.bills) == len(cost.cheapest) == any(gpus for *_, gpus in drawn)
+    assert len(cost.bills) == len(cost.cheapest_each_hour) == any(gpus for *_, gpus in drawn)
     for one in cost.bills:
         assert one.cost_usd == pytest.approx(gpu_hours * price, rel=1e-9, abs=1e-9)
         assert one.lowest_usd == pytest.approx(gpu_hours * price, rel=1e-9, abs=1e-9)
-    for least in cost.cheapest:
+    for least in cost.cheapest_each_hour:
         assert least.cost_usd == pytest.approx(gpu_hours * price, rel=1e-9, abs=1e-9)
 
 
@@ -201,7 +201,7 @@ def test_each_hours_cheapest_is_of_those_known_in_it(drawn, series):
             held = min(hour + 1, submit + wait + lasting) - max(hour, submit + wait)
             paid += gpus * max(0.0, held) * min(known.get(hour, [least_mean]))
     expected = [pytest.approx(paid, rel=1e-9, abs=1e-6)] if any(g for *_, g in drawn) else []
-    assert [least.cost_usd for least in cost.cheapest] == expected
+    assert [least.cost_usd for least in cost.cheapest_each_hour] == expected
 
 
 @settings(max_examples=60, deadline=None)

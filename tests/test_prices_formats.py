@@ -91,8 +91,12 @@ def test_instance_types_of_one_gpu_and_zone_are_series_of_their_own(tmp_path):
     assert hourly.typical.tolist() == pytest.approx([0.2] + [0.3] * 4 + [0.15] * 4)
     (offer,) = market(table).offers
     assert offer.regions == 1
-    assert offer.mean == pytest.approx((9 * 0.2 + 4 * 0.4 + 4 * 0.1) / (9 + 4 + 4))
-    assert (offer.least, offer.median, offer.most) == pytest.approx((0.1, 0.2, 0.4))
+    assert offer.mean_usd_per_gpu_h == pytest.approx((9 * 0.2 + 4 * 0.4 + 4 * 0.1) / (9 + 4 + 4))
+    assert (
+        offer.least_usd_per_gpu_h,
+        offer.median_usd_per_gpu_h,
+        offer.most_usd_per_gpu_h,
+    ) == pytest.approx((0.1, 0.2, 0.4))
 
 
 def test_aws_records_in_other_wrappings(tmp_path):

@@ -50,8 +50,12 @@ def histories(*parts):
 )
 def test_overlapping_pulls_of_one_history(tmp_path, parts, repeated):
     result, offer = ingested(tmp_path, *histories(*parts))
-    assert offer.mean == pytest.approx((9 * 1 + 1 * 10) / 10)
-    assert (offer.median, offer.p75, offer.most) == (1.0, 1.0, 10.0)
+    assert offer.mean_usd_per_gpu_h == pytest.approx((9 * 1 + 1 * 10) / 10)
+    assert (offer.median_usd_per_gpu_h, offer.p75_usd_per_gpu_h, offer.most_usd_per_gpu_h) == (
+        1.0,
+        1.0,
+        10.0,
+    )
     assert result.provenance.rows_skipped == ({REPEATED: repeated} if repeated else {})
     assert any(f"another source has too: {repeated}" in n for n in result.provenance.notes) == (
         repeated > 0
@@ -102,14 +106,14 @@ def test_the_price_that_tells_availability_stays(tmp_path):
                     [("b.csv", table), ("a.jsonl", snapshot)]):  # fmt: skip
         result, offer = ingested(tmp_path, *sources)
         assert result.prices["available"].to_list() == [4]
-        assert (offer.mean, offer.available.mean) == (2.69, 4)
+        assert (offer.mean_usd_per_gpu_h, offer.available.mean) == (2.69, 4)
 
 
 def test_changes_at_one_instant_share_its_time():
     rows = [(0, "aws", "L4", "z", "spot", 1.0), (0, "aws", "L4", "z", "spot", 3.0),
             (1, "aws", "L4", "z", "spot", 8.0), (2, "aws", "L4", "z", "spot", 8.0)]  # fmt: skip
     (offer,) = market(book(rows, changes=[("aws", "L4", "spot", "z")])).offers
-    assert offer.mean == pytest.approx((1 * (1 + 3) / 2 + 1 * 8) / 2)
+    assert offer.mean_usd_per_gpu_h == pytest.approx((1 * (1 + 3) / 2 + 1 * 8) / 2)
 
 
 offers = st.lists(

@@ -62,7 +62,12 @@ def test_the_view_has_the_statistics_of_snapshots(shared, tmp_path):
     for offer in offers:
         *_, n, _, _, least, median, mean, most, _ = expected[offer.gpu_type, offer.provider]
         assert offer.rows == int(n) and offer.sampling == "snapshot"
-        found = (offer.least, offer.median, offer.mean, offer.most)
+        found = (
+            offer.least_usd_per_gpu_h,
+            offer.median_usd_per_gpu_h,
+            offer.mean_usd_per_gpu_h,
+            offer.most_usd_per_gpu_h,
+        )
         assert found == pytest.approx(list(map(float, (least, median, mean, most))), abs=5.1e-5)
 
 
@@ -75,9 +80,9 @@ def test_time_weighting_matters_for_amazon(shared, tmp_path):
     seconds = rows["timestamp"].diff().dt.total_seconds().to_list()[1:]
     held = sum(p * s for p, s in zip(rows[PRICE].to_list(), seconds, strict=False))
     assert by_gpu["K520"].sampling == "change"
-    assert by_gpu["K520"].mean == pytest.approx(held / sum(seconds), rel=1e-6)
-    assert by_gpu["K520"].mean == pytest.approx(1.127, abs=0.001)
-    assert by_gpu["M2050"].mean == 10.5
+    assert by_gpu["K520"].mean_usd_per_gpu_h == pytest.approx(held / sum(seconds), rel=1e-6)
+    assert by_gpu["K520"].mean_usd_per_gpu_h == pytest.approx(1.127, abs=0.001)
+    assert by_gpu["M2050"].mean_usd_per_gpu_h == 10.5
 
 
 def test_raw_files_give_the_derived_tables(shared, tmp_path):

@@ -9,7 +9,7 @@ from support_prices import FIRST_HOUR, ORIGIN, SPOT, bill, book, jobs
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE
 from gpuplan.analysis.prices.hourly import hourly_prices
-from gpuplan.analysis.prices.view import market
+from gpuplan.analysis.prices.view import LeadShare, market
 from gpuplan.planner.money.trace_bill import trace_cost
 
 
@@ -19,9 +19,18 @@ def test_changes_are_weighted_by_time():
                          (10, "aws", "L4", "z", "spot", 1.0), (10, "aws", "L4", "z", "spot", 1.0)],
                         changes=[SPOT]))  # fmt: skip
     (offer,) = found.offers
-    assert offer.mean == pytest.approx(2.0)  # (9 * 1 + 1 * 11) / 10, not 14 / 4
-    assert (offer.median, offer.p25, offer.p75) == (1.0, 1.0, 1.0)
-    assert (offer.least, offer.most, offer.rows, offer.sampling) == (1.0, 11.0, 4, "change")
+    assert offer.mean_usd_per_gpu_h == pytest.approx(2.0)  # (9 * 1 + 1 * 11) / 10, not 14 / 4
+    assert (offer.median_usd_per_gpu_h, offer.p25_usd_per_gpu_h, offer.p75_usd_per_gpu_h) == (
+        1.0,
+        1.0,
+        1.0,
+    )
+    assert (offer.least_usd_per_gpu_h, offer.most_usd_per_gpu_h, offer.rows, offer.sampling) == (
+        1.0,
+        11.0,
+        4,
+        "change",
+    )
     assert offer.variation == pytest.approx(3.0 / 2.0)  # sqrt((9 * 1 + 1 * 81) / 10) = 3
     assert found.hourly[0].mean == pytest.approx(2.0)
     assert found.hourly[0].typical.tolist() == pytest.approx([1.0] * 9 + [11.0])
@@ -31,8 +40,8 @@ def test_snapshots_count_alike():
     rows = [(0, "c", "L4", None, "marketplace", 1.0), (1, "c", "L4", None, "marketplace", 2.0),
             (10, "c", "L4", None, "marketplace", 6.0)]  # fmt: skip
     (offer,) = market(book(rows)).offers
-    assert (offer.mean, offer.median) == (3.0, 2.0)
-    assert (offer.p25, offer.p75) == (1.5, 4.0)
+    assert (offer.mean_usd_per_gpu_h, offer.median_usd_per_gpu_h) == (3.0, 2.0)
+    assert (offer.p25_usd_per_gpu_h, offer.p75_usd_per_gpu_h) == (1.5, 4.0)
 
 
 def test_an_hour_is_the_time_weighted_mean_of_what_is_in_force():
@@ -79,7 +88,7 @@ def test_the_cheapest_over_time():
     rows = [(h, "a", "L4", None, "spot", 1.0 if h < 3 else 4.0) for h in range(5)]
     rows += [(h, "b", "L4", None, "on_demand", 2.0) for h in range(5)]
     (one,) = market(book(rows)).cheapest
-    assert one.shares == (("a", "spot", 0.6), ("b", "on_demand", 0.4))
+    assert one.shares == (LeadShare("a", "spot", 0.6), LeadShare("b", "on_demand", 0.4))
     assert one.mean_usd_per_gpu_h == pytest.approx((3 * 1 + 2 * 2) / 5)
     assert [(lead.provider, lead.end - lead.start) for lead in one.leads] == [
         ("a", timedelta(hours=3)),
@@ -126,24 +135,27 @@ def test_the_built_in_list():
     offers = {(o.provider, o.gpu_type, o.kind): o for o in found.offers}
     assert len(offers) == len(CATALOGUE)
     vast = offers["vast.ai", "A100", "marketplace"]
-    assert (vast.median, vast.least, vast.most) == (1.08, 0.38, 1.66)
-    assert offers["aws", "A100", "spot"].median is None
+    assert vast.median_usd_per_gpu_h == 1.08
+    assert (vast.least_usd_per_gpu_h, vast.most_usd_per_gpu_h) == (0.38, 1.66)
+    assert offers["aws", "A100", "spot"].median_usd_per_gpu_h is None
     assert found.references["A100"] in ("gcp:on_demand", "azure:on_demand")  # both 3.67
     # The paper: marketplaces offer A100 and H100 at 14 to 22% of the price of AWS.
     for gpu, share in (("A100", 0.14), ("H100", 0.22)):
         vast, aws = offers["vast.ai", gpu, "marketplace"], offers["aws", gpu, "on_demand"]
-        assert vast.least / aws.median == pytest.approx(share, abs=0.005)
+        assert vast.least_usd_per_gpu_h / aws.median_usd_per_gpu_h == pytest.approx(
+            share, abs=0.005
+        )
     cost = trace_cost(jobs((0, 0, 10, 1), gpu="A100"), found)
     spot = bill(cost, "aws", "spot")
     assert spot.cost_usd is None and spot.lowest_usd == pytest.approx(3.2)
     assert bill(cost, "modal", "serverless").cost_usd == pytest.approx(21.0)
-    assert cost.cheapest[0].cost_usd == pytest.approx(3.2)
+    assert cost.cheapest_each_hour[0].cost_usd == pytest.approx(3.2)
 
 
 @pytest.mark.parametrize(("days", "stale"), [(30, False), (90, False), (91, True)])
 def test_old_prices_are_told(days, stale):
     found = market(None, as_of=AS_OF + timedelta(days=days))
-    assert all(offer.is_stale == stale for offer in found.offers)
+    assert all(offer.stale == stale for offer in found.offers)
     assert any(f"{days} days before" in note for note in found.notes) == stale
     assert all(offer.age_days == days for offer in found.offers)
 

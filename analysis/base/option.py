@@ -91,11 +91,13 @@ class Group:
         without: fields of the group that are no options of the request; ``jobs.spot`` for
             ``spot`` of its group ``jobs``.
         common: fields that the short help of this request shows too.
+        with_null: fields that JSON has also where they are None.
         in_json: whether JSON has them.
     """
 
     without: tuple[str, ...] = ()
     common: tuple[str, ...] = ()
+    with_null: tuple[str, ...] = ()
     in_json: bool = True
 
 
@@ -173,6 +175,7 @@ def _declared(kind: type, path: tuple[str, ...], group: Group) -> Iterator[Decla
             opt = replace(
                 opt,
                 key=opt.key if group.in_json else None,
+                omitted=opt.omitted and member.name not in group.with_null,
                 common=opt.common or member.name in group.common,
             )
             yield Declared(here, opt, hint, default, opt.panel or panel)

@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.job_table.gpu_names import is_known_gpu
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
@@ -145,20 +147,59 @@ REPEATED = "prices that another source has too"
 
 
 @dataclass(frozen=True, slots=True)
-class PricesResult:
-    """A written price table and the account of its rows.
+class ReadPrices:
+    """One input of a price table.
 
     Attributes:
-        prices: the table, sorted by time.
-        provenance: facts stored with it: sources, counts, notes.
-        output: the file.
-        rejects_file: the rejected rows; None where there are none.
+        path: the file.
+        source_format: format it was read in.
+        sampling: ``snapshot``, ``change`` or ``mixed``.
+        rows: prices found in it.
     """
 
-    prices: pl.DataFrame
-    provenance: PriceProvenance
+    path: str
+    source_format: str
+    sampling: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class PriceAccount:
+    """What became of the rows of price lists; read = kept + skipped + rejected.
+
+    Attributes:
+        rows_read: rows found.
+        rows_kept: rows in the table.
+        rows_skipped: rows that are not prices.
+        rows_rejected: rows that cannot be used.
+        rows_without_price: rows of availability alone.
+        skipped_by_reason: skipped rows by reason.
+        rejected_by_reason: rejected rows by reason.
+        first_time: instant of the first price.
+        last_time: instant of the last price.
+        sources: the inputs.
+        output: the table.
+        rejects_file: the rejected rows; null where there are none.
+        notes: what a reader of the table should know.
+        prices: the table, sorted by time.
+        provenance: facts stored with it: sources, counts, notes.
+    """
+
+    rows_read: int
+    rows_kept: int
+    rows_skipped: int
+    rows_rejected: int
+    rows_without_price: int
+    skipped_by_reason: dict[str, int]
+    rejected_by_reason: dict[str, int]
+    first_time: datetime
+    last_time: datetime
+    sources: tuple[ReadPrices, ...]
     output: Path
     rejects_file: Path | None
+    notes: tuple[str, ...]
+    prices: Hidden[pl.DataFrame]
+    provenance: Hidden[PriceProvenance]
 
 
 def ingest_prices(
@@ -170,7 +211,7 @@ def ingest_prices(
     limit: Limit = DEFAULT_LIMIT,
     on_progress: Callable[[float], None] | None = None,
     on_read: Callable[[pl.DataFrame, PriceProvenance], None] | None = None,
-) -> PricesResult:
+) -> PriceAccount:
     """Write the prices of some lists and histories, of one format or several, to a Parquet file.
 
     Rejected rows go to ``<output>.rejects.parquet``; both files appear whole or not at all. Where
@@ -217,7 +258,27 @@ def ingest_prices(
         with atomic_output(output) as table:
             write_parquet(prices, table, {METADATA_KEY: provenance.to_json()})
             log.write()
-    return PricesResult(prices, provenance, output, rejects if len(log) else None)
+    times = prices["timestamp"]
+    return PriceAccount(
+        rows_read=provenance.rows_read,
+        rows_kept=provenance.rows_kept,
+        rows_skipped=sum(provenance.rows_skipped.values()),
+        rows_rejected=sum(provenance.rows_rejected.values()),
+        rows_without_price=prices[PRICE].null_count(),
+        skipped_by_reason=provenance.rows_skipped,
+        rejected_by_reason=provenance.rows_rejected,
+        first_time=times[0],
+        last_time=times[-1],
+        sources=tuple(
+            ReadPrices(source.name, source.source_format, source.sampling, source.rows)
+            for source in provenance.sources
+        ),
+        output=output,
+        rejects_file=rejects if len(log) else None,
+        notes=tuple(provenance.notes),
+        prices=prices,
+        provenance=provenance,
+    )
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -39,27 +40,36 @@ class Availability:
     none_share: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A source of GPUs: one provider, GPU and kind. Prices are US dollars per GPU-hour.
+    """A source of GPUs: one provider, GPU and kind; null is what is not known.
 
     Attributes:
-        provider, gpu_type, kind: its identity.
-        rows, regions: number of prices, and of their regions (0 if unknown).
+        provider: who rents them.
+        gpu_type: the GPU.
+        kind: of renting.
+        rows: its prices.
+        regions: regions that they are of; 0 where none is named.
         sampling: ``snapshot``, ``change`` or ``list``.
-        median, mean, least, most, p25, p75: of the price; None where not known.
-        variation: standard deviation over mean.
-        daily_volatility: standard deviation of the change of the logarithm of its daily mean price
-            from one day to the next; None for less than two such changes.
-        listed_share: share of the hours in which anything is known of this GPU in which this
-            source has a price.
-        first, last: time of the first price, and end of the known prices.
-        age_days: time from ``last`` to the date the prices are used for, at least 0; None without
-            one.
-        begins_after_days: time from that date to ``first``, at least 0; None without one.
-        available: its availability; None if not recorded.
-        saving: 1 - mean / mean of the reference for this GPU, over the hours in which both have a
-            price; None without one, and without such an hour.
+        variation: standard deviation of the price over its mean.
+        daily_volatility: standard deviation of the daily change of the logarithm of the price;
+            null for less than two such changes.
+        listed_share: the share of the hours with anything known of this GPU in which it has a
+            price.
+        first: instant of its first price.
+        last: instant until which its last price is known to hold.
+        age_days: days from there to the date that the prices are used for, at least 0.
+        begins_after_days: days from that date to its first price, at least 0.
+        available: how many GPUs it has.
+        saving: share saved against the reference of its GPU, over the hours in which both have a
+            price.
+        median_usd_per_gpu_h: median price.
+        mean_usd_per_gpu_h: mean price.
+        least_usd_per_gpu_h: lowest price.
+        most_usd_per_gpu_h: highest price.
+        p25_usd_per_gpu_h: 25th percentile of the price.
+        p75_usd_per_gpu_h: 75th percentile of the price.
+        stale: whether its last price is too old.
     """
 
     provider: str
@@ -68,31 +78,27 @@ class Offer:
     rows: int
     regions: int
     sampling: str
-    median: float | None
-    mean: float | None
-    least: float
-    most: float
-    p25: float | None = None
-    p75: float | None = None
     variation: float | None = None
     daily_volatility: float | None = None
     listed_share: float | None = None
-    first: datetime | None = None
-    last: datetime | None = None
-    age_days: float | None = None
-    begins_after_days: float | None = None
+    first: datetime | None
+    last: datetime | None
+    age_days: float | None
+    begins_after_days: float | None
     available: Availability | None = None
     saving: float | None = None
+    median_usd_per_gpu_h: float | None
+    mean_usd_per_gpu_h: float | None
+    least_usd_per_gpu_h: float
+    most_usd_per_gpu_h: float
+    p25_usd_per_gpu_h: float | None = None
+    p75_usd_per_gpu_h: float | None = None
+    stale: bool
 
     @property
     def name(self) -> str:
         """Provider and kind, as ``--reference`` takes them."""
         return f"{self.provider}:{self.kind}"
-
-    @property
-    def is_stale(self) -> bool:
-        """Return whether it is older than `STALE_DAYS`."""
-        return self.age_days is not None and self.age_days > STALE_DAYS
 
 
 def listed_offers(as_of: datetime | None = None) -> tuple[Offer, ...]:
@@ -106,18 +112,19 @@ def _order(listing: ListPrice) -> tuple[str, str, str]:
 
 def _listed(listing: ListPrice, as_of: datetime | None) -> Offer:
     return Offer(
-        *(listing.provider, listing.gpu_type, listing.kind),
+        provider=listing.provider,
+        gpu_type=listing.gpu_type,
+        kind=listing.kind,
         rows=1,
         regions=0,
         sampling="list",
-        median=listing.typical,
-        mean=listing.typical,
-        least=listing.least,
-        most=listing.most,
+        median_usd_per_gpu_h=listing.typical,
+        mean_usd_per_gpu_h=listing.typical,
+        least_usd_per_gpu_h=listing.least,
+        most_usd_per_gpu_h=listing.most,
         first=AS_OF,
         last=AS_OF,
-        age_days=_days(AS_OF, as_of),
-        begins_after_days=_days(as_of, AS_OF),
+        **_ages(AS_OF, AS_OF, as_of),
     )
 
 
@@ -181,23 +188,24 @@ def _offer(
         pl.col("timestamp").min(), until.dt.replace_time_zone("UTC").alias("until")
     ).row(0)
     return Offer(
-        *(hourly.provider, hourly.gpu_type, hourly.kind),
+        provider=hourly.provider,
+        gpu_type=hourly.gpu_type,
+        kind=hourly.kind,
         rows=rows.height,
         regions=rows["region"].drop_nulls().n_unique(),
         sampling="change" if is_change else "snapshot",
-        median=median,
-        mean=mean,
-        least=float(price.min()),
-        most=float(price.max()),
-        p25=p25,
-        p75=p75,
+        median_usd_per_gpu_h=median,
+        mean_usd_per_gpu_h=mean,
+        least_usd_per_gpu_h=float(price.min()),
+        most_usd_per_gpu_h=float(price.max()),
+        p25_usd_per_gpu_h=p25,
+        p75_usd_per_gpu_h=p75,
         variation=spread / mean,
         daily_volatility=_daily_volatility(hourly),
         listed_share=float(np.count_nonzero(hourly.cover > 0)) / hours,
         first=first,
         last=last,
-        age_days=_days(last, as_of),
-        begins_after_days=_days(as_of, first),
+        **_ages(first, last, as_of),
         available=None if supply is None else _availability(supply),
     )
 
@@ -232,6 +240,16 @@ def _availability(supply: pl.DataFrame) -> Availability:
         most=int(total.max()),
         none_share=float(np.mean(total == 0)),
     )
+
+
+def _ages(first: datetime, last: datetime, as_of: datetime | None) -> dict[str, Any]:
+    """Return what an offer says of the time from its prices to the date they are used for."""
+    age_days = _days(last, as_of)
+    return {
+        "age_days": age_days,
+        "begins_after_days": _days(as_of, first),
+        "stale": age_days is not None and age_days > STALE_DAYS,
+    }
 
 
 def _days(start: datetime | None, end: datetime | None) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.catalogue import AS_OF, BUILT_IN, SOURCE
@@ -40,6 +41,21 @@ class Lead:
 
 
 @dataclass(frozen=True, slots=True)
+class LeadShare:
+    """How long a source is the cheapest of its GPU.
+
+    Attributes:
+        provider: who rents it.
+        kind: of renting.
+        share_hours: share of the hours in which it is the cheapest.
+    """
+
+    provider: str
+    kind: str
+    share_hours: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cheapest:
     """The cheapest sources of one GPU over time, by their lowest price in each hour.
 
@@ -47,14 +63,14 @@ class Cheapest:
         gpu_type: the GPU.
         hours: hours in which some source has a price.
         mean_usd_per_gpu_h: price of the cheapest, mean of these hours.
-        shares: (provider, kind) and the share of these hours in which it leads, most first.
+        shares: how long each source leads, most first.
         leads: intervals in order of time, split where no source has a price.
     """
 
     gpu_type: str
     hours: int
     mean_usd_per_gpu_h: float
-    shares: tuple[tuple[str, str, float], ...]
+    shares: tuple[LeadShare, ...]
     leads: tuple[Lead, ...]
 
 
@@ -63,22 +79,22 @@ class PriceView:
     """The offers of GPUs.
 
     Attributes:
-        source: name of the file, or `BUILT_IN`.
+        source: the price table, or ``builtin``.
+        references: GPU -> ``provider:kind`` that savings are counted against.
         offers: every source of GPUs, in order of GPU, provider and kind.
-        hourly: their prices by the hour; none where they are a list.
         cheapest: who leads, per GPU; none where they are a list.
         supply: availability statistics of each GPU in each region; empty if not recorded.
-        references: GPU -> ``provider:kind`` that savings are counted against.
+        hourly: prices of the offers by the hour; none where they are a list.
         notes: where the prices are old, or gpuplan's own.
     """
 
     source: str
+    references: dict[str, str]
     offers: tuple[Offer, ...]
-    hourly: tuple[HourlyPrices, ...]
     cheapest: tuple[Cheapest, ...]
     supply: tuple[Supply, ...]
-    references: dict[str, str]
-    notes: tuple[str, ...]
+    hourly: Hidden[tuple[HourlyPrices, ...]]
+    notes: Hidden[tuple[str, ...]]
 
 
 def market(
@@ -148,19 +164,19 @@ def _reference(text: str, offers: Sequence[Offer]) -> str:
 
 
 def _reference_of(gpu: str, offers: Sequence[Offer], name: str | None) -> Offer | None:
+    priced = [o for o in offers if o.gpu_type == gpu and o.mean_usd_per_gpu_h is not None]
     if name is not None:
-        candidates = [
-            o for o in offers if o.gpu_type == gpu and o.name == name and o.mean is not None
-        ]
-        return candidates[0] if candidates else None
-    candidates = [o for o in offers if o.gpu_type == gpu and o.kind == "on_demand" and o.mean]
-    return max(candidates, key=lambda offer: offer.mean or 0.0, default=None)
+        return next((offer for offer in priced if offer.name == name), None)
+    candidates = [o for o in priced if o.kind == "on_demand" and o.mean_usd_per_gpu_h]
+    return max(candidates, key=lambda offer: offer.mean_usd_per_gpu_h or 0.0, default=None)
 
 
 def _with_saving(offer: Offer, reference: Offer | None, hourly: Sequence[HourlyPrices]) -> Offer:
-    if reference is None or offer.mean is None or not reference.mean:
+    if reference is None:
         return offer
-    mean, full = offer.mean, reference.mean
+    mean, full = offer.mean_usd_per_gpu_h, reference.mean_usd_per_gpu_h
+    if mean is None or not full:
+        return offer
     if hourly:  # prices of different times are not comparable
         of = {(source.provider, source.gpu_type, source.kind): source for source in hourly}
         common = common_means(*(of[o.provider, o.gpu_type, o.kind] for o in (offer, reference)))
@@ -173,7 +189,7 @@ def _with_saving(offer: Offer, reference: Offer | None, hourly: Sequence[HourlyP
 def _age_notes(offers: Sequence[Offer], as_of: datetime | None) -> Iterator[str]:
     if as_of is None:
         return
-    stale = [offer for offer in offers if offer.is_stale]
+    stale = [offer for offer in offers if offer.stale]
     if stale:
         ages = _span([offer.age_days or 0.0 for offer in stale])
         yield (
@@ -194,7 +210,8 @@ def _age_notes(offers: Sequence[Offer], as_of: datetime | None) -> Iterator[str]
 
 
 def _apart_notes(offers: Sequence[Offer], references: dict[str, Offer]) -> Iterator[str]:
-    apart = [o for o in offers if o.saving is None and o.mean and o.gpu_type in references]
+    compared = [o for o in offers if o.mean_usd_per_gpu_h and o.gpu_type in references]
+    apart = [offer for offer in compared if offer.saving is None]
     if apart:
         yield (
             f"no saving for {len(apart)} of {len(offers)} offers: they have no price in an "
@@ -244,7 +261,7 @@ def _cheapest(gpu: str, series: list[HourlyPrices]) -> Cheapest:
         gpu_type=gpu,
         hours=hours,
         mean_usd_per_gpu_h=float(best[is_led].mean()),
-        shares=tuple((provider, kind, -n / hours) for n, provider, kind in shares),
+        shares=tuple(LeadShare(provider, kind, -n / hours) for n, provider, kind in shares),
         leads=tuple(_leads(first, leader, best, series)),
     )
 

@@ -93,6 +93,12 @@ def read_functions(path: Path) -> list[SharedFunction]:
     return functions
 
 
+def services_of(functions: Iterable[SharedFunction]) -> list[SharedFunction]:
+    """Return the functions that serve requests, by name."""
+    services = (function for function in functions if function.kind != TRAINING)
+    return sorted(services, key=lambda service: service.name)
+
+
 def _function(path: Path, at: int, table: Any) -> SharedFunction:
     if not isinstance(table, dict):
         raise InputError(path, "functions must be tables", expected="[[functions]] for each")

@@ -30,7 +30,7 @@ def show(study: Calibration) -> StudyView:
         answer=(*tables[:2], *(tables[-1:] if show_advice else ())),
         notes=study.notes,
         figure=draw,
-        texts={".toml": study.twin_text},
+        texts={".toml": lambda _: study.twin_text()},
     )
 
 

@@ -15,7 +15,7 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import StudyView, declared_command
-from gpuplan.cli.formats.report import Column, cells_table, table
+from gpuplan.cli.formats.report import cells_table, table
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.view import PriceView
     from gpuplan.planner.requests.prices import PricesRequest
-    from gpuplan.planner.studies.prices import PricesStudy
+    from gpuplan.planner.studies.answer import Answer
+    from gpuplan.planner.studies.prices import PricesResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def _run(
     request: PricesRequest,
     progress: Callable[[float], None],
     pictures: Sequence[Path] = (),
-) -> PricesStudy:
+) -> Answer[PricesRequest, PricesResults]:
     """Write the price table and the pictures: a picture gets its name after the table is written.
 
     So either all files appear or none.
@@ -82,56 +83,50 @@ def _run(
     return study
 
 
-def show(study: PricesStudy) -> StudyView:
+def show(study: Answer[PricesRequest, PricesResults]) -> StudyView:
     """Return the prices by source as people see them."""
-    from gpuplan.analysis.prices.results import PriceAccount
     from gpuplan.cli.tables.price_tables import market_tables
 
-    result, book, found = study.account, study.book, study.view
-    results = plain(study.results)
-    account = {name: results[name] for name in PriceAccount.__dataclass_fields__}
-    provenance = result.provenance
-    facts = [(key, value) for key, value in account.items() if not isinstance(value, dict | list)]
-    tables = list(market_tables(found))
+    account, book, view = study.results.account, study.results.book, study.results.view
+    facts = [
+        (key, value) for key, value in plain(account).items() if not isinstance(value, dict | list)
+    ]
+    tables = list(market_tables(view))
     answer = [replace(tables[0], most=OFFERS_SHOWN)] if tables else []
     tables.append(cells_table("Price table", "field value", facts))
-    headers = {"source_format": "format", "sampling": "sampling", "rows": "rows"}
-    path = Column("path", "source", read=lambda source: source.name)
-    tables.append(table("Sources", provenance.sources, path, headers))
-    if provenance.rows_rejected:
-        tables.append(cells_table("Rejected rows", "reason rows", provenance.rows_rejected.items()))
-    if provenance.notes:
-        tables.append(cells_table("Notes", "note", [(note,) for note in provenance.notes]))
-    rejected, unpriced = account["rows_rejected"], account["rows_without_price"]
-    priced = counted(provenance.rows_kept - unpriced, "price")
-    kept = [f"{priced} of {counted(len(found.offers), 'source')}"]
+    headers = {"path": "source", "source_format": "format", "sampling": "sampling", "rows": "rows"}
+    tables.append(table("Sources", account.sources, headers))
+    if account.rows_rejected:
+        rejected = account.rejected_by_reason.items()
+        tables.append(cells_table("Rejected rows", "reason rows", rejected))
+    if account.notes:
+        tables.append(cells_table("Notes", "note", [(note,) for note in account.notes]))
+    unpriced, kept = account.rows_without_price, list[str]()
+    if unpriced < account.rows_kept:
+        priced = counted(account.rows_kept - unpriced, "price")
+        kept.append(f"{priced} of {counted(len(view.offers), 'source')}")
     if unpriced:
         kept.append(f"{counted(unpriced, 'count')} of availability without a price")
-    unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
-    warnings = (unused,) if rejected else ()
+    unused = f"{counted(account.rows_rejected, 'row')} cannot be used; see {account.rejects_file}"
     return StudyView(
         tables=tuple(tables),
-        headline=_headline(
-            found, " and ".join(kept[unpriced == provenance.rows_kept :]), str(result.output)
-        ),
-        warnings=warnings,
+        headline=_headline(view, " and ".join(kept), str(account.output)),
+        warnings=(unused,) if account.rows_rejected else (),
         answer=tuple(answer) or None,
-        figure=lambda: _figure(book, found),
+        figure=lambda: _figure(book, view),
     )
 
 
-def _headline(found: PriceView, kept: str, output: str) -> str:
+def _headline(view: PriceView, kept: str, output: str) -> str:
     """Return the cheapest source of each GPU, and what was written where."""
-    least: dict[str, Offer] = {}
-    for offer in found.offers:
-        if offer.median is None:
-            continue
-        known = least.get(offer.gpu_type)
-        if known is None or known.median is None or offer.median < known.median:
-            least[offer.gpu_type] = offer
+    least: dict[str, tuple[float, Offer]] = {}
+    for offer in view.offers:
+        usd = offer.median_usd_per_gpu_h
+        if usd is not None and (offer.gpu_type not in least or usd < least[offer.gpu_type][0]):
+            least[offer.gpu_type] = usd, offer
     shown = [
-        f"{gpu} at ${one.median:.3g} per GPU-hour ({one.provider} {one.kind.replace('_', '-')})"
-        for gpu, one in list(least.items())[:GPUS_NAMED]
+        f"{gpu} at ${usd:.3g} per GPU-hour ({offer.provider} {offer.kind.replace('_', '-')})"
+        for gpu, (usd, offer) in list(least.items())[:GPUS_NAMED]
     ]
     more = len(least) - len(shown)
     lead = (
@@ -140,11 +135,11 @@ def _headline(found: PriceView, kept: str, output: str) -> str:
     return f"{lead}. {kept} in {output}." if shown else f"{kept} in {output}."
 
 
-def _figure(book: PriceBook, found: PriceView) -> Figure:
+def _figure(book: PriceBook, view: PriceView) -> Figure:
     from gpuplan.analysis.prices.bands import bands
     from gpuplan.cli.figures.prices import draw_prices
 
-    return draw_prices(bands(book, found.hourly))
+    return draw_prices(bands(book, view.hourly))
 
 
 COMMAND = declared_command("prices", show, output=PricesOutput, run=_run)

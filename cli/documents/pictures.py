@@ -24,6 +24,7 @@ TITLES = {
     "bill": "What each month cost, by who pays",
     "characterize": "Durations, their inequality, and load",
     "compare": "Completion times and cost by policy",
+    "forecast": "Demand so far, and in the next hours",
     "pareto": "Completion time against budget",
     "share": "GPUs in use",
     "simulate": "The replay over time",

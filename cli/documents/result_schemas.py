@@ -20,12 +20,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
-from gpuplan.analysis.base.option import parameters_type
 from gpuplan.analysis.base.plain import shown_names
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.app.lazy import COMMANDS
 from gpuplan.cli.documents.view import titles
-from gpuplan.planner.requests.declaration import declaration_of, results_of
+from gpuplan.planner.requests.declaration import declaration_of, parameters_of, results_of
 
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
 Schema = dict[str, Any]
@@ -69,25 +68,15 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.cli.results.diff import DiffParameters, DiffResults
     from gpuplan.cli.results.listing import ListParameters, ListResults
     from gpuplan.cli.results.run import RunParameters, RunResults
-    from gpuplan.planner.sharing.coscaling_study import CoscalingResults
-    from gpuplan.planner.sharing.placement_study import PlacementResults
-    from gpuplan.planner.sharing.profiling import ProfileResults
-    from gpuplan.planner.studies.forecast import ForecastResults
-    from gpuplan.planner.studies.forecast_request import ForecastParameters
-    from gpuplan.planner.studies.profile import ProfileParameters
-    from gpuplan.planner.studies.share import ShareParameters
 
     older = {
         "run": (RunParameters, (RunResults,)),
         "list": (ListParameters, (ListResults,)),
         "diff": (DiffParameters, (DiffResults,)),
-        "profile": (ProfileParameters, (ProfileResults,)),
-        "share": (ShareParameters, (PlacementResults, CoscalingResults)),
-        "forecast": (ForecastParameters, (ForecastResults,)),
     }
     declared = {name: declaration_of(name) for name in COMMANDS}
     return older | {
-        name: (parameters_type(study.request), results_of(study))
+        name: (parameters_of(study), results_of(study))
         for name, study in declared.items()
         if study is not None
     }

@@ -15,7 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
@@ -85,7 +84,7 @@ class StudyView:
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None
     notes: tuple[str, ...] = ()
-    texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    texts: Mapping[str, Callable[[Path], str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
 
@@ -144,9 +143,6 @@ class StudyCommand:
         texts = {path: path.suffix.lower() for path in output.out or ()}
         texts = {path: suffix for path, suffix in texts.items() if suffix in self.more_forms}
         output = replace(output, out=[path for path in output.out or () if path not in texts])
-        for suffix in self.more_forms:
-            if list(texts.values()).count(suffix) > 1:
-                raise UsageError(f"--output: give one {suffix} file")
         timeline: Path | None = values.get("timeline")
         check_output(
             output,

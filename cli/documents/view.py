@@ -13,9 +13,6 @@ from gpuplan.cli.documents.study import Document, StudyResult
 from gpuplan.cli.gates.gates import GateResult
 from gpuplan.planner.requests.declaration import declaration_of
 
-_TITLES = {
-    "share": "GPUs shared",
-}
 STATES = {
     "passed": "passed",
     "failed": "failed",
@@ -32,8 +29,8 @@ WORST_FIRST = ("error", "failed", "warned", "unchecked", "passed")
 def titles() -> dict[str, str]:
     """Return the heading of each study that a report can have, by its name, in their order."""
     declared = {name: declaration_of(name) for name in COMMANDS}
-    of = {name: study.title for name, study in declared.items() if study and study.title}
-    return dict(sorted({**_TITLES, **of}.items()))
+    titled = {name: study.title for name, study in declared.items() if study and study.title}
+    return dict(sorted(titled.items()))
 
 
 def title_of(study: StudyResult) -> str:

@@ -109,7 +109,8 @@ def _on_page(figure: Figure, axes: Axes, x: float, y: float) -> Place:
 
 
 def _data(line: Line2D) -> tuple[Any, Any]:
-    return np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
+    x, y = line.get_data(orig=False)  # dates as numbers
+    return np.asarray(x, float), np.asarray(y, float)
 
 
 def _seen(axes: Axes, x: Any, y: Any) -> Iterator[Place]:

@@ -12,6 +12,8 @@ from gpuplan.cli.formats.escape import visible
 from gpuplan.cli.formats.units import show_named
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
     from matplotlib.figure import Figure
 
@@ -153,7 +155,7 @@ class Report:
         figure: draws the picture, where there is one.
         frame: rows for a ``.parquet`` output, where there are some.
         timeline: what happened over time, for ``--timeline``, where a study has it.
-        texts: suffix of another form of ``--output`` -> makes the text of such a file.
+        texts: suffix of another form of ``--output`` -> makes the text of a file from its path.
     """
 
     command: str
@@ -170,7 +172,7 @@ class Report:
     figure: Callable[[], Figure] | None = None
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None
-    texts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    texts: Mapping[str, Callable[[Path], str]] = field(default_factory=dict)
 
     def shown(self, full: bool) -> Report:
         """Return the report with the tables that people see, all of them where ``full``."""

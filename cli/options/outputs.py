@@ -111,10 +111,10 @@ def output_files(output: Output) -> list[Path]:
     return [*(output.out or ()), *(output.plot or ())]
 
 
-def text_file(made: Callable[[], str], path: Path) -> tuple[Path, WriteFile]:
+def text_file(made: Callable[[Path], str], path: Path) -> tuple[Path, WriteFile]:
     """Return a file of text and the function that writes it."""
 
     def write(temporary: Path) -> None:
-        temporary.write_text(made(), encoding="utf-8", newline="\n")
+        temporary.write_text(made(path), encoding="utf-8", newline="\n")
 
     return path, write

@@ -11,9 +11,8 @@ from gpuplan.analysis.forecast.forecast import AUTO
 from gpuplan.analysis.forecast.models import LAST_VALUE
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_count, show_number, show_share
-from gpuplan.planner.studies.forecast import ForecastResults
-from gpuplan.planner.studies.forecast_lending import PEAK
-from gpuplan.planner.studies.forecast_request import ALL
+from gpuplan.planner.requests.forecast import ALL
+from gpuplan.planner.studies.forecast import PEAK, ForecastResults
 
 MOST_ROWS = 12
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
@@ -70,7 +69,7 @@ def cost_table(cost: TraceCost, market: PriceView) -> Table:
     """
     first = ("cheapest", "each hour") if market.hourly else ("lowest", "listed")
     rows: list[SourceBill | dict[str, Any]] = []
-    for least in cost.cheapest:
+    for least in cost.cheapest_each_hour:
         named = {"gpu_type": least.wanted_gpu, "provider": first[0], "kind": first[1]}
         rows.append({**fields_of(least), **named})
         rows += [bill for bill in cost.bills if bill.wanted_gpu == least.wanted_gpu]
@@ -94,17 +93,17 @@ def _offers(offers: Sequence[Offer]) -> Table:
     aged = any(offer.age_days for offer in offers)
 
     def usd(name: str, header: str = "") -> Column:
-        return Column(f"{name}_usd_per_gpu_h", header, show_price, attrgetter(name))
+        return Column(f"{name}_usd_per_gpu_h", header, show_price)
 
     return table(
         "Prices (US dollars per GPU-hour)",
         offers,
         *SOURCE,
         usd("median", "median"),
-        Column("", "min-max", read=lambda offer: _range(offer.least, offer.most)),
+        Column("", "min-max", read=lambda offer: _range(offer, "least", "most")),
         usd("least"),
         usd("most"),
-        Column("", "P25-P75" if dated else "", read=lambda offer: _range(offer.p25, offer.p75)),
+        Column("", "P25-P75" if dated else "", read=lambda offer: _range(offer, "p25", "p75")),
         usd("p25"),
         usd("p75"),
         usd("mean", "mean" if dated else ""),
@@ -114,7 +113,8 @@ def _offers(offers: Sequence[Offer]) -> Table:
     )
 
 
-def _range(low: float | None, high: float | None) -> str | None:
+def _range(offer: Offer, *names: str) -> str | None:
+    low, high = (getattr(offer, f"{name}_usd_per_gpu_h") for name in names)
     if low is None or high is None:
         return None
     same = show_price(low) == show_price(high)
@@ -176,13 +176,13 @@ def _cheapest(leading: Sequence[Cheapest]) -> Table:
     for cheapest in leading:
         named = {"gpu_type": cheapest.gpu_type}
         mean = {"mean_usd_per_gpu_h": cheapest.mean_usd_per_gpu_h}
-        for provider, kind, share in cheapest.shares[:MAX_LEADERS]:
-            rows.append({**named, "provider": provider, "kind": kind, "share_hours": share, **mean})
+        for share in cheapest.shares[:MAX_LEADERS]:
+            rows.append({**named, **fields_of(share), **mean})
             mean = {}
         if others := cheapest.shares[MAX_LEADERS:]:
             name = "1 other" if len(others) == 1 else f"{len(others)} others"
-            share = sum(share for *_, share in others)
-            rows.append({**named, "provider": name, "kind": "", "share_hours": share})
+            share_hours = sum(share.share_hours for share in others)
+            rows.append({**named, "provider": name, "kind": "", "share_hours": share_hours})
     return table(
         "The cheapest source over time",
         rows,

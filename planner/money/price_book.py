@@ -188,7 +188,7 @@ def median_price(
     """
     company, kind = _parts(provider)
     of_gpu = [offer for offer in offers if same_gpu(gpu_name(gpu), offer.gpu_type)]
-    if not any(offer.median for offer in of_gpu or offers):
+    if not any(offer.median_usd_per_gpu_h for offer in of_gpu or offers):
         raise UsageError(
             f"--gpu {gpu}: {table} has availability without prices\n"
             "  next: give a table with prices, --prices builtin, or the price of a GPU-hour with "
@@ -203,16 +203,17 @@ def median_price(
     chosen = [
         offer
         for offer in of_gpu
-        if offer.kind == kind and company in (None, offer.provider) and offer.median
+        if offer.kind == kind and company in (None, offer.provider) and offer.median_usd_per_gpu_h
     ]
     if not chosen:
-        names = ", ".join(dict.fromkeys(offer.name for offer in of_gpu if offer.median))
+        priced = (offer.name for offer in of_gpu if offer.median_usd_per_gpu_h)
+        names = ", ".join(dict.fromkeys(priced))
         raise UsageError(
             f"no {kind.replace('_', '-')} price of {gpu}{f' at {company}' if company else ''}\n"
             f"  next: --provider with one of {names}"
         )
     return Price(
-        median(offer.median for offer in chosen if offer.median),
+        median(offer.median_usd_per_gpu_h for offer in chosen if offer.median_usd_per_gpu_h),
         ", ".join(dict.fromkeys(offer.gpu_type for offer in chosen)),
         f"{SOURCE} (built in)" if table == BUILT_IN else table,
         tuple(dict.fromkeys(offer.name for offer in chosen)),

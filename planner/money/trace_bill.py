@@ -13,10 +13,10 @@ import numpy as np
 
 from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.hourly import HourlyDemand, HourlyPrices, demands
 from gpuplan.analysis.prices.offers import Offer
-from gpuplan.analysis.prices.results import PriceViewResults, view_results
 from gpuplan.analysis.prices.view import MAX_NAMES_LISTED, PriceView
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.simkit.renting.billing import hourly_usd
@@ -70,40 +70,23 @@ class TraceCost:
 
     Attributes:
         bills: one per GPU type of the jobs and source that has it, the cheapest first.
-        cheapest: one per GPU type that somebody has.
+        cheapest_each_hour: one per GPU type that somebody has: always at the cheapest source.
         unpriced_gpu_hours: GPU-hours of a GPU that has no offer, or that is not known.
         notes: what a reader should know.
     """
 
     bills: tuple[SourceBill, ...]
-    cheapest: tuple[CheapestBill, ...]
-    unpriced_gpu_hours: float
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class TracePriceResults(PriceViewResults):
-    """What sources ask for GPUs, and what a trace would have cost at them.
-
-    Attributes:
-        bills: one per GPU type and source, the cheapest first.
-        cheapest_each_hour: one per GPU type: always at the cheapest source.
-        unpriced_gpu_hours: GPU-hours of jobs without a price.
-    """
-
-    bills: tuple[SourceBill, ...]
     cheapest_each_hour: tuple[CheapestBill, ...]
     unpriced_gpu_hours: float
+    notes: Hidden[tuple[str, ...]]
 
 
-def trace_price_results(cost: TraceCost, view: PriceView) -> TracePriceResults:
-    """Return what sources ask and what a trace would have cost, as JSON has it."""
-    return TracePriceResults(
-        **vars(view_results(view)),
-        bills=cost.bills,
-        cheapest_each_hour=cost.cheapest,
-        unpriced_gpu_hours=cost.unpriced_gpu_hours,
-    )
+@dataclass(frozen=True, slots=True)
+class TracePrices:
+    """What sources ask for GPUs, and what a trace would have cost at them."""
+
+    view: Inlined[PriceView]
+    cost: Inlined[TraceCost]
 
 
 def trace_cost(trace: Trace, market: PriceView, *, gpu: str | None = None) -> TraceCost:
@@ -167,8 +150,9 @@ def _bills(
         key = (offer.provider, offer.gpu_type, offer.kind)
         series = by_hour.get(key)
         if series is None:
-            typical = None if offer.mean is None else offer.mean * demand.gpu_hours
-            lowest, share = offer.least * demand.gpu_hours, 0.0
+            mean = offer.mean_usd_per_gpu_h
+            typical = None if mean is None else mean * demand.gpu_hours
+            lowest, share = offer.least_usd_per_gpu_h * demand.gpu_hours, 0.0
         else:
             typical, share = _billed(demand, series, series.typical, series.mean)
             lowest, _ = _billed(demand, series, series.lowest, series.mean_lowest)
@@ -203,7 +187,9 @@ def cheapest_bill(
     series = [source for source in hourly if same_gpu(demand.gpu_type, source.gpu_type)]
     if not series:
         least_usd = [
-            source.least for source in offers if same_gpu(demand.gpu_type, source.gpu_type)
+            offer.least_usd_per_gpu_h
+            for offer in offers
+            if same_gpu(demand.gpu_type, offer.gpu_type)
         ]
         if not least_usd:
             return None

@@ -8,14 +8,19 @@ A study called ``name`` is three files: its request here in ``name.py``, the fun
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
-from gpuplan.analysis.base.option import files_read, files_written, json_parameters
+from gpuplan.analysis.base.option import (
+    files_read,
+    files_written,
+    json_parameters,
+    parameters_type,
+)
 
 
 class StudyRequest:
@@ -109,11 +114,20 @@ def declaration_of(name: str) -> StudyDeclaration | None:
     return _DECLARED.get(name)
 
 
+def parameters_of(declaration: StudyDeclaration) -> type:
+    """Return the type of what JSON has under ``parameters``.
+
+    That is what ``parameters`` of its answer returns where this is a dataclass, or else made of the
+    options.
+    """
+    own = getattr(_answer_of(declaration), "parameters", None)
+    kind = None if own is None else get_type_hints(own)["return"]
+    return kind if is_dataclass(kind) else parameters_type(declaration.request)  # type: ignore[return-value]
+
+
 def results_of(declaration: StudyDeclaration) -> tuple[type, ...]:
     """Return the types that the results of a study may have: those of its answer's ``results``."""
-    name = declaration.name
-    function = getattr(import_module(f"gpuplan.planner.studies.{name}"), name)
-    answer = get_type_hints(function)["return"]
+    answer = _answer_of(declaration)
     results = getattr(get_origin(answer) or answer, "results", None)
     if isinstance(results, property):
         kind = get_type_hints(results.fget)["return"]
@@ -122,3 +136,10 @@ def results_of(declaration: StudyDeclaration) -> tuple[type, ...]:
     if isinstance(kind, TypeVar):  # of a generic answer: the last of its types
         kind = get_args(answer if get_args(answer) else answer.__orig_bases__[0])[-1]
     return get_args(kind) or (kind,)
+
+
+def _answer_of(declaration: StudyDeclaration) -> Any:
+    """Return the type of the answer of a study."""
+    name = declaration.name
+    function = getattr(import_module(f"gpuplan.planner.studies.{name}"), name)
+    return get_type_hints(function)["return"]

@@ -31,3 +31,8 @@ def read_shape(text: str, option: str) -> ClusterShape:
                     "nodes up"
                 )
     return shape
+
+
+def shape_text(text: str) -> str:
+    """Return the shape of a cluster as JSON has it. Raises `UsageError`."""
+    return str(read_shape(text, "--cluster"))

@@ -218,16 +218,16 @@ class CoscalingResults:
 
 def _verdict(outcomes: Sequence[CoscalingRow]) -> ColdStartVerdict:
     """Return which policies have the least violation rate and the fewest GPUs at a cold start."""
-    calm = min(one.worst_violation_rate for one in outcomes)
-    few = min(one.max_gpus for one in outcomes)
+    calm = min(row.worst_violation_rate for row in outcomes)
+    few = min(row.max_gpus for row in outcomes)
     return ColdStartVerdict(
         cold_start_s=outcomes[0].cold_start_s,
-        fewest_violations=tuple(one.policy for one in outcomes if one.worst_violation_rate == calm),
+        fewest_violations=tuple(row.policy for row in outcomes if row.worst_violation_rate == calm),
         least_worst_violation_rate=calm,
-        fewest_gpus=tuple(one.policy for one in outcomes if one.max_gpus == few),
+        fewest_gpus=tuple(row.policy for row in outcomes if row.max_gpus == few),
         least_max_gpus=few,
         policies=tuple(
-            ColdStartPolicy(one.policy, one.max_gpus, one.worst_violation_rate) for one in outcomes
+            ColdStartPolicy(row.policy, row.max_gpus, row.worst_violation_rate) for row in outcomes
         ),
     )
 
@@ -247,26 +247,26 @@ def study_coscaling(
 
     def run(policy: str, cold_s: float, changed: SharingRequest) -> CoscalingRow:
         nonlocal done
-        found = run_policy(policy, cold_s, changed)
+        row = run_policy(policy, cold_s, changed)
         done += 1
         if progress is not None:
             progress(min(done / total, 1.0))
-        return found
+        return row
 
     outcomes = tuple(
         tuple(run(policy, cold_s, request) for policy in request.policies)
         for cold_s in request.cold_starts_s
     )
-    known = {one.policy: one for one in outcomes[0]}
+    of_policy = {row.policy: row for row in outcomes[0]}
     first_s = request.cold_starts_s[0]
-    exclusive = known.get(EXCLUSIVE) or run(EXCLUSIVE, first_s, request)
-    known[EXCLUSIVE] = exclusive
+    exclusive = of_policy.get(EXCLUSIVE) or run(EXCLUSIVE, first_s, request)
+    of_policy[EXCLUSIVE] = exclusive
     frontier: list[FrontierPoint] = []
     if request.frontier:
         gamma = request.settings.gamma
         for policy in MARKED:
-            one = known.get(policy) or run(policy, first_s, request)
-            frontier.append(_point(one, gamma, 1.0))
+            row = of_policy.get(policy) or run(policy, first_s, request)
+            frontier.append(_point(row, gamma, 1.0))
         for gamma in FRONTIER_GAMMAS:
             for factor in FRONTIER_CAPACITIES:
                 if gamma == request.settings.gamma and factor == 1:
@@ -295,8 +295,10 @@ def run_policy(policy: str, cold_start_s: float, request: SharingRequest) -> Cos
     """
     placement, quotas, horizontal = COSCALING_POLICIES[policy]
     services = [
-        one if one.name in request.own_cold_starts else replace(one, cold_start_s=cold_start_s)
-        for one in request.services
+        service
+        if service.name in request.own_cold_starts
+        else replace(service, cold_start_s=cold_start_s)
+        for service in request.services
     ]
     rules = SharingRules(
         placement=placement,
@@ -348,27 +350,29 @@ def run_policy(policy: str, cold_start_s: float, request: SharingRequest) -> Cos
 
 def _varied(request: SharingRequest, gamma: float, factor: float) -> SharingRequest | None:
     """Return the request at another gamma and registered capacity; None above a limit."""
-    limits = [one.limit for one in request.services] + [job.limit for job in request.jobs]
+    limits = [service.limit for service in request.services] + [job.limit for job in request.jobs]
     if max(limits, default=0.0) > gamma + 1e-9:
         return None
-    services = [replace(one, capacity_rps=factor * one.capacity()) for one in request.services]
+    services = [
+        replace(service, capacity_rps=factor * service.capacity()) for service in request.services
+    ]
     settings = replace(request.settings, gamma=gamma)
     return replace(request, services=services, settings=settings)
 
 
-def _point(one: CoscalingRow, gamma: float, factor: float) -> FrontierPoint:
-    worst = one.worst_violation_rate
-    return FrontierPoint(one.policy, gamma, factor, one.max_gpus, one.mean_gpus, worst)
+def _point(row: CoscalingRow, gamma: float, factor: float) -> FrontierPoint:
+    worst = row.worst_violation_rate
+    return FrontierPoint(row.policy, gamma, factor, row.max_gpus, row.mean_gpus, worst)
 
 
 def _efficient(points: Sequence[FrontierPoint]) -> tuple[FrontierPoint, ...]:
-    def dominated(one: FrontierPoint) -> bool:
+    def dominated(point: FrontierPoint) -> bool:
         return any(
-            other.max_gpus <= one.max_gpus
-            and other.worst_violation_rate <= one.worst_violation_rate
+            other.max_gpus <= point.max_gpus
+            and other.worst_violation_rate <= point.worst_violation_rate
             and (other.max_gpus, other.worst_violation_rate)
-            != (one.max_gpus, one.worst_violation_rate)
+            != (point.max_gpus, point.worst_violation_rate)
             for other in points
         )
 
-    return tuple(replace(one, efficient=not dominated(one)) for one in points)
+    return tuple(replace(point, efficient=not dominated(point)) for point in points)

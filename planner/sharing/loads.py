@@ -136,16 +136,16 @@ class Loads:
 
     def __init__(self, texts: Sequence[str], multiplier: float, seed: int) -> None:
         self.multiplier, self.seed = multiplier, seed
-        self.own: dict[str, str] = {}
+        self.by_service: dict[str, str] = {}
         self.common: str | None = None
         self.inputs: dict[str, InputFile] = {}
         self.read: dict[str, tuple[FloatArray, bool, float]] = {}
         for text in texts:
-            name, found, value = text.partition("=")
-            if found and "/" not in name and name.partition(":")[0] not in PROCESSES:
-                if name in self.own:
+            name, equals, value = text.partition("=")
+            if equals and "/" not in name and name.partition(":")[0] not in PROCESSES:
+                if name in self.by_service:
                     raise UsageError(f"--load {name}: given twice")
-                self.own[name] = value
+                self.by_service[name] = value
             elif self.common is not None:
                 raise UsageError(
                     f"--load {self.common} and --load {text}: several need the names of services\n"
@@ -156,16 +156,19 @@ class Loads:
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise `UsageError` where a load is for no service."""
-        for name in self.own:
+        for name in self.by_service:
             if name not in names:
                 raise UsageError(f"--load {name}=...: no service {name}; found {', '.join(names)}")
 
-    def spec(self, name: str, given: str | None, folder: Path) -> str:
-        """Return what the load of a service is. Raises `UsageError` where none is given."""
-        if name in self.own:
-            return self.own[name]
-        if given is not None:
-            return given if self.process(given) is not None else str(folder / given)
+    def spec(self, name: str, load: str | None, folder: Path) -> str:
+        """Return the load of a service, ``load`` where its function names one.
+
+        Raises `UsageError` where it has none.
+        """
+        if name in self.by_service:
+            return self.by_service[name]
+        if load is not None:
+            return load if self.process(load) is not None else str(folder / load)
         if self.common is None:
             raise UsageError(f"--load: {name} has none\n  next: --load {name}=FILE")
         return self.common

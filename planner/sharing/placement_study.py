@@ -168,7 +168,7 @@ def instances_of_trace(
     running = (state == "running").fill_null(False).to_numpy()
     started = (gpus > 0) & (~np.isnan(length_s) | running)
     names = jobs["job_id"].fill_null("job").to_list()
-    found = []
+    instances = []
     for at in np.argsort(submit_s + wait_s, kind="stable"):
         if not started[at]:
             continue
@@ -184,7 +184,7 @@ def instances_of_trace(
         for number, (workers, held, kind) in enumerate(parts):
             name = names[at] if len(parts) == 1 else f"{names[at]}/{number + 1}"
             memory = held * memory_gb
-            found.append(
+            instances.append(
                 SharedInstance(name, kind, workers, held, held, memory, start_s, end_s, name)
             )
     dropped = int((~started).sum())
@@ -194,18 +194,18 @@ def instances_of_trace(
     ]
     if dropped:
         notes.append(f"{counted(dropped, 'job')} without GPUs or without a start left out")
-    return found, tuple(notes)
+    return instances, tuple(notes)
 
 
 def _arrays(instances: Sequence[SharedInstance]) -> Instances:
     numbers: dict[str, int] = {}
-    function = [numbers.setdefault(one.function, len(numbers)) for one in instances]
+    function = [numbers.setdefault(instance.function, len(numbers)) for instance in instances]
     return Instances(
-        kind=np.array([KINDS.index(one.kind) for one in instances], np.int64),
-        gpus=np.array([one.gpus for one in instances], np.int64),
-        request=np.array([one.request for one in instances], np.float64),
-        limit=np.array([one.limit for one in instances], np.float64),
-        memory_gb=np.array([one.memory_gb for one in instances], np.float64),
+        kind=np.array([KINDS.index(instance.kind) for instance in instances], np.int64),
+        gpus=np.array([instance.gpus for instance in instances], np.int64),
+        request=np.array([instance.request for instance in instances], np.float64),
+        limit=np.array([instance.limit for instance in instances], np.float64),
+        memory_gb=np.array([instance.memory_gb for instance in instances], np.float64),
         function=np.array(function, np.int64),
     )
 
@@ -216,47 +216,47 @@ def _events(instances: Sequence[SharedInstance]) -> tuple[IntArray, Any, FloatAr
     Events of one time keep the order of their rows where these are known; else ends come first.
     """
     events = []
-    for at, one in enumerate(instances):
-        events.append((one.start_s, one.start_row or 1, at, True))
-        if one.end_s is not None:
-            at_once = one.end_s <= one.start_s
-            events.append((one.end_s, one.end_row or (2 if at_once else 0), at, False))
+    for at, instance in enumerate(instances):
+        events.append((instance.start_s, instance.start_row or 1, at, True))
+        if instance.end_s is not None:
+            at_once = instance.end_s <= instance.start_s
+            events.append((instance.end_s, instance.end_row or (2 if at_once else 0), at, False))
     events.sort()
     time_s, _, of, starts = (np.array(column) for column in zip(*events, strict=True))
     return of.astype(np.int64), starts.astype(np.bool_), time_s.astype(np.float64)
 
 
 def _check_bounds(request: PlacementRequest, policy: str, settings: PlacementSettings) -> None:
-    for one in request.instances:
-        limit = one.request if policy == "infless-r" else one.limit
-        asked = one.limit if policy in ("infless-l", "fast-gs") else one.request
+    for instance in request.instances:
+        limit = instance.request if policy == "infless-r" else instance.limit
+        charge = instance.limit if policy in ("infless-l", "fast-gs") else instance.request
         if policy != EXCLUSIVE and limit > settings.gamma + 1e-9:
             raise UsageError(
-                f"--gamma {settings.gamma:g}: {one.name} alone has a limit of {limit:g}; expected "
-                "at least that"
+                f"--gamma {settings.gamma:g}: {instance.name} alone has a limit of {limit:g}; "
+                "expected at least that"
             )
-        if policy != EXCLUSIVE and asked > settings.omega + 1e-9:
+        if policy != EXCLUSIVE and charge > settings.omega + 1e-9:
             raise UsageError(
-                f"--set omega={settings.omega:g}: {one.name} alone requests {asked:g}; expected at "
-                "least that"
+                f"--set omega={settings.omega:g}: {instance.name} alone requests {charge:g}; "
+                "expected at least that"
             )
 
 
 def _misfit(request: PlacementRequest, policy: str, at: int, time_s: float) -> InfeasibleError:
-    one = request.instances[at]
+    instance = request.instances[at]
     gpus = request.nodes * request.node_gpus
-    what = f"{one.gpus} GPUs in one node" if one.gpus > 1 else "1 GPU"
+    what = f"{instance.gpus} GPUs in one node" if instance.gpus > 1 else "1 GPU"
     shape = f"{counted(request.nodes, 'node')} of {counted(request.node_gpus, 'GPU')}"
     memory = request.settings.memory_gb
-    if one.memory_gb > memory and one.kind != "llm-inference":
+    if instance.memory_gb > memory and instance.kind != "llm-inference":
         return InfeasibleError(
-            f"{policy}: {one.name} takes {one.memory_gb:g} GB, and a GPU has {memory:g} GB\n"
-            f"  next: --set memory_gb={one.memory_gb:g} or more"
+            f"{policy}: {instance.name} takes {instance.memory_gb:g} GB, and a GPU has "
+            f"{memory:g} GB\n  next: --set memory_gb={instance.memory_gb:g} or more"
         )
     return InfeasibleError(
-        f"{policy}: {one.name} does not fit at {time_s:,.0f} s; it needs {what} with "
-        f"{one.request:g} of the SMs and {one.memory_gb:g} GB free in a cluster of {shape} "
-        f"({counted(gpus, 'GPU')})\n"
+        f"{policy}: {instance.name} does not fit at {time_s:,.0f} s; it needs {what} with "
+        f"{instance.request:g} of the SMs and {instance.memory_gb:g} GB free in a cluster of "
+        f"{shape} ({counted(gpus, 'GPU')})\n"
         "  next: a larger --cluster"
     )
 

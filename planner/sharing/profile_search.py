@@ -209,7 +209,7 @@ def cheapest(table: ProfileTable, slo_s: float, load_rps: float) -> LoadChoice:
     ]
     if not points:
         raise _no_share(table, slo_s)
-    return min(points, key=lambda one: (round(one.gpus, 9), one.instances, one.batch))
+    return min(points, key=lambda choice: (round(choice.gpus, 9), choice.instances, choice.batch))
 
 
 def search_training(table: ProfileTable, share: float) -> TrainingChoice:
@@ -227,9 +227,9 @@ def search_training(table: ProfileTable, share: float) -> TrainingChoice:
         middle = float(math.floor((low + high) / 2 / STEP) * STEP)
         if middle <= low:
             return TrainingChoice(high, tuple(path))
-        found = rate(middle)
-        path.append((middle, found))
-        off = found - share * full
+        speed = rate(middle)
+        path.append((middle, speed))
+        off = speed - share * full
         if abs(off) <= TOLERANCE * full or (share == 1 and off >= -TOLERANCE * full):
             return TrainingChoice(middle, tuple(path))
         if off < 0:

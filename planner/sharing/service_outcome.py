@@ -49,20 +49,20 @@ class FunctionOutcome:
     p95_over_slo: float | None
 
 
-def outcome_of(service: Service, found: ServiceRun, horizon_s: float) -> FunctionOutcome:
+def outcome_of(service: Service, run: ServiceRun, horizon_s: float) -> FunctionOutcome:
     """Measure a service: a request violates its SLO if it is late, or unfinished and too old."""
     arrivals = service.arrival_s[service.arrival_s < horizon_s]
-    finish_s = found.finish_s[: arrivals.size]
+    finish_s = run.finish_s[: arrivals.size]
     latency_s = np.sort((finish_s - arrivals)[~np.isnan(finish_s)])
     slo_s = service.slo_s * (service.work if service.llm else 1.0)
     waiting = np.isnan(finish_s)
     late = int((latency_s > slo_s).sum()) + int((horizon_s - arrivals[waiting] > slo_s).sum())
-    ends_s = np.where(np.isnan(found.removed_s), horizon_s, found.removed_s)
-    lived_s = float((ends_s - found.launched_s).sum())
+    ends_s = np.where(np.isnan(run.removed_s), horizon_s, run.removed_s)
+    lived_s = float((ends_s - run.launched_s).sum())
     seconds = math.ceil(horizon_s)
     requests = np.bincount(arrivals.astype(np.int64), minlength=seconds)[:seconds]
     instances = np.zeros(seconds)
-    for second, count in found.changes:
+    for second, count in run.changes:
         instances[second:] = count
     capacity = np.maximum(instances, 1) * service.capacity()
     p95_s = _nearest(latency_s, 0.95)
@@ -74,7 +74,7 @@ def outcome_of(service: Service, found: ServiceRun, horizon_s: float) -> Functio
         p50_s=_nearest(latency_s, 0.5),
         p95_s=p95_s,
         slo_s=slo_s,
-        cold_starts=int(found.launched_s.size),
+        cold_starts=int(run.launched_s.size),
         instance_s=lived_s,
         quota_s=service.request * lived_s,
         peak_demand_over_capacity=float((requests / capacity).max(initial=0.0)),
@@ -86,7 +86,11 @@ def outcome_of(service: Service, found: ServiceRun, horizon_s: float) -> Functio
 
 def overloads(services: Iterable[FunctionOutcome]) -> list[FunctionOutcome]:
     """Return the services whose peak demand exceeds what vertical scaling can give."""
-    return [one for one in services if one.peak_demand_over_capacity > one.headroom + 1e-9]
+    return [
+        service
+        for service in services
+        if service.peak_demand_over_capacity > service.headroom + 1e-9
+    ]
 
 
 def _nearest(ranked: FloatArray, share: float) -> float | None:
@@ -95,7 +99,7 @@ def _nearest(ranked: FloatArray, share: float) -> float | None:
 
 def _longest(above: BoolArray) -> int:
     longest = count = 0
-    for one in above.tolist():
-        count = count + 1 if one else 0
+    for is_above in above.tolist():
+        count = count + 1 if is_above else 0
         longest = max(longest, count)
     return longest

@@ -10,10 +10,9 @@ from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.requests.calibrate import CalibrateRequest
 from gpuplan.planner.studies.answer import Answer
-from gpuplan.planner.twin.calibrate import CalibrateResults
+from gpuplan.planner.twin.calibrate import CalibrateResults, Progress, nothing
 from gpuplan.planner.twin.calibrate import calibrate as calibrate_log
 from gpuplan.planner.twin.infer import complete
-from gpuplan.planner.twin.replays import Progress, nothing
 from gpuplan.planner.twin.workload import recent
 
 

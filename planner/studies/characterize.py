@@ -27,9 +27,8 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.trace_bill import (
     TraceCost,
-    TracePriceResults,
+    TracePrices,
     trace_cost,
-    trace_price_results,
 )
 from gpuplan.planner.requests.characterize import RESAMPLES, CharacterizeRequest
 from gpuplan.planner.studies.answer import Answer
@@ -58,7 +57,7 @@ class CharacterizeResults(Characterization):
             time and GPUs.
     """
 
-    prices: TracePriceResults | UnsetType = UNSET
+    prices: TracePrices | UnsetType = UNSET
     today: Today | None = None
 
 
@@ -170,7 +169,7 @@ def _alone(
         request=request,
         results=CharacterizeResults(
             **{**vars(workload), "groups": groups},
-            prices=UNSET if bill is None else trace_price_results(bill.cost, bill.view),
+            prices=UNSET if bill is None else TracePrices(bill.view, bill.cost),
             today=now,
         ),
         inputs=inputs,

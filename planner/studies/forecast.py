@@ -11,7 +11,7 @@ import numpy as np
 from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.plain import Hidden
-from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.forecast.demand import DemandSeries, time_of_hour
 from gpuplan.analysis.forecast.forecast import DemandForecast, ModelScore, least_hours
 from gpuplan.analysis.forecast.forecast import forecast as run_models
@@ -19,18 +19,16 @@ from gpuplan.analysis.forecast.models import LAST_VALUE, LEVELS, Split
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.user_tables.holidays import holidays_file
+from gpuplan.planner.requests.forecast import ALL, ForecastRequest
+from gpuplan.planner.runs.cluster_setting import match_pools
 from gpuplan.planner.studies.answer import Answer
-from gpuplan.planner.studies.forecast_lending import (
-    Lendable,
-    lendable_of,
-    pools_of_demand,
-    too_small,
-)
-from gpuplan.planner.studies.forecast_request import ForecastRequest
-from gpuplan.planner.studies.forecast_source import demand_source
+from gpuplan.planner.studies.forecast_source import DemandSource, demand_source
+from gpuplan.simkit.cluster_shape import ClusterShape
 
 LOW = 0.05
 """Demand below this share of the median, at the end alone, is the mark of a log that was cut."""
+GUARANTEES = (0.9, 0.95)
+GIVEN, PEAK = "given", "peak"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +74,30 @@ class SeriesForecast:
 
 
 @dataclass(frozen=True, slots=True)
+class Lendable:
+    """How many GPUs can be lent as spot.
+
+    Attributes:
+        pool: the series, or ``all`` of them together.
+        capacity_gpus: GPUs that there are.
+        capacity_from: ``given``, or ``peak`` for the most held at once so far; of a table its
+            highest demand.
+        guarantee_h: hours for which they are lent.
+        p: probability that the lender does not need them before.
+        demand_bound_gpus: demand in these hours stays at or below with this probability.
+        gpus: what can be lent.
+    """
+
+    pool: str
+    capacity_gpus: float
+    capacity_from: str
+    guarantee_h: int
+    p: float
+    demand_bound_gpus: float
+    gpus: float
+
+
+@dataclass(frozen=True, slots=True)
 class ForecastResults:
     """The next hours.
 
@@ -114,6 +136,25 @@ class ForecastResults:
     low_hours: Hidden[int] = 0
 
 
+@dataclass(frozen=True, slots=True)
+class DemandPool:
+    """GPUs that some of the series share.
+
+    Attributes:
+        name: the series, or ``all``.
+        members: places of its series.
+        capacity_gpus: GPUs that there are.
+        capacity_from: whether they were given, or are the peak so far.
+        peak_gpus: the most GPUs held at once so far; of a table the highest demand.
+    """
+
+    name: str
+    members: list[int]
+    capacity_gpus: float
+    capacity_from: str
+    peak_gpus: float
+
+
 def forecast(request: ForecastRequest) -> Answer[ForecastRequest, ForecastResults]:
     """Return the next hours of every group.
 
@@ -121,11 +162,12 @@ def forecast(request: ForecastRequest) -> Answer[ForecastRequest, ForecastResult
         InputError: the source cannot be used, or is too short.
         UsageError: a time outside of it, or GPU types of a cluster that it does not have.
     """
+    request.check()
     source = demand_source(request)
     demand, needed = source.demand, least_hours(request.horizon_h)
     if demand.hours < needed:
         raise InputError(
-            request.source,
+            request.trace,
             f"{counted(max(demand.hours, 0), 'full hour')} before the forecast",
             expected=f"at least {needed} for a horizon of {request.horizon_h} h",
             hint="give a longer log, or a shorter --horizon",
@@ -133,46 +175,46 @@ def forecast(request: ForecastRequest) -> Answer[ForecastRequest, ForecastResult
     pools, holidays, notes = pools_of_demand(request, source), request.days(), list[str]()
     if holidays:
         if not demand.has_calendar:
-            raise UsageError(f"--holidays: the hours of {request.source} have no dates")
+            raise UsageError(f"--holidays: the hours of {request.trace} have no dates")
         notes += _unused(holidays, demand)
     low_hours = _low_hours(demand) if request.at is None else 0
     if low_hours:
         notes.append(_cut_short(demand, low_hours))
     try:
-        found = run_models(demand, request.horizon_h, request.model, holidays)
+        expected = run_models(demand, request.horizon_h, request.model, holidays)
     except ValueError as error:
         raise UsageError(f"--model {request.model}: {error}") from error
-    scores = found.scores
+    scores = expected.scores
     pooled = tuple(mean_score([*of_model]) for of_model in zip(*scores, strict=True))
     chosen = [
         next(score for score in of_series if score.name == name)
-        for of_series, name in zip(scores, found.chosen, strict=True)
+        for of_series, name in zip(scores, expected.chosen, strict=True)
     ]
     best = [min(of_series, key=lambda score: score.validation_mae).name for of_series in scores]
     results = ForecastResults(
         issued_hour=demand.first_hour + demand.hours,
         issued_at=begin_of(demand, demand.first_hour + demand.hours),
         hours=demand.hours,
-        train_hours=found.split.train,
-        validation_hours=found.split.valid - found.split.train,
-        test_hours=demand.hours - found.split.valid,
-        window_h=found.split.window_h,
-        series=tuple(series_of(found, at) for at in range(len(demand.names))),
-        lendable=tuple(lendable_of(pools, found)),
+        train_hours=expected.split.train,
+        validation_hours=expected.split.valid - expected.split.train,
+        test_hours=demand.hours - expected.split.valid,
+        window_h=expected.split.window_h,
+        series=tuple(series_of(expected, at) for at in range(len(demand.names))),
+        lendable=tuple(lendable_of(pools, expected)),
         models=pooled,
         maqe_90=float(np.mean([abs(score.coverage_90 - 0.9) for score in chosen])),
         maqe_95=float(np.mean([abs(score.coverage_95 - 0.95) for score in chosen])),
         last_value_wins=best.count(LAST_VALUE),
-        models_left_out=found.left_out,
-        demand=found,
+        models_left_out=expected.left_out,
+        demand=expected,
         low_hours=low_hours,
     )
     left_out = (
         (
-            f"{counted(demand.hours, 'hour')} are too few for {', '.join(found.left_out)}; the "
+            f"{counted(demand.hours, 'hour')} are too few for {', '.join(expected.left_out)}; the "
             "other models are compared",
         )
-        if found.left_out
+        if expected.left_out
         else ()
     )
     inputs = (source.input, *_holiday_input(request, len(holidays)))
@@ -222,25 +264,25 @@ def begin_of(demand: DemandSeries, hour: int) -> str | None:
     return time_of_hour(hour).replace(tzinfo=None).isoformat()
 
 
-def series_of(found: DemandForecast, at: int) -> SeriesForecast:
+def series_of(expected: DemandForecast, at: int) -> SeriesForecast:
     """Return the forecast of the series at this place."""
-    demand = found.demand
+    demand = expected.demand
     gpus, begin = demand.gpus[at], demand.first_hour + demand.hours
     return SeriesForecast(
         name=demand.names[at],
         mean_gpus=float(gpus.mean()),
         peak_gpus=float(gpus.max()),
         last_gpus=float(gpus[-1]),
-        chosen=found.chosen[at],
-        models=found.scores[at],
+        chosen=expected.chosen[at],
+        models=expected.scores[at],
         next_hours=tuple(
             NextHour(
                 begin + step,
                 begin_of(demand, begin + step),
-                float(found.mean[step, at]),
-                *(float(found.bounds[level, step, at]) for level in range(len(LEVELS))),
+                float(expected.mean[step, at]),
+                *(float(expected.bounds[level, step, at]) for level in range(len(LEVELS))),
             )
-            for step in range(found.split.steps)
+            for step in range(expected.split.steps)
         ),
     )
 
@@ -255,3 +297,70 @@ def mean_score(scores: list[ModelScore]) -> ModelScore:
 
     names = (part.name for part in fields(ModelScore) if part.name != "name")
     return ModelScore(scores[0].name, **{name: mean(name) for name in names})
+
+
+def pools_of_demand(request: ForecastRequest, source: DemandSource) -> list[DemandPool]:
+    """Return the pools; those of a cluster with GPU types are the only ones.
+
+    Raises:
+        UsageError: the cluster does not match them.
+    """
+    demand, shape, peaks = source.demand, request.shape(), source.peak_gpus
+    typed = shape is not None and shape.gpu_types != ()
+    if source.are_pools or (typed and request.by != ALL):
+        members = {name: [at] for at, name in enumerate(demand.names)}
+    else:
+        members = {ALL: list(range(len(demand.names)))}
+    if shape is None:
+        capacity, origin = {name: peaks.get(name, 0.0) for name in members}, PEAK
+    else:
+        capacity, origin = _given_capacity(shape, list(members)), GIVEN
+    return [
+        DemandPool(name, places, capacity[name], origin, peaks.get(name, 0.0))
+        for name, places in members.items()
+        if name in capacity
+    ]
+
+
+def too_small(pools: list[DemandPool]) -> list[str]:
+    """Return a note for each pool that has fewer GPUs than its jobs have held."""
+    return [
+        f"{'' if pool.name == ALL else f'{pool.name}: '}jobs have held {pool.peak_gpus:,.0f} "
+        f"GPUs at once, more than the {pool.capacity_gpus:,.0f} there are"
+        for pool in pools
+        if pool.peak_gpus > pool.capacity_gpus
+    ]
+
+
+def lendable_of(pools: list[DemandPool], expected: DemandForecast) -> list[Lendable]:
+    """Return what each pool can lend at each guarantee."""
+    hours = [h for h in (1, 2, 4, 8, 12, 24) if h <= expected.split.steps]
+    rows = []
+    for pool in pools:
+        gpus, source = pool.capacity_gpus, pool.capacity_from
+        for level in GUARANTEES:
+            for guarantee in hours:
+                bound = expected.pool_bound(level, guarantee, pool.members)
+                free = max(0.0, float(np.floor(gpus - bound + 1e-9)))
+                rows.append(Lendable(pool.name, gpus, source, guarantee, level, bound, free))
+    return rows
+
+
+def _given_capacity(shape: ClusterShape, pools: list[str]) -> dict[str, float]:
+    """Return the GPUs of each pool of a cluster. Raises `UsageError` where they do not match."""
+    if not shape.gpu_types or (len(shape.pools) == 1 and len(pools) == 1):
+        if len(pools) > 1:
+            raise UsageError(
+                f"--cluster {shape}: {len(pools)} GPU types are forecast\n  next: give GPUs of "
+                f"each, such as --cluster {pools[0]}=64x8"
+            )
+        return {pools[0]: float(shape.gpus or 0)}
+    pool_of = match_pools(shape, pools)
+    for pool in shape.pools:
+        if pool not in pool_of.values():
+            raise UsageError(
+                f"--cluster {shape}: no GPU type is called {pool.gpu_type} here; the series are "
+                f"{listed(pools)}\n  next: GPUs of each of these, or GPUs without a type where the "
+                f"log names none: --cluster {shape.gpus}"
+            )
+    return {str(name): float(pool.gpus or 0) for name, pool in pool_of.items()}

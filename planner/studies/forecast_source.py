@@ -28,7 +28,7 @@ from gpuplan.analysis.job_table.gpu_names import UNNAMED, is_known_gpu
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.studies.forecast_request import ALL, ForecastRequest
+from gpuplan.planner.requests.forecast import ALL, ForecastRequest
 from gpuplan.simkit.time import to_micros
 
 MOST_SERIES = 100
@@ -63,19 +63,19 @@ def demand_source(request: ForecastRequest) -> DemandSource:
         InputError: the source cannot be used.
         UsageError: a time outside of it, or options that it has no use for.
     """
-    return _from_series(request) if is_series(request.source) else _from_trace(request)
+    return _from_series(request) if is_series(request.trace) else _from_trace(request)
 
 
 def _from_series(request: ForecastRequest) -> DemandSource:
-    demand = read_series(request.source)
+    demand = read_series(request.trace)
     if request.by not in OF_TABLE:
         raise UsageError(
-            f"--by {request.by}: {request.source} is a table of demand; its columns are the series"
+            f"--by {request.by}: {request.trace} is a table of demand; its columns are the series"
         )
     wrong = [name for name, value in request.jobs.parameters().items() if value not in (None, 1, 0)]
     if wrong:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
-        raise UsageError(f"{options}: {request.source} is a table of demand and has no jobs")
+        raise UsageError(f"{options}: {request.trace} is a table of demand and has no jobs")
     rows = demand.hours
     end = demand.first_hour + demand.hours
     hour = end if request.at is None else _hour_of(request.at, demand.has_calendar)
@@ -90,7 +90,7 @@ def _from_series(request: ForecastRequest) -> DemandSource:
         },
         request.by == "gpu_type"
         or (request.by == "group" and all(map(is_known_gpu, demand.names))),
-        InputFile(str(request.source), sha256_of(request.source), rows),
+        InputFile(str(request.trace), sha256_of(request.trace), rows),
         (),
     )
 
@@ -98,7 +98,7 @@ def _from_series(request: ForecastRequest) -> DemandSource:
 def _from_trace(request: ForecastRequest) -> DemandSource:
     by = () if request.by == ALL else (request.by,)
     columns = dict.fromkeys((*COLUMNS, *by))
-    trace = read_trace(request.source, request.jobs, columns=tuple(columns))
+    trace = read_trace(request.trace, request.jobs, columns=tuple(columns))
     jobs, notes = trace.jobs, list(trace.notes)
     is_spot = (jobs["priority"] == "spot").fill_null(False)
     timeless = jobs["duration_s"].is_null()
@@ -112,7 +112,7 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
         notes.append(f"{counted(count, 'job')} left out without a duration")
     if not kept.any():
         raise InputError(
-            request.source,
+            request.trace,
             "every job is spot, or has no GPUs or no duration",
             expected="jobs of high priority",
             hint="check --where and --spot",
@@ -122,12 +122,12 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
     submit = jobs["submit_time"].dt.epoch("us").to_numpy()
     is_running = (jobs["state"] == "running").fill_null(False).to_numpy()
     # A job asks for its GPUs until it ends, or until the log was taken.
-    asked_s = jobs["queue_s"].fill_null(0.0).to_numpy() + jobs["duration_s"].to_numpy()
-    asked = to_micros(np.minimum(asked_s, 1e9))
+    requested_s = jobs["queue_s"].fill_null(0.0).to_numpy() + jobs["duration_s"].to_numpy()
+    requested = to_micros(np.minimum(requested_s, 1e9))
     gpus = jobs["num_gpus"].to_numpy()
     has_calendar = not trace.provenance.relative_time
     assert isinstance(last, int)
-    last = max(last, int((submit + asked)[is_running].max(initial=0)))
+    last = max(last, int((submit + requested)[is_running].max(initial=0)))
     first, end = int(submit[0] // HOUR_US), last // HOUR_US
     hour = end if request.at is None else _hour_of(request.at, has_calendar)
     if request.at is not None and not first < hour <= end + 1:
@@ -143,7 +143,7 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
             time_of_hour(edge).date() if has_calendar else edge for edge in (first, hour)
         )
         raise InputError(
-            request.source,
+            request.trace,
             f"its jobs span {hour - first:,} hours, from {begin} to {last_hour}",
             expected=f"at most {MOST_HOURS:,} hours (22 years)",
             hint="leave out jobs with a wrong date: --since, or --where",
@@ -152,7 +152,7 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
         demand = DemandSeries((ALL,), np.zeros((1, 0)), first, has_calendar)
         return DemandSource(demand, {}, False, trace_input(trace), tuple(notes))
     demand = demand_of_jobs(
-        submit, asked, gpus, names, has_calendar=has_calendar, until_hour=hour, most=MOST_SERIES
+        submit, requested, gpus, names, has_calendar=has_calendar, until_hour=hour, most=MOST_SERIES
     )
     return DemandSource(
         demand,
@@ -168,12 +168,13 @@ def _most_held(trace: Trace, hour: int | None) -> dict[str, float]:
     if hour is not None:
         begin = trace.jobs["submit_time"].dt.epoch("us")[0]
         trace = replace(trace, period=(begin, hour * HOUR_US))
-    found = today.today(trace)
-    if found is None:
+    held = today.today(trace)
+    if held is None:
         return {}
-    names = {UNNAMED: NO_NAME}
-    types = {names.get(one.gpu_type or "", one.gpu_type or ""): one for one in found.gpu_types}
-    return {ALL: found.usage.peak_gpus, **{name: one.peak_gpus for name, one in types.items()}}
+    peaks = {of_type.gpu_type or "": of_type.peak_gpus for of_type in held.gpu_types}
+    if UNNAMED in peaks:
+        peaks[NO_NAME] = peaks.pop(UNNAMED)
+    return {ALL: held.usage.peak_gpus, **peaks}
 
 
 def _hour_of(at: datetime | int, has_calendar: bool) -> int:
@@ -187,7 +188,7 @@ def _hour_of(at: datetime | int, has_calendar: bool) -> int:
 
 def _outside(request: ForecastRequest, first: int, end: int, has_calendar: bool) -> UsageError:
     low, high = (
-        (time_of_hour(one).isoformat()[:16] if has_calendar else str(one))
-        for one in (first + 1, end)
+        (time_of_hour(hour).isoformat()[:16] if has_calendar else str(hour))
+        for hour in (first + 1, end)
     )
-    return UsageError(f"--at {request.at}: {request.source} allows {low} to {high}")
+    return UsageError(f"--at {request.at}: {request.trace} allows {low} to {high}")

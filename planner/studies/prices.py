@@ -4,53 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import polars as pl
 
+from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.analysis.base.time_units import as_utc
 from gpuplan.analysis.price_formats.format import PriceChoices
 from gpuplan.analysis.price_formats.schema import PriceProvenance
 from gpuplan.analysis.prices.book import PriceBook, book_of
-from gpuplan.analysis.prices.ingest import PricesResult, ingest_prices
-from gpuplan.analysis.prices.results import PricesResults, prices_results
+from gpuplan.analysis.prices.ingest import PriceAccount, ingest_prices
 from gpuplan.analysis.prices.view import PriceView, market
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.requests.prices import PricesRequest
+from gpuplan.planner.studies.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)
-class PricesStudy:
-    """A written price table and what it says.
+class PricesResults:
+    """A written price table, and what it says.
 
     Attributes:
         account: the table and what became of every row.
-        book: the prices by source.
         view: what sources ask, who is the cheapest, and how GPUs come and go.
+        book: the prices by source.
     """
 
-    account: PricesResult
-    book: PriceBook
-    view: PriceView
-    warnings: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def inputs(self) -> tuple[InputFile, ...]:
-        """The sources."""
-        sources = self.account.provenance.sources
-        return tuple(InputFile(source.name, source.sha256, source.rows) for source in sources)
-
-    @property
-    def results(self) -> PricesResults:
-        """The numbers as JSON has them."""
-        return prices_results(self.account, self.view)
+    account: Inlined[PriceAccount]
+    view: Inlined[PriceView]
+    book: Hidden[PriceBook]
 
 
 def prices(
     request: PricesRequest,
     progress: Callable[[float], None] | None = None,
     before_writing: Callable[[PriceBook, PriceView], None] | None = None,
-) -> PricesStudy:
+) -> Answer[PricesRequest, PricesResults]:
     """Write the price table and return what it says.
 
     Args:
@@ -63,13 +51,13 @@ def prices(
         OutputError: the table cannot be written.
         UsageError: the fields of the request do not fit the sources.
     """
-    found: list[tuple[PriceBook, PriceView]] = []
+    considered: list[tuple[PriceBook, PriceView]] = []
 
     def consider(table: pl.DataFrame, provenance: PriceProvenance) -> None:
         book = book_of(table, provenance, path=request.output)
-        found.append((book, market(book, reference=request.reference)))
+        considered.append((book, market(book, reference=request.reference)))
         if before_writing is not None:
-            before_writing(*found[-1])
+            before_writing(*considered[-1])
 
     account = ingest_prices(
         request.sources,
@@ -85,5 +73,12 @@ def prices(
         on_progress=progress,
         on_read=consider,  # what cannot be understood as prices is not written
     )
-    ((book, view),) = found
-    return PricesStudy(account, book, view)
+    ((book, view),) = considered
+    return Answer(
+        request=request,
+        results=PricesResults(account, view, book),
+        inputs=tuple(
+            InputFile(source.name, source.sha256, source.rows)
+            for source in account.provenance.sources
+        ),
+    )

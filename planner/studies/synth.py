@@ -76,6 +76,6 @@ def _model(request: SynthRequest) -> tuple[WorkloadModel, tuple[SourceFile, ...]
         model = read_model(request.model)  # it refuses files without an end
         return model, (SourceFile(str(request.model), sha256_of(request.model)),), None
     if request.preset not in PRESETS:
-        known = ", ".join(sorted((*PRESETS, spot_mix.NAME)))
-        raise UsageError(f"--preset {request.preset}: expected one of {known}")
+        names = ", ".join(sorted((*PRESETS, spot_mix.NAME)))
+        raise UsageError(f"--preset {request.preset}: expected one of {names}")
     return preset_model(request.preset), (), None

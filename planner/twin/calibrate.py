@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog, left_out_notes
 from gpuplan.planner.twin.infer import Inferred
-from gpuplan.planner.twin.replays import Progress, Replays, nothing
 from gpuplan.planner.twin.score import LevelScore, advice, score_run, score_waits, scored_mask
 from gpuplan.planner.twin.settings import LEVELS, config_of, level_config, shuffled, site_of
 from gpuplan.planner.twin.workload import SiteWorkload, site_workload
-from gpuplan.simkit.twin.simulator import SiteRun
+from gpuplan.simkit.twin.jobs import SiteJobs
+from gpuplan.simkit.twin.simulator import SiteRun, replay_site
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
+from gpuplan.simkit.watch import ReplayPace
 
 SEEDS = (1, 2, 3)
 MOST_EXCLUDED = 0.2
@@ -28,6 +30,8 @@ GIVEN_BY = {
     "events": ("event",),
 }
 """Settings that a rule needs, as beginnings of their keys."""
+Progress = Callable[[float], None]
+"""Called with the share of the work done, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,38 @@ class CalibrateResults:
     def score(self) -> LevelScore:
         """The score of the chosen rules."""
         return next(level for level in self.levels if level.name == self.chosen)
+
+
+def nothing(share: float) -> None:
+    """Show no progress."""
+
+
+class Replays:
+    """Replays jobs; ``total`` replays are all the work."""
+
+    def __init__(self, total: int, progress: Progress = nothing) -> None:
+        self.total = total
+        self.progress = progress
+        self.done = 0
+
+    def run(self, name: str, site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> SiteRun:
+        """Replay jobs on a site; ``name`` says what is replayed.
+
+        Raises:
+            UsageError: the site or a job is too large for a replay.
+        """
+        pace, count = ReplayPace(), jobs.id.size
+
+        def seen(share: float) -> None:
+            pace.say(round(share * count), count, f"jobs replayed ({name})")
+            self.progress((self.done + share) / self.total)
+
+        try:
+            run = replay_site(site, jobs, config, seen)
+        except ValueError as error:
+            raise UsageError(f"the site cannot be replayed: {error}") from error
+        self.done += 1
+        return run
 
 
 def calibrate(
@@ -192,23 +228,23 @@ def prepared(
 
 def never_started(run: SiteRun) -> dict[str, int]:
     """Return how many jobs the replay did not start, by reason; cancelled ones are left out."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for i in np.flatnonzero(run.start < 0):
         why = run.reason(int(i))
         if why != "cancelled":
-            found[why] = found.get(why, 0) + 1
-    return found
+            counts[why] = counts.get(why, 0) + 1
+    return counts
 
 
 def _skipped(site: SiteCluster, full: SchedulerConfig, document: SiteDocument) -> dict[str, str]:
     """Return the levels that would equal the one before, and why."""
-    found = {}
+    reasons = {}
     tiers = {p.tier for p in site.partitions}
     weights = (
         full.w_age, full.w_fairshare, full.w_size, full.w_partition, full.w_qos, full.w_tres_gpu
     )  # fmt: skip
     if (full.order == "fifo" or not any(weights)) and len(tiers) == 1:
-        found["multifactor"] = "no priority weights and one tier"
+        reasons["multifactor"] = "no priority weights and one tier"
     caps = any(
         getattr(q, name) is not None
         for q in site.qos
@@ -216,12 +252,12 @@ def _skipped(site: SiteCluster, full: SchedulerConfig, document: SiteDocument) -
     ) or any(a.grp_gpus is not None or a.max_jobs is not None for a in site.assocs)
     enforced = str(document.get("backfill", "AccountingStorageEnforce") or "limits").lower()
     if not caps:
-        found["limits"] = "no limits are known"
+        reasons["limits"] = "no limits are known"
     elif not any(word in enforced for word in ("limits", "safe", "all", "1")):
-        found["limits"] = "AccountingStorageEnforce does not enforce limits"
+        reasons["limits"] = "AccountingStorageEnforce does not enforce limits"
     if not site.events:
-        found["events"] = "no node events are known"
-    return found
+        reasons["events"] = "no node events are known"
+    return reasons
 
 
 def _floor(
@@ -269,14 +305,16 @@ def _was_given(level: str, document: SiteDocument) -> bool:
 
 
 def _warnings(log: SiteLog, work: SiteWorkload) -> list[str]:
-    found = []
+    warnings = []
     excluded, scored = sum(work.excluded.values()), int(work.scored.sum())
     if excluded > MOST_EXCLUDED * (excluded + scored):
         share = excluded / (excluded + scored)
-        found.append(f"{share:.0%} of the jobs are not scored: the score may not hold for the rest")
+        warnings.append(
+            f"{share:.0%} of the jobs are not scored: the score may not hold for the rest"
+        )
     if "limit_s" in log.missing:
-        found.append(
+        warnings.append(
             "the log has no time limits: every job is planned with twice its run time, so the "
             "error of backfill is understated"
         )
-    return found
+    return warnings

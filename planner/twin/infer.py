@@ -105,7 +105,7 @@ def complete(
         for key, value in values.items():
             if document.get(table, key) is None:
                 adding.put(value, "default", "Slurm's default", table, key)
-    return tuple(adding.found)
+    return tuple(adding.inferred)
 
 
 class _Adding:
@@ -113,14 +113,14 @@ class _Adding:
 
     def __init__(self, document: SiteDocument) -> None:
         self.document = document
-        self.found: list[Inferred] = []
+        self.inferred: list[Inferred] = []
 
     def put(self, value: Any, source: str, why: str, *keys: str) -> None:
         self.document.put(value, *keys, source=source)
         self.note(dotted(*keys), value, source, why)
 
     def note(self, key: str, value: Any, source: str, why: str) -> None:
-        self.found.append(Inferred(key, value, source, why))
+        self.inferred.append(Inferred(key, value, source, why))
 
 
 def peak_use(start: Iterable[int], end: Iterable[int], gpus: Iterable[int]) -> int:
@@ -150,7 +150,7 @@ def _nodes_of_shape(adding: _Adding, cluster: ClusterShape, jobs: pl.DataFrame) 
         if adding.document.get("partition", name) is None:
             why = "every partition is taken to have all nodes"
             adding.put("ALL", "inferred", why, "partition", name, "Nodes")
-    adding.found = [one for one in adding.found if one.source != "given"]
+    adding.inferred = [value for value in adding.inferred if value.source != "given"]
 
 
 def _nodes_of_peak(adding: _Adding, jobs: pl.DataFrame) -> None:
@@ -239,8 +239,8 @@ def _user_cap(adding: _Adding, jobs: pl.DataFrame, log: SiteLog) -> None:
     if "user" in log.missing:
         return
     rows = _ran(jobs).with_columns(pl.col("qos").fill_null("normal"))
-    for (qos,), found in sorted(rows.group_by("qos")):
-        cap, hits = plateau(found)
+    for (qos,), of_qos in sorted(rows.group_by("qos")):
+        cap, hits = plateau(of_qos)
         if hits >= LEAST_HITS:
             why = f"met {hits} times while the cluster had room for the next job of the user"
             adding.put(cap, "inferred", why, "qos", str(qos), "MaxTRESPU", "gpu")

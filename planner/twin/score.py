@@ -118,12 +118,12 @@ def score_run(
     by: dict[str, list[WaitScore]] = {}
     for kind in GROUPS if groups else ():
         names = work.names(kind)
-        found = []
+        scores = []
         for group in sorted(set(names[mask])):
             of = mask & (names == group)
             if of.sum() >= LEAST_GROUP:
-                found.append(score_waits(str(group), recorded[of], replayed[of]))
-        by[kind] = found
+                scores.append(score_waits(str(group), recorded[of], replayed[of]))
+        by[kind] = scores
     return LevelScore(**asdict(whole) | {"gpu_use": gpu_use(work, run), "by": by})
 
 

@@ -84,11 +84,11 @@ def site_of(document: SiteDocument, users: Iterable[tuple[str, str]] = ()) -> Si
         )
         for name, entry in settings.partition.items()
     ]  # fmt: skip
-    known = {node.name for node in nodes}
+    names = {node.name for node in nodes}
     events = [
         SiteNodeEvent(event.node, event.start, event.end, event.announced)
         for event in settings.event
-        if event.node in known
+        if event.node in names
     ]
     if not nodes or not partitions:
         raise UsageError("the site has no GPU nodes or no partition; give --slurm-conf or --infer")
@@ -123,12 +123,12 @@ def _members(text: str, groups: Mapping[str, list[str]], where: str) -> list[str
             hosts |= every
             continue
         try:
-            found = groups.get(part) or expand_hosts(part)
+            named = groups.get(part) or expand_hosts(part)
         except ValueError as error:
             raise UsageError(f"{where}.Nodes: {error}") from error
-        if strange := next((host for host in found if host not in every), None):
+        if strange := next((host for host in named if host not in every), None):
             raise UsageError(f"{where}.Nodes: no node is named {strange}")
-        hosts |= dict.fromkeys(found)
+        hosts |= dict.fromkeys(named)
     return list(hosts)
 
 
@@ -157,12 +157,12 @@ def _associations(
             rows[account, user] = row(limits, account, user, "root")
     for account, user in users:
         rows.setdefault((account, user), SiteAssociation(account, user))
-    for (account, user), found in rows.items():
+    for (account, user), association in rows.items():
         at, seen = account, set[str]()
-        while user and found.max_jobs is None and (at, "") in rows and at not in seen:
+        while user and association.max_jobs is None and (at, "") in rows and at not in seen:
             seen.add(at)
             if rows[at, ""].max_jobs is not None:
-                rows[account, user] = replace(found, max_jobs=rows[at, ""].max_jobs)
+                rows[account, user] = replace(association, max_jobs=rows[at, ""].max_jobs)
                 break
             at = rows[at, ""].parent
     return list(rows.values())
@@ -237,8 +237,8 @@ def why_off(keys: Sequence[str], settings: SiteSettings, level: str) -> str:
 
 def enforces(settings: SiteSettings) -> bool:
     """Return whether the limits of QOS and accounts hold."""
-    given = settings.backfill.AccountingStorageEnforce.lower()
-    return not given or any(word in given for word in ("limits", "safe", "all", "1"))
+    enforced = settings.backfill.AccountingStorageEnforce.lower()
+    return not enforced or any(word in enforced for word in ("limits", "safe", "all", "1"))
 
 
 def level_config(full: SchedulerConfig, level: str) -> SchedulerConfig:

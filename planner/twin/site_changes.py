@@ -141,8 +141,8 @@ def set_value(text: str) -> SiteChange:
     except UsageError as error:
         raise UsageError(f"--set {error}") from error
     if keys[0] not in TABLES:
-        known = ", ".join(TABLES)
-        raise UsageError(f"--set {text}: {keys[0]} cannot be set; expected one of {known}")
+        tables = ", ".join(TABLES)
+        raise UsageError(f"--set {text}: {keys[0]} cannot be set; expected one of {tables}")
     return SiteChange(
         f"set {text}", lambda document: document.put(changed.strip(), *keys), keys=(keys,)
     )
@@ -162,14 +162,14 @@ def check_names(change: SiteChange, document: SiteDocument, log: SiteLog) -> Non
         if table == "account" and keys[2:3] == ("user",):
             pairs.append(("user", keys[3], document.get(*keys[:3]) or {}))
         for kind, word, described in pairs:
-            known = {*described}
+            names = {*described}
             if kind in ("qos", "account", "user"):
-                known |= {"normal"} if kind == "qos" else set()
-                known |= set(log.jobs[kind].drop_nulls().to_list())
-            if word not in known:
+                names |= {"normal"} if kind == "qos" else set()
+                names |= set(log.jobs[kind].drop_nulls().to_list())
+            if word not in names:
                 raise UsageError(
-                    f"--set {dotted(*keys)}: no {kind} {word}{perhaps(word, known)}; "
-                    f"expected one of {', '.join(sorted(known)) or 'none'}"
+                    f"--set {dotted(*keys)}: no {kind} {word}{perhaps(word, names)}; "
+                    f"expected one of {', '.join(sorted(names)) or 'none'}"
                 )
 
 
@@ -177,8 +177,8 @@ def new_settings(name: str, new: SiteDocument) -> SiteChange:
     """Return the change to the settings of another slurm.conf."""
 
     def change(document: SiteDocument) -> None:
-        found = with_settings(document, new)
-        document.tables, document.sources = found.tables, found.sources
+        changed = with_settings(document, new)
+        document.tables, document.sources = changed.tables, changed.sources
 
     return SiteChange(f"slurm-conf {name}", document=change)
 
@@ -188,20 +188,20 @@ def with_settings(document: SiteDocument, new: SiteDocument) -> SiteDocument:
 
     What only the old file set falls back to Slurm's default; what was inferred stays.
     """
-    found = deepcopy(document)
+    changed = deepcopy(document)
     for name in ("node", "partition"):
         if new.tables.get(name):
-            found.tables[name] = {}
-            found.sources = {
-                key: source for key, source in found.sources.items()
+            changed.tables[name] = {}
+            changed.sources = {
+                key: source for key, source in changed.sources.items()
                 if not key.startswith(f"{name}.")
             }  # fmt: skip
     for name in ("priority", "backfill"):
-        for key in list(found.tables.get(name, {})):
-            if found.sources.get(f"{name}.{key}", "given") == "given":
-                del found.tables[name][key]
-    found.merge(deepcopy(new))
-    return found
+        for key in list(changed.tables.get(name, {})):
+            if changed.sources.get(f"{name}.{key}", "given") == "given":
+                del changed.tables[name][key]
+    changed.merge(deepcopy(new))
+    return changed
 
 
 def combined(changes: list[SiteChange]) -> SiteChange:
@@ -217,10 +217,10 @@ def combined(changes: list[SiteChange]) -> SiteChange:
             cluster = cluster if change.site is None else change.site(cluster)
         return cluster
 
-    def jobs(found: SiteJobs) -> SiteJobs:
+    def jobs(changed: SiteJobs) -> SiteJobs:
         for change in changes:
-            found = found if change.jobs is None else change.jobs(found)
-        return found
+            changed = changed if change.jobs is None else change.jobs(changed)
+        return changed
 
     return SiteChange(
         " + ".join(change.name for change in changes), document, site, jobs,

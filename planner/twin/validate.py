@@ -8,8 +8,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.schema import CalibrationTable
-from gpuplan.planner.twin.calibrate import prepared
-from gpuplan.planner.twin.replays import Replays
+from gpuplan.planner.twin.calibrate import Replays, prepared
 from gpuplan.planner.twin.settings import level_config
 from gpuplan.planner.twin.whatif import ALL_JOBS
 from gpuplan.simkit.arrays import BoolArray

@@ -13,8 +13,7 @@ from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.site.document import SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.schema import CalibrationTable, leaves
-from gpuplan.planner.twin.calibrate import SEEDS, never_started, prepared
-from gpuplan.planner.twin.replays import Replays
+from gpuplan.planner.twin.calibrate import SEEDS, Replays, never_started, prepared
 from gpuplan.planner.twin.settings import LEVELS, level_config, shuffled, why_off
 from gpuplan.planner.twin.site_changes import SiteChange, check_names
 from gpuplan.planner.twin.workload import SiteWorkload, recent

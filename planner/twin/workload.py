@@ -69,8 +69,8 @@ class SiteWorkload:
         codes = getattr(jobs, by)
         kinds = {"account": jobs.accounts, "user": jobs.users, "partition": jobs.partitions,
                  "qos": jobs.qoses}[by]  # fmt: skip
-        found: NDArray[np.object_] = np.array(kinds, object)[codes]
-        return found
+        groups: NDArray[np.object_] = np.array(kinds, object)[codes]
+        return groups
 
 
 def node_sizes(site: SiteCluster) -> dict[str, int]:
@@ -168,8 +168,8 @@ def site_workload(
     billing = table["billing"].to_numpy().astype(np.float64)
     codes, names = {}, {}
     for column in ("user", "account", "partition", "qos"):
-        found, code = np.unique(table[column].to_numpy().astype(str), return_inverse=True)
-        codes[column], names[column] = code.reshape(-1).astype(np.int64), tuple(map(str, found))
+        values, code = np.unique(table[column].to_numpy().astype(str), return_inverse=True)
+        codes[column], names[column] = code.reshape(-1).astype(np.int64), tuple(map(str, values))
     kinds = {node.gpu_type for node in site.nodes}
     wanted = [k if k in kinds else "" for k in table["gpu_type"].fill_null("").to_list()]
     types = {kind: i for i, kind in enumerate(dict.fromkeys(wanted))}
@@ -209,19 +209,21 @@ def _check_partitions(log: SiteLog, table: pl.DataFrame, sizes: dict[str, int]) 
 def _asked_for_nodes(table: pl.DataFrame) -> BoolArray:
     reserved = table["reservation"].fill_null("").str.len_chars() > 0
     named = table["submit_line"].fill_null("").str.contains(NAMED_NODES.pattern)
-    found: BoolArray = (reserved | named).to_numpy()
-    return found
+    pinned: BoolArray = (reserved | named).to_numpy()
+    return pinned
 
 
 def _excluded(table: pl.DataFrame, log: SiteLog) -> dict[str, BoolArray]:
     """Return which jobs are not scored, by reason."""
     reason = table["reason"].fill_null("")
-    found: dict[str, BoolArray] = {}
+    excluded: dict[str, BoolArray] = {}
     if "eligible" in log.missing:
-        found["Dependency, without Eligible"] = reason.str.starts_with("Dependency").to_numpy()
+        excluded["Dependency, without Eligible"] = reason.str.starts_with("Dependency").to_numpy()
     for start, name in HELD:
-        found[name] = reason.str.starts_with(start).to_numpy()
-    found["AssocMaxMinutes"] = reason.str.contains(MINUTES.pattern).to_numpy()
-    found["requeued (all runs but the first)"] = (~table["job_id"].is_first_distinct()).to_numpy()
-    found["preempted"] = (table["state"] == "preempted").to_numpy()
-    return found
+        excluded[name] = reason.str.starts_with(start).to_numpy()
+    excluded["AssocMaxMinutes"] = reason.str.contains(MINUTES.pattern).to_numpy()
+    excluded["requeued (all runs but the first)"] = (
+        ~table["job_id"].is_first_distinct()
+    ).to_numpy()
+    excluded["preempted"] = (table["state"] == "preempted").to_numpy()
+    return excluded

@@ -12,7 +12,7 @@ from support_traces import ORIGIN
 
 from gpuplan.analysis.price_formats.schema import PRICE, PRICES, PriceProvenance
 from gpuplan.analysis.prices.book import PriceBook, book_of
-from gpuplan.analysis.prices.ingest import PricesResult, ingest_prices
+from gpuplan.analysis.prices.ingest import PriceAccount, ingest_prices
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.trace_bill import SourceBill, TraceCost
 
@@ -53,7 +53,7 @@ def frame(rows) -> pl.DataFrame:
     )
 
 
-def ingest_text(tmp_path: Path, text: str | bytes, name: str = "p.csv", **options) -> PricesResult:
+def ingest_text(tmp_path: Path, text: str | bytes, name: str = "p.csv", **options) -> PriceAccount:
     """Write a source and bring it in."""
     source = tmp_path / name
     source.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def ingest_text(tmp_path: Path, text: str | bytes, name: str = "p.csv", **option
     return ingest_prices([source], tmp_path / "out.parquet", **options)
 
 
-def rows(result: PricesResult, *columns: str) -> list[tuple]:
+def rows(result: PriceAccount, *columns: str) -> list[tuple]:
     """Return the rows that were kept, of all columns or of some."""
     return result.prices.select(columns or list(PRICES)).rows()
 

@@ -1,0 +1,193 @@
+"""What ``gpuplan forecast`` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from gpuplan.analysis.base.amounts import parse_duration
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.lookup import find_named
+from gpuplan.analysis.base.option import DATE_FORMATS, Group, Opt, files_read
+from gpuplan.analysis.base.time_units import as_utc, written_utc
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.shapes import read_shape, shape_text
+
+if TYPE_CHECKING:
+    from gpuplan.simkit.cluster_shape import ClusterShape
+
+ALL = "all"
+MOST_STEPS = 24
+
+
+def read_hours(text: str, flag: str) -> int:
+    """Return the whole hours of ``4h``. Raises `UsageError`."""
+    hours = parse_duration(text, flag) / 3600
+    if hours != int(min(hours, MOST_STEPS + 1)):
+        raise UsageError(f"{flag} {text!r}: expected whole hours, 1h to {MOST_STEPS}h")
+    return int(hours)
+
+
+def read_hour(text: str, flag: str) -> datetime | int:
+    """Return a time, or the number of an hour. Raises `UsageError` for anything else."""
+    if text.strip().isdecimal() and len(text) < 10:
+        return int(text)
+    for form in (*DATE_FORMATS, "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"):
+        try:
+            return as_utc(datetime.strptime(text.strip(), form))
+        except ValueError:
+            continue
+    raise UsageError(
+        f"{flag} {text!r}: expected a time such as 2026-01-31T12:00, or an hour number"
+    )
+
+
+def hour_text(hour: datetime | int) -> str:
+    """Return a time, or the number of an hour, as JSON has it."""
+    return str(written_utc(hour) if isinstance(hour, datetime) else hour)
+
+
+@study(
+    "forecast",
+    title="Demand of the next hours",
+    example="gpuplan forecast trace.parquet --by user --horizon 4h --cluster 64x8",
+    doing="forecasting",
+    has_rows=False,
+)
+@dataclass(frozen=True, slots=True)
+class ForecastRequest(StudyRequest):
+    """Forecast the GPUs of each group, and how many to lend.
+
+    Attributes:
+        trace: a trace, a log, or a CSV of hourly demand.
+        jobs: which jobs of a trace.
+        by: the column that makes a series, or `ALL`; of a CSV whether its columns are GPU types.
+        horizon_h: hours ahead, 1 to 24.
+        at: the forecast is issued at the beginning of this hour, a time or, without a calendar, an
+            hour; None for the end of what is known.
+        backtest: whether the errors of every model are shown.
+        model: one of `MODELS`, or ``auto``.
+        cluster: GPUs that there are; None for the most held at once so far.
+        holidays: dates with commas between them, or a file of them (`read_holidays`).
+    """
+
+    trace: Annotated[
+        Path,
+        Opt(
+            "A trace or a job log; or a CSV of hourly demand: hour or time, then one column of "
+            "GPUs per group.",
+            key=None,
+            metavar="TRACE|LOG|CSV",
+            argument=True,
+        ),
+    ]
+    jobs: Annotated[Selection, Group(without=("period_from", "period_to"), with_null=("spot",))] = (
+        field(default_factory=Selection)
+    )
+    by: Annotated[
+        str,
+        Opt(
+            "Forecast each of these on its own: group, user, job_class, gpu_type, all, or a "
+            "column kept by --keep. GPU types are pools of their own.",
+            metavar="WHAT",
+            common=True,
+            complete=("group", "user", "job_class", "gpu_type", ALL),
+        ),
+    ] = "group"
+    horizon_h: Annotated[
+        int,
+        Opt(
+            "Hours ahead, 1h to 24h.",
+            flag="--horizon",
+            parse=read_hours,
+            metavar="TIME",
+            default="4h",
+            common=True,
+        ),
+    ] = 4
+    at: Annotated[
+        datetime | int | None,
+        Opt(
+            "Forecast from this hour on, using the hours before it: a time (UTC), or an hour "
+            "number where the trace has no calendar. Default: the end of the trace.",
+            parse=read_hour,
+            write=hour_text,
+            metavar="TIME",
+            common=True,
+        ),
+    ] = None
+    backtest: Annotated[
+        bool,
+        Opt(
+            "Show how good each model was on the last 20% of hours.",
+            flag="--backtest",
+            common=True,
+        ),
+    ] = False
+    model: Annotated[
+        str,
+        Opt(
+            "Model: auto (the best in validation), last-value, seasonal-24h, seasonal-168h, "
+            "last-week-peak, dlinear, or orglinear.",
+            metavar="NAME",
+            common=True,
+            complete="demand_models",
+        ),
+    ] = "auto"
+    cluster: Annotated[
+        str | None,
+        Opt(
+            "GPUs of the cluster: 512, 64x8, or by GPU type A100=432x8,A10=2494 (of --by "
+            "gpu_type; only these types are lent). Default: the most that jobs held at once.",
+            write=shape_text,
+            metavar="SHAPE",
+            common=True,
+        ),
+    ] = None
+    holidays: Annotated[
+        str | None,
+        Opt(
+            "Days on which demand differs, for orglinear: 2026-12-25,2026-12-26, or a file with "
+            "one date per line. Name past holidays and those to come (UTC).",
+            metavar="DATES|FILE",
+        ),
+    ] = None
+
+    @property
+    def reads(self) -> tuple[Path | str | None, ...]:
+        """The files it reads, that of holidays among them."""
+        from gpuplan.analysis.user_tables.holidays import holidays_file
+
+        return (*files_read(self), None if self.holidays is None else holidays_file(self.holidays))
+
+    def check(self) -> None:
+        """Check what can be checked before the trace is read. Raises `GpuplanError`."""
+        from gpuplan.analysis.forecast.forecast import AUTO
+        from gpuplan.analysis.forecast.models import MODELS, ORGLINEAR
+
+        if not 1 <= self.horizon_h <= MOST_STEPS:
+            raise UsageError(f"--horizon: expected 1h to {MOST_STEPS}h, got {self.horizon_h}h")
+        find_named(self.model, {AUTO: "", **MODELS}, "--model", "model")
+        self.shape()
+        if self.holidays is not None and self.model not in (AUTO, ORGLINEAR):
+            raise UsageError(
+                f"--holidays: {self.model} does not use holidays\n"
+                f"  next: --model {ORGLINEAR}, or auto"
+            )
+        self.days()
+
+    def shape(self) -> ClusterShape | None:
+        """Return the GPUs of ``cluster``. Raises `UsageError`."""
+        shape = None if self.cluster is None else read_shape(self.cluster, "--cluster")
+        if shape is not None and shape.gpus is None:
+            raise UsageError("--cluster: expected a number of GPUs, such as 64x8")
+        return shape
+
+    def days(self) -> tuple[date, ...]:
+        """Return the holidays. Raises `InputError` or `UsageError`."""
+        from gpuplan.analysis.user_tables.holidays import read_holidays
+
+        return () if self.holidays is None else read_holidays(self.holidays)
