@@ -125,24 +125,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return execute(arguments)
     except GpuplanError as error:
-        return _told(str(error), error.exit_code)
+        return _report(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _told("interrupted", INTERRUPTED)
+        return _report("interrupted", INTERRUPTED)
     except CLICK_ERROR as error:
-        return _told(brief(usage_message(error)), USAGE)
+        return _report(brief(usage_message(error)), USAGE)
     except SystemExit:  # what typer does where the reader of the help has closed the pipe
         return 0
     except BaseException as error:  # a panic of polars is not an Exception
         if _was_interrupted(error):
-            return _told("interrupted", INTERRUPTED)
+            return _report("interrupted", INTERRUPTED)
         if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)):
-            return _told(f"out of memory ({brief(str(error))})\n  next: {MORE_MEMORY}", UNUSABLE)
+            return _report(f"out of memory ({brief(str(error))})\n  next: {MORE_MEMORY}", UNUSABLE)
         if isinstance(error, OSError):  # system errors: full disk, no permission, failing disk
-            return _told(_of_system(error), UNUSABLE)
+            return _report(_of_system(error), UNUSABLE)
         if (failure := plugins.failure_of_package(error)) is not None:
-            return _told(str(failure), failure.exit_code)
+            return _report(str(failure), failure.exit_code)
         problem = f"internal error ({type(error).__name__}: {brief(str(error))})"
-        return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
+        return _report(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
 
 
 def _pass_over(problem: str) -> None:
@@ -158,14 +158,14 @@ def run() -> None:
         State.running = True
         code = main()
     except KeyboardInterrupt:  # while the outcome was reported
-        code = _told("interrupted", INTERRUPTED)
+        code = _report("interrupted", INTERRUPTED)
     State.running = False
     try:
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError) and code == 0:
-            code = _told(f"standard output cannot be written: {error.strerror}", UNUSABLE)
+            code = _report(f"standard output cannot be written: {error.strerror}", UNUSABLE)
     _leave(128 + stopped[0] if code == INTERRUPTED and stopped else code)
 
 
@@ -181,7 +181,7 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _told(message: str, code: int) -> int:
+def _report(message: str, code: int) -> int:
     if messages.manners.debug:
         import traceback
 
@@ -217,7 +217,7 @@ def usage_message(error: Exception) -> str:
         meant = perhaps(choice[1], choice[2].replace("'", "").split(", "))
         message = f"{message.removesuffix('.')}{meant}"
     if option := getattr(error, "option_name", ""):
-        from gpuplan.cli.app.removed_options import removed_hint
+        from gpuplan.cli.app.option_text import removed_hint
 
         if hint := removed_hint(option):
             return f"No such option: {option}{hint}"

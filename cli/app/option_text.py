@@ -1,8 +1,8 @@
-"""What the help and the manual say about an option or argument, from its one declaration."""
+"""What the help and the manual say about an option or argument, and about former options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -147,3 +147,23 @@ def _remarks(option: Any, annotation: Any) -> Iterator[str]:
     default = getattr(option.default, "value", option.default)
     if option.show_default and not option.is_flag and default not in (None, [], (), ""):
         yield f"Default: {default}."
+
+
+REMOVED: Mapping[str, str] = {
+    "node_gpus": "--cluster x{0} (as many nodes of {0} GPUs as needed)",
+    "include_running": "leave it out: jobs still running count in GPU-hours, not in durations",
+    "gpus_per_node": "--cluster 4x{0} (4 nodes of {0} GPUs), or x{0} for as many as needed",
+}
+"""Former options and settings, with underscores -> what is given today."""
+
+
+def removed_hint(name: str, value: str = "") -> str:
+    """Return the next step where a former option or setting is given, or nothing.
+
+    Args:
+        name: as typed.
+        value: what it was given.
+    """
+    replacement = REMOVED.get(name.strip().removeprefix("--").replace("-", "_"))
+    each = value if value.isdecimal() and len(value) < 9 and int(value) else "8"
+    return f"\n  next: {replacement.format(each)}" if replacement else ""

@@ -93,9 +93,9 @@ def diff(
     from gpuplan.cli.diff.gates import check_changes, read_change
     from gpuplan.cli.diff.read import read_versions
     from gpuplan.cli.diff.show import report_of
-    from gpuplan.cli.documents.annotations import announce
+    from gpuplan.cli.documents.contract import as_junit
     from gpuplan.cli.documents.emit import emit
-    from gpuplan.cli.documents.junit import as_junit
+    from gpuplan.cli.documents.gates import announce
     from gpuplan.cli.documents.study import Document
     from gpuplan.cli.formats.render import as_markdown
     from gpuplan.cli.gates.gates import allowing, raise_tripped, warnings_only

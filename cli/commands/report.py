@@ -165,7 +165,7 @@ def report(
     from gpuplan.cli.documents.assemble import time_stamp
     from gpuplan.cli.documents.emit import write_stdout
     from gpuplan.cli.documents.gates import conclude
-    from gpuplan.cli.documents.summary_text import said
+    from gpuplan.cli.documents.verdict import said
     from gpuplan.cli.documents.write import FORMS, check_folder, read_forms, write_document
     from gpuplan.cli.gates.conditions import read_condition, refuse_change
     from gpuplan.cli.gates.gates import allowing, warnings_only
@@ -185,7 +185,7 @@ def report(
         make, studies, inputs = _of_trace(
             source, study, settings or (), shared, prices, (*(fail_if or ()), *(warn_if or ()))
         )
-        own = tuple(FORMS)
+        own = FORMS
     for option, conditions in (("--fail-if", fail_if), ("--warn-if", warn_if)):
         for text in conditions or ():
             condition = read_condition(text, studies, option)
@@ -273,6 +273,6 @@ def _of_scenario(
         with open_cache(folder) as cache:
             return run_scenario(scenario, cache)
 
-    forms = tuple(FORMS) if scenario.documents is None else scenario.documents.forms
+    forms = FORMS if scenario.documents is None else scenario.documents.forms
     commands = {study.name: study.command for study in scenario.studies}
     return make, commands, scenario.inputs, forms

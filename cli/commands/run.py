@@ -120,7 +120,7 @@ def run(
         if listed:
             _show_plan(scenario, kept, output_format)
             return
-        folder, forms = out, tuple(FORMS)
+        folder, forms = out, FORMS
         if scenario.documents is not None:
             folder = out or scenario.folder / scenario.documents.folder
             forms = scenario.documents.forms
@@ -146,11 +146,11 @@ def _text(document: Document, form: RunFormat, *, full: bool) -> str:
 
             return as_json(document)
         case RunFormat.md:
-            from gpuplan.cli.documents.markdown import as_markdown
+            from gpuplan.cli.documents.pages import as_markdown
 
             return as_markdown(document)
         case RunFormat.table if not full:
-            from gpuplan.cli.documents.summary_text import said
+            from gpuplan.cli.documents.verdict import said
 
             return said(document, sys.stdout)
         case RunFormat.table:

@@ -11,8 +11,7 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
-from gpuplan.cli.formats.report import Column, Report, Table, table
-from gpuplan.cli.formats.shapes import replay_shapes
+from gpuplan.cli.formats.report import Column, Report, Table, replay_shapes, table
 from gpuplan.cli.formats.units import show_threshold
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import one_of, policies
@@ -109,7 +108,7 @@ def _shown(request: CompareRequest) -> Report:
     tables = _tables(results, has_deadlines=study.replayed.jobs.has_deadlines)
 
     def figure() -> Figure:
-        from gpuplan.cli.figures.replays import draw_time_lines
+        from gpuplan.cli.figures.time_lines import draw_time_lines
 
         return draw_time_lines(result.lines(), result.policy, first_submission(study.replayed))
 

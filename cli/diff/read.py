@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.plain import check_depth
 from gpuplan.analysis.storage.files import read_small
-from gpuplan.cli.formats.nesting import check_depth
 from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION
 
 NEXT = "write one with gpuplan COMMAND ... -o FILE.json, or gpuplan report"

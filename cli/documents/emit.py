@@ -95,7 +95,7 @@ def write_files(to_write: Iterable[tuple[Path, WriteFile]]) -> None:
 
 
 def _judge(report: Report, conditions: Sequence[str], allow_unchecked: bool) -> None:
-    from gpuplan.cli.documents.annotations import announce, gates_table
+    from gpuplan.cli.documents.gates import announce, gates_table
     from gpuplan.cli.formats.render import as_markdown
     from gpuplan.cli.gates.gates import allowing, check, raise_tripped
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.picture import Picture
 from gpuplan.cli.formats.escape import html
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpuplan.cli.figures.hover import Spot
     from gpuplan.cli.formats.report import Report
+
 
 TITLES = {
     "bill": "What each month cost, by who pays",
@@ -132,3 +133,24 @@ def _themed(text: str, kind: str) -> str:
         return found[0] if name is None else f"{found[1]}: var(--{kind}{name})"
 
     return COLOUR.sub(named, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawn figure.
+
+    Attributes:
+        name: of its files, without a suffix.
+        title: a few words.
+        description: what it shows, for who cannot see it.
+        svg: a file of its own.
+        inline: the same for a page: with hover values, and colours by names of the page's style.
+        png: a file of its own.
+    """
+
+    name: str
+    title: str
+    description: str
+    svg: str
+    inline: str
+    png: bytes

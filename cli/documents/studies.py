@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import did_you_mean
-from gpuplan.cli.app.removed_options import removed_hint
+from gpuplan.cli.app.option_text import removed_hint
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 

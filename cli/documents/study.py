@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.cli.documents.picture import Picture
+from gpuplan.cli.documents.pictures import Picture, pictures_of
 
 if TYPE_CHECKING:
     from gpuplan.cli.formats.report import Report, Table
@@ -145,7 +145,6 @@ class Document:
 
 def result_of(name: str, arguments: Sequence[str], report: Report) -> StudyResult:
     """Return a report with its pictures drawn and its numbers shown."""
-    from gpuplan.cli.documents.pictures import pictures_of
     from gpuplan.cli.formats.render import as_json
 
     return StudyResult(

@@ -1,4 +1,4 @@
-"""What opens a document: a row of key figures, and one sentence per study.
+"""What opens a document: a row of key figures, one sentence per study, and on a terminal gates.
 
 All of it comes from the answers and the JSON of the studies, so a reader finds each number there.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
+from gpuplan.cli.documents import view
 from gpuplan.cli.documents.study import Document, StudyResult
+from gpuplan.cli.formats.render import as_text
+from gpuplan.cli.formats.report import Column, Report, cells_table, table
 from gpuplan.cli.formats.units import show_duration, show_number, show_usd
 
 Results = Mapping[str, Any]
@@ -217,3 +220,20 @@ def _dollars(value: float) -> str:
     if value < 100:
         return show_usd(value)
     return f"${float(f'{value:.3g}') if value >= 1000 else value:,.0f}"
+
+
+def said(document: Document, stream: TextIO) -> str:
+    """Return what opens the document, as wide as ``stream`` where it is a terminal."""
+    tables = []
+    if figures := key_figures(document):
+        detail = Column("detail", "detail", read=lambda figure: figure.detail or None)
+        headers = {"name": "today and what to do", "value": "value"}
+        tables.append(table(document.title, figures, headers, detail))
+    answers = [(study.name, text) for study, text in verdicts_of(document)]
+    tables.append(cells_table("Answers" if figures else document.title, "study answer", answers))
+    if document.gates:
+        gates = [(gate.condition, words, gate.detail) for gate, words in view.gates_of(document)]
+        tables.append(cells_table("Gates", "gate result found", gates))
+    return as_text(
+        Report("report", {}, tuple(tables), headline=view.gates_verdict_of(document)), stream
+    )

@@ -25,9 +25,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
-from gpuplan.cli.figures.lending import draw_lending, lending_outcomes, lending_rows
 from gpuplan.cli.figures.palette import KINDS, Look, look_of
 from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, lay_out, new_figure, on_paper
+from gpuplan.cli.figures.time_lines import draw_lending, lending_outcomes, lending_rows
 from gpuplan.cli.formats.units import show_duration, show_usd, tick_usd
 from gpuplan.planner.compare import PolicyComparison, PolicyOutcome
 from gpuplan.simkit.arrays import FloatArray

@@ -12,8 +12,7 @@ from typing import Any, TextIO
 from gpuplan.analysis.base.plain import plain as plain_result
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.cli.formats import escape
-from gpuplan.cli.formats.report import Column, Report, Shown, Table
-from gpuplan.cli.formats.shapes import BARS, SHAPE
+from gpuplan.cli.formats.report import BARS, SHAPE, Column, Report, Shown, Table
 
 JSON_SCHEMA_VERSION = 1
 PIPED_WIDTH = 100

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
-from gpuplan.cli.app.removed_options import removed_hint
+from gpuplan.cli.app.option_text import removed_hint
 from gpuplan.cli.options.cluster_options import ClusterSize
 from gpuplan.cli.options.settings import check_once, parse_settings, perhaps_set
 from gpuplan.planner.compare import PolicySpec

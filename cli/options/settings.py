@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.lookup import perhaps
-from gpuplan.cli.app.removed_options import removed_hint
+from gpuplan.cli.app.option_text import removed_hint
 from gpuplan.planner.requests.shapes import read_shape
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.analysis.base.lookup import did_you_mean
 from gpuplan.analysis.storage.files import existing_file, is_parquet
-from gpuplan.cli.app.removed_options import removed_hint
+from gpuplan.cli.app.option_text import removed_hint
 from gpuplan.cli.documents.studies import (
     Given,
     GivenOption,
