@@ -32,14 +32,14 @@ def show_command_help(command: Any, path: str, *, everything: bool = False) -> N
         everything: whether to show every option, and not only the common ones.
     """
     options = options_of(command)
-    shown = [one for one in options if everything or one.is_common]
+    shown = [option for option in options if everything or option.is_common]
     page = HelpPage()
     page.heading("Usage:", usage_of(command, path))
     page.paragraphs(command.help)
     sections = {"Arguments": arguments_of(command), **by_panel(shown)}
     page.sections(
         {
-            title: [(_label(one), one.text) for one in members]
+            title: [(_label(option), option.text) for option in members]
             for title, members in sections.items()
             if members
         }
@@ -64,7 +64,7 @@ def show_program_help(
     page.heading("Usage:", f"{group.name} COMMAND [OPTIONS]")
     page.paragraphs(group.help)
     sections = {title: [(name, about[name]) for name in names] for title, names in groups.items()}
-    flags = [(_label(one), one.text) for one in options_of(group)]
+    flags = [(_label(option), option.text) for option in options_of(group)]
     flags.append(("--help, -h", "Show this page."))
     page.sections({**sections, FALLBACK: flags})
     page.line(group.epilog)
@@ -102,7 +102,7 @@ class HelpPage:
         from rich.text import Text
 
         labels = [len(label) for rows in sections.values() for label, _ in rows]
-        width = max((one for one in labels if one <= WIDEST_LABEL), default=0)
+        width = max((label for label in labels if label <= WIDEST_LABEL), default=0)
         for title, rows in sections.items():
             self._write("")
             self._write(Text(title, style="bold"))

@@ -67,8 +67,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
         sys.stdout.write(f"gpuplan {gpuplan_version()}\n")
         raise typer.Exit
 

@@ -178,20 +178,22 @@ def report(
                 f"{source} already names the studies, jobs and prices\n"
                 "  next: change a value with --set, for example --set workload.seed=7"
             )
-        make, studies, inputs, own = _of_scenario(source, settings or (), cache, no_cache=no_cache)
+        make, studies, inputs, usual = _of_scenario(
+            source, settings or (), cache, no_cache=no_cache
+        )
     else:
         if cache is not None or no_cache:
             raise UsageError("--cache, --no-cache: only with a scenario (.toml)")
         make, studies, inputs = _of_trace(
             source, study, settings or (), shared, prices, (*(fail_if or ()), *(warn_if or ()))
         )
-        own = FORMS
+        usual = FORMS
     for option, conditions in (("--fail-if", fail_if), ("--warn-if", warn_if)):
         for text in conditions or ():
             condition = read_condition(text, studies, option)
             if baseline is None:
                 refuse_change(condition, option, "add --baseline with an earlier report.json")
-    forms = own if formats is None else read_forms(formats)
+    forms = usual if formats is None else read_forms(formats)
     check_folder(out, forms, [*inputs, *([] if baseline is None else [baseline])])
     before = None if baseline is None else read_baseline(baseline)
     document = make()

@@ -115,7 +115,7 @@ def _filler(document: Document) -> Callable[[int, int], str]:
     inputs = pipe_table(
         ["input", "rows", "SHA-256"],
         [False, True, False],
-        ([one["path"], f"{one['rows']:,}", one["sha256"]] for one in document.inputs),
+        ([source["path"], f"{source['rows']:,}", source["sha256"]] for source in document.inputs),
     )
 
     notes = {id(study): view.own_notes_of(document, study) for study in document.studies}

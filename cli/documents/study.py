@@ -132,8 +132,8 @@ class Document:
     @property
     def inputs(self) -> list[dict[str, Any]]:
         """Every input once, in the order of its first use."""
-        sources = [one for study in self.studies for one in study.contract["inputs"]]
-        return list({(one["path"], one["sha256"]): one for one in sources}.values())
+        sources = [source for study in self.studies for source in study.contract["inputs"]]
+        return list({(source["path"], source["sha256"]): source for source in sources}.values())
 
     @property
     def version(self) -> str:

@@ -42,20 +42,20 @@ def key_figures(document: Document) -> list[KeyFigure]:
 
     Figures that no study has are left out.
     """
-    found, today = _today(document), _today_of(document)
+    figures, today = _today(document), _today_of(document)
     for command, advise in ADVICE.items():
         for study in document.studies:
             advice = advise(study.results, today) if study.command == command else None
             if advice is not None:
-                return [*found, advice]
-    return found
+                return [*figures, advice]
+    return figures
 
 
 def verdict_of(study: StudyResult) -> str:
     """Return what a study answers in one sentence; what holds for today opens the document."""
     sentences = SENTENCE.split(" ".join(study.headline.split()))
-    own = [text for text in sentences if not text.startswith(TODAY)]
-    return (own or sentences)[0]
+    others = [text for text in sentences if not text.startswith(TODAY)]
+    return (others or sentences)[0]
 
 
 def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
@@ -67,9 +67,9 @@ def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
 def _today_of(document: Document) -> Results:
     """Return today's figures, those with a bill first; empty where no study has any."""
     every = [study.results.get("today") for study in document.studies]
-    known = [one for one in every if isinstance(one, dict) and "mean_run_s" in one]
-    billed = [one for one in known if one.get("usd_per_month") is not None]
-    return next(iter([*billed, *known]), {})
+    recorded = [today for today in every if isinstance(today, dict) and "mean_run_s" in today]
+    billed = [today for today in recorded if today.get("usd_per_month") is not None]
+    return next(iter([*billed, *recorded]), {})
 
 
 def _today(document: Document) -> list[KeyFigure]:
@@ -77,22 +77,22 @@ def _today(document: Document) -> list[KeyFigure]:
     if not today:
         return []
     peak = show_number(today["peak_gpus"])
-    found = [
+    figures = [
         KeyFigure("GPUs today", show_number(today["mean_gpus"]), f"on average, {peak} at peak")
     ]
     if today.get("mean_wait_s") is None:
-        found.append(KeyFigure("Wait", "unknown", "the log has no waits"))
+        figures.append(KeyFigure("Wait", "unknown", "the log has no waits"))
     else:
         p95 = today.get("p95_wait_s")
         more = "" if p95 is None else f"mean; P95 {show_duration(p95)}"
-        found.append(KeyFigure("Wait", show_duration(today["mean_wait_s"]), more))
-    found.append(KeyFigure("Run time", show_duration(today["mean_run_s"]), "mean"))
+        figures.append(KeyFigure("Wait", show_duration(today["mean_wait_s"]), more))
+    figures.append(KeyFigure("Run time", show_duration(today["mean_run_s"]), "mean"))
     month = today.get("usd_per_month")
     if month is not None:
         price = today.get("usd_per_gpu_h")
         each = "" if price is None else f"at {show_usd(price)} per GPU-hour"
-        found.append(KeyFigure("Bill", f"{_dollars(month)} a month", each))
-    return found
+        figures.append(KeyFigure("Bill", f"{_dollars(month)} a month", each))
+    return figures
 
 
 def _pareto(results: Results, today: Results) -> KeyFigure | None:
@@ -105,9 +105,9 @@ def _pareto(results: Results, today: Results) -> KeyFigure | None:
         return None
     if _is_slower(knee, today) and _costs_more(knee, today):
         better = [
-            one
-            for one in results.get("points") or ()
-            if _is_slower(one, today) is False and _costs_more(one, today) is False
+            point
+            for point in results.get("points") or ()
+            if _is_slower(point, today) is False and _costs_more(point, today) is False
         ]
         if not better:
             detail = (
@@ -152,9 +152,9 @@ def _costs_more(point: Results, today: Results) -> bool | None:
     """Return whether a budget costs more than today, in dollars if both have a bill, or in GPUs."""
     bills = point.get("usd_per_month"), today.get("usd_per_month")
     gpus = point.get("budget_gpus"), today.get("mean_gpus")
-    for mine, now in (bills, gpus):
-        if mine is not None and now is not None:
-            return bool(mine > now)
+    for then, now in (bills, gpus):
+        if then is not None and now is not None:
+            return bool(then > now)
     return None
 
 
@@ -180,13 +180,13 @@ def _sweep(results: Results, today: Results) -> KeyFigure | None:
 
 def _size(results: Results, today: Results) -> KeyFigure | None:
     """Return the GPUs that meet the target."""
-    found, month = results.get("gpus"), results.get("usd_per_month")
-    if found is None:
+    gpus, month = results.get("gpus"), results.get("usd_per_month")
+    if gpus is None:
         return None
     change = [] if month is None else [f"{_dollars(month)} a month"]
     if today:
         change.append(f"today's peak is {show_number(today['peak_gpus'])}")
-    return KeyFigure("Recommended", f"{show_number(found)} GPUs", ", ".join(change))
+    return KeyFigure("Recommended", f"{show_number(gpus)} GPUs", ", ".join(change))
 
 
 def _whatif(results: Results, _: Results) -> KeyFigure | None:

@@ -25,7 +25,7 @@ def draw_bill(results: BillResults) -> Figure:
     """Return one bar per month of the log, stacked by group; the rest and idle GPUs are gray."""
     months = results.months
     idle = results.groups[-1].name if _has_idle(results) else None
-    held = [one.name for one in results.groups if one.name != idle]
+    held = [group.name for group in results.groups if group.name != idle]
     named, rest = held[:MOST_NAMED], held[MOST_NAMED:]
     paid = [{part.name: part.usd for part in month.groups} for month in months]
     series = [(name, [month.get(name, 0.0) for month in paid]) for name in named]

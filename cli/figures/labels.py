@@ -92,14 +92,14 @@ def place_labels(
             parse_math=False,  # dollars are dollars
         )
         size = label.get_window_extent().size + scale * np.array(BETWEEN)
-        found = taken.find(place, size, beside=needed is not None and place >= needed)
-        if found is None:
+        choice = taken.find(place, size, beside=needed is not None and place >= needed)
+        if choice is None:
             label.remove()
             continue
-        x, y, align = PLACES[found]
+        x, y, align = PLACES[choice]
         label.set(ha=align)
         label.set_position((x, y))
-        leader = taken.take(place, size, found)
+        leader = taken.take(place, size, choice)
         if leader is not None:
             thin = {
                 "arrowstyle": "-",

@@ -62,8 +62,8 @@ def draw_prices(bands: Sequence[PriceBand]) -> Figure:
 
 
 def _last_price(band: PriceBand) -> float:
-    known = band.median[np.isfinite(band.median)]
-    return float(known[-1]) if known.size else 0.0
+    prices = band.median[np.isfinite(band.median)]
+    return float(prices[-1]) if prices.size else 0.0
 
 
 def _bands(axes: Axes, drawn: Sequence[PriceBand]) -> None:

@@ -197,8 +197,8 @@ def svg_of(figure: Figure) -> str:
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "gpuplan"})
     text = "\n".join(map(picture, buffer.getvalue().decode().split("\n")))
     text = TEXT_NODE.sub(lambda node: f">{escape(_shown(unescape(node[1])), quote=False)}<", text)
-    head, found, tail = text.partition(" <defs>")
-    return f"{head}{DARK_CSS}\n{found}{tail}" if found else text
+    head, style, tail = text.partition(" <defs>")
+    return f"{head}{DARK_CSS}\n{style}{tail}" if style else text
 
 
 def png_of(figure: Figure) -> bytes:

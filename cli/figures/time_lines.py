@@ -113,11 +113,11 @@ def _draw_bars(axes: Axes, bars: JobBars, begin: float, unit_us: float) -> None:
     axes.set_title(f"Where each of {len(bars.job_id)} jobs ran", fontsize=10)
     axes.set_ylabel("jobs by first start")
     for place, name in enumerate(bars.kinds):
-        own = bars.kind == place
+        is_here = bars.kind == place
         axes.barh(
-            bars.row[own],
-            (bars.end_us - bars.begin_us)[own] / unit_us,
-            left=begin + bars.begin_us[own] / unit_us,
+            bars.row[is_here],
+            (bars.end_us - bars.begin_us)[is_here] / unit_us,
+            left=begin + bars.begin_us[is_here] / unit_us,
             height=0.8,
             color=CYCLE[place % len(CYCLE)],
             label=name,
@@ -143,8 +143,8 @@ def draw_panel(axes: Axes, panel: Panel, time: FloatArray, colour: str, *, ticks
             axes.lines[-1].set_linestyle(look.dash)
         elif name in others:
             scaled = values / SECONDS_PER_MINUTE if panel.unit == SECONDS else values
-            own = colours[others.index(name) % len(colours)]
-            draw_steps(axes, time, scaled, own, name if len(others) > 1 else "")
+            shade = colours[others.index(name) % len(colours)]
+            draw_steps(axes, time, scaled, shade, name if len(others) > 1 else "")
     if kinds or len(others) > 1 or any(name in CLASSES for name in panel.series):
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3)
     if panel.limit is not None:
@@ -165,9 +165,9 @@ LendingRun = tuple[PolicyOutcome, TimeLines, Look]
 def lending_outcomes(outcomes: Sequence[PolicyOutcome], looks: Sequence[Look]) -> list[LendingRun]:
     """Return the policies that lend GPUs, with their looks; a picture shows `MOST_SHOWN`."""
     return [
-        (one, one.lines, look)
-        for one, look in zip(outcomes, looks, strict=True)
-        if one.lines is not None and one.lines.time_us.size
+        (outcome, outcome.lines, look)
+        for outcome, look in zip(outcomes, looks, strict=True)
+        if outcome.lines is not None and outcome.lines.time_us.size
     ]
 
 
@@ -185,22 +185,24 @@ def draw_lending(
     left_out, runs = runs[MOST_SHOWN:], runs[:MOST_SHOWN]
     end_s = max(lines.end_us for _, lines, _ in runs) / MICROS
     first = drawable(first_submit, end_s)
-    for axes, (one, lines, look) in zip(panels, runs, strict=False):
+    for axes, (outcome, lines, look) in zip(panels, runs, strict=False):
         time, _ = _times(lines, end_s, first)
-        (own,) = (panel for panel in lines.panels if panel.unit == GPUS)
-        draw_panel(axes, own, time, look.colour, ticks=4)
-        others = f" ({len(left_out)} more: --timeline)" if left_out and one is runs[-1][0] else ""
-        axes.set_title(f"{one.label}: {own.title}{others}", fontsize=10)
+        (gpus,) = (panel for panel in lines.panels if panel.unit == GPUS)
+        draw_panel(axes, gpus, time, look.colour, ticks=4)
+        others = (
+            f" ({len(left_out)} more: --timeline)" if left_out and outcome is runs[-1][0] else ""
+        )
+        axes.set_title(f"{outcome.label}: {gpus.title}{others}", fontsize=10)
     if len(panels) > len(runs):
         axes = panels[-1]
         axes.set_title("Factor of the quota (eta)", fontsize=10)
         axes.set_ylabel(FACTOR)
         axes.axhline(1.0, color=SOFT, linewidth=0.8)
-        for one, lines, look in runs:
+        for outcome, lines, look in runs:
             time, _ = _times(lines, end_s, first)
             for panel in lines.panels:
                 if panel.unit == FACTOR:
-                    draw_steps(axes, time, panel.series["eta"], look.colour, one.label)
+                    draw_steps(axes, time, panel.series["eta"], look.colour, outcome.label)
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=MOST_SHOWN)
     _, unit = time_axis(runs[0][1].time_us / MICROS, end_s)
     begin = 0.0 if first is None else date_number(first)

@@ -120,12 +120,12 @@ def parse_condition(text: str) -> Condition:
     value = float(amount.replace("$", ""))
     if unit not in UNITS:
         near = LONG.get(unit) or LONG.get(f"{unit}s")
-        known = (
+        expected = (
             f"did you mean {near}?"
             if near
             else "expected s, min, h, d, %, $, gpus, gpu_h or workers"
         )
-        raise UsageError(f"no unit {unit!r}; {known}")
+        raise UsageError(f"no unit {unit!r}; {expected}")
     if not math.isfinite(value):
         raise UsageError(f"{amount} is too large")
     return Condition(
@@ -155,19 +155,19 @@ def _check_study(field: str, studies: Mapping[str, str]) -> None:
         schema = files("gpuplan.cli").joinpath("schemas", f"{command}.json").read_text("utf-8")
         if re.search(rf'"{first}(_(s|h|usd|gpus|gpu_h))?"', schema):
             return
-    known = f"did you mean {near!r}?" if near else f"expected one of {', '.join(studies)}"
-    raise UsageError(f"no study {first!r}; {known}")
+    hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(studies)}"
+    raise UsageError(f"no study {first!r}; {hint}")
 
 
 def limit_of(condition: Condition, path: str) -> float:
     """Return the limit of a condition in the unit of a field. Raises `UsageError`."""
     value, unit = condition.value, condition.unit
-    own = unit_of(path)
-    if not unit or unit == own or (unit in ("gpu", "worker") and own == f"{unit}s"):
+    kind = unit_of(path)
+    if not unit or unit == kind or (unit in ("gpu", "worker") and kind == f"{unit}s"):
         return value
-    if unit in SECONDS_PER and own in SECONDS_PER:
-        return value * SECONDS_PER[unit] / SECONDS_PER[own]
-    if unit == "%" and own == "share":
+    if unit in SECONDS_PER and kind in SECONDS_PER:
+        return value * SECONDS_PER[unit] / SECONDS_PER[kind]
+    if unit == "%" and kind == "share":
         return value / 100
     wrong = {"%": "is not a share, so it has no percentage", "usd": "is not in dollars"}
     raise UsageError(f"{path} {wrong.get(unit, f'is not in {unit!r}')}")

@@ -146,8 +146,8 @@ def _month(us: int, *, ahead: bool) -> str:
     return f"{year:04d}-{month:02d}-01T00:00:00Z"
 
 
-def row_name(name: str | None, known: tuple[str, ...]) -> str:
+def row_name(name: str | None, names: tuple[str, ...]) -> str:
     """Return the name of a row; idle GPUs are ``idle`` where no group is called so."""
     if name is not None:
         return name
-    return "(idle)" if "idle" in known else "idle"
+    return "(idle)" if "idle" in names else "idle"

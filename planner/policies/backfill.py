@@ -38,7 +38,7 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
-def simulate(jobs: TraceJobs, given: Mapping[str, Any], name: str) -> Simulation:
+def simulate(jobs: TraceJobs, typed: Mapping[str, Any], name: str) -> Simulation:
     """Replay jobs under ``easy`` or ``conservative`` backfill. Nothing is random.
 
     Raises:
@@ -48,7 +48,7 @@ def simulate(jobs: TraceJobs, given: Mapping[str, Any], name: str) -> Simulation
     from gpuplan.planner.policies.cluster_replay import replay_settings
     from gpuplan.simkit.cluster.parameters import Cluster
 
-    settings = replay_settings(name, SETTINGS, given)
+    settings = replay_settings(name, SETTINGS, typed)
     limit_us, used_factor, limits_note = time_limits(jobs, settings.values["limit_factor"])
     sized = sized_cluster(
         *(jobs, settings),
@@ -87,12 +87,12 @@ def time_limits(jobs: TraceJobs, factor: float | None) -> tuple[IntArray, float 
     times = f"{by_factor:g} times the run time of each job (limit_factor)"
     if factor is not None or recorded is None:
         return assumed, by_factor, f"time limits are assumed: {times}"
-    known = recorded >= 0
-    if known.all():
+    has_limit = recorded >= 0
+    if has_limit.all():
         return recorded, None, "time limits are those that the trace recorded"
-    without = counted(int((~known).sum()), "job")
+    without = counted(int((~has_limit).sum()), "job")
     return (
-        np.where(known, recorded, assumed),
+        np.where(has_limit, recorded, assumed),
         by_factor,
         f"time limits are those that the trace recorded; for {without} without one they are "
         f"assumed: {times}",

@@ -34,14 +34,14 @@ from gpuplan.simkit.cluster_shape import GpuPool
 from gpuplan.simkit.time import MICROS, TimeOverflow
 
 
-def simulate(jobs: TraceJobs, given: Mapping[str, Any], policy: str) -> Simulation:
+def simulate(jobs: TraceJobs, typed: Mapping[str, Any], policy: str) -> Simulation:
     """Run one of `SCHEDULERS` under settings; see `Scheduler.settings`. Nothing is random.
 
     Raises:
         UsageError: settings that no cluster can have, or a job wider than the cluster.
     """
     scheduler = SCHEDULERS[policy]
-    settings = replay_settings(policy, scheduler.settings, given, scheduler.complete(given))
+    settings = replay_settings(policy, scheduler.settings, typed, scheduler.complete(typed))
     sized = sized_cluster(jobs, settings, partial(scheduler.cluster, settings.values))
     cluster = sized.cluster
     if cluster.as_published and jobs.workload.checkpoint_us is not None:
@@ -49,9 +49,9 @@ def simulate(jobs: TraceJobs, given: Mapping[str, Any], policy: str) -> Simulati
             ["reference"],
             "the published simulator stops jobs at no cost, and is run without --checkpoints",
         )
-    with _replayable(given):
+    with _replayable(typed):
         run = run_cluster(jobs.workload, cluster, policy)
-    return on_one_cluster(jobs, settings, sized, run, _without_effect(policy, given, cluster))
+    return on_one_cluster(jobs, settings, sized, run, _without_effect(policy, typed, cluster))
 
 
 @dataclass(frozen=True, slots=True)

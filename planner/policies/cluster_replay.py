@@ -128,7 +128,7 @@ class ReplaySettings:
 def replay_settings(
     policy: str,
     known: Mapping[str, Setting],
-    given: Mapping[str, Any],
+    typed: Mapping[str, Any],
     usual: Mapping[str, Any] | None = None,
 ) -> ReplaySettings:
     """Return the settings of a replay.
@@ -136,16 +136,16 @@ def replay_settings(
     Args:
         policy: its name.
         known: settings that it has.
-        given: what was set.
+        typed: what was set.
         usual: their defaults, where they are others.
 
     Raises:
         SettingError: a value that its setting cannot have, or prices that do not ascend.
     """
-    check_values(known, given)
-    values = priced_values(defaults_of(known) if usual is None else usual, given)
+    check_values(known, typed)
+    values = priced_values(defaults_of(known) if usual is None else usual, typed)
     return ReplaySettings(
-        policy, known, values, given, values["usd_per_gpu_h"], terms_of_rental(values)
+        policy, known, values, typed, values["usd_per_gpu_h"], terms_of_rental(values)
     )
 
 

@@ -147,8 +147,8 @@ def scaled_policy(
 
     usual = defaults_of(RENTS | SCALES | settings)
 
-    def simulate(jobs: TraceJobs, given: Mapping[str, Any], _: np.random.Generator) -> Simulation:
-        return _simulate(jobs, replay_settings(name, settings, given, usual), policy, run)
+    def simulate(jobs: TraceJobs, typed: Mapping[str, Any], _: np.random.Generator) -> Simulation:
+        return _simulate(jobs, replay_settings(name, settings, typed, usual), policy, run)
 
     policy = Policy(name, about, source, settings, simulate, baseline)
     return policy
@@ -192,9 +192,9 @@ def _simulate(
     )
 
 
-def _assumed(model: SpeedupModel, policy: Policy, given: Mapping[str, Any]) -> tuple[str, ...]:
+def _assumed(model: SpeedupModel, policy: Policy, typed: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the assumptions that the results rest on."""
-    if "speedup" in given or "speedup" not in policy.settings:
+    if "speedup" in typed or "speedup" not in policy.settings:
         return ()
     return (f"jobs are assumed to scale as {model.name}; set speedup to what you measured",)
 

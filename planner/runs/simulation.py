@@ -70,8 +70,8 @@ class PolicyResults:
 
 def results_as(kind: type[P], values: Mapping[str, Any]) -> P:
     """Return results of a type; what an installed policy adds to them comes last."""
-    known = {one.name for one in fields(kind)}
-    more = [(name, Any) for name in values if name not in known]
+    names = {field.name for field in fields(kind)}
+    more = [(name, Any) for name in values if name not in names]
     if more:
         kind = make_dataclass(kind.__name__, more, bases=(kind,), frozen=True, kw_only=True)
     return kind(**values)
@@ -192,7 +192,9 @@ class Simulation:
                 "cost_usd": self.bill.jobs_usd(),
             }
         )
-        return frame.with_columns(pl.Series(name, one) for name, one in self.columns().items())
+        return frame.with_columns(
+            pl.Series(name, column) for name, column in self.columns().items()
+        )
 
 
 def job_times(run: Run, workload: Workload) -> dict[str, Any]:

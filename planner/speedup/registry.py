@@ -122,8 +122,8 @@ def load_speedup(text: str) -> SpeedupModel:
         return _law(kind, rest, f"--speedup {text!r}")
     if kind == "profile":
         if rest not in PROFILES:
-            known = ", ".join(PROFILES)
-            raise UsageError(f"--speedup {text!r}: no such profile; expected one of {known}")
+            expected = ", ".join(PROFILES)
+            raise UsageError(f"--speedup {text!r}: no such profile; expected one of {expected}")
         by_type, listed = PROFILES[rest]
         return of_types(text, listed.source, by_type)
     if kind == "pollux" and rest:
@@ -134,9 +134,9 @@ def load_speedup(text: str) -> SpeedupModel:
         return load_table(Path(rest), text)
     if re.search(r"\.csv(\.(gz|zst))?$", text.lower()):
         return load_table(Path(text), text)
-    known = ", ".join(source.name for source in list_speedups())
+    expected = ", ".join(source.name for source in list_speedups())
     meant = perhaps(kind, (*LAWS, *OTHER_KINDS))
-    raise UsageError(f"--speedup {text!r}: expected one of {known}{meant}")
+    raise UsageError(f"--speedup {text!r}: expected one of {expected}{meant}")
 
 
 def _law(name: str, text: str, option: str) -> SpeedupModel:
