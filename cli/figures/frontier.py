@@ -112,11 +112,11 @@ def draw_scene(scene: Scene) -> Figure:
         axes.legend(loc="upper right", labelcolor=INK, frameon=False)
     if over_time:
         _rented(figure.axes[1], scene)
-    _label(axes, scene, [*others, *_points_near(axes, scene, least)], end)
+    _label(axes, scene, [*others, *_obstacles(axes, scene, least)], end)
     return figure
 
 
-def _points_near(axes: Axes, scene: Scene, least: float) -> list[At]:
+def _obstacles(axes: Axes, scene: Scene, least: float) -> list[At]:
     """Return places that labels should leave free: the text of the least budget, and curves."""
     low, high = axes.get_ylim()
     free = [(least, float(y)) for y in np.geomspace(low, high, 30)[:20]]
