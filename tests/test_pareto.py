@@ -217,7 +217,7 @@ def test_the_same_command_gives_the_same_bytes(gpuplan, newtrace, tmp_path):
         (["--speedup", "profile:t4", "--weight", "llama=2"], 2, "one of bert, cifar10"),
         (["--target-jct", "soon"], 2, "--target-jct"),
         (["--target-jct", "45m,"], 2, "--target-jct"),
-        (["--speedup", "profile:t4", "--class-by", "user"], 3, "knows no user 'all'"),
+        (["--speedup", "profile:t4", "--class-by", "user"], 3, "has no user 'all'"),
         (["-o", "x.pdf"], 2, ".json"),
         (["--speedup", "profile:t4", "--budget", "150", "--fail-if", "points.mean_jct > 1m"], 1,
          "gate tripped"),

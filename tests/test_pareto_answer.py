@@ -240,7 +240,7 @@ def within_text(within, *smaller, requested="now+20%", gpus=12.0):
     )
     now = SimpleNamespace(
         usage=SimpleNamespace(peak_gpus=20, mean_gpus=10.0, jobs=3),
-        waits=3,
+        jobs_with_wait=3,
         mean_jct_s=7200.0,
         p95_jct_s=9000.0,
     )

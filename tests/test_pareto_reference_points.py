@@ -23,7 +23,7 @@ def test_known_points_beside_the_optimum_as_worked_by_hand(gpuplan, hours, tmp_p
     assert code == 0, err
     assert "Known points (--mark) vs. the planned optimum" in out
     assert "ours: 45 min" in picture.read_text()
-    assert "--mark are as given" in err + out
+    assert "--mark are taken as given" in err + out
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class FrontierConfidence:
         """Caveats for the reader."""
         return (
             f"bands have {self.level_pct:g}% confidence, by {self.resamples} resamples of the "
-            "jobs: they say nothing of wrong speedups, other kinds of jobs, trends or peaks",
+            "jobs: they do not cover wrong speedups, other kinds of jobs, trends or peaks",
         )
 
     def results(self) -> FrontierConfidence:
