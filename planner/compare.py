@@ -17,6 +17,8 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_selection import option_of
+from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.policy_results import MeasuredResults, policy_results
 from gpuplan.planner.registry import find_policy
@@ -255,9 +257,6 @@ def price(
     Raises:
         UsageError: as there, or the prices would be of several GPUs.
     """
-    from gpuplan.planner.money.price_selection import option_of
-    from gpuplan.planner.money.price_settings import with_prices
-
     priced_specs: list[PolicySpec] = []
     gpus = {} if beside is None else dict([beside])
     labels_of: dict[str, list[str]] = {}

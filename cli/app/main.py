@@ -13,11 +13,13 @@ import typer
 
 from gpuplan.analysis import plugins
 from gpuplan.analysis.base.errors import GpuplanError, OutOfMemoryError, brief
+from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.storage.temporary import release_all
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.interrupts import INTERRUPTED, State, stopped
 from gpuplan.cli.app.lazy import LazyGroup
+from gpuplan.cli.app.option_text import removed_hint
 
 USAGE = 2
 UNUSABLE = 3
@@ -212,13 +214,9 @@ def usage_message(error: Exception) -> str:
     for said, plain in PLAIN:
         message = message.replace(said, plain)
     if (choice := CHOICE.search(message)) is not None:
-        from gpuplan.analysis.base.lookup import perhaps
-
         meant = perhaps(choice[1], choice[2].replace("'", "").split(", "))
         message = f"{message.removesuffix('.')}{meant}"
     if option := getattr(error, "option_name", ""):
-        from gpuplan.cli.app.option_text import removed_hint
-
         if hint := removed_hint(option):
             return f"No such option: {option}{hint}"
     context = getattr(error, "ctx", None)

@@ -21,6 +21,7 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.documents.study import Document, StudyResult
 from gpuplan.cli.documents.view import STATES
 from gpuplan.cli.formats import escape
+from gpuplan.cli.formats.render import pipe_table
 from gpuplan.cli.gates.gates import GateResult, check_all, raise_tripped
 
 
@@ -86,8 +87,6 @@ def announce(
 
 def gates_table(gates: Sequence[GateResult]) -> str:
     """Return the gates in Markdown."""
-    from gpuplan.cli.formats.render import pipe_table
-
     rows = [(gate.condition, STATES[gate.state], gate.detail) for gate in gates]
     return "### Gates\n\n" + pipe_table(["gate", "result", "found"], [False] * 3, rows)
 

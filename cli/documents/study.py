@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.cli.documents.pictures import Picture, pictures_of
 
 if TYPE_CHECKING:
@@ -138,8 +139,6 @@ class Document:
     @property
     def version(self) -> str:
         """The version of gpuplan that made the results."""
-        from gpuplan.analysis.base.version import gpuplan_version
-
         return gpuplan_version()
 
 

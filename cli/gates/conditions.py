@@ -13,6 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 
 from gpuplan.analysis.base.amounts import SECONDS_PER
 from gpuplan.analysis.base.errors import UsageError
@@ -143,8 +144,6 @@ def _check_study(field: str, studies: Mapping[str, str]) -> None:
 
     The name of the study may be left out, so only a name that begins no field is refused.
     """
-    from importlib.resources import files
-
     first, dot, _ = re.sub(r"\[[^\]]*\]", "", field).partition(".")
     if not (dot and studies) or first in studies:
         return

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.reading.times import is_number
 from gpuplan.cli.options.settings import check_once
-
-if TYPE_CHECKING:
-    pass
 
 MILLISECONDS = re.compile(r"^\s*((?:\d+(?:\.\d*)?|\.\d+))\s*ms\s*$")
 PLAIN = re.compile(r"^\s*(\d+(\.\d*)?|\.\d+)\s*$")

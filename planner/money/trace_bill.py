@@ -150,7 +150,9 @@ def bills(
     if demand.gpu_type is None:
         raise ValueError("a bill needs a GPU")
     gpu_bills = list(_bills(demand, demand.gpu_type, offers, hourly))
-    return tuple(sorted(gpu_bills, key=lambda bill: (_compared_usd(bill), bill.provider, bill.kind)))
+    return tuple(
+        sorted(gpu_bills, key=lambda bill: (_compared_usd(bill), bill.provider, bill.kind))
+    )
 
 
 def _compared_usd(bill: SourceBill) -> float:

@@ -12,12 +12,15 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.planner.policies.cluster_settings import SHARED
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.settings import Setting, SettingError
+from gpuplan.simkit.cluster.parameters import Cluster
+from gpuplan.simkit.run import usage_of_gangs
+from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
+from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster, SiteNode, SitePartition
 
 if TYPE_CHECKING:
     from gpuplan.planner.runs.simulation import Simulation
     from gpuplan.planner.runs.trace_jobs import TraceJobs
     from gpuplan.simkit.arrays import IntArray
-    from gpuplan.simkit.cluster.parameters import Cluster
     from gpuplan.simkit.cluster.simulator import ClusterRun
     from gpuplan.simkit.workload import Workload
 
@@ -46,7 +49,6 @@ def simulate(jobs: TraceJobs, typed: Mapping[str, Any], name: str) -> Simulation
     """
     from gpuplan.planner.policies.cluster import on_one_cluster, sized_cluster
     from gpuplan.planner.policies.cluster_replay import replay_settings
-    from gpuplan.simkit.cluster.parameters import Cluster
 
     settings = replay_settings(name, SETTINGS, typed)
     limit_us, used_factor, limits_note = time_limits(jobs, settings.values["limit_factor"])
@@ -113,10 +115,7 @@ def backfill_run(
         limit_us: time limit of each job.
     """
     from gpuplan.simkit.cluster.simulator import ClusterRun
-    from gpuplan.simkit.run import usage_of_gangs
-    from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
     from gpuplan.simkit.twin.simulator import replay_site
-    from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster, SiteNode, SitePartition
 
     size = cluster.gpus_per_node or cluster.gpus  # without nodes all GPUs are on one
     names = tuple(f"n{i}" for i in range(cluster.gpus // size))

@@ -14,6 +14,8 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import classes_of_jobs
 from gpuplan.planner.money.renting_settings import OF_CLUSTER
 from gpuplan.planner.policies.cluster_replay import (
     ClusterReplay,
@@ -34,6 +36,7 @@ from gpuplan.planner.runs.settings import (
     defaults_of,
 )
 from gpuplan.planner.runs.simulation import Simulation
+from gpuplan.planner.speedup.registry import LAWS, load_speedup
 from gpuplan.simkit.run import Run
 from gpuplan.simkit.time import MICROS, TimeOverflow
 
@@ -156,8 +159,6 @@ def scaled_policy(
 
 def needs_classes(values: Mapping[str, Any]) -> bool:
     """Return whether settings ask for speedups by job class, so that jobs must have theirs."""
-    from gpuplan.planner.speedup.registry import LAWS
-
     return "speedup" in values and _law_of(values["speedup"]) not in LAWS
 
 
@@ -201,8 +202,6 @@ def _assumed(model: SpeedupModel, policy: Policy, typed: Mapping[str, Any]) -> t
 
 def _speedup(values: Mapping[str, Any]) -> SpeedupModel:
     """Return the speedups. Raises `SettingError` where there are none of that name."""
-    from gpuplan.planner.speedup.registry import LAWS, load_speedup
-
     text = values["speedup"]
     if _law_of(text) in LAWS:
         text = text.replace("/", ",")  # a comma parts the settings of a policy
@@ -221,7 +220,6 @@ def _scaled(
     jobs: TraceJobs, model: SpeedupModel, values: Mapping[str, Any], policy: Policy
 ) -> tuple[ScaledJobs, tuple[str, ...]]:
     """Return what the policy runs, and notes on its size."""
-    from gpuplan.planner.elastic.class_options import ClassOptions
     from gpuplan.planner.elastic.renting import RentedCluster, within_cluster
 
     pool = pool_of(values, policy.name)
@@ -252,8 +250,6 @@ def _scaled(
 
 def _workload(jobs: TraceJobs, model: SpeedupModel, options: Any) -> ClassWorkload:
     """Return the jobs by class. Raises `SettingError` where a class has no known speedup."""
-    from gpuplan.planner.elastic.job_classes import classes_of_jobs
-
     work = jobs.workload
     labels = jobs.job_class
     if model.law is not None or labels is None:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import polars as pl
 
 from gpuplan.planner.runs.window import share_within, window_results
 from gpuplan.simkit.metrics import distribution
@@ -177,8 +178,6 @@ class Simulation:
         ``gpu_s``, ``cost_usd`` and what the policy adds. Times are seconds after the first
         submission.
         """
-        import polars as pl
-
         run = self.run
         frame = pl.DataFrame(
             {

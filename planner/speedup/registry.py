@@ -16,6 +16,7 @@ from gpuplan.analysis.plugins import Registry
 from gpuplan.planner.speedup import sia, t4
 from gpuplan.planner.speedup.law import BUILT_IN, SpeedupLaw, checked
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types
+from gpuplan.planner.speedup.pollux import load_goodputs
 from gpuplan.planner.speedup.table import load_table
 
 DEFAULT_SPEEDUP = "power:0.8"
@@ -127,8 +128,6 @@ def load_speedup(text: str) -> SpeedupModel:
         by_type, listed = PROFILES[rest]
         return of_types(text, listed.source, by_type)
     if kind == "pollux" and rest:
-        from gpuplan.planner.speedup.pollux import load_goodputs
-
         return load_goodputs(Path(rest), text)
     if kind == "table" and rest:
         return load_table(Path(rest), text)

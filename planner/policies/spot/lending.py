@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import polars as pl
+from scipy.special import ndtri
 
 from gpuplan.analysis.forecast.demand import WEEK_H, DemandSeries, demand_of_jobs
 from gpuplan.analysis.forecast.forecast import demand_bound
@@ -143,8 +144,6 @@ def _errors(forecasts: Forecasts, series: FloatArray, split: Split) -> FloatArra
 
 def _early(series: FloatArray, p: float, mean: FloatArray, bound: FloatArray) -> None:
     """Fill in the first hours: the last value, and the deviation of all changes so far."""
-    from scipy.special import ndtri
-
     steps, z = mean.shape[0], float(ndtri(p))
     for hour in range(series.shape[1]):
         last = series[:, hour - 1] if hour else np.zeros(series.shape[0])
