@@ -232,8 +232,7 @@ class PolicyComparison:
         )
 
     def _led_by(self, first: int, places: Sequence[int]) -> tuple[PolicyOutcome, ...]:
-        in_order = dict.fromkeys((first, *places))
-        return tuple(self.outcomes[place] for place in in_order)
+        return tuple(self.outcomes[place] for place in dict.fromkeys((first, *places)))
 
     def _rows(self) -> list[dict[str, Any]]:
         return [vars(outcome.results) for outcome in self.outcomes]
@@ -310,11 +309,9 @@ def own_price(
         if usd is None:
             missing = [name for name in hours if prices.get(name) is None]
             named = ", ".join(name or "jobs without a GPU type" for name in missing)
-            next_one = next((name for name in missing if name), "")
-            raise UsageError(
-                f"--price: no price of {named}\n  next: --price "
-                + (f"{next_one}=USD" if next_one else "USD for every GPU")
-            )
+            first = next(filter(None, missing), "")
+            hint = f"{first}=USD" if first else "USD for every GPU"
+            raise UsageError(f"--price: no price of {named}\n  next: --price {hint}")
         typed = {**spec.given, "usd_per_gpu_h": "--price"}
         settings = {**spec.settings, "usd_per_gpu_h": usd}
         priced_specs.append(replace(spec, settings=settings, given=typed))
@@ -323,10 +320,8 @@ def own_price(
 
 def has_own_price(spec: PolicySpec) -> bool:
     """Return whether ``--price`` is for this policy: its GPUs may have one, and none is set."""
-    return (
-        "usd_per_gpu_h" in find_policy(spec.policy).settings
-        and spec.settings.get("usd_per_gpu_h") is None
-    )
+    settings = find_policy(spec.policy).settings
+    return "usd_per_gpu_h" in settings and spec.settings.get("usd_per_gpu_h") is None
 
 
 def compare(
@@ -370,10 +365,8 @@ def compare(
         )
     except KeyboardInterrupt:
         for run in outcomes:
-            LOG.warning(
-                "done before the interrupt: %s: $%s, mean JCT %s s",
-                *(run.label, f"{run.results.cost_usd:,.0f}", f"{run.results.mean_jct_s:,.0f}"),
-            )
+            cost, mean = f"${run.results.cost_usd:,.0f}", f"{run.results.mean_jct_s:,.0f} s"
+            LOG.warning("done before the interrupt: %s: %s, mean JCT %s", run.label, cost, mean)
         raise
     return PolicyComparison(tuple(outcomes), jobs.span_s)
 
