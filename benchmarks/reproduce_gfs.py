@@ -210,9 +210,11 @@ def assumptions(days: float, seed: int) -> list[str]:
         f"organizations have jobs as 1 to 1/{spot_mix.ORGANIZATIONS}; no duration is below "
         f"{spot_mix.LEAST_S:g} s; {days:g} days from {spot_mix.START}, seed {seed}; {CLUSTER}",
         *(
-            f"{kind.name}: pods of {', '.join(f'{one:g}' for one in spot_mix.CARDS)} GPUs for "
-            f"{', '.join(map(str, kind.cards))}% of jobs (Table 3), gangs {kind.gang:g}% (Table 3) "
-            f"of {', '.join(map(str, spot_mix.PODS))} pods for {', '.join(map(str, kind.pods))}%"
+            f"{kind.name}: pods of {', '.join(f'{gpus:g}' for gpus in spot_mix.CARDS)} GPUs for "
+            f"{', '.join(f'{share:g}' for share in kind.cards)}% of jobs (Table 3), "
+            f"gangs {kind.gang:g}% (Table 3) "
+            f"of {', '.join(map(str, spot_mix.PODS))} pods for "
+            f"{', '.join(f'{share:g}' for share in kind.pods)}%"
             for kind in spot_mix.KINDS
         ),
         "settings: " + ", ".join(f"{name}={values[name]}" for name in SHOWN),

@@ -109,5 +109,5 @@ def test_the_built_in_list_has_the_defaults_and_other_gpus():
     other = with_prices({"provider": "data", "serverless_provider": "runpod"}, None, None).settings
     assert other["marketplace_median_usd_per_gpu_h"] == 0.71
     assert other["serverless_usd_per_gpu_h"] == 1.39
-    with pytest.raises(UsageError, match="built-in prices have none"):
+    with pytest.raises(UsageError, match="built-in prices do not have"):
         with_prices({"gpu": "K80"}, None, None)

@@ -157,7 +157,9 @@ def test_prices_are_of_the_gpu_of_the_cluster():
     for policy in ("fifo", "hpa"):
         assert read_spec(policy, [], size, is_priced=True).settings["gpu"] == "T4"
         assert "gpu" not in read_spec(policy, [], size).settings
-        with pytest.raises(UsageError, match="--cluster T4=2x4 and --set gpu=A100: prices would"):
+        with pytest.raises(
+            UsageError, match="--cluster T4=2x4 and --set gpu=A100: the prices must be"
+        ):
             read_spec(policy, ["gpu=A100"], size, is_priced=True)
     assert read_reference("fifo:cluster=L4=8", [], is_priced=True).settings["gpu"] == "L4"
 

@@ -184,7 +184,7 @@ def test_holidays_help_where_demand_falls_on_them():
         mean, _ = found.at(split.test)
         errors.append(np.abs(targets(series, split.test, 4) - mean).mean())
     assert errors[1] < 0.8 * errors[0], errors
-    with pytest.raises(ValueError, match="need hours of a calendar"):
+    with pytest.raises(ValueError, match="need hours with dates"):
         forecast(DemandSeries(("a",), series, 0, False), 4, holidays=holidays)
 
 

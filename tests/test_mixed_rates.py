@@ -209,7 +209,7 @@ def test_a_pause_longer_than_a_round_goes_on_after_an_interruption(
     [
         ("dataset_gb=1e15", "dataset_gb=1e15: make a job pause"),
         ("gbps=1e-12", "gbps=1e-12: make a job pause"),
-        ("round_s=1e-9", "round_s=1e-9: must be at least 1 s"),
+        ("round_s=1e-9", "round_s=1e-9: round_s must be at least 1"),
     ],
 )
 def test_pauses_and_rounds_have_limits(gpuplan, lab, setting, said):

@@ -20,7 +20,7 @@ trace = "t.parquet"
 """
 READS = {
     "bill": {"trace"},
-    "calibrate": {"log", "sacctmgr", "scontrol", "slurm_conf", "sshare"},
+    "calibrate": {"trace", "sacctmgr", "scontrol", "slurm_conf", "sshare"},
     "characterize": {"trace"},
     "compare": {"trace", "checkpoints"},
     "diff": {"old", "new"},
@@ -46,11 +46,11 @@ WRITES = {
     "demo": {"out"},
     "diff": {"out", "junit"},
     "forecast": {"out", "plot"},
-    "ingest": {"outs"},
+    "ingest": {"output"},
     "init": {"path"},
     "list": {"out"},
     "pareto": {"out", "plot"},
-    "prices": {"outs", "plot"},
+    "prices": {"output", "plot"},
     "profile": {"out", "plot"},
     "report": {"out"},
     "run": {"out"},
@@ -58,7 +58,7 @@ WRITES = {
     "simulate": {"out", "plot", "timeline"},
     "size": {"out", "plot"},
     "sweep": {"out", "plot", "timeline"},
-    "synth": {"outs", "save_model"},
+    "synth": {"output", "save_model"},
     "whatif": {"out", "plot"},
 }
 """Options and arguments of every command that are paths."""

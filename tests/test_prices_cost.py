@@ -133,7 +133,7 @@ def test_the_gpu_of_jobs_that_name_none():
     assert cost.bills == () and cost.unpriced_gpu_hours == 2.0
     assert any("--gpu" in note and "L4" in note for note in cost.notes)
     assert trace_cost(unnamed, found, gpu="a100-80").bills[0].gpu_type == "A100-80GB"
-    with pytest.raises(UsageError, match="none of it, only A100-80GB, L4"):
+    with pytest.raises(UsageError, match="which have A100-80GB, L4"):
         trace_cost(unnamed, found, gpu="H100")
     # The only GPU of the prices needs no choice; a named one is never overruled.
     assert trace_cost(unnamed, market(book(rows[:1]))).bills[0].cost_usd == 2.0

@@ -198,7 +198,9 @@ def test_a_market_of_availability_alone():
     cost = trace_cost(trace, found)
     assert cost.bills == () and cost.unpriced_gpu_hours == 4.0
     assert any("availability without prices" in note for note in cost.notes)
-    with pytest.raises(UsageError, match=r"only availability\n  next: give a table with prices"):
+    with pytest.raises(
+        UsageError, match=r"which have availability\n  next: give a table with prices"
+    ):
         trace_cost(trace, found, gpu="L4")
     with pytest.raises(UsageError, match="there are none"):
         market(whole, reference="aws:spot")

@@ -230,7 +230,7 @@ def test_what_is_said_of_the_options(gpuplan, plan, tmp_path):
     assert code == 3 and "no.toml: no such file" in err
     (tmp_path / "file").touch()
     code, _, err = gpuplan("run", plan, "-o", tmp_path / "file" / "out")
-    assert code == 3 and "cannot be made" in err
+    assert code == 3 and "is a file, not a folder" in err
     code, out, err = gpuplan("run", plan, "--cache", tmp_path / "file")
     assert code == 0 and "40 jobs" in out and err.count("not cached") == 2
 

@@ -80,7 +80,7 @@ def test_serverless_only_and_short_runs_have_a_picture_too(gpuplan, lab, tmp_pat
         (["--set", "threshold_s"], "expected key=value"),
         (["--set", "threshold_s=soon"], "--set threshold_s 'soon': expected a duration"),
         (["--set", "capacity=some"], "expected a whole number or none"),
-        (["--set", "controller=wild"], "expected adaptive or fixed"),
+        (["--set", "controller=wild"], "must be adaptive or fixed"),
         (["--set", "max_pressure=high"], "expected a number"),
         (["--set", "serverless_limit=2"], "the widest job takes 4 GPUs"),
         (["--set", "window_s=45s"], "multiple of 60"),

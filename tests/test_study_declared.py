@@ -174,7 +174,7 @@ def test_it_answers_and_its_json_follows_its_schema(run, house):
     path = house / "gpuplan" / "cli" / "schemas" / "headcount.json"
     schema = json.loads(path.read_text())
     Draft202012Validator(schema).validate(written)
-    least = schema["properties"]["parameters"]["properties"]["least"]
+    least = schema["$defs"]["HeadcountParameters"]["properties"]["least"]
     assert least["description"] == "Jobs that one must have submitted"
 
 

@@ -23,7 +23,7 @@ def test_presets_meet_what_is_published(name, tmp_path):
     assert drawn.interarrival.scv == pytest.approx(model.arrivals.scv, rel=0.1)
     assert drawn.interarrival.zero_share == pytest.approx(model.arrivals.zero_share, abs=0.01)
     if name in ("wandb", "abc"):  # Allpass, section 2.2
-        assert drawn.short[1] > 0.8
+        assert drawn.short_jobs["under_600s"] > 0.8
         assert drawn.gpu_time.top10pct_longest_share > 0.84
 
 

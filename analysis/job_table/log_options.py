@@ -95,7 +95,8 @@ class LogOptions:
         Mapping[str, str],
         Opt(
             "Take a canonical column from this column of the log or from an expression, for "
-            "example job_class=model_type or num_gpus='gpus * pods'. May be repeated.",
+            "example job_class=model_type or num_gpus='gpus * pods': adds to a detected format or "
+            "overrides it. Other tables need submit_time and num_gpus. May be repeated.",
             flag="--map",
             parse=mapping,
             write=mapping_texts,
@@ -120,7 +121,8 @@ class LogOptions:
     time_zone: Annotated[
         str | None,
         Opt(
-            "Zone of times in a log that have no offset, for example Europe/Berlin.",
+            "Zone of times in a log that have no offset, such as Europe/Berlin. Default: the "
+            "format's, else UTC.",
             metavar="NAME",
         ),
     ] = None

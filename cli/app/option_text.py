@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args, get_origin
 
 COMMON: Final = "common"
 """Marks an option that ``--help`` shows: ``Annotated[str, COMMON, typer.Option(...)]``.
@@ -123,7 +123,7 @@ def _value(parameter: Any, annotation: Any) -> str:
 
 def _kind(annotation: Any) -> Any:
     """Return the Python type of one value of a parameter."""
-    if isinstance(annotation, type):
+    if isinstance(annotation, type) or get_origin(annotation) is Literal:
         return annotation
     inner = [part for part in get_args(annotation) if part is not type(None)]
     return _kind(inner[0]) if inner else None
@@ -132,6 +132,8 @@ def _kind(annotation: Any) -> Any:
 def _choices(annotation: Any) -> tuple[str, ...]:
     """Return the values of a parameter that has a fixed set of them."""
     kind = _kind(annotation)
+    if get_origin(kind) is Literal:
+        return get_args(kind)
     is_choice = isinstance(kind, type) and issubclass(kind, Enum)
     return tuple(str(choice.value) for choice in kind) if is_choice else ()
 

@@ -58,7 +58,7 @@ def _parameter(name: str, option: Declared) -> inspect.Parameter:
         default = opt.default or None
     if opt.many:
         default = None
-    if default is MISSING:
+    if option.default is MISSING:
         default = inspect.Parameter.empty
     declared: dict[str, Any] = {
         "help": opt.help,

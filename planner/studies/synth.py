@@ -36,6 +36,7 @@ def synth(request: SynthRequest) -> Answer[SynthRequest, Synthesis]:
         OutputError: a file cannot be written.
         UsageError: no such preset, or a length or first day that cannot be.
     """
+    request.check()
     drawn = Request(request.jobs or 1, request.seed, request.days, request.start)
     if request.preset == spot_mix.NAME:
         mix = spot_mix.SpotMix(1.0 if request.spot_load is None else request.spot_load)
