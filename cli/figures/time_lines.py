@@ -35,31 +35,38 @@ STEPS = 800  # as many as a picture has columns to show
 DAYS_FROM_S = 172_800.0
 
 
-def time_axis(time_s: FloatArray, span_s: float) -> tuple[FloatArray, str]:
-    """Return times in days or hours, by how long they span, and the name of that unit."""
-    size, unit = (86_400.0, "days") if span_s >= DAYS_FROM_S else (3600.0, "hours")
-    return time_s / size, unit
+def _times(
+    lines: TimeLines, span_s: float, first: datetime | None
+) -> tuple[FloatArray, str, float]:
+    """Return where the values of a run are on the horizontal axis, its unit, and its seconds.
+
+    They are dates from ``first`` on, or days or hours by how long all of it lasts.
+    """
+    is_long = first is not None or span_s >= DAYS_FROM_S
+    unit, unit_s = ("days", DAY_S) if is_long else ("hours", HOUR_S)
+    begin = 0.0 if first is None else date_number(first)
+    return begin + lines.time_us / MICROS / unit_s, unit, unit_s
 
 
-def finish_timelines(
-    figure: Figure, end: float, unit: str, first_submit: datetime | None = None
-) -> None:
-    """Give the panels of time lines one look; the last one names the time.
+def _finish(panels: Sequence[Axes], end: float, unit: str, first_submit: datetime | None) -> None:
+    """Give panels of time lines one look up to ``end``; the last one names the time.
 
     With a ``first_submit`` the times are date numbers from there on.
     """
     begin = 0.0 if first_submit is None else date_number(first_submit)
-    for axes in figure.axes:
+    for axes in panels:
         top = axes.get_ylim()[1]
         axes.set_ylim(0, top if axes.dataLim.y1 > 0 else 1)
         if end > begin:
             axes.set_xlim(begin, end)
         axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
         axes.title.set(fontsize=10)
-    if first_submit is None:
-        figure.axes[-1].set_xlabel(f"{unit} after the first submission")
-    else:
-        show_dates(figure.axes[-1])
+        if first_submit is not None:
+            show_dates(axes)
+        else:
+            axes.set_xlabel(f"{unit} after the first submission")
+        if axes is not panels[-1]:
+            axes.set_xlabel("")
 
 
 def draw_steps(axes: Axes, time: FloatArray, value: object, colour: str, label: str = "") -> None:
@@ -84,10 +91,8 @@ def draw_time_lines(lines: TimeLines, policy: str, first_submit: datetime | None
             0.5, 0.5, "the run ended before the first tick", ha="center", va="center", color=INK
         )
         return figure
-    time, unit = time_axis(lines.time_us / MICROS, lines.end_us / MICROS)
     first_submit = drawable(first_submit, lines.end_us / MICROS)
-    if first_submit is not None:
-        time = date_number(first_submit) + lines.time_us / MICROS / DAY_S
+    time, unit, unit_s = _times(lines, lines.end_us / MICROS, first_submit)
     colour, panels = look_of(policy).colour, lines.panels
     is_tall = len(panels) < TALL
     height_in = 0.5 + 2.0 * len(panels) if is_tall else 1.8 * len(panels)
@@ -100,9 +105,8 @@ def draw_time_lines(lines: TimeLines, policy: str, first_submit: datetime | None
     with matplotlib.rc_context(SETTINGS):
         for axes, panel in zip(figure.axes, panels, strict=False):
             draw_panel(axes, panel, time, colour, ticks=5 if is_tall else 4)
-        finish_timelines(figure, time[-1], unit, first_submit)
+        _finish(figure.axes, time[-1], unit, first_submit)
         if bars is not None:
-            unit_s = DAY_S if first_submit is not None or unit == "days" else HOUR_S
             begin = 0.0 if first_submit is None else date_number(first_submit)
             _draw_bars(figure.axes[-1], bars, begin, unit_s * MICROS)
     return figure
@@ -186,7 +190,7 @@ def draw_lending(
     end_s = max(lines.end_us for _, lines, _ in runs) / MICROS
     first = drawable(first_submit, end_s)
     for axes, (outcome, lines, look) in zip(panels, runs, strict=False):
-        time, _ = _times(lines, end_s, first)
+        time = _times(lines, end_s, first)[0]
         (gpus,) = (panel for panel in lines.panels if panel.unit == GPUS)
         draw_panel(axes, gpus, time, look.colour, ticks=4)
         others = (
@@ -199,29 +203,11 @@ def draw_lending(
         axes.set_ylabel(FACTOR)
         axes.axhline(1.0, color=SOFT, linewidth=0.8)
         for outcome, lines, look in runs:
-            time, _ = _times(lines, end_s, first)
+            time = _times(lines, end_s, first)[0]
             for panel in lines.panels:
                 if panel.unit == FACTOR:
                     draw_steps(axes, time, panel.series["eta"], look.colour, outcome.label)
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=MOST_SHOWN)
-    _, unit = time_axis(runs[0][1].time_us / MICROS, end_s)
+    _, unit, unit_s = _times(runs[0][1], end_s, first)
     begin = 0.0 if first is None else date_number(first)
-    scale = DAY_S if first is not None or unit == "days" else 3600.0
-    for axes in panels:
-        top = axes.get_ylim()[1]
-        axes.set_ylim(0, top if axes.dataLim.y1 > 0 else 1)
-        axes.set_xlim(begin, begin + max(end_s, 1.0) / scale)
-        axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
-        if first is not None:
-            show_dates(axes)
-        else:
-            axes.set_xlabel(f"{unit} after the first submission")
-        if axes is not panels[-1]:
-            axes.set_xlabel("")
-
-
-def _times(lines: TimeLines, end_s: float, first: datetime | None) -> tuple[FloatArray, str]:
-    """Return where the values of a run are on the horizontal axis, and its unit."""
-    if first is not None:
-        return date_number(first) + lines.time_us / MICROS / DAY_S, "date"
-    return time_axis(lines.time_us / MICROS, end_s)
+    _finish(panels, begin + max(end_s, 1.0) / unit_s, unit, first)
