@@ -24,13 +24,7 @@ INDENT = "  "
 
 
 def show_command_help(command: Any, path: str, *, everything: bool = False) -> None:
-    """Write the help of a command to standard output.
-
-    Args:
-        command: the command.
-        path: how it is called, for example ``gpuplan pareto``.
-        everything: whether to show every option, and not only the common ones.
-    """
+    """Write the help of a command called as ``path``: every option, or only the common ones."""
     options = options_of(command)
     shown = [option for option in options if everything or option.is_common]
     page = HelpPage()
@@ -53,13 +47,7 @@ def show_command_help(command: Any, path: str, *, everything: bool = False) -> N
 def show_program_help(
     group: Any, groups: Mapping[str, Iterable[str]], about: Mapping[str, str]
 ) -> None:
-    """Write the help of the program to standard output.
-
-    Args:
-        group: the program.
-        groups: title -> the commands under it.
-        about: command -> its first sentence.
-    """
+    """Write the help of the program: commands under their titles, each with its first sentence."""
     page = HelpPage()
     page.heading("Usage:", f"{group.name} COMMAND [OPTIONS]")
     page.paragraphs(group.help)

@@ -164,12 +164,7 @@ REMOVED: Mapping[str, str] = {
 
 
 def removed_hint(name: str, value: str = "") -> str:
-    """Return the next step where a former option or setting is given, or nothing.
-
-    Args:
-        name: as typed.
-        value: what it was given.
-    """
+    """Return the next step where a former option or setting is given a value, or nothing."""
     replacement = REMOVED.get(name.strip().removeprefix("--").replace("-", "_"))
     each = value if value.isdecimal() and len(value) < 9 and int(value) else "8"
     return f"\n  next: {replacement.format(each)}" if replacement else ""

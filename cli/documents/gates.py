@@ -33,10 +33,6 @@ def judge_all(studies: Sequence[StudyResult], conditions: Sequence[str]) -> tupl
 def raise_failed(gates: Sequence[GateResult], *, is_written: bool = True) -> None:
     """End the program as its gates say, once everything has been written.
 
-    Args:
-        gates: what came of each condition.
-        is_written: whether there are documents, and not the printed result alone.
-
     Raises:
         GateFailed: a condition holds.
         UsageError: a condition names no field; the message also names those that hold.

@@ -72,14 +72,11 @@ def _panels(figure: Figure) -> Iterator[str]:
 
 
 def inline_svg(svg: str, name: str, title: str, description: str, spots: list[Spot]) -> str:
-    """Return a drawn SVG as an element of a page.
+    """Return a drawn SVG as an element of a page, with values under the pointer.
 
     Args:
-        svg: a file as matplotlib writes it.
         name: prefix of ids, different for each picture of the page.
         title: read aloud, with the description.
-        description: what the picture shows.
-        spots: values shown under the pointer.
     """
     head = ROOT.search(svg)
     if head is None:

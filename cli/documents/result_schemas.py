@@ -169,9 +169,7 @@ def type_schemas(*types: type) -> tuple[list[Schema], dict[str, Schema]]:
 def _type_schema(kind: Any, definitions: dict[str, Schema]) -> Schema:
     """Return the schema of a type as the renderer writes its values; any number may be null.
 
-    Args:
-        kind: the type.
-        definitions: name -> schema of each dataclass and enumeration; those inside are added.
+    The dataclasses and enumerations inside are added to ``definitions``.
     """
     outer, parts = get_origin(kind) or kind, get_args(kind)
     if is_dataclass(kind) or isinstance(kind, EnumMeta):

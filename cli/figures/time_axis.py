@@ -38,12 +38,9 @@ def show_dates(axes: Axes) -> None:
 
 
 def time_axis(axes: Axes, hours: Sequence[float], first: datetime | None) -> list[float]:
-    """Scale and name the x axis; return where to draw each time.
+    """Scale and name the x axis; return where to draw hours after the first submission, ascending.
 
-    Args:
-        axes: to draw on.
-        hours: times after the first submission, ascending.
-        first: the first submission; None where the log has no calendar.
+    Without a ``first`` the log has no calendar.
     """
     if first is None:
         unit, per = ("days", 24.0) if hours[-1] > LONG_H else ("hours", 1.0)

@@ -77,9 +77,7 @@ def read_condition(
     """Return the parts of a condition, checked as far as it can be without a result.
 
     Args:
-        text: the condition.
         studies: name -> command of the studies that it may name, where there are several.
-        option: where it is given, for messages.
 
     Raises:
         UsageError: it is not a condition, or names a unit or a study that does not exist.

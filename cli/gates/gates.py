@@ -177,10 +177,7 @@ def each(
     """Return the judgement on each condition; one that cannot be judged is a result as well.
 
     Args:
-        conditions: as given.
-        judge: returns what comes of a condition.
-        limit: returns the limit of a condition on a path, also of one whose row is not there; by
-            default `limit_of`.
+        limit: of a condition on a path, also of one whose row is not there; `limit_of` by default.
     """
     return [_one(text, judge, limit or limit_of) for text in conditions]
 

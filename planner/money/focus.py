@@ -63,10 +63,7 @@ ANY_GPU = "GPU"
 def focus_rows(bill: GroupBill, by: str, account: str) -> pl.DataFrame:
     """Return a bill in the columns `COLUMNS`; ``BilledCost`` adds up to the bill of the window.
 
-    Args:
-        bill: the bill.
-        by: what it is split by, the type of the sub accounts.
-        account: the billing account, such as the name of the log.
+    It is split by the type of the sub accounts, of the billing ``account``, such as the log's name.
     """
     edges = bill.hours.edges_us.tolist()
     rows: list[dict[str, Any]] = []

@@ -142,10 +142,7 @@ def bills(
 ) -> tuple[SourceBill, ...]:
     """Return the bills of all offers that have the GPU, the cheapest first; no savings yet.
 
-    Args:
-        demand: of a known GPU.
-        offers: every source.
-        hourly: their prices by the hour; none for a list without history.
+    ``hourly`` has their prices by the hour; none of a list without history.
     """
     if demand.gpu_type is None:
         raise ValueError("a bill needs a GPU")

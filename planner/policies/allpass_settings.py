@@ -140,11 +140,7 @@ HPA = with_defaults(HPA, _USUAL)
 
 
 def parameters_from(values: Mapping[str, Any], fixed: Mapping[str, Any] | None = None) -> Allpass:
-    """Return the parameters that named values make; what is not named keeps its default.
-
-    Args:
-        values: of `SETTINGS` and `HPA`.
-        fixed: values that cannot be set.
+    """Return the parameters that named values make, besides those that are ``fixed``.
 
     Raises:
         UsageError: values that no run can have, alone or together.

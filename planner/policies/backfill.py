@@ -104,15 +104,10 @@ def time_limits(jobs: TraceJobs, factor: float | None) -> tuple[IntArray, float 
 def backfill_run(
     workload: Workload, cluster: Cluster, backfill: str, limit_us: IntArray
 ) -> ClusterRun:
-    """Replay a workload in whole microseconds.
+    """Replay a workload in whole microseconds under ``easy`` or ``conservative``.
 
-    A gang takes equal shares of as few nodes as can hold it.
-
-    Args:
-        workload: the jobs, sorted by submission; none is wider than the cluster.
-        cluster: its size; the rest of its rules does not matter.
-        backfill: ``easy`` or ``conservative``.
-        limit_us: time limit of each job.
+    A gang takes equal shares of as few nodes as can hold it. No job is wider than the cluster, of
+    which only the size matters.
     """
     from gpuplan.simkit.cluster.simulator import ClusterRun
     from gpuplan.simkit.twin.simulator import replay_site

@@ -72,11 +72,9 @@ class SizedCluster:
 def sized_cluster(
     jobs: TraceJobs, settings: ReplaySettings, cluster_of: Callable[[GpuPool], Cluster]
 ) -> SizedCluster:
-    """Return the cluster of the jobs.
+    """Return the cluster of the jobs, which fit into it.
 
     Args:
-        jobs: they fit into it.
-        settings: with its size.
         cluster_of: its rules; a pool of as many nodes as are needed makes a cluster of one.
 
     Raises:

@@ -131,13 +131,7 @@ def replay_settings(
     typed: Mapping[str, Any],
     usual: Mapping[str, Any] | None = None,
 ) -> ReplaySettings:
-    """Return the settings of a replay.
-
-    Args:
-        policy: its name.
-        known: settings that it has.
-        typed: what was set.
-        usual: their defaults, where they are others.
+    """Return the settings of a replay; ``usual`` are their defaults, where they are others.
 
     Raises:
         SettingError: a value that its setting cannot have, or prices that do not ascend.
@@ -213,12 +207,8 @@ def bill_of(
 ) -> RunBill:
     """Return the bill for every GPU rented within the window, whether in use or not.
 
-    Args:
-        jobs: with the window.
-        settings: with the prices.
-        run: what happened.
-        standing_gpus: GPUs of a cluster that stands throughout the window; None for GPUs that are
-            rented as needed.
+    ``standing_gpus`` are those of a cluster that stands throughout it; None for GPUs that are rented
+    as needed.
     """
     leases = leases_within(run, jobs.window_us, standing_gpus)
     gpu_h, mean_usd = leases.gpu_us / MICROS_PER_HOUR, settings.usd_per_gpu_h

@@ -135,12 +135,9 @@ def scaled_policy(
     own: Mapping[str, Setting] | None = None,
     is_scaled: bool = True,
 ) -> Policy:
-    """Return a policy that chooses widths.
+    """Return a policy that chooses widths; ``run`` runs the jobs on a simulator.
 
     Args:
-        name, about, source, baseline: of `Policy`.
-        run: runs the jobs on a simulator.
-        own: settings that others do not have.
         is_scaled: whether jobs may get other GPUs than recorded, so that speedups matter.
     """
     standing = baseline.is_standing

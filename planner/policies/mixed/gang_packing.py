@@ -47,9 +47,7 @@ def pack_gangs(width: IntArray, allowed: BoolArray, gpus: IntArray) -> Packing:
     """Return the most GPUs that gangs can fill.
 
     Args:
-        width: of each job; shape (m,).
         allowed: whether a job may run on a type; shape (m, T).
-        gpus: of each type; shape (T,).
     """
     allowed = allowed & (width[:, None] <= gpus)
     code = width.max(initial=0) - width

@@ -37,8 +37,6 @@ def max_min_fractions(weight: FloatArray, width: IntArray, gpus: IntArray) -> Fl
 
     Args:
         weight: of each job's time on each type, 0 where it cannot run; shape (m, T).
-        width: GPUs of each job.
-        gpus: of each type.
     """
     m, types = weight.shape
     job, kind = np.nonzero(weight > 0)
@@ -125,11 +123,9 @@ class GavelRounds:
         return kind
 
     def _restart(self, state: RoundState, rounds: float) -> None:
-        """Add to deficits what jobs did not get of their fractions, and begin to count anew.
+        """Add to deficits what jobs did not get of their fractions in these rounds, and count anew.
 
-        Args:
-            state: the round.
-            rounds: since the last solution; infinite before the first.
+        Rounds are infinite before the first solution.
         """
         running = state.running
         got = self.received[running] - HALF

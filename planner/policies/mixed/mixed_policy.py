@@ -110,13 +110,7 @@ def mixed_policy(
     *,
     own: Mapping[str, Setting] | None = None,
 ) -> Policy:
-    """Return a policy that decides in rounds, on one GPU type or several.
-
-    Args:
-        name, about, source: of `Policy`.
-        prepare: makes its decisions.
-        own: settings that others do not have.
-    """
+    """Return a policy that ``prepare`` makes the decisions of, in rounds, on one GPU type or several."""
     size = {key: SHARED[key] for key in SIZES}
     settings = {**size, **ROUNDS, **(own or {}), **OF_CLUSTER}
 
