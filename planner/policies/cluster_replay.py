@@ -207,8 +207,8 @@ def bill_of(
 ) -> RunBill:
     """Return the bill for every GPU rented within the window, whether in use or not.
 
-    ``standing_gpus`` are those of a cluster that stands throughout it; None for GPUs that are rented
-    as needed.
+    ``standing_gpus`` are those of a cluster that stands throughout it; None for GPUs rented as
+    needed.
     """
     leases = leases_within(run, jobs.window_us, standing_gpus)
     gpu_h, mean_usd = leases.gpu_us / MICROS_PER_HOUR, settings.usd_per_gpu_h

@@ -110,7 +110,7 @@ def mixed_policy(
     *,
     own: Mapping[str, Setting] | None = None,
 ) -> Policy:
-    """Return a policy that ``prepare`` makes the decisions of, in rounds, on one GPU type or several."""
+    """Return a policy in rounds, on one GPU type or several; ``prepare`` makes its decisions."""
     size = {key: SHARED[key] for key in SIZES}
     settings = {**size, **ROUNDS, **(own or {}), **OF_CLUSTER}
 
