@@ -12,13 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuplan.cli.app.lazy import COMMANDS, command_named
-from gpuplan.cli.app.option_text import (
-    OptionText,
-    arguments_of,
-    by_panel,
-    options_of,
-    usage_of,
-)
+from gpuplan.cli.app.option_text import OptionText, arguments_of, by_panel, options_of, usage_of
 
 HEAD = """\
 # The command line

@@ -17,10 +17,7 @@ from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.lending_options import LendingChoice
-from gpuplan.cli.options.market_options import (
-    MarketChoice,
-    ReplayOutput,
-)
+from gpuplan.cli.options.market_options import MarketChoice, ReplayOutput
 from gpuplan.cli.options.replays import (
     COMPILING,
     LimitFactor,

@@ -8,13 +8,13 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from gpuplan.analysis.forecast.demand import time_of_hour
 from gpuplan.analysis.forecast.forecast import DemandForecast
-from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, new_figure
+from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, light_grid, new_figure
+from gpuplan.cli.figures.time_axis import date_ticks
 
 MOST_SERIES = 5
 PAST_H = 72
@@ -56,12 +56,10 @@ def _draw(axes: Axes, forecast: DemandForecast, at: int) -> None:
     axes.axvline(time[past - 1], color=SOFT, linewidth=0.8)
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+    light_grid(axes)
     axes.title.set(fontsize=10)
     if demand.has_calendar:
-        locator = AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        date_ticks(axes)
 
 
 def _times(hours: Any, has_calendar: bool) -> Any:

@@ -13,22 +13,24 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    MaxNLocator,
-    NullLocator,
-    PercentFormatter,
-)
+from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 from numpy.lib.stride_tricks import sliding_window_view
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import KINDS, Look, look_of
-from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, lay_out, new_figure, on_paper
+from gpuplan.cli.figures.style import (
+    INK,
+    SETTINGS,
+    dollar_axis,
+    lay_out,
+    light_grid,
+    new_figure,
+    on_paper,
+)
 from gpuplan.cli.figures.time_lines import draw_lending, lending_outcomes, lending_rows
-from gpuplan.cli.formats.units import show_duration, show_usd, tick_usd
+from gpuplan.cli.formats.units import show_duration, show_usd
 from gpuplan.planner.compare import PolicyComparison, PolicyOutcome
 from gpuplan.simkit.arrays import FloatArray
 
@@ -93,7 +95,7 @@ def _completion(axes: Axes, comparison: PolicyComparison, looks: list[Look]) -> 
     axes.set_xlim(low, high)
     tick_durations(axes, low, high)
     axes.set_xlabel("completion time, from submission to finish")
-    axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+    light_grid(axes)
     curves = [np.maximum(_quantiles(outcome.jct_s), low) for outcome in comparison.outcomes]
     _draw_curves(axes, [outcome.label for outcome in comparison.outcomes], curves, looks)
 
@@ -118,7 +120,7 @@ def _fairness(axes: Axes, outcomes: Sequence[PolicyOutcome], looks: list[Look]) 
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.set_xticklabels([f"{ratio:g}" for ratio in ticks])
     axes.set_xlabel("completion time over that on a 1/N share of the cluster (below 1: sooner)")
-    axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+    light_grid(axes)
     axes.axvline(1.0, color=INK, linewidth=0.8)
     _draw_curves(axes, [outcome.label for outcome in outcomes], curves, looks)
 
@@ -234,9 +236,7 @@ def _costs(axes: Axes, comparison: PolicyComparison, looks: list[Look]) -> None:
     ]
     axes.set_yticks(list(places), [in_lines(outcome.label) for outcome in comparison.outcomes])
     axes.invert_yaxis()
-    axes.fmt_xdata = show_usd
-    axes.xaxis.set_major_formatter(FuncFormatter(tick_usd))
-    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    dollar_axis(axes, "x", 4)
     axes.set_xlabel("cost of the whole trace (US dollars)")
     lay_out(figure)  # so that texts and axes have their widths
     wide_px = axes.get_window_extent().width

@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.figures.cdf import nothing
 from gpuplan.cli.figures.labels import place_labels
-from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, new_figure, on_paper
-from gpuplan.cli.formats.units import show_duration, show_usd, tick_usd
+from gpuplan.cli.figures.style import (
+    COLOURS,
+    INK,
+    SETTINGS,
+    SOFT,
+    dollar_axis,
+    light_grid,
+    new_figure,
+    on_paper,
+)
+from gpuplan.cli.formats.units import show_duration
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.size_results import SizePoint, SizePool, SizeResults
@@ -59,13 +67,11 @@ def _draw(axes: Axes, points: list[SizePoint], pool: SizePool, results: SizeResu
     ticks = [s for s in (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400) if s <= most * 2]
     axes.set_yticks(ticks, [_tick(s) for s in ticks], minor=False)
     axes.minorticks_off()
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(tick_usd))
-    axes.fmt_xdata = show_usd
+    dollar_axis(axes, "x", 6)
     axes.fmt_ydata = show_duration
     axes.set_xlabel("US dollars per month, busy or not")
     axes.set_ylabel("wait (1 s or less at the bottom)")
-    axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+    light_grid(axes)
     axes.legend(loc="lower left")
     _marks(axes, points, pool)
 

@@ -19,19 +19,21 @@ from contextlib import contextmanager
 from html import escape, unescape
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unicodedata import east_asian_width
 
 os.environ["MPLBACKEND"] = "agg"  # a notebook's own would be loaded, and may not be there
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import FixedFormatter
+from matplotlib.ticker import FixedFormatter, FuncFormatter, MaxNLocator
 
 from gpuplan.cli.formats.escape import picture
+from gpuplan.cli.formats.units import show_usd, tick_usd
 
 matplotlib.rcParams["text.parse_math"] = False  # a name may hold $, which begins no formula
 
@@ -163,6 +165,19 @@ def new_figure(
         FigureCanvasAgg(figure)  # keeps a renderer; without it each measurement makes a new one
         figure.subplots(len(rows), panels, height_ratios=rows, sharex=share_x)
     return figure
+
+
+def light_grid(axes: Axes) -> None:
+    """Draw quiet horizontal lines."""
+    axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+
+
+def dollar_axis(axes: Axes, name: Literal["x", "y"], ticks: int) -> None:
+    """Mark an axis with about this many round amounts of dollars."""
+    axis = axes.xaxis if name == "x" else axes.yaxis
+    axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(tick_usd))
+    setattr(axes, f"fmt_{name}data", show_usd)
 
 
 def lay_out(figure: Figure) -> None:

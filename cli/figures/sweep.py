@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import look_of
-from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, new_figure
+from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, light_grid, new_figure
 from gpuplan.cli.formats.units import show_threshold, show_usd, tick_usd
 from gpuplan.planner.runs.ties import non_dominated
 from gpuplan.planner.sweep.recommendation import Case
@@ -68,7 +68,7 @@ def draw_sweep(sweep: Sweep, marked_s: float | None = None) -> Figure:
                 axes.plot(*at[index], linestyle="", zorder=5, **MARKED)
         axes.margins(0.16 if len(_capacities(sweep)) == 1 else 0.22)  # longer names
         axes.fmt_ydata = show_usd
-        axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+        light_grid(axes)
     _scale(figure, sweep, shown, at, unit)
     _write_title(figure, shown)
     _write_legend(figure, sweep, marked_s)

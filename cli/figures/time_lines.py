@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpuplan.cli.figures.palette import CLASSES, KINDS, Look, look_of
-from gpuplan.cli.figures.style import CYCLE, INK, SETTINGS, SOFT, new_figure
+from gpuplan.cli.figures.style import CYCLE, INK, SETTINGS, SOFT, light_grid, new_figure
 from gpuplan.cli.figures.time_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.planner.compare import PolicyOutcome
 from gpuplan.planner.runs.panels import (
@@ -59,7 +59,7 @@ def _finish(panels: Sequence[Axes], end: float, unit: str, first_submit: datetim
         axes.set_ylim(0, top if axes.dataLim.y1 > 0 else 1)
         if end > begin:
             axes.set_xlim(begin, end)
-        axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+        light_grid(axes)
         axes.title.set(fontsize=10)
         if first_submit is not None:
             show_dates(axes)

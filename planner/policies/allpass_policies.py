@@ -12,11 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.planner.policies.allpass_settings import (
-    HPA,
-    SETTINGS,
-    parameters_from,
-)
+from gpuplan.planner.policies.allpass_settings import HPA, SETTINGS, parameters_from
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.settings import Setting, SettingError, check_widest, with_defaults
 from gpuplan.planner.runs.simulation import Simulation

@@ -24,11 +24,7 @@ from gpuplan.planner.policies.cluster_replay import (
 from gpuplan.planner.policies.cluster_settings import SHARED
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, shape_of
-from gpuplan.planner.runs.settings import (
-    FEWER_JOBS,
-    Setting,
-    SettingError,
-)
+from gpuplan.planner.runs.settings import FEWER_JOBS, Setting, SettingError
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 from gpuplan.simkit.time import TimeOverflow

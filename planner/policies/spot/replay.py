@@ -14,11 +14,7 @@ from msgspec import UNSET
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.planner.policies.cluster_replay import (
-    ClusterReplay,
-    replay_settings,
-    replayed,
-)
+from gpuplan.planner.policies.cluster_replay import ClusterReplay, replay_settings, replayed
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour, hourly_demand
 from gpuplan.planner.policies.spot.pools import SpotPool, SpotPools, loads_of, pools_of, tenants_of
 from gpuplan.planner.policies.spot.results import LendingResults
@@ -31,11 +27,7 @@ from gpuplan.planner.policies.spot.run import (
     starving,
     tenant_results,
 )
-from gpuplan.planner.policies.spot.settings import (
-    SPOT_PRICE_SHARE,
-    scheduler_with,
-    settings_of,
-)
+from gpuplan.planner.policies.spot.settings import SPOT_PRICE_SHARE, scheduler_with, settings_of
 from gpuplan.planner.runs.panels import FACTOR, GPUS, JOBS, Panel, TimeLines, usage_frame
 from gpuplan.planner.runs.settings import FEWER_JOBS, SettingError
 from gpuplan.planner.runs.simulation import RunBill, Simulation
