@@ -17,6 +17,8 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_selection import option_of
+from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.policy_results import MeasuredResults, policy_results
@@ -207,16 +209,16 @@ class PolicyComparison:
             results_as(
                 ComparedPolicy,
                 {
-                    **vars(one.results),
-                    "name": one.name,
-                    "label": one.label,
-                    "policy": one.policy,
-                    "cost_over_first": _ratio(one.results.cost_usd, first.cost_usd),
-                    "mean_jct_over_first": _ratio(one.results.mean_jct_s, first.mean_jct_s),
+                    **vars(outcome.results),
+                    "name": outcome.name,
+                    "label": outcome.label,
+                    "policy": outcome.policy,
+                    "cost_over_first": _ratio(outcome.results.cost_usd, first.cost_usd),
+                    "mean_jct_over_first": _ratio(outcome.results.mean_jct_s, first.mean_jct_s),
                     "non_dominated": index in front,
                 },
             )
-            for index, one in enumerate(self.outcomes)
+            for index, outcome in enumerate(self.outcomes)
         )
 
     def to_frame(self) -> pl.DataFrame:
@@ -227,15 +229,14 @@ class PolicyComparison:
     def timeline(self) -> pl.DataFrame:
         """Return the time lines of all outcomes, where they were kept."""
         return together(
-            [({"label": one.label, "policy": one.policy}, one.timeline) for one in self.outcomes]
+            [({"label": run.label, "policy": run.policy}, run.timeline) for run in self.outcomes]
         )
 
     def _led_by(self, first: int, places: Sequence[int]) -> tuple[PolicyOutcome, ...]:
-        in_order = dict.fromkeys((first, *places))
-        return tuple(self.outcomes[place] for place in in_order)
+        return tuple(self.outcomes[place] for place in dict.fromkeys((first, *places)))
 
     def _rows(self) -> list[dict[str, Any]]:
-        return [vars(one.results) for one in self.outcomes]
+        return [vars(outcome.results) for outcome in self.outcomes]
 
     def _values(self, key: str) -> FloatArray:
         return np.array([row[key] for row in self._rows()], np.float64)
@@ -256,21 +257,18 @@ def price(
     Raises:
         UsageError: as there, or the prices would be of several GPUs.
     """
-    from gpuplan.planner.money.price_selection import option_of
-    from gpuplan.planner.money.price_settings import with_prices
-
-    found: list[PolicySpec] = []
+    priced_specs: list[PolicySpec] = []
     gpus = {} if beside is None else dict([beside])
     labels_of: dict[str, list[str]] = {}
-    for one in specs:
-        known = find_policy(one.policy).settings
-        with one.blamed(is_alone=len(specs) == 1):
-            priced = with_prices(one.settings, book, first_submit_us, known)
-        found.append(replace(one, settings=priced.settings))
+    for spec in specs:
+        settings = find_policy(spec.policy).settings
+        with spec.blamed(is_alone=len(specs) == 1):
+            priced = with_prices(spec.settings, book, first_submit_us, settings)
+        priced_specs.append(replace(spec, settings=priced.settings))
         if priced.gpu:
-            gpus.setdefault(priced.gpu, one.label)
+            gpus.setdefault(priced.gpu, spec.label)
         for note in priced.notes:
-            labels_of.setdefault(note, []).append(one.label)
+            labels_of.setdefault(note, []).append(spec.label)
     if len(gpus) > 1:
         each = " and ".join(f"{gpu} ({label})" for gpu, label in gpus.items())
         raise UsageError(
@@ -278,10 +276,10 @@ def price(
             "  next: --set gpu=NAME alone, one for all"
         )
     notes = (
-        note if len(labels) == len(found) else f"{', '.join(labels)}: {note}"
+        note if len(labels) == len(priced_specs) else f"{', '.join(labels)}: {note}"
         for note, labels in labels_of.items()
     )
-    return found, tuple(notes)
+    return priced_specs, tuple(notes)
 
 
 def own_price(
@@ -300,34 +298,31 @@ def own_price(
     Raises:
         UsageError: no policy has GPUs of one price, or a type has no price.
     """
-    found: list[PolicySpec] = []
-    for one in specs:
-        if not has_own_price(one):
-            found.append(one)
+    priced_specs: list[PolicySpec] = []
+    for spec in specs:
+        if not has_own_price(spec):
+            priced_specs.append(spec)
             continue
-        shape = one.settings.get("cluster")
+        shape = spec.settings.get("cluster")
         pools = {} if shape is None else {p.gpu_type: float(p.gpus or 1) for p in shape.pools}
         hours = gpu_h if shape is None or None in pools else pools
         usd = prices.mean(hours)
         if usd is None:
             missing = [name for name in hours if prices.get(name) is None]
             named = ", ".join(name or "jobs without a GPU type" for name in missing)
-            next_one = next((name for name in missing if name), "")
-            raise UsageError(
-                f"--price: no price of {named}\n  next: --price "
-                + (f"{next_one}=USD" if next_one else "USD for every GPU")
-            )
-        given = {**one.given, "usd_per_gpu_h": "--price"}
-        found.append(replace(one, settings={**one.settings, "usd_per_gpu_h": usd}, given=given))
-    return found
+            first = next(filter(None, missing), "")
+            hint = f"{first}=USD" if first else "USD for every GPU"
+            raise UsageError(f"--price: no price of {named}\n  next: --price {hint}")
+        typed = {**spec.given, "usd_per_gpu_h": "--price"}
+        settings = {**spec.settings, "usd_per_gpu_h": usd}
+        priced_specs.append(replace(spec, settings=settings, given=typed))
+    return priced_specs
 
 
 def has_own_price(spec: PolicySpec) -> bool:
     """Return whether ``--price`` is for this policy: its GPUs may have one, and none is set."""
-    return (
-        "usd_per_gpu_h" in find_policy(spec.policy).settings
-        and spec.settings.get("usd_per_gpu_h") is None
-    )
+    settings = find_policy(spec.policy).settings
+    return "usd_per_gpu_h" in settings and spec.settings.get("usd_per_gpu_h") is None
 
 
 def compare(
@@ -356,27 +351,25 @@ def compare(
         ValueError: no policy, or two with one label.
         UsageError: settings that no run can have, or a job that a policy cannot run.
     """
-    if not specs or len({one.label for one in specs}) < len(specs):
+    if not specs or len({spec.label for spec in specs}) < len(specs):
         raise ValueError(f"expected policies with different labels, got {specs}")
     shared = (jobs, rng, timelines, keeps, len(specs) == 1)
-    found: list[PolicyOutcome] = []
+    outcomes: list[PolicyOutcome] = []
     try:
         run_all(
             *(_replayed, specs),
             shared=shared,
             engine=engine,
             progress=progress,
-            results=found,
+            results=outcomes,
             bytes_each=replay_bytes(jobs),
         )
     except KeyboardInterrupt:
-        for one in found:
-            LOG.warning(
-                "done before the interrupt: %s: $%s, mean JCT %s s",
-                *(one.label, f"{one.results.cost_usd:,.0f}", f"{one.results.mean_jct_s:,.0f}"),
-            )
+        for run in outcomes:
+            cost, mean = f"${run.results.cost_usd:,.0f}", f"{run.results.mean_jct_s:,.0f} s"
+            LOG.warning("done before the interrupt: %s: %s, mean JCT %s", run.label, cost, mean)
         raise
-    return PolicyComparison(tuple(found), jobs.span_s)
+    return PolicyComparison(tuple(outcomes), jobs.span_s)
 
 
 def _replayed(

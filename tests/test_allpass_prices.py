@@ -392,7 +392,7 @@ def test_options_that_a_policy_has_no_use_for_are_refused(tmp_path, gpuplan):
 
 
 def test_the_picture_has_every_time_line():
-    from gpuplan.cli.figures.replays import draw_time_lines
+    from gpuplan.cli.figures.time_lines import draw_time_lines
     from gpuplan.planner.policies.allpass import time_lines
 
     workload = Workload.from_seconds([0], [7200], [2], [600])

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gpuplan.cli.documents.annotations import MOST_SUMMARY_BYTES, announce, gates_table
+from gpuplan.cli.documents.gates import MOST_SUMMARY_BYTES, announce, gates_table
 from gpuplan.cli.gates.gates import allowing, check
 
 RESULTS = {"jobs": 100, "share": 0.5, "wait_s": None}

@@ -13,7 +13,7 @@ from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.replay.plans import replay_plan
 from gpuplan.planner.policies.rounds.decided import cluster_sizes
 from gpuplan.planner.policies.rounds.replay import billed_gpu_h, replay_rounds, rounds_jobs
-from gpuplan.planner.policies.widths.fixed_width import widths
+from gpuplan.planner.policies.widths.policies import widths
 from gpuplan.planner.registry import BASELINES, POLICIES, find_baseline
 from gpuplan.simkit.rounds.simulator import RoundsPolicy
 

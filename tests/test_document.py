@@ -12,10 +12,9 @@ import support_document as made
 from markdown_it import MarkdownIt
 
 from gpuplan.analysis.base.errors import OutputError, UsageError
+from gpuplan.cli.documents.contract import as_junit
 from gpuplan.cli.documents.gates import judge_all, raise_failed
-from gpuplan.cli.documents.junit import as_junit
-from gpuplan.cli.documents.markdown import MOST_CHARACTERS, as_markdown
-from gpuplan.cli.documents.page import as_html
+from gpuplan.cli.documents.pages import MOST_CHARACTERS, as_html, as_markdown
 from gpuplan.cli.documents.pictures import inline_svg
 from gpuplan.cli.documents.study import StudyResult, result_of
 from gpuplan.cli.documents.view import gates_verdict_of, notes_of, own_notes_of

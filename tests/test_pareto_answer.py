@@ -10,7 +10,7 @@ from support_traces import write_trace
 from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
 from gpuplan.analysis.characterize.today import today
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.cli.formats.precision import Precision
+from gpuplan.cli.formats.units import Precision
 from gpuplan.cli.tables.pareto_peak import within_peak
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.job_classes import COLUMNS, workload_of

@@ -70,7 +70,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw no pictures, which take most of the time, where a test does not look at any."""
-    monkeypatch.setattr("gpuplan.cli.documents.pictures.pictures_of", lambda *_: ())
+    monkeypatch.setattr("gpuplan.cli.documents.study.pictures_of", lambda *_: ())
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

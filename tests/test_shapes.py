@@ -7,8 +7,16 @@ import pytest
 
 from gpuplan.cli.app.progress import Pace
 from gpuplan.cli.formats.render import as_csv, as_json, as_text
-from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.formats.shapes import BARS, CHARS, shapes_table, sparkline, timeline_row
+from gpuplan.cli.formats.report import (
+    BARS,
+    CHARS,
+    Column,
+    Report,
+    Table,
+    shapes_table,
+    sparkline,
+    timeline_row,
+)
 
 
 def test_sparklines():

@@ -8,8 +8,7 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.cli.formats.precision import Precision
-from gpuplan.cli.formats.units import show_jobs
+from gpuplan.cli.formats.units import Precision, show_jobs
 from gpuplan.cli.tables.sweep_answer import answer_tables, headline, sweep_warnings
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.planner.sweep.results import marked_thresholds, sweep_results

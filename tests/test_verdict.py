@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 import support_document as made
 
-from gpuplan.cli.documents.markdown import as_markdown
-from gpuplan.cli.documents.page import as_html
+from gpuplan.cli.documents.pages import as_html, as_markdown
 from gpuplan.cli.documents.verdict import KeyFigure, key_figures, verdict_of, verdicts_of
 
 TODAY = {

@@ -1,4 +1,4 @@
-"""Typed results as plain values: what JSON, tables and gates read."""
+"""Typed results as plain values: what JSON, tables and gates read; how deep they may be nested."""
 
 from __future__ import annotations
 
@@ -57,3 +57,21 @@ def shown_names(kind: Any) -> tuple[tuple[str, bool], ...]:
     types = {part.name: str(part.type) for part in fields(kind)}
     shown = {name: text for name, text in types.items() if not text.startswith("Hidden[")}
     return tuple((name, text.startswith("Inlined[")) for name, text in shown.items())
+
+
+DEEPEST = 50
+"""Levels that JSON and TOML may have; a scenario has five, and gpuplan writes about ten."""
+
+
+def check_depth(document: Any) -> None:
+    """Raise ValueError where dicts and lists are nested deeper than `DEEPEST`."""
+    level = [document]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for value in level
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+    if level:
+        raise ValueError(f"it is more than {DEEPEST} levels deep")

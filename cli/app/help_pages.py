@@ -24,22 +24,16 @@ INDENT = "  "
 
 
 def show_command_help(command: Any, path: str, *, everything: bool = False) -> None:
-    """Write the help of a command to standard output.
-
-    Args:
-        command: the command.
-        path: how it is called, for example ``gpuplan pareto``.
-        everything: whether to show every option, and not only the common ones.
-    """
+    """Write the help of a command called as ``path``: every option, or only the common ones."""
     options = options_of(command)
-    shown = [one for one in options if everything or one.is_common]
+    shown = [option for option in options if everything or option.is_common]
     page = HelpPage()
     page.heading("Usage:", usage_of(command, path))
     page.paragraphs(command.help)
     sections = {"Arguments": arguments_of(command), **by_panel(shown)}
     page.sections(
         {
-            title: [(_label(one), one.text) for one in members]
+            title: [(_label(option), option.text) for option in members]
             for title, members in sections.items()
             if members
         }
@@ -53,18 +47,12 @@ def show_command_help(command: Any, path: str, *, everything: bool = False) -> N
 def show_program_help(
     group: Any, groups: Mapping[str, Iterable[str]], about: Mapping[str, str]
 ) -> None:
-    """Write the help of the program to standard output.
-
-    Args:
-        group: the program.
-        groups: title -> the commands under it.
-        about: command -> its first sentence.
-    """
+    """Write the help of the program: commands under their titles, each with its first sentence."""
     page = HelpPage()
     page.heading("Usage:", f"{group.name} COMMAND [OPTIONS]")
     page.paragraphs(group.help)
     sections = {title: [(name, about[name]) for name in names] for title, names in groups.items()}
-    flags = [(_label(one), one.text) for one in options_of(group)]
+    flags = [(_label(option), option.text) for option in options_of(group)]
     flags.append(("--help, -h", "Show this page."))
     page.sections({**sections, FALLBACK: flags})
     page.line(group.epilog)
@@ -81,15 +69,15 @@ class HelpPage:
 
     def __init__(self) -> None:
         from rich.console import Console
+        from rich.text import Text
 
+        self._text = Text
         self._console = Console(highlight=False)
         self._width = min(self._console.width, WIDEST_PAGE)
 
     def heading(self, title: str, text: str) -> None:
         """Write a title with what belongs to it on the same line."""
-        from rich.text import Text
-
-        self._write(Text.assemble((title, "bold"), " ", text))
+        self._write(self._text.assemble((title, "bold"), " ", text))
 
     def paragraphs(self, text: str) -> None:
         """Write paragraphs, with an empty line before each."""
@@ -99,31 +87,25 @@ class HelpPage:
 
     def sections(self, sections: Mapping[str, list[tuple[str, str]]]) -> None:
         """Write sections of labels and texts; the texts of all sections start in one column."""
-        from rich.text import Text
-
         labels = [len(label) for rows in sections.values() for label, _ in rows]
-        width = max((one for one in labels if one <= WIDEST_LABEL), default=0)
+        width = max((label for label in labels if label <= WIDEST_LABEL), default=0)
         for title, rows in sections.items():
             self._write("")
-            self._write(Text(title, style="bold"))
+            self._write(self._text(title, style="bold"))
             for label, text in rows:
                 self._row(label, text, width)
         self._write("")
 
     def line(self, markup: str, *, keep: bool = False) -> None:
         """Write a line; ``keep`` leaves its folding to the terminal, so that it can be copied."""
-        from rich.text import Text
-
         if keep:
-            self._write(Text.from_markup(markup))
+            self._write(self._text.from_markup(markup))
         else:
             self._write_wrapped(markup)
 
     def _row(self, label: str, markup: str, width: int) -> None:
-        from rich.text import Text
-
         before = len(INDENT) + width + 2
-        left = Text(f"{INDENT}{label}", style="cyan")
+        left = self._text(f"{INDENT}{label}", style="cyan")
         lines = self._wrapped(markup, self._width - before)
         if len(label) > width:
             self._write(left)
@@ -131,16 +113,14 @@ class HelpPage:
             left.pad_right(before - len(left))
             self._write(left.append_text(lines.pop(0)) if lines else left)
         for line in lines:
-            self._write(Text(" " * before).append_text(line))
+            self._write(self._text(" " * before).append_text(line))
 
     def _write_wrapped(self, markup: str) -> None:
         for line in self._wrapped(markup, self._width):
             self._write(line)
 
     def _wrapped(self, markup: str, width: int) -> list[Text]:
-        from rich.text import Text
-
-        lines = Text.from_markup(markup).wrap(self._console, max(width, 20))
+        lines = self._text.from_markup(markup).wrap(self._console, max(width, 20))
         for line in lines:
             line.rstrip()
         return list(lines)

@@ -13,6 +13,7 @@ import typer
 
 from gpuplan.analysis import plugins
 from gpuplan.analysis.base.errors import GpuplanError, OutOfMemoryError, brief
+from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.storage.temporary import release_all
 from gpuplan.cli.app import messages
@@ -67,8 +68,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
         sys.stdout.write(f"gpuplan {gpuplan_version()}\n")
         raise typer.Exit
 
@@ -125,24 +126,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return execute(arguments)
     except GpuplanError as error:
-        return _told(str(error), error.exit_code)
+        return _report(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _told("interrupted", INTERRUPTED)
+        return _report("interrupted", INTERRUPTED)
     except CLICK_ERROR as error:
-        return _told(brief(usage_message(error)), USAGE)
+        return _report(brief(usage_message(error)), USAGE)
     except SystemExit:  # what typer does where the reader of the help has closed the pipe
         return 0
     except BaseException as error:  # a panic of polars is not an Exception
         if _was_interrupted(error):
-            return _told("interrupted", INTERRUPTED)
+            return _report("interrupted", INTERRUPTED)
         if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)):
-            return _told(f"out of memory ({brief(str(error))})\n  next: {MORE_MEMORY}", UNUSABLE)
+            return _report(f"out of memory ({brief(str(error))})\n  next: {MORE_MEMORY}", UNUSABLE)
         if isinstance(error, OSError):  # system errors: full disk, no permission, failing disk
-            return _told(_of_system(error), UNUSABLE)
+            return _report(_of_system(error), UNUSABLE)
         if (failure := plugins.failure_of_package(error)) is not None:
-            return _told(str(failure), failure.exit_code)
+            return _report(str(failure), failure.exit_code)
         problem = f"internal error ({type(error).__name__}: {brief(str(error))})"
-        return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
+        return _report(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
 
 
 def _pass_over(problem: str) -> None:
@@ -158,14 +159,14 @@ def run() -> None:
         State.running = True
         code = main()
     except KeyboardInterrupt:  # while the outcome was reported
-        code = _told("interrupted", INTERRUPTED)
+        code = _report("interrupted", INTERRUPTED)
     State.running = False
     try:
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError) and code == 0:
-            code = _told(f"standard output cannot be written: {error.strerror}", UNUSABLE)
+            code = _report(f"standard output cannot be written: {error.strerror}", UNUSABLE)
     _leave(128 + stopped[0] if code == INTERRUPTED and stopped else code)
 
 
@@ -181,7 +182,7 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _told(message: str, code: int) -> int:
+def _report(message: str, code: int) -> int:
     if messages.manners.debug:
         import traceback
 
@@ -212,8 +213,6 @@ def usage_message(error: Exception) -> str:
     for said, plain in PLAIN:
         message = message.replace(said, plain)
     if (choice := CHOICE.search(message)) is not None:
-        from gpuplan.analysis.base.lookup import perhaps
-
         meant = perhaps(choice[1], choice[2].replace("'", "").split(", "))
         message = f"{message.removesuffix('.')}{meant}"
     if option := getattr(error, "option_name", ""):

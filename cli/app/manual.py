@@ -12,13 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuplan.cli.app.lazy import COMMANDS, command_named
-from gpuplan.cli.app.option_text import (
-    OptionText,
-    arguments_of,
-    by_panel,
-    options_of,
-    usage_of,
-)
+from gpuplan.cli.app.option_text import OptionText, arguments_of, by_panel, options_of, usage_of
 
 HEAD = """\
 # The command line
@@ -71,11 +65,11 @@ def _command(command: Any) -> Iterator[str]:
     yield from ("```", "", _plain(inspect.cleandoc(command.help)), "")
     if arguments := arguments_of(command):
         yield from ("**Arguments**", "")
-        yield from (f"- `{one.value}`: {_plain(one.help)}" for one in arguments)
+        yield from (f"- `{argument.value}`: {_plain(argument.help)}" for argument in arguments)
         yield ""
     for panel, members in by_panel(options_of(command)).items():
         yield from (f"**{panel}**", "")
-        yield from (_option(one) for one in members)
+        yield from (_option(option) for option in members)
         yield ""
     example = _plain(command.epilog).removeprefix("Example: ").strip("`")
     yield from ("**Example**", "", "```", example, "```", "")

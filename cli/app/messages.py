@@ -44,7 +44,7 @@ class _Listener(logging.Handler):
 def listen() -> None:
     """Show the messages of the library from now on; a second call has no effect."""
     log = logging.getLogger("gpuplan")
-    if not any(isinstance(one, _Listener) for one in log.handlers):
+    if not any(isinstance(handler, _Listener) for handler in log.handlers):
         log.addHandler(_Listener())
         log.setLevel(logging.INFO)
         log.propagate = False

@@ -1,4 +1,4 @@
-"""What the help and the manual say about an option or argument, from its one declaration."""
+"""What the help and the manual say about an option or argument, and about former options."""
 
 from __future__ import annotations
 
@@ -53,29 +53,33 @@ class OptionText:
 
 def options_of(command: Any) -> list[OptionText]:
     """Return the options of a command in their order, without ``--help``."""
-    found = (one for one in command.params if one.param_type_name == "option")
-    shown = (one for one in found if one.name != "help" and not getattr(one, "hidden", False))
-    return [_described(one, _declared(command, one)) for one in shown]
+    options = (option for option in command.params if option.param_type_name == "option")
+    shown = (
+        option
+        for option in options
+        if option.name != "help" and not getattr(option, "hidden", False)
+    )
+    return [_described(option, _declared(command, option)) for option in shown]
 
 
 def arguments_of(command: Any) -> list[OptionText]:
     """Return the arguments of a command in their order."""
-    found = (one for one in command.params if one.param_type_name == "argument")
-    return [_described(one, _declared(command, one)) for one in found]
+    arguments = (argument for argument in command.params if argument.param_type_name == "argument")
+    return [_described(argument, _declared(command, argument)) for argument in arguments]
 
 
 def usage_of(command: Any, path: str) -> str:
     """Return a command as it is typed, with placeholders for its arguments and options."""
-    arguments = [one for one in command.params if one.param_type_name == "argument"]
-    words = (_argument(one, _declared(command, one)) for one in arguments)
+    arguments = [argument for argument in command.params if argument.param_type_name == "argument"]
+    words = (_argument(argument, _declared(command, argument)) for argument in arguments)
     return " ".join([path, *words, "[OPTIONS]"])
 
 
 def by_panel(options: list[OptionText]) -> dict[str, list[OptionText]]:
     """Return options by the title of their group; those without a group come first."""
     panels: dict[str, list[OptionText]] = {FALLBACK: []}
-    for one in options:
-        panels.setdefault(one.panel, []).append(one)
+    for option in options:
+        panels.setdefault(option.panel, []).append(option)
     return {panel: members for panel, members in panels.items() if members}
 
 

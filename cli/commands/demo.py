@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated
 
@@ -39,8 +40,6 @@ def demo(
     Every step is an ordinary command, shown before its result, so that you can run it on a log of
     your own. Takes less than 20 s on two cores, the first run included.
     """
-    from importlib.resources import as_file, files
-
     out = without_missing_parents(out)
     try:
         out.mkdir(parents=True, exist_ok=True)

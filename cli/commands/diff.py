@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
+from gpuplan.analysis.base.amounts import parse_share
 from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.diff.changes import compare
+from gpuplan.cli.diff.gates import check_changes, read_change
+from gpuplan.cli.diff.read import read_versions
+from gpuplan.cli.diff.show import report_of
+from gpuplan.cli.documents.contract import as_junit
+from gpuplan.cli.documents.emit import emit
+from gpuplan.cli.documents.gates import announce
+from gpuplan.cli.documents.study import Document
+from gpuplan.cli.formats.render import as_markdown
+from gpuplan.cli.gates.gates import allowing, raise_tripped, warnings_only
+from gpuplan.cli.options.outputs import check_output, check_suffix
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -88,19 +100,6 @@ def diff(
 
     Rows are matched by what they are about (policy, threshold, budget, class), not by position.
     """
-    from gpuplan.analysis.base.amounts import parse_share
-    from gpuplan.cli.diff.changes import compare
-    from gpuplan.cli.diff.gates import check_changes, read_change
-    from gpuplan.cli.diff.read import read_versions
-    from gpuplan.cli.diff.show import report_of
-    from gpuplan.cli.documents.annotations import announce
-    from gpuplan.cli.documents.emit import emit
-    from gpuplan.cli.documents.junit import as_junit
-    from gpuplan.cli.documents.study import Document
-    from gpuplan.cli.formats.render import as_markdown
-    from gpuplan.cli.gates.gates import allowing, raise_tripped, warnings_only
-    from gpuplan.cli.options.outputs import check_output, check_suffix
-
     output = Output(output_format=output_format, out=out, full=full)
     share = parse_share(tolerance, "--tolerance")
     for condition in fail_if or ():

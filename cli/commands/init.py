@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gpuplan.analysis.base.errors import OutputError, UsageError
+from gpuplan.analysis.storage.files import atomic_output
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.shared_options import command
@@ -28,10 +30,6 @@ def init(
     ] = False,
 ) -> None:
     """Write a commented scenario for gpuplan run; it runs unchanged."""
-    from importlib.resources import files
-
-    from gpuplan.analysis.storage.files import atomic_output
-
     if path.suffix.lower() != ".toml":
         raise UsageError(f"{path}: expected a name that ends in .toml")
     if os.path.exists(path) and not force:

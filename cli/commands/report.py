@@ -7,14 +7,35 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, given_options
+from gpuplan.analysis.storage.cache import chosen_folder, open_cache
+from gpuplan.analysis.storage.files import existing_file, files_named_in
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.diff.gates import judge_since, read_baseline
+from gpuplan.cli.documents.assemble import (
+    check_all,
+    read_options,
+    run_all,
+    time_stamp,
+    usual_studies,
+)
+from gpuplan.cli.documents.emit import write_stdout
+from gpuplan.cli.documents.gates import conclude
+from gpuplan.cli.documents.studies import given_options as study_options_given
+from gpuplan.cli.documents.studies import words_of
+from gpuplan.cli.documents.study import Document
+from gpuplan.cli.documents.verdict import said
+from gpuplan.cli.documents.view import titles
+from gpuplan.cli.documents.write import FORMS, check_folder, read_forms, write_document
+from gpuplan.cli.gates.conditions import read_condition, refuse_change
+from gpuplan.cli.gates.gates import allowing, warnings_only
 from gpuplan.cli.options.completion import one_of, some_of
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
@@ -27,25 +48,20 @@ from gpuplan.cli.options.shared_options import (
     WarnIf,
     command,
 )
+from gpuplan.cli.scenario.loading import load_scenario
+from gpuplan.cli.scenario.running import run_scenario
 from gpuplan.planner.requests.trace import TRACE_HELP
-
-if TYPE_CHECKING:
-    from gpuplan.cli.documents.study import Document
 
 EXAMPLE = "gpuplan report trace.parquet -o report --set pareto.budget=1.2x,2x"
 
 
 def _studies() -> Iterable[str]:
     """Return what ``--study`` takes."""
-    from gpuplan.cli.documents.view import titles
-
     return titles()
 
 
 def _forms() -> Iterable[str]:
     """Return what ``--formats`` takes."""
-    from gpuplan.cli.documents.write import FORMS
-
     return FORMS
 
 
@@ -160,16 +176,6 @@ def report(
     no_cache: NoCache = False,
 ) -> None:
     """Run several studies of a trace, and write a page, a comment, JSON, and test cases."""
-    from gpuplan.analysis.base.errors import UsageError
-    from gpuplan.cli.diff.gates import judge_since, read_baseline
-    from gpuplan.cli.documents.assemble import time_stamp
-    from gpuplan.cli.documents.emit import write_stdout
-    from gpuplan.cli.documents.gates import conclude
-    from gpuplan.cli.documents.summary_text import said
-    from gpuplan.cli.documents.write import FORMS, check_folder, read_forms, write_document
-    from gpuplan.cli.gates.conditions import read_condition, refuse_change
-    from gpuplan.cli.gates.gates import allowing, warnings_only
-
     shared = given_options(jobs)
     stamp = time_stamp(time)
     if source.suffix.lower() == ".toml":
@@ -178,20 +184,22 @@ def report(
                 f"{source} already names the studies, jobs and prices\n"
                 "  next: change a value with --set, for example --set workload.seed=7"
             )
-        make, studies, inputs, own = _of_scenario(source, settings or (), cache, no_cache=no_cache)
+        make, studies, inputs, usual = _of_scenario(
+            source, settings or (), cache, no_cache=no_cache
+        )
     else:
         if cache is not None or no_cache:
             raise UsageError("--cache, --no-cache: only with a scenario (.toml)")
         make, studies, inputs = _of_trace(
             source, study, settings or (), shared, prices, (*(fail_if or ()), *(warn_if or ()))
         )
-        own = tuple(FORMS)
+        usual = FORMS
     for option, conditions in (("--fail-if", fail_if), ("--warn-if", warn_if)):
         for text in conditions or ():
             condition = read_condition(text, studies, option)
             if baseline is None:
                 refuse_change(condition, option, "add --baseline with an earlier report.json")
-    forms = own if formats is None else read_forms(formats)
+    forms = usual if formats is None else read_forms(formats)
     check_folder(out, forms, [*inputs, *([] if baseline is None else [baseline])])
     before = None if baseline is None else read_baseline(baseline)
     document = make()
@@ -222,12 +230,7 @@ def _of_trace(
     Raises:
         GpuplanError: an option that cannot be meant, or no such trace.
     """
-    from gpuplan.analysis.base.errors import UsageError
     from gpuplan.analysis.reading.inputs import STANDARD_INPUT
-    from gpuplan.analysis.storage.files import existing_file, files_named_in
-    from gpuplan.cli.documents.assemble import check_all, read_options, run_all, usual_studies
-    from gpuplan.cli.documents.studies import given_options, words_of
-    from gpuplan.cli.documents.study import Document
 
     options = read_options(names or usual_studies((*settings, *conditions)), settings, shared)
     if prices is not None:
@@ -248,7 +251,9 @@ def _of_trace(
         return Document(f"GPU workload report: {name}", results, notes=notes)
 
     named = [
-        word for name, chosen in options.items() for word in words_of(given_options(name, chosen))
+        word
+        for name, chosen in options.items()
+        for word in words_of(study_options_given(name, chosen))
     ]
     return make, {name: name for name in options}, [trace, *files_named_in(*named)]
 
@@ -261,11 +266,6 @@ def _of_scenario(
     no_cache: bool,
 ) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path], Sequence[str]]:
     """Return as `_of_trace` for a scenario, and the forms of its documents."""
-    from gpuplan.analysis.storage.cache import chosen_folder, open_cache
-    from gpuplan.cli.documents.write import FORMS
-    from gpuplan.cli.scenario.loading import load_scenario
-    from gpuplan.cli.scenario.running import run_scenario
-
     folder = chosen_folder(cache_folder, no_cache=no_cache)
     scenario = load_scenario(path, settings)
 
@@ -273,6 +273,6 @@ def _of_scenario(
         with open_cache(folder) as cache:
             return run_scenario(scenario, cache)
 
-    forms = tuple(FORMS) if scenario.documents is None else scenario.documents.forms
+    forms = FORMS if scenario.documents is None else scenario.documents.forms
     commands = {study.name: study.command for study in scenario.studies}
     return make, commands, scenario.inputs, forms

@@ -11,19 +11,34 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.storage.cache import chosen_folder, open_cache
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.documents.assemble import time_stamp
+from gpuplan.cli.documents.contract import as_json
+from gpuplan.cli.documents.emit import emit, write_stdout
+from gpuplan.cli.documents.gates import conclude
 from gpuplan.cli.documents.study import Document, StudyResult, TableGrid
+from gpuplan.cli.documents.verdict import said
+from gpuplan.cli.documents.write import FORMS, check_folder, write_document
 from gpuplan.cli.formats.escape import terminal
+from gpuplan.cli.formats.render import as_text
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
+from gpuplan.cli.gates.gates import allowing
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
     CacheFolder,
     Full,
     NoCache,
+    Output,
+    ResultFormat,
     command,
 )
+from gpuplan.cli.results.run import PlannedStudy, RunResults, RunWorkload
+from gpuplan.cli.scenario.loading import load_scenario
+from gpuplan.cli.scenario.running import planned, run_scenario
 
 if TYPE_CHECKING:
     from gpuplan.analysis.storage.cache import Cache
@@ -105,22 +120,13 @@ def run(
     The file is checked as a whole before anything runs, and only what has changed since is computed
     again.
     """
-    from gpuplan.analysis.storage.cache import chosen_folder, open_cache
-    from gpuplan.cli.documents.assemble import time_stamp
-    from gpuplan.cli.documents.emit import write_stdout
-    from gpuplan.cli.documents.gates import conclude
-    from gpuplan.cli.documents.write import FORMS, check_folder, write_document
-    from gpuplan.cli.gates.gates import allowing
-    from gpuplan.cli.scenario.loading import load_scenario
-    from gpuplan.cli.scenario.running import run_scenario
-
     cache_folder = chosen_folder(cache, no_cache=no_cache)
     scenario = load_scenario(source, settings or ())
     with open_cache(cache_folder) as kept:
         if listed:
             _show_plan(scenario, kept, output_format)
             return
-        folder, forms = out, tuple(FORMS)
+        folder, forms = out, FORMS
         if scenario.documents is not None:
             folder = out or scenario.folder / scenario.documents.folder
             forms = scenario.documents.forms
@@ -142,28 +148,18 @@ def run(
 def _text(document: Document, form: RunFormat, *, full: bool) -> str:
     match form:
         case RunFormat.json:
-            from gpuplan.cli.documents.contract import as_json
-
             return as_json(document)
         case RunFormat.md:
-            from gpuplan.cli.documents.markdown import as_markdown
+            from gpuplan.cli.documents.pages import as_markdown
 
             return as_markdown(document)
         case RunFormat.table if not full:
-            from gpuplan.cli.documents.summary_text import said
-
             return said(document, sys.stdout)
         case RunFormat.table:
             return _all_tables(document, sys.stdout)
 
 
 def _show_plan(scenario: Scenario, cache: Cache, form: RunFormat) -> None:
-    from gpuplan.analysis.base.plain import plain
-    from gpuplan.cli.documents.emit import emit
-    from gpuplan.cli.options.shared_options import Output, ResultFormat
-    from gpuplan.cli.results.run import PlannedStudy, RunResults, RunWorkload
-    from gpuplan.cli.scenario.running import planned
-
     for warning in scenario.warnings:
         messages.warn(warning)
     workload = scenario.workload
@@ -188,8 +184,6 @@ def _show_plan(scenario: Scenario, cache: Cache, form: RunFormat) -> None:
 
 def _all_tables(document: Document, stream: TextIO) -> str:
     """Return every study under its command, as wide as ``stream`` where it is a terminal."""
-    from gpuplan.cli.formats.render import as_text
-
     parts = [
         f"# {study.name}\n"
         f"{terminal(f'$ gpuplan {study.command} {shlex.join(study.arguments)}')}\n\n"

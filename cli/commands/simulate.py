@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.documents.study_command import StudyView, declared_command
-from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.shapes import replay_shapes
+from gpuplan.cli.formats.report import Column, Table, replay_shapes, table
 from gpuplan.cli.formats.units import show_threshold
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def show(study: SimulateAnswer) -> StudyView:
     tables = _tables(results, has_deadlines=inputs.jobs.has_deadlines)
 
     def figure() -> Figure:
-        from gpuplan.cli.figures.replays import draw_time_lines
+        from gpuplan.cli.figures.time_lines import draw_time_lines
 
         return draw_time_lines(run.lines(), run.policy, first_submission(inputs))
 

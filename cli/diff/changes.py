@@ -140,7 +140,9 @@ class DocumentDiff:
 
     def changed(self, tolerance: float) -> list[Change]:
         """Return the numbers that differ by more than this fraction, of rows that both have."""
-        return [one for one in self.numbers if one.is_in_both and one.is_above(tolerance)]
+        return [
+            number for number in self.numbers if number.is_in_both and number.is_above(tolerance)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +155,10 @@ class _Side:
     @classmethod
     def of(cls, fields: Iterable[ResultField]) -> _Side:
         rows = {}
-        for one in fields:
-            for depth in range(1, len(one.rows) + 1):
-                rows[_address(one.rows[:depth])] = one.rows[:depth]
-        return cls({one.address: one for one in fields}, rows)
+        for entry in fields:
+            for depth in range(1, len(entry.rows) + 1):
+                rows[_address(entry.rows[:depth])] = entry.rows[:depth]
+        return cls({entry.address: entry for entry in fields}, rows)
 
     def has_rows_of(self, rows: tuple[Row, ...]) -> bool:
         return not rows or _address(rows) in self.rows
@@ -168,84 +170,90 @@ def _address(rows: tuple[Row, ...]) -> str:
 
 def compare(old: Version, new: Version) -> DocumentDiff:
     """Compare two documents of one command."""
-    found = DocumentDiff(old, new)
+    comparison = DocumentDiff(old, new)
     for name in old.studies:
         if name in new.studies:
-            _compare_study(found, name, old.studies[name], new.studies[name])
+            _compare_study(comparison, name, old.studies[name], new.studies[name])
         else:
-            _lone_study(found, name, old.studies[name], "old")
+            _lone_study(comparison, name, old.studies[name], "old")
     for name in new.studies:
         if name not in old.studies:
-            _lone_study(found, name, new.studies[name], "new")
+            _lone_study(comparison, name, new.studies[name], "new")
     if old.gpuplan_version != new.gpuplan_version:
         versions = (old.gpuplan_version, new.gpuplan_version)
-        found.asked.append(Differs("", "gpuplan_version", *versions))
-    return found
+        comparison.asked.append(Differs("", "gpuplan_version", *versions))
+    return comparison
 
 
-def _lone_study(found: DocumentDiff, name: str, study: dict[str, Any], side: Side) -> None:
-    found.only.append(Only(name, "", side))
+def _lone_study(comparison: DocumentDiff, name: str, study: dict[str, Any], side: Side) -> None:
+    comparison.only.append(Only(name, "", side))
     fields = fields_of(study["results"], layout_of(study["results"]))
-    found.incomparable.extend(_incomparable(name, fields, f"is in the {side} document only"))
+    comparison.incomparable.extend(_incomparable(name, fields, f"is in the {side} document only"))
 
 
 def _incomparable(study: str, fields: Iterable[ResultField], why: str) -> Iterator[Change]:
-    for one in fields:
-        if one.is_number:
-            yield Change(study, one.path, one.rows, None, None, is_in_both=False, why=why)
+    for entry in fields:
+        if entry.is_number:
+            yield Change(study, entry.path, entry.rows, None, None, is_in_both=False, why=why)
 
 
 def _compare_study(
-    found: DocumentDiff, name: str, old: dict[str, Any], new: dict[str, Any]
+    comparison: DocumentDiff, name: str, old: dict[str, Any], new: dict[str, Any]
 ) -> None:
-    found.asked.extend(_asked(name, old, new))
+    comparison.asked.extend(_asked(name, old, new))
     layout = layout_of(old["results"], new["results"])
-    fields = [fields_of(one["results"], layout) for one in (old, new)]
+    fields = [fields_of(study["results"], layout) for study in (old, new)]
     unclear = _ambiguous(fields)
-    found.unmatched.extend(f"{name}.{path}" if name else path for path in unclear)
-    lost = [one for side in fields for one in side if _is_within(one.path, unclear)]
+    comparison.unmatched.extend(f"{name}.{path}" if name else path for path in unclear)
+    lost = [entry for side in fields for entry in side if _is_within(entry.path, unclear)]
     why = "is in a list whose rows have no names"
-    found.incomparable.extend(_incomparable(name, lost, why))
+    comparison.incomparable.extend(_incomparable(name, lost, why))
     before, after = (
-        _Side.of([one for one in side if not _is_within(one.path, unclear)]) for side in fields
+        _Side.of([entry for entry in side if not _is_within(entry.path, unclear)])
+        for side in fields
     )
     for address, rows in {**before.rows, **after.rows}.items():
-        there = address in before.rows, address in after.rows
+        is_in = address in before.rows, address in after.rows
         # If a row within a missing row is missing too, only the outer one is reported.
         outer = all(side.has_rows_of(rows[:-1]) for side in (before, after))
-        if not all(there) and outer:
-            found.only.append(Only(name, address, "old" if there[0] else "new"))
-    for address, one in {**before.fields, **after.fields}.items():
-        mine, its = before.fields.get(address), after.fields.get(address)
-        is_in_both = before.has_rows_of(one.rows) and after.has_rows_of(one.rows)
-        if (mine is None or mine.is_number) and (its is None or its.is_number):
+        if not all(is_in) and outer:
+            comparison.only.append(Only(name, address, "old" if is_in[0] else "new"))
+    for address, entry in {**before.fields, **after.fields}.items():
+        was, now = before.fields.get(address), after.fields.get(address)
+        is_in_both = before.has_rows_of(entry.rows) and after.has_rows_of(entry.rows)
+        if (was is None or was.is_number) and (now is None or now.is_number):
             values = [
-                None if side is None or side.number is None else side.value for side in (mine, its)
+                None if side is None or side.number is None else side.value for side in (was, now)
             ]
-            rows = one.rows if mine is None or its is None else _joined(mine.rows, its.rows)
-            found.numbers.append(Change(name, one.path, rows, values[0], values[1], is_in_both))
+            rows = entry.rows if was is None or now is None else _joined(was.rows, now.rows)
+            comparison.numbers.append(
+                Change(name, entry.path, rows, values[0], values[1], is_in_both)
+            )
         elif is_in_both:
-            words = (_words(mine and mine.value), _words(its and its.value))
+            words = (
+                _words(was and was.value),
+                _words(now and now.value),
+            )
             if words[0] != words[1]:
-                found.answers.append(Differs(name, address, *words))
+                comparison.answers.append(Differs(name, address, *words))
 
 
 def _joined(old: tuple[Row, ...], new: tuple[Row, ...]) -> tuple[Row, ...]:
     """Return rows of both documents under all names that they have in either."""
     return tuple(
-        replace(one, also=(*one.also, *other.also)) for one, other in zip(old, new, strict=True)
+        replace(row, also=(*row.also, *other.also)) for row, other in zip(old, new, strict=True)
     )
 
 
 def _ambiguous(sides: Iterable[list[ResultField]]) -> list[str]:
     """Return the groups of fields of which one document has several with the same address."""
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for side in sides:
-        count = Counter(one.address for one in side)
-        for one in side:
-            if count[one.address] > 1:
-                found[one.path.rpartition(".")[0] or one.path] = None
-    return list(found)
+        count = Counter(entry.address for entry in side)
+        for entry in side:
+            if count[entry.address] > 1:
+                paths[entry.path.rpartition(".")[0] or entry.path] = None
+    return list(paths)
 
 
 def _is_within(path: str, groups: Iterable[str]) -> bool:
@@ -261,7 +269,9 @@ def _asked(study: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Dif
     for position, pair in enumerate(zip_longest(old["inputs"], new["inputs"]), 1):
         if pair[0] != pair[1]:
             name = "input" if position == 1 else f"input {position}"
-            yield Differs(study, name, *(None if one is None else _input(one) for one in pair))
+            yield Differs(
+                study, name, *(None if source is None else _input(source) for source in pair)
+            )
     before, after = dict(_options(old["parameters"])), dict(_options(new["parameters"]))
     for name in {**before, **after}:
         pair = before.get(name, ABSENT), after.get(name, ABSENT)
@@ -282,7 +292,7 @@ def _options(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(value, dict) and value:
         for name, item in value.items():
             yield from _options(item, f"{path}.{name}" if path else str(name))
-    elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+    elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         for position, item in enumerate(value, 1):
             yield from _options(item, f"{path}[{item.get('label', position)}]")
     else:
@@ -290,4 +300,6 @@ def _options(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _hashes(study: dict[str, Any]) -> list[Any]:
-    return [one.get("sha256") if isinstance(one, dict) else one for one in study["inputs"]]
+    return [
+        source.get("sha256") if isinstance(source, dict) else source for source in study["inputs"]
+    ]

@@ -37,17 +37,17 @@ class _Changes:
     @classmethod
     def of(cls, changes: Sequence[Change]) -> _Changes:
         fields: dict[str, list[ResultField]] = {}
-        for one in changes:
-            fields.setdefault(one.study, []).append(ResultField(one.path, one.rows, None))
-        numbers = {study: Numbers.of(found) for study, found in fields.items()}
-        return cls({(one.study, one.address): one for one in changes}, numbers)
+        for change in changes:
+            fields.setdefault(change.study, []).append(ResultField(change.path, change.rows, None))
+        numbers = {study: Numbers.of(entries) for study, entries in fields.items()}
+        return cls({(change.study, change.address): change for change in changes}, numbers)
 
     def named(self, name: str) -> tuple[str, list[Change]]:
         """Return the path that a name means, and the changes there. Raises as `find`."""
         if not self.by_study:
             raise NoField(f"no field {name!r}")
         study, path, fields = find(self.by_study, name)
-        return path, [self.by_address[study, one.address] for one in fields]
+        return path, [self.by_address[study, entry.address] for entry in fields]
 
 
 def read_change(text: str, option: str = "--fail-if") -> Condition:
@@ -99,22 +99,22 @@ def _limit(condition: Condition, path: str) -> float:
 
 def _judged(changes: Sequence[Change], path: str, condition: Condition) -> GateResult:
     limit = _limit(condition, path)
-    compared = [one for one in changes if one.change is not None]
-    found = []
-    for one in compared:
-        value = one.share if condition.unit == "%" else one.change
+    compared = [change for change in changes if change.change is not None]
+    judged = []
+    for change in compared:
+        value = change.share if condition.unit == "%" else change.change
         if value is not None:
-            value = value if one.is_above(NOISE) else 0.0
-            found.append((condition.holds(value, limit), abs(value), value, one))
+            value = value if change.is_above(NOISE) else 0.0
+            judged.append((condition.holds(value, limit), abs(value), value, change))
     name = f"{changes[0].study}.{path}" if changes[0].study else path
-    if not found:
+    if not judged:
         return GateResult(condition.text, name, None, limit, False, f"{name} {_why(changes)}")
-    holds, _, value, one = max(found, key=lambda one: one[:2])
-    address = f"{one.study}.{one.address}" if one.study else one.address
-    detail = f"{address} {_went(one)}"
-    one_sided = [one for one in changes if (one.old is None) != (one.new is None)]
-    added = [one for one in one_sided if one.old is None and not one.is_in_both]
-    missing = [one for one in one_sided if one not in added]
+    holds, _, value, change = max(judged, key=lambda entry: entry[:2])
+    address = f"{change.study}.{change.address}" if change.study else change.address
+    detail = f"{address} {_went(change)}"
+    one_sided = [change for change in changes if (change.old is None) != (change.new is None)]
+    added = [change for change in one_sided if change.old is None and not change.is_in_both]
+    missing = [change for change in one_sided if change not in added]
     is_unchecked = bool(missing) and not holds
     if missing:
         not_compared = (
@@ -138,42 +138,45 @@ def _rows(count: int) -> str:
 
 def _where_missing(missing: Sequence[Change]) -> str:
     """Return the rows that cannot be compared, by the missing part."""
-    found: dict[str, list[str]] = {}
-    for one in missing:
-        if not one.is_in_both:
+    by_problem: dict[str, list[str]] = {}
+    for change in missing:
+        if not change.is_in_both:
             problem = "not in the new document"
         else:
-            problem = f"without a value in the {'old' if one.old is None else 'new'} document"
-        found.setdefault(problem, []).append(" / ".join(row.label for row in one.rows))
-    return "; ".join(f"{problem}: {some(labels, ' and ')}" for problem, labels in found.items())
+            problem = f"without a value in the {'old' if change.old is None else 'new'} document"
+        by_problem.setdefault(problem, []).append(" / ".join(row.label for row in change.rows))
+    return "; ".join(
+        f"{problem}: {some(labels, ' and ')}" for problem, labels in by_problem.items()
+    )
 
 
 def _why(changes: Sequence[Change]) -> str:
     """Return why numbers cannot be compared, as the rest of a sentence."""
-    if all(one.why for one in changes):
+    if all(change.why for change in changes):
         return changes[0].why
-    if all(one.old is None and one.new is None for one in changes):
+    if all(change.old is None and change.new is None for change in changes):
         return "has no value in either document"
     sides = {
-        side: [one for one in changes if getattr(one, side) is not None] for side in ("old", "new")
+        side: [change for change in changes if getattr(change, side) is not None]
+        for side in ("old", "new")
     }
     if not all(sides.values()):
         return f"has a value in the {'old' if sides['old'] else 'new'} document only"
     rows = {
-        side: some([one.rows[-1].label for one in there if one.rows], " or ")
-        for side, there in sides.items()
+        side: some([change.rows[-1].label for change in present if change.rows], " or ")
+        for side, present in sides.items()
     }
     return f"has no row in both documents: the old one has {rows['old']}; the new, {rows['new']}"
 
 
-def _went(one: Change) -> str:
+def _went(change: Change) -> str:
     """Return how a number in both documents went, as people read it."""
-    if one.old is None or one.new is None or one.share is None:
-        raise ValueError(f"{one.address} has no change")
-    show = show_in(one.unit)
-    if not one.is_above(NOISE):
-        return f"is {show(one.new)} in both"
-    return f"went from {show_between(one.old, one.new, show)}, {signed_share(one.share)}"
+    if change.old is None or change.new is None or change.share is None:
+        raise ValueError(f"{change.address} has no change")
+    show = show_in(change.unit)
+    if not change.is_above(NOISE):
+        return f"is {show(change.new)} in both"
+    return f"went from {show_between(change.old, change.new, show)}, {signed_share(change.share)}"
 
 
 def signed_share(share: float) -> str:
@@ -191,9 +194,9 @@ def read_baseline(path: Path) -> Version:
     Raises:
         InputError: the file is neither.
     """
-    found = read_version(path)
-    studies = {name or found.command: study for name, study in found.studies.items()}
-    return replace(found, command="report", studies=studies)
+    version = read_version(path)
+    studies = {name or version.command: study for name, study in version.studies.items()}
+    return replace(version, command="report", studies=studies)
 
 
 def judge_since(
@@ -215,10 +218,10 @@ def judge_since(
     changes = compare(baseline, now)
     return tuple(
         gate
-        for one in conditions
+        for text in conditions
         for gate in (
-            check_changes(changes, [one])
-            if parse_condition(one).is_signed
-            else judge_all(document.studies, [one])
+            check_changes(changes, [text])
+            if parse_condition(text).is_signed
+            else judge_all(document.studies, [text])
         )
     )

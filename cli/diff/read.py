@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.plain import check_depth
 from gpuplan.analysis.storage.files import read_small
-from gpuplan.cli.formats.nesting import check_depth
 from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION
 
 NEXT = "write one with gpuplan COMMAND ... -o FILE.json, or gpuplan report"
@@ -130,12 +130,12 @@ def _studies(path: Path, document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return studies
 
 
-def _checked(path: Path, what: str, given: Any, kinds: Mapping[str, type]) -> dict[str, Any]:
+def _checked(path: Path, what: str, value: Any, kinds: Mapping[str, type]) -> dict[str, Any]:
     """Return an object with all required keys. Raises `InputError`."""
     for name, kind in kinds.items():
-        if not isinstance(given, dict) or not isinstance(given.get(name), kind):
+        if not isinstance(value, dict) or not isinstance(value.get(name), kind):
             raise InputError(path, f"{what} has no {name}", expected=OUTPUT, hint=NEXT)
-    checked: dict[str, Any] = given
+    checked: dict[str, Any] = value
     return checked
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -111,8 +111,7 @@ def report_of(
             change
             for change in comparison.numbers
             if _subject(comparison, change)[0] in order
-            and change.is_in_both
-            and (change.old, change.new) != (None, None)
+            and (change.is_in_both and (change.old, change.new) != (None, None))
         ),
         key=lambda change: order.index(_subject(comparison, change)[0]),
     )
@@ -126,6 +125,7 @@ def report_of(
     ]
     warnings += _other_windows(comparison)
     tables = _tables(comparison, matter, others, tolerance, top, gates)
+    studies = [lone for lone in comparison.only if not lone.name]
     return Report(
         command="diff",
         results=plain(
@@ -147,7 +147,7 @@ def report_of(
         tables=tables,
         answer=(
             *_answer(comparison, matter, others, tolerance, top),
-            *_studies_of_one(comparison),
+            *([_lone(studies, "study", 10)] if studies else []),
             *tables[len(tables) - bool(gates) :],
         ),
         inputs=tuple(
@@ -190,16 +190,13 @@ def headline_of(
             moves.append(_moved(comparison, max(moved, key=_size)))
         elif changes:
             same_as.append(subject)
-    if not changed:
-        changes_text = f"No number changed by {within}"
-    else:
-        changes_text = f"{changed:,} of {count:,} numbers changed by {within}"
+    numbers = f"{changed:,} of {count:,} numbers" if changed else "No number"
     sentences = ["; ".join(moves)] if moves else []
     if same_as and changed:
         *first, last = same_as
         names = f"{', '.join(first)} and {last} are" if first else f"{last} is"
         sentences.append(f"{names} unchanged")
-    sentences.append("; ".join((changes_text, *_in_one(comparison))))
+    sentences.append("; ".join((f"{numbers} changed by {within}", *_in_one(comparison))))
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in sentences)
 
 
@@ -229,7 +226,7 @@ def _moved(comparison: DocumentDiff, change: Change) -> str:
         return f"{name} is {_text(change, change.new)} (no value before)"
     how = "rose" if change.change > 0 else "fell"
     by = "" if change.old == 0 else f" {signed_share(abs(change.share)).lstrip('+')}"
-    return f"{name} {how}{by} from {show_between(change.old, change.new, _shown(change))}"
+    return f"{name} {how}{by} from {show_between(change.old, change.new, show_in(change.unit))}"
 
 
 def _subject(comparison: DocumentDiff, change: Change) -> tuple[str, str]:
@@ -247,11 +244,7 @@ def _size(change: Change) -> float:
 
 
 def _text(change: Change, value: float | None) -> str:
-    return "-" if value is None else _shown(change)(value)
-
-
-def _shown(change: Change) -> Callable[[float], str]:
-    return show_in(change.unit)
+    return "-" if value is None else show_in(change.unit)(value)
 
 
 def _share_text(change: Change) -> str:
@@ -268,7 +261,7 @@ def _change_text(change: Change) -> str:
     sign = "+" if change.change > 0 else "-"
     if change.unit == "share":
         return f"{sign}{100 * abs(change.change):.3g} points"
-    return sign + _shown(change)(abs(change.change))
+    return sign + show_in(change.unit)(abs(change.change))
 
 
 def _answer(
@@ -285,7 +278,7 @@ def _answer(
     changed = [change for change in matter if change.is_above(tolerance)]
     rows = sorted(changed, key=_size, reverse=True) or others
     if not rows:
-        return (_answers(comparison, top),) if comparison.answers else ()
+        return _answers(comparison, top)
     title = f"What changed by more than {_percent(tolerance)}, the largest first"
     return (
         table(
@@ -299,8 +292,9 @@ def _answer(
     )
 
 
-def _answers(comparison: DocumentDiff, top: int) -> Table:
-    return _words(comparison, "Other answers", comparison.answers, top)
+def _answers(comparison: DocumentDiff, top: int) -> tuple[Table, ...]:
+    words = comparison.answers
+    return (_words(comparison, "Other answers", words, top),) if words else ()
 
 
 def _words(comparison: DocumentDiff, title: str, differing: Sequence[Differs], top: int) -> Table:
@@ -318,12 +312,6 @@ def _lone(rows: Sequence[Only], study: str, most: int) -> Table:
     return table(
         "In one document only", rows, {"side": "document", "study": study}, row_name, most=most
     )
-
-
-def _studies_of_one(comparison: DocumentDiff) -> list[Table]:
-    """Return the studies that one of the documents lacks, as a table, if there are any."""
-    studies = [lone for lone in comparison.only if not lone.name]
-    return [_lone(studies, "study", 10)] if studies else []
 
 
 def _named(comparison: DocumentDiff, change: Change) -> str:
@@ -358,8 +346,7 @@ def _tables(
             most=len(matter) + top,
         )
     ]
-    if comparison.answers:
-        tables.append(_answers(comparison, top))
+    tables += _answers(comparison, top)
     if comparison.asked:
         tables.append(_words(comparison, "Options and inputs", comparison.asked, top))
     if comparison.only:

@@ -49,8 +49,8 @@ def usual_studies(named_in: Iterable[str]) -> list[str]:
     """
     named = {re.split(r"[.\[]", text.strip())[0] for text in named_in}
     order = ("characterize", "size", "pareto", "sweep", "compare")
-    known = [*order, *(name for name in titles() if name not in order)]
-    return [name for name in known if name in USUAL or name in named]
+    every = [*order, *(name for name in titles() if name not in order)]
+    return [name for name in every if name in USUAL or name in named]
 
 
 def read_options(
@@ -72,8 +72,8 @@ def read_options(
             raise UsageError(f"--study {name}: no such study{did_you_mean(name, titles())}")
         if name in options:
             raise UsageError(f"--study {name}: given twice")
-        known = study_options(name)
-        options[name] = {key: value for key, value in shared.items() if key in known}
+        taken = study_options(name)
+        options[name] = {key: value for key, value in shared.items() if key in taken}
     for setting in settings:
         match = SETTING.fullmatch(setting)
         if match is None:
@@ -138,7 +138,7 @@ def run_all(
     with each_log_once():
         if is_usual and _is_serverless(trace, options):
             compared = {"compare": options["compare"]} if "compare" in options else {}
-            options = {**{n: one for n, one in options.items() if n != "compare"}}
+            options = {**{n: chosen for n, chosen in options.items() if n != "compare"}}
             options = {**options, SERVERLESS: options.get(SERVERLESS, {}), **compared}
             is_usual = False
         return _run_all(trace, options, needed, on_a_cluster=is_usual)
@@ -148,8 +148,8 @@ def _is_serverless(trace: Path, options: Options) -> bool:
     """Return whether a log is of a service that starts containers for requests."""
     from gpuplan.analysis.ingest.logs import read_trace
 
-    given = given_options("characterize", options.get("characterize", {}))
-    selection = read_study("characterize", given, trace=trace).request.jobs
+    typed = given_options("characterize", options.get("characterize", {}))
+    selection = read_study("characterize", typed, trace=trace).request.jobs
     read = read_trace(trace, selection, columns=("submit_time",))
     return read.provenance.source_format in SERVERLESS_LOGS
 
@@ -158,8 +158,8 @@ def _on_todays_gpus(results: Sequence[StudyResult], chosen: dict[str, Any]) -> d
     """Return options of ``compare``: where none says else, schedulers on today's peak of GPUs."""
     if chosen.keys() & {"policy", "cluster", "gpus", "set", "prices"}:
         return chosen
-    known = (one.results.get("today") for one in results if one.command == "characterize")
-    peak = next((today["peak_gpus"] for today in known if today), None)
+    todays = (result.results.get("today") for result in results if result.command == "characterize")
+    peak = next((today["peak_gpus"] for today in todays if today), None)
     if not peak:
         return chosen
     return {**chosen, "policy": list(SCHEDULERS), "gpus": math.ceil(peak)}
@@ -174,12 +174,12 @@ def _run_all(
     for name, chosen in options.items():
         if name == "compare" and on_a_cluster:
             chosen = _on_todays_gpus(results, chosen)
-        given = given_options(name, chosen)
+        typed = given_options(name, chosen)
         try:
             with _named(name):
-                report = run_study(name, given, trace=trace)
+                report = run_study(name, typed, trace=trace)
                 read = [str(trace)] if takes_trace(name, chosen) else []
-                results.append(result_of(name, [*read, *words_of(given)], report))
+                results.append(result_of(name, [*read, *words_of(typed)], report))
         except GpuplanError as error:
             failed = failed or error
             if name in needed:

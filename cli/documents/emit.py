@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from gpuplan.analysis.base.errors import OutputError, UsageError
 from gpuplan.analysis.storage.files import atomic_output, is_stdout, is_stream, refuse_overwrite
 from gpuplan.cli.app import messages
+from gpuplan.cli.formats.render import as_csv, as_json, as_markdown, as_text
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.outputs import PICTURE_SUFFIXES, TEXT_SUFFIXES, WriteFile, output_files
 from gpuplan.cli.options.shared_options import Output, ResultFormat
@@ -95,8 +96,7 @@ def write_files(to_write: Iterable[tuple[Path, WriteFile]]) -> None:
 
 
 def _judge(report: Report, conditions: Sequence[str], allow_unchecked: bool) -> None:
-    from gpuplan.cli.documents.annotations import announce, gates_table
-    from gpuplan.cli.formats.render import as_markdown
+    from gpuplan.cli.documents.gates import announce, gates_table
     from gpuplan.cli.gates.gates import allowing, check, raise_tripped
 
     gates = allowing(check(report.results, conditions, report.command), allow_unchecked)
@@ -127,8 +127,6 @@ def write_stdout(text: str) -> None:
 
 
 def _text(report: Report, form: ResultFormat, stream: TextIO, full: bool) -> str:
-    from gpuplan.cli.formats.render import as_csv, as_json, as_markdown, as_text
-
     match form:
         case ResultFormat.json:
             return as_json(report)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.picture import Picture
 from gpuplan.cli.formats.escape import html
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpuplan.cli.figures.hover import Spot
     from gpuplan.cli.formats.report import Report
+
 
 TITLES = {
     "bill": "What each month cost, by who pays",
@@ -72,22 +73,19 @@ def _panels(figure: Figure) -> Iterator[str]:
 
 
 def inline_svg(svg: str, name: str, title: str, description: str, spots: list[Spot]) -> str:
-    """Return a drawn SVG as an element of a page.
+    """Return a drawn SVG as an element of a page, with values under the pointer.
 
     Args:
-        svg: a file as matplotlib writes it.
         name: prefix of ids, different for each picture of the page.
         title: read aloud, with the description.
-        description: what the picture shows.
-        spots: values shown under the pointer.
     """
     head = ROOT.search(svg)
     if head is None:
         raise ValueError(f"no SVG with a viewBox: {svg[:60]!r}")
     body = LEFT_OUT.sub("", svg[head.end() : svg.rindex("</svg>")]).replace("xlink:href", "href")
     body = _prefixed(body, f"{name}-")
-    body = LONG_NUMBER.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), body)
-    body = TEXT.sub(lambda found: _themed(found[0], "text-"), body)
+    body = LONG_NUMBER.sub(lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), body)
+    body = TEXT.sub(lambda match: _themed(match[0], "text-"), body)
     body = _themed(body, "")
     body = re.sub(r"\n\s*", "\n", body).strip()
     values = "\n".join(map(_value, spots))
@@ -113,11 +111,11 @@ def _prefixed(body: str, prefix: str) -> str:
     """Return the body with a prefix to every id that is referred to, and without the others."""
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', body))
 
-    def renamed(found: re.Match[str]) -> str:
-        return f' id="{prefix}{found[1]}"' if found[1] in used else ""
+    def renamed(match: re.Match[str]) -> str:
+        return f' id="{prefix}{match[1]}"' if match[1] in used else ""
 
     body = re.sub(r'\s+id="([^"]*)"', renamed, body)
-    return re.sub(r'(href="#|url\(#)', lambda found: found[1] + prefix, body)
+    return re.sub(r'(href="#|url\(#)', lambda match: match[1] + prefix, body)
 
 
 def _themed(text: str, kind: str) -> str:
@@ -128,8 +126,29 @@ def _themed(text: str, kind: str) -> str:
     names |= {colour: name for name, colour in COLOURS.items()}
     names |= {shade: names[colour] for colour, shade in TEXT.items()}
 
-    def named(found: re.Match[str]) -> str:
-        name = names.get(found[2])
-        return found[0] if name is None else f"{found[1]}: var(--{kind}{name})"
+    def named(match: re.Match[str]) -> str:
+        name = names.get(match[2])
+        return match[0] if name is None else f"{match[1]}: var(--{kind}{name})"
 
     return COLOUR.sub(named, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawn figure.
+
+    Attributes:
+        name: of its files, without a suffix.
+        title: a few words.
+        description: what it shows, for who cannot see it.
+        svg: a file of its own.
+        inline: the same for a page: with hover values, and colours by names of the page's style.
+        png: a file of its own.
+    """
+
+    name: str
+    title: str
+    description: str
+    svg: str
+    inline: str
+    png: bytes

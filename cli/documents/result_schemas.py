@@ -141,9 +141,7 @@ def type_schemas(*types: type) -> tuple[list[Schema], dict[str, Schema]]:
 def _type_schema(kind: Any, definitions: dict[str, Schema]) -> Schema:
     """Return the schema of a type as the renderer writes its values; any number may be null.
 
-    Args:
-        kind: the type.
-        definitions: name -> schema of each dataclass and enumeration; those inside are added.
+    The dataclasses and enumerations inside are added to ``definitions``.
     """
     outer, parts = get_origin(kind) or kind, get_args(kind)
     if is_dataclass(kind) or isinstance(kind, EnumMeta):
@@ -224,17 +222,17 @@ def _with_description(name: str, schema: Schema, about: dict[str, str]) -> Schem
 
 def _descriptions(kind: type) -> dict[str, str]:
     """Return what the docstrings of a dataclass and its bases say of its fields."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         _, _, listed = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")
         names: list[str] = []
         for line in listed.splitlines():
             if (match := ATTRIBUTE.fullmatch(line)) is not None:
                 names = match["names"].split(", ")
-                found |= dict.fromkeys(names, match["text"])
+                texts |= dict.fromkeys(names, match["text"])
             else:  # goes on
-                found |= {name: f"{found[name]} {line.strip()}" for name in names}
-    return {name: text.replace("`", "").strip().removesuffix(".") for name, text in found.items()}
+                texts |= {name: f"{texts[name]} {line.strip()}" for name in names}
+    return {name: text.replace("`", "").strip().removesuffix(".") for name, text in texts.items()}
 
 
 def written_schema(command: str) -> str:

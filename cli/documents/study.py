@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.cli.documents.picture import Picture
+from gpuplan.analysis.base.version import gpuplan_version
+from gpuplan.cli.documents.pictures import Picture, pictures_of
 
 if TYPE_CHECKING:
     from gpuplan.cli.formats.report import Report, Table
@@ -132,20 +133,17 @@ class Document:
     @property
     def inputs(self) -> list[dict[str, Any]]:
         """Every input once, in the order of its first use."""
-        sources = [one for study in self.studies for one in study.contract["inputs"]]
-        return list({(one["path"], one["sha256"]): one for one in sources}.values())
+        sources = [source for study in self.studies for source in study.contract["inputs"]]
+        return list({(source["path"], source["sha256"]): source for source in sources}.values())
 
     @property
     def version(self) -> str:
         """The version of gpuplan that made the results."""
-        from gpuplan.analysis.base.version import gpuplan_version
-
         return gpuplan_version()
 
 
 def result_of(name: str, arguments: Sequence[str], report: Report) -> StudyResult:
     """Return a report with its pictures drawn and its numbers shown."""
-    from gpuplan.cli.documents.pictures import pictures_of
     from gpuplan.cli.formats.render import as_json
 
     return StudyResult(

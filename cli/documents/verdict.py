@@ -1,4 +1,4 @@
-"""What opens a document: a row of key figures, and one sentence per study.
+"""What opens a document: a row of key figures, one sentence per study, and on a terminal gates.
 
 All of it comes from the answers and the JSON of the studies, so a reader finds each number there.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
+from gpuplan.cli.documents import view
 from gpuplan.cli.documents.study import Document, StudyResult
+from gpuplan.cli.formats.render import as_text
+from gpuplan.cli.formats.report import Column, Report, cells_table, table
 from gpuplan.cli.formats.units import show_duration, show_number, show_usd
 
 Results = Mapping[str, Any]
@@ -39,20 +42,20 @@ def key_figures(document: Document) -> list[KeyFigure]:
 
     Figures that no study has are left out.
     """
-    found, today = _today(document), _today_of(document)
+    figures, today = _today(document), _today_of(document)
     for command, advise in ADVICE.items():
         for study in document.studies:
             advice = advise(study.results, today) if study.command == command else None
             if advice is not None:
-                return [*found, advice]
-    return found
+                return [*figures, advice]
+    return figures
 
 
 def verdict_of(study: StudyResult) -> str:
     """Return what a study answers in one sentence; what holds for today opens the document."""
     sentences = SENTENCE.split(" ".join(study.headline.split()))
-    own = [text for text in sentences if not text.startswith(TODAY)]
-    return (own or sentences)[0]
+    others = [text for text in sentences if not text.startswith(TODAY)]
+    return (others or sentences)[0]
 
 
 def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
@@ -64,9 +67,9 @@ def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
 def _today_of(document: Document) -> Results:
     """Return today's figures, those with a bill first; empty where no study has any."""
     every = [study.results.get("today") for study in document.studies]
-    known = [one for one in every if isinstance(one, dict) and "mean_run_s" in one]
-    billed = [one for one in known if one.get("usd_per_month") is not None]
-    return next(iter([*billed, *known]), {})
+    recorded = [today for today in every if isinstance(today, dict) and "mean_run_s" in today]
+    billed = [today for today in recorded if today.get("usd_per_month") is not None]
+    return next(iter([*billed, *recorded]), {})
 
 
 def _today(document: Document) -> list[KeyFigure]:
@@ -74,22 +77,22 @@ def _today(document: Document) -> list[KeyFigure]:
     if not today:
         return []
     peak = show_number(today["peak_gpus"])
-    found = [
+    figures = [
         KeyFigure("GPUs today", show_number(today["mean_gpus"]), f"on average, {peak} at peak")
     ]
     if today.get("mean_wait_s") is None:
-        found.append(KeyFigure("Wait", "unknown", "the log has no waits"))
+        figures.append(KeyFigure("Wait", "unknown", "the log has no waits"))
     else:
         p95 = today.get("p95_wait_s")
         more = "" if p95 is None else f"mean; P95 {show_duration(p95)}"
-        found.append(KeyFigure("Wait", show_duration(today["mean_wait_s"]), more))
-    found.append(KeyFigure("Run time", show_duration(today["mean_run_s"]), "mean"))
+        figures.append(KeyFigure("Wait", show_duration(today["mean_wait_s"]), more))
+    figures.append(KeyFigure("Run time", show_duration(today["mean_run_s"]), "mean"))
     month = today.get("usd_per_month")
     if month is not None:
         price = today.get("usd_per_gpu_h")
         each = "" if price is None else f"at {show_usd(price)} per GPU-hour"
-        found.append(KeyFigure("Bill", f"{_dollars(month)} a month", each))
-    return found
+        figures.append(KeyFigure("Bill", f"{_dollars(month)} a month", each))
+    return figures
 
 
 def _pareto(results: Results, today: Results) -> KeyFigure | None:
@@ -102,9 +105,9 @@ def _pareto(results: Results, today: Results) -> KeyFigure | None:
         return None
     if _is_slower(knee, today) and _costs_more(knee, today):
         better = [
-            one
-            for one in results.get("points") or ()
-            if _is_slower(one, today) is False and _costs_more(one, today) is False
+            point
+            for point in results.get("points") or ()
+            if _is_slower(point, today) is False and _costs_more(point, today) is False
         ]
         if not better:
             detail = (
@@ -149,9 +152,9 @@ def _costs_more(point: Results, today: Results) -> bool | None:
     """Return whether a budget costs more than today, in dollars if both have a bill, or in GPUs."""
     bills = point.get("usd_per_month"), today.get("usd_per_month")
     gpus = point.get("budget_gpus"), today.get("mean_gpus")
-    for mine, now in (bills, gpus):
-        if mine is not None and now is not None:
-            return bool(mine > now)
+    for then, now in (bills, gpus):
+        if then is not None and now is not None:
+            return bool(then > now)
     return None
 
 
@@ -177,13 +180,13 @@ def _sweep(results: Results, today: Results) -> KeyFigure | None:
 
 def _size(results: Results, today: Results) -> KeyFigure | None:
     """Return the GPUs that meet the target."""
-    found, month = results.get("gpus"), results.get("usd_per_month")
-    if found is None:
+    gpus, month = results.get("gpus"), results.get("usd_per_month")
+    if gpus is None:
         return None
     change = [] if month is None else [f"{_dollars(month)} a month"]
     if today:
         change.append(f"today's peak is {show_number(today['peak_gpus'])}")
-    return KeyFigure("Recommended", f"{show_number(found)} GPUs", ", ".join(change))
+    return KeyFigure("Recommended", f"{show_number(gpus)} GPUs", ", ".join(change))
 
 
 def _whatif(results: Results, _: Results) -> KeyFigure | None:
@@ -217,3 +220,20 @@ def _dollars(value: float) -> str:
     if value < 100:
         return show_usd(value)
     return f"${float(f'{value:.3g}') if value >= 1000 else value:,.0f}"
+
+
+def said(document: Document, stream: TextIO) -> str:
+    """Return what opens the document, as wide as ``stream`` where it is a terminal."""
+    tables = []
+    if figures := key_figures(document):
+        detail = Column("detail", "detail", read=lambda figure: figure.detail or None)
+        headers = {"name": "today and what to do", "value": "value"}
+        tables.append(table(document.title, figures, headers, detail))
+    answers = [(study.name, text) for study, text in verdicts_of(document)]
+    tables.append(cells_table("Answers" if figures else document.title, "study answer", answers))
+    if document.gates:
+        gates = [(gate.condition, words, gate.detail) for gate, words in view.gates_of(document)]
+        tables.append(cells_table("Gates", "gate result found", gates))
+    return as_text(
+        Report("report", {}, tuple(tables), headline=view.gates_verdict_of(document)), stream
+    )

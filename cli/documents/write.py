@@ -14,54 +14,30 @@ from gpuplan.analysis.storage.files import (
     refuse_overwrite,
     without_missing_parents,
 )
+from gpuplan.cli.documents.contract import as_json, as_junit
 from gpuplan.cli.documents.study import Document
 
 FIGURES = "figures"
 
 
-def _html(document: Document) -> Iterator[tuple[str, str | bytes]]:
-    from gpuplan.cli.documents.page import as_html
+def _html(document: Document) -> str:
+    from gpuplan.cli.documents.pages import as_html
 
-    yield NAMES["html"], as_html(document)
-
-
-def _markdown(document: Document) -> Iterator[tuple[str, str | bytes]]:
-    from gpuplan.cli.documents.markdown import as_markdown
-
-    yield NAMES["md"], as_markdown(document)
+    return as_html(document)
 
 
-def _json(document: Document) -> Iterator[tuple[str, str | bytes]]:
-    from gpuplan.cli.documents.contract import as_json
+def _markdown(document: Document) -> str:
+    from gpuplan.cli.documents.pages import as_markdown
 
-    yield NAMES["json"], as_json(document)
-
-
-def _junit(document: Document) -> Iterator[tuple[str, str | bytes]]:
-    from gpuplan.cli.documents.junit import as_junit
-
-    yield NAMES["junit"], as_junit(document)
+    return as_markdown(document)
 
 
-def _svg(document: Document) -> Iterator[tuple[str, str | bytes]]:
-    for study in document.studies:
-        yield from ((f"{FIGURES}/{one.name}.svg", one.svg) for one in study.pictures)
-
-
-def _png(document: Document) -> Iterator[tuple[str, str | bytes]]:
-    for study in document.studies:
-        yield from ((f"{FIGURES}/{one.name}.png", one.png) for one in study.pictures)
-
-
-FORMS: dict[str, Callable[[Document], Iterator[tuple[str, str | bytes]]]] = {
+TEXTS: dict[str, Callable[[Document], str]] = {
     "html": _html,
     "md": _markdown,
-    "json": _json,
-    "junit": _junit,
-    "svg": _svg,
-    "png": _png,
+    "json": as_json,
+    "junit": as_junit,
 }
-"""What a document can be written as, by the names that options and scenario files use."""
 NAMES = {
     "html": "report.html",
     "md": "report.md",
@@ -71,11 +47,22 @@ NAMES = {
     "png": f"{FIGURES}/*.png",
 }
 """What the files of a form are called."""
+FORMS = tuple(NAMES)
+"""What a document can be written as, by the names that options and scenario files use."""
 
 
-def write_document(
-    document: Document, folder: Path, forms: Sequence[str] = tuple(FORMS)
-) -> list[Path]:
+def _contents(document: Document, form: str) -> Iterator[tuple[str, str | bytes]]:
+    """Yield the files of a form with what they hold."""
+    if form in TEXTS:
+        yield NAMES[form], TEXTS[form](document)
+        return
+    for study in document.studies:
+        for picture in study.pictures:
+            drawn = picture.svg if form == "svg" else picture.png
+            yield f"{FIGURES}/{picture.name}.{form}", drawn
+
+
+def write_document(document: Document, folder: Path, forms: Sequence[str] = FORMS) -> list[Path]:
     """Write a document into a folder, which is made where it is missing; return the files.
 
     Everything is written under temporary names first, and renamed when all of it is there. What
@@ -85,7 +72,7 @@ def write_document(
         OutputError: the folder cannot be made or written in, or there is no room.
     """
     folder = without_missing_parents(folder)
-    contents = {name: text for form in forms for name, text in FORMS[form](document)}
+    contents = {name: text for form in forms for name, text in _contents(document, form)}
     with _folders(folder, [FIGURES] if forms_draw(forms) else []), ExitStack() as files:
         for name, text in contents.items():
             path = folder / name
@@ -112,9 +99,7 @@ def read_forms(text: str) -> list[str]:
     return list(dict.fromkeys(forms))
 
 
-def check_folder(
-    folder: Path, forms: Sequence[str] = tuple(FORMS), inputs: Iterable[Path] = ()
-) -> None:
+def check_folder(folder: Path, forms: Sequence[str] = FORMS, inputs: Iterable[Path] = ()) -> None:
     """Refuse a folder that cannot be written in, before the work; leave nothing behind.
 
     Args:
@@ -131,9 +116,9 @@ def check_folder(
     for attempt in range(ATTEMPTS):
         try:
             with suppress(_CheckedOnly), _folders(folder, within):
-                there = [path for form in forms for path in sorted(folder.glob(NAMES[form]))]
-                refuse_overwrite(there, inputs)
-                for path in (*(folder / name / "report" for name in ("", *within)), *there):
+                existing = [path for form in forms for path in sorted(folder.glob(NAMES[form]))]
+                refuse_overwrite(existing, inputs)
+                for path in (*(folder / name / "report" for name in ("", *within)), *existing):
                     check_writable(path)
                 raise _CheckedOnly
         except OutputError:

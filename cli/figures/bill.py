@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gpuplan.cli.figures.style import COLOURS, SETTINGS, SOFT, new_figure
-from gpuplan.cli.formats.units import show_usd, tick_usd
+from gpuplan.cli.figures.style import COLOURS, SETTINGS, SOFT, dollar_axis, light_grid, new_figure
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.bill import BillResults
@@ -25,7 +23,7 @@ def draw_bill(results: BillResults) -> Figure:
     """Return one bar per month of the log, stacked by group; the rest and idle GPUs are gray."""
     months = results.months
     idle = results.groups[-1].name if _has_idle(results) else None
-    held = [one.name for one in results.groups if one.name != idle]
+    held = [group.name for group in results.groups if group.name != idle]
     named, rest = held[:MOST_NAMED], held[MOST_NAMED:]
     paid = [{part.name: part.usd for part in month.groups} for month in months]
     series = [(name, [month.get(name, 0.0) for month in paid]) for name in named]
@@ -59,12 +57,10 @@ def draw_bill(results: BillResults) -> Figure:
         if len(months) > 6:
             axes.tick_params(axis="x", labelrotation=45)
         axes.set_xlim(-0.6, max(len(months), 3) - 0.4)
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        axes.yaxis.set_major_formatter(FuncFormatter(tick_usd))
-        axes.fmt_ydata = show_usd
+        dollar_axis(axes, "y", 5)
         axes.set_ylabel("US dollars")
         axes.set_xlabel("month (UTC); the first and the last may be part of one")
-        axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+        light_grid(axes)
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles[::-1], labels[::-1], loc="outside right upper")
     return figure

@@ -130,8 +130,8 @@ def draw_comparison(names: Sequence[str], results: Sequence[Characterization]) -
         points = [point for point in result.duration_cdf if point.duration_s > 0]
         times = [point.duration_s for point in points]
         median = result.duration_s.p50
-        known = "" if median is None else f", P50 {show_duration(median)}"
-        jobs.append((f"{name}{known}", times, [p.share_jobs for p in points], colour))
+        remark = "" if median is None else f", P50 {show_duration(median)}"
+        jobs.append((f"{name}{remark}", times, [p.share_jobs for p in points], colour))
         shares = [p.share_gpu_hours for p in points if p.share_gpu_hours is not None]
         held.append((name, times if shares else [], shares, colour))
     with matplotlib.rc_context(SETTINGS):

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from gpuplan.cli.figures.frontier_scene import At, Scene, scene_of, texts_of
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import BASELINES, OF_A_PACKAGE
-from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, new_figure, on_paper
+from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, light_grid, new_figure, on_paper
 from gpuplan.cli.figures.time_axis import time_axis
 from gpuplan.cli.formats.units import show_duration
 from gpuplan.planner.frontier.model.exact import Frontier
@@ -112,11 +112,11 @@ def draw_scene(scene: Scene) -> Figure:
         axes.legend(loc="upper right", labelcolor=INK, frameon=False)
     if over_time:
         _rented(figure.axes[1], scene)
-    _label(axes, scene, [*others, *_beside(axes, scene, least)], end)
+    _label(axes, scene, [*others, *_obstacles(axes, scene, least)], end)
     return figure
 
 
-def _beside(axes: Axes, scene: Scene, least: float) -> list[At]:
+def _obstacles(axes: Axes, scene: Scene, least: float) -> list[At]:
     """Return places that labels should leave free: the text of the least budget, and curves."""
     low, high = axes.get_ylim()
     free = [(least, float(y)) for y in np.geomspace(low, high, 30)[:20]]
@@ -254,7 +254,7 @@ def _scales(axes: Axes, scene: Scene, *, log: bool) -> None:
     axes.yaxis.set_major_locator(FixedLocator(shown))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(_tick))
-    axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+    light_grid(axes)
     scale = ", logarithmic" if log else ""
     dots = "; dotted: beyond use" if scene.ends else ""
     axes.set_xlabel(f"{scene.unit}{scale} (grey: cannot keep up with the arrivals{dots})")

@@ -47,12 +47,12 @@ def spots_of(figure: Figure) -> list[Spot]:
 
 
 def _points(figure: Figure, axes: Axes) -> Iterator[Spot]:
-    found: dict[Place, tuple[str, str]] = {}
+    texts: dict[Place, tuple[str, str]] = {}
     for name, x, y in _values(axes):
         place = _on_page(figure, axes, x, y)
-        if not found.get(place, ("", ""))[0]:  # a name is better than none
-            found[place] = (name, _text(axes, name, x, y))
-    yield from (Spot(*place, text) for place, (_, text) in found.items())
+        if not texts.get(place, ("", ""))[0]:  # a name is better than none
+            texts[place] = (name, _text(axes, name, x, y))
+    yield from (Spot(*place, text) for place, (_, text) in texts.items())
 
 
 def _values(axes: Axes) -> Iterator[tuple[str, float, float]]:
@@ -64,8 +64,8 @@ def _values(axes: Axes) -> Iterator[tuple[str, float, float]]:
 
 def _bars(figure: Figure, axes: Axes) -> Iterator[Spot]:
     """Yield the bars, also the parts of stacked ones, each with its own length."""
-    for bars in (one for one in axes.containers if isinstance(one, BarContainer)):
-        for bar in (one for one in bars.patches if one.get_fill()):
+    for bars in (group for group in axes.containers if isinstance(group, BarContainer)):
+        for bar in (patch for patch in bars.patches if patch.get_fill()):
             box = bar.get_bbox()
             if bars.orientation == "horizontal":
                 text = _text(axes, _name(bars), box.width, (box.y0 + box.y1) / 2)
@@ -88,10 +88,10 @@ def _columns(figure: Figure, axes: Axes) -> Iterator[Spot]:
                 yield _area(figure, axes, (left, low), (right, high), text)
 
 
-def _area(figure: Figure, axes: Axes, one: Place, other: Place, text: str) -> Spot:
+def _area(figure: Figure, axes: Axes, corner: Place, opposite: Place, text: str) -> Spot:
     """Return the rectangle between two corners."""
-    left, top = _on_page(figure, axes, *one)
-    right, bottom = _on_page(figure, axes, *other)
+    left, top = _on_page(figure, axes, *corner)
+    right, bottom = _on_page(figure, axes, *opposite)
     return Spot(
         min(left, right),
         min(top, bottom),

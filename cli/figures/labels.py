@@ -75,7 +75,7 @@ def place_labels(
     scale = figure.dpi / 72
     vertices = axes.transData.transform(line) if len(line) > 1 else np.empty((0, 2))
     centres, inside = axes.transData.transform(points), axes.get_window_extent()
-    taken = _Taken(centres, vertices, inside, scale, near)
+    occupied = _OccupiedPixels(centres, vertices, inside, scale, near)
     for place, (at, text, colour) in enumerate(zip(points, texts, colours, strict=True)):
         if not text:
             continue
@@ -92,14 +92,14 @@ def place_labels(
             parse_math=False,  # dollars are dollars
         )
         size = label.get_window_extent().size + scale * np.array(BETWEEN)
-        found = taken.find(place, size, beside=needed is not None and place >= needed)
-        if found is None:
+        choice = occupied.find(place, size, beside=needed is not None and place >= needed)
+        if choice is None:
             label.remove()
             continue
-        x, y, align = PLACES[found]
+        x, y, align = PLACES[choice]
         label.set(ha=align)
         label.set_position((x, y))
-        leader = taken.take(place, size, found)
+        leader = occupied.take(place, size, choice)
         if leader is not None:
             thin = {
                 "arrowstyle": "-",
@@ -118,7 +118,7 @@ def place_labels(
             )
 
 
-class _Taken:
+class _OccupiedPixels:
     """The pixels taken by points, lines and the labels placed so far."""
 
     def __init__(self, points: Array, line: Array, inside: Bbox, scale: float, near: float) -> None:

@@ -13,22 +13,24 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    MaxNLocator,
-    NullLocator,
-    PercentFormatter,
-)
+from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 from numpy.lib.stride_tricks import sliding_window_view
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
-from gpuplan.cli.figures.lending import draw_lending, lending_outcomes, lending_rows
 from gpuplan.cli.figures.palette import KINDS, Look, look_of
-from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, lay_out, new_figure, on_paper
-from gpuplan.cli.formats.units import show_duration, show_usd, tick_usd
+from gpuplan.cli.figures.style import (
+    INK,
+    SETTINGS,
+    dollar_axis,
+    lay_out,
+    light_grid,
+    new_figure,
+    on_paper,
+)
+from gpuplan.cli.figures.time_lines import draw_lending, lending_outcomes, lending_rows
+from gpuplan.cli.formats.units import show_duration, show_usd
 from gpuplan.planner.compare import PolicyComparison, PolicyOutcome
 from gpuplan.simkit.arrays import FloatArray
 
@@ -43,7 +45,7 @@ MOST_RATIOS = 9
 LINES = 4  # of the names of curves that look the same
 
 
-def draw_policies(found: PolicyComparison, first_submit: datetime | None = None) -> Figure:
+def draw_policies(comparison: PolicyComparison, first_submit: datetime | None = None) -> Figure:
     """Return panels by policy: share of jobs done up to each completion time, and cost.
 
     The bars of cost are stacked by the kind of GPUs paid. In between come fairness, where a policy
@@ -52,35 +54,39 @@ def draw_policies(found: PolicyComparison, first_submit: datetime | None = None)
     """
     seen: Counter[str] = Counter()
     looks = []
-    for one in found.outcomes:
-        looks.append(look_of(one.policy, seen[one.policy]))
-        seen[one.policy] += 1
-    lending = lending_outcomes(found.outcomes, looks)
-    fair = [i for i, one in enumerate(found.outcomes) if one.ftf is not None]
+    for outcome in comparison.outcomes:
+        looks.append(look_of(outcome.policy, seen[outcome.policy]))
+        seen[outcome.policy] += 1
+    lending = lending_outcomes(comparison.outcomes, looks)
+    fair = [i for i, outcome in enumerate(comparison.outcomes) if outcome.ftf is not None]
     rows = (
         4.2,
         *((3.6,) if fair else ()),
         *lending_rows(lending),
-        1.5 + 0.3 * len(found.outcomes),
+        1.5 + 0.3 * len(comparison.outcomes),
     )
     figure = new_figure(height_in=sum(rows), rows=rows)
     with matplotlib.rc_context(SETTINGS):
         if lending:
             draw_lending(figure.axes[1 + bool(fair) : -1], lending, first_submit)
-        _costs(figure.axes[-1], found, looks)
-        _completion(figure.axes[0], found, looks)
+        _costs(figure.axes[-1], comparison, looks)
+        _completion(figure.axes[0], comparison, looks)
         if fair:
-            _fairness(figure.axes[1], [found.outcomes[i] for i in fair], [looks[i] for i in fair])
+            _fairness(
+                figure.axes[1], [comparison.outcomes[i] for i in fair], [looks[i] for i in fair]
+            )
     return figure
 
 
-def _completion(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
+def _completion(axes: Axes, comparison: PolicyComparison, looks: list[Look]) -> None:
     axes.set_title("How soon jobs are done")
     axes.set_ylabel("jobs done within this time")
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     axes.set_ylim(0, 1.02)
-    least = min(one.jct_s[one.jct_s > 0].min(initial=np.inf) for one in found.outcomes)
-    most = max(one.jct_s[-1] for one in found.outcomes)
+    least = min(
+        outcome.jct_s[outcome.jct_s > 0].min(initial=np.inf) for outcome in comparison.outcomes
+    )
+    most = max(outcome.jct_s[-1] for outcome in comparison.outcomes)
     if not np.isfinite(least):
         nothing(axes, "every job is done at once")
         return
@@ -89,9 +95,9 @@ def _completion(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
     axes.set_xlim(low, high)
     tick_durations(axes, low, high)
     axes.set_xlabel("completion time, from submission to finish")
-    axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
-    curves = [np.maximum(_quantiles(one.jct_s), low) for one in found.outcomes]
-    _draw_curves(axes, [one.label for one in found.outcomes], curves, looks)
+    light_grid(axes)
+    curves = [np.maximum(_quantiles(outcome.jct_s), low) for outcome in comparison.outcomes]
+    _draw_curves(axes, [outcome.label for outcome in comparison.outcomes], curves, looks)
 
 
 def _fairness(axes: Axes, outcomes: Sequence[PolicyOutcome], looks: list[Look]) -> None:
@@ -100,21 +106,23 @@ def _fairness(axes: Axes, outcomes: Sequence[PolicyOutcome], looks: list[Look]) 
     axes.set_ylabel("jobs at or below")
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     axes.set_ylim(0, 1.02)
-    curves = [_quantiles(one.ftf) for one in outcomes if one.ftf is not None]
+    curves = [_quantiles(outcome.ftf) for outcome in outcomes if outcome.ftf is not None]
     low = min(0.5, *(curve[0] for curve in curves))
     high = max(2.0, *(curve[-1] for curve in curves))
     axes.set_xscale("log")
     axes.set_xlim(low, high)
-    ticks = [one for one in RATIOS if low <= one <= high]
+    ticks = [ratio for ratio in RATIOS if low <= ratio <= high]
     while len(ticks) > MOST_RATIOS:
-        ticks = [one for one in ticks if one == 1 or ticks.index(one) % 2 == ticks.index(1) % 2]
+        ticks = [
+            ratio for ratio in ticks if ratio == 1 or ticks.index(ratio) % 2 == ticks.index(1) % 2
+        ]
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.set_xticklabels([f"{one:g}" for one in ticks])
+    axes.set_xticklabels([f"{ratio:g}" for ratio in ticks])
     axes.set_xlabel("completion time over that on a 1/N share of the cluster (below 1: sooner)")
-    axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+    light_grid(axes)
     axes.axvline(1.0, color=INK, linewidth=0.8)
-    _draw_curves(axes, [one.label for one in outcomes], curves, looks)
+    _draw_curves(axes, [outcome.label for outcome in outcomes], curves, looks)
 
 
 def _draw_curves(
@@ -142,8 +150,8 @@ def _draw_curves(
 def _quantiles(ascending: FloatArray) -> FloatArray:
     """Return the time by which each of `LEVELS` of the jobs is done."""
     at = np.ceil(LEVELS * ascending.size).astype(np.int64) - 1
-    found: FloatArray = ascending[np.maximum(at, 0)]
-    return found
+    quantiles: FloatArray = ascending[np.maximum(at, 0)]
+    return quantiles
 
 
 def _alike(curves: list[FloatArray]) -> list[list[int]]:
@@ -185,12 +193,12 @@ def _apart(curves: list[FloatArray]) -> list[tuple[float, float]]:
     return points
 
 
-def _costs(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
+def _costs(axes: Axes, comparison: PolicyComparison, looks: list[Look]) -> None:
     axes.set_title("What it costs")
     figure = axes.figure
     assert isinstance(figure, Figure)
-    costs = [one.results.cost_usd for one in found.outcomes]
-    parts = [cost_by_kind(plain(one.results)) for one in found.outcomes]
+    costs = [outcome.results.cost_usd for outcome in comparison.outcomes]
+    parts = [cost_by_kind(plain(outcome.results)) for outcome in comparison.outcomes]
     places = range(len(costs))
     begin = np.zeros(len(costs))
     paid = [kind for kind in KINDS if any(part[kind] for part in parts)]
@@ -215,7 +223,7 @@ def _costs(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
     figure.legend(swatches, paid, loc="outside lower right", ncols=3)
     texts = [
         axes.annotate(
-            f"{show_usd(cost)}, mean {show_duration(one.results.mean_jct_s)}",
+            f"{show_usd(cost)}, mean {show_duration(outcome.results.mean_jct_s)}",
             (cost, place),
             xytext=(4, 0),
             textcoords="offset points",
@@ -224,13 +232,11 @@ def _costs(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
             color=INK,
             in_layout=False,
         )
-        for place, one, cost in zip(places, found.outcomes, costs, strict=True)
+        for place, outcome, cost in zip(places, comparison.outcomes, costs, strict=True)
     ]
-    axes.set_yticks(list(places), [in_lines(one.label) for one in found.outcomes])
+    axes.set_yticks(list(places), [in_lines(outcome.label) for outcome in comparison.outcomes])
     axes.invert_yaxis()
-    axes.fmt_xdata = show_usd
-    axes.xaxis.set_major_formatter(FuncFormatter(tick_usd))
-    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    dollar_axis(axes, "x", 4)
     axes.set_xlabel("cost of the whole trace (US dollars)")
     lay_out(figure)  # so that texts and axes have their widths
     wide_px = axes.get_window_extent().width

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, num2date
+from matplotlib.dates import num2date
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.prices.bands import PriceBand
 from gpuplan.cli.figures.style import CYCLE, SETTINGS, new_figure
+from gpuplan.cli.figures.time_axis import date_ticks, name_dates
 
 MAX_LINES = len(CYCLE)
 HOUR = np.timedelta64(3600, "s")
@@ -62,8 +63,8 @@ def draw_prices(bands: Sequence[PriceBand]) -> Figure:
 
 
 def _last_price(band: PriceBand) -> float:
-    known = band.median[np.isfinite(band.median)]
-    return float(known[-1]) if known.size else 0.0
+    prices = band.median[np.isfinite(band.median)]
+    return float(prices[-1]) if prices.size else 0.0
 
 
 def _bands(axes: Axes, drawn: Sequence[PriceBand]) -> None:
@@ -115,11 +116,6 @@ def _times(hours: NDArray[np.float64]) -> NDArray[np.datetime64]:
 
 
 def _dates(axes: Axes) -> None:
-    locator = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_locator(locator)
-    formatter = ConciseDateFormatter(locator, show_offset=False)  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_formatter(formatter)
+    date_ticks(axes, least=3, has_offset=False)
     first, last = (num2date(at) for at in axes.get_xlim())  # type: ignore[no-untyped-call]
-    form = "%Y-%m-%d" if (last - first).days < SHORT_DAYS else "%Y"
-    ends = list(dict.fromkeys(at.strftime(form) for at in (first, last)))
-    axes.set_xlabel(f"{' to '.join(ends)} (UTC)")
+    name_dates(axes, first, last, "%Y-%m-%d" if (last - first).days < SHORT_DAYS else "%Y")

@@ -19,12 +19,12 @@ MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 MARKS = ("o", "X", "s", "^")
 
 
-def draw_profiles(found: Sequence[tuple[ProfileTable, ServiceChoice]]) -> Figure:
+def draw_profiles(chosen: Sequence[tuple[ProfileTable, ServiceChoice]]) -> Figure:
     """Draw throughput per share over batch and share, one panel per model, up to six.
 
     Darker is more; hollow points miss the SLO, the star is the choice, the line the search.
     """
-    shown = found[:MOST_PROFILES]
+    shown = chosen[:MOST_PROFILES]
     count = len(shown)
     figure = new_figure(rows=(1.0,) * count, height_in=0.6 + 3.2 * count)
     for axes, (table, choice) in zip(figure.axes, shown, strict=False):
@@ -43,7 +43,7 @@ def _profile(axes: Axes, table: ProfileTable, choice: ServiceChoice) -> None:
     )
     columns = {float(percent): at for at, percent in enumerate(table.sm_percent)}
     batches = {int(batch): at for at, batch in enumerate(table.batch)}
-    path = [(columns[one.sm_percent], batches[one.batch], one.feasible) for one in choice.path]
+    path = [(columns[step.sm_percent], batches[step.batch], step.feasible) for step in choice.path]
     x, y, _ = zip(*path, strict=True)
     axes.plot(x, y, color=SOFT, linewidth=1.0, zorder=3)
     for good, face, label in ((True, COLOURS["blue"], "tried"), (False, PAPER, "misses the SLO")):
@@ -59,8 +59,8 @@ def _profile(axes: Axes, table: ProfileTable, choice: ServiceChoice) -> None:
         linestyle="none", label="choice",
     )  # fmt: skip
     axes.legend(frameon=True, labelcolor=INK, loc="upper right", facecolor=PAPER)
-    axes.set_xticks(range(table.sm_percent.size), [f"{one:g}" for one in table.sm_percent])
-    axes.set_yticks(rows, [str(one) for one in table.batch])
+    axes.set_xticks(range(table.sm_percent.size), [f"{percent:g}" for percent in table.sm_percent])
+    axes.set_yticks(rows, [str(size) for size in table.batch])
     axes.set_xlabel("share of the SMs (%)")
     axes.set_ylabel("batch size")
     axes.set_title(
@@ -76,11 +76,13 @@ def draw_placement(study: PlacementResults) -> Figure:
     sweep = len(study.request.gammas) > 1
     figure = new_figure(rows=(1.6, 1.0) if sweep else (1.0,), height_in=6.4 if sweep else 4.2)
     axes = figure.axes[0]
-    unit, per = _unit(max(float(one.time_s[-1]) for one in study.policies))
-    drawn = {one.policy: one for one in study.policies}
-    for at, (policy, one) in enumerate(drawn.items()):
+    unit, per = _unit(max(float(outcome.time_s[-1]) for outcome in study.policies))
+    drawn = {outcome.policy: outcome for outcome in study.policies}
+    for at, (policy, outcome) in enumerate(drawn.items()):
         colour = CYCLE[at % len(CYCLE)]
-        axes.step(one.time_s / per, one.run.active_gpus, where="post", color=colour, label=policy)
+        axes.step(
+            outcome.time_s / per, outcome.run.active_gpus, where="post", color=colour, label=policy
+        )
     axes.set_xlabel(f"{unit} after the first start")
     axes.set_ylabel("GPUs in use")
     axes.set_ylim(0)
@@ -88,7 +90,11 @@ def draw_placement(study: PlacementResults) -> Figure:
     if sweep:
         below = figure.axes[1]
         for at, policy in enumerate(drawn):
-            points = [(one.gamma, one.max_gpus) for one in study.policies if one.policy == policy]
+            points = [
+                (outcome.gamma, outcome.max_gpus)
+                for outcome in study.policies
+                if outcome.policy == policy
+            ]
             x, y = zip(*points, strict=True)
             below.plot(x, y, "o-", ms=4, color=CYCLE[at % len(CYCLE)])
         below.set_xlabel("gamma: most that the limits on a GPU add up to")
@@ -104,10 +110,10 @@ def draw_coscaling(study: CoscalingResults) -> Figure:
     )
     axes = figure.axes[0]
     unit, per = _unit(study.exclusive.run.horizon_s)
-    for at, one in enumerate(study.policies):
-        x = np.append(one.run.time_s, one.run.horizon_s) / per
-        y = np.append(one.run.active_gpus, one.run.active_gpus[-1:])
-        axes.step(x, y, where="post", color=CYCLE[at % len(CYCLE)], label=one.policy)
+    for at, outcome in enumerate(study.policies):
+        x = np.append(outcome.run.time_s, outcome.run.horizon_s) / per
+        y = np.append(outcome.run.active_gpus, outcome.run.active_gpus[-1:])
+        axes.step(x, y, where="post", color=CYCLE[at % len(CYCLE)], label=outcome.policy)
     axes.set_xlabel(unit)
     axes.set_ylabel("GPUs in use")
     axes.set_ylim(0)
@@ -119,18 +125,24 @@ def draw_coscaling(study: CoscalingResults) -> Figure:
 
 def _frontier(axes: Axes, study: CoscalingResults) -> None:
     points = study.frontier
-    line = sorted((one.max_gpus, 100 * one.worst_violation_rate) for one in points if one.efficient)
+    line = sorted(
+        (outcome.max_gpus, 100 * outcome.worst_violation_rate)
+        for outcome in points
+        if outcome.efficient
+    )
     axes.step(*zip(*line, strict=True), where="post", color=SOFT, linewidth=1.0, zorder=2)
-    rest = [(one.max_gpus, 100 * one.worst_violation_rate) for one in points[len(MARKED) :]]
+    rest = [
+        (outcome.max_gpus, 100 * outcome.worst_violation_rate) for outcome in points[len(MARKED) :]
+    ]
     if rest:
         axes.plot(
             *zip(*rest, strict=True), "o", ms=4, color=COLOURS["sky"],
             label="dilu, other gamma and capacity",
         )  # fmt: skip
-    for at, one in enumerate(points[: len(MARKED)]):
+    for at, outcome in enumerate(points[: len(MARKED)]):
         axes.plot(
-            one.max_gpus, 100 * one.worst_violation_rate, MARKS[at % len(MARKS)], ms=9,
-            color=CYCLE[at % len(CYCLE)], markeredgecolor=INK, label=one.policy, zorder=4,
+            outcome.max_gpus, 100 * outcome.worst_violation_rate, MARKS[at % len(MARKS)], ms=9,
+            color=CYCLE[at % len(CYCLE)], markeredgecolor=INK, label=outcome.policy, zorder=4,
         )  # fmt: skip
     axes.set_xlabel("most GPUs in use")
     axes.set_ylabel("worst service over its SLO (%)")

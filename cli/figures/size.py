@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.figures.cdf import nothing
 from gpuplan.cli.figures.labels import place_labels
-from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, new_figure, on_paper
-from gpuplan.cli.formats.units import show_duration, show_usd, tick_usd
+from gpuplan.cli.figures.style import (
+    COLOURS,
+    INK,
+    SETTINGS,
+    SOFT,
+    dollar_axis,
+    light_grid,
+    new_figure,
+    on_paper,
+)
+from gpuplan.cli.formats.units import show_duration
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.size_results import SizePoint, SizePool, SizeResults
@@ -34,12 +42,12 @@ def draw_size(results: SizeResults) -> Figure:
     figure = new_figure(height_in=3.6 * len(pools) + 0.6, rows=(1.0,) * len(pools))
     with matplotlib.rc_context(SETTINGS):
         for axes, pool in zip(figure.axes, pools, strict=True):
-            mine = [
-                one
-                for one in results.points
-                if one.gpu_type == (pool.name if len(results.pools) > 1 else None)
+            points = [
+                point
+                for point in results.points
+                if point.gpu_type == (pool.name if len(results.pools) > 1 else None)
             ]
-            _draw(axes, mine, pool, results)
+            _draw(axes, points, pool, results)
     return figure
 
 
@@ -49,23 +57,21 @@ def _draw(axes: Axes, points: list[SizePoint], pool: SizePool, results: SizeResu
     if not points:
         nothing(axes, "no sizes: add --target or --gpus")
         return
-    usd = [one.usd_per_month for one in points]
+    usd = [point.usd_per_month for point in points]
     for key, name, shade in LINES:
-        waits = [max(getattr(one, key), ZERO_S) for one in points]
+        waits = [max(getattr(point, key), ZERO_S) for point in points]
         axes.plot(usd, waits, color=COLOURS[shade], marker="o", markersize=4, label=name)
     axes.set_yscale("log")
-    most = max(max(one.p99_wait_s for one in points), pool.today.p95_wait_s or 0, 60.0)
+    most = max(max(point.p99_wait_s for point in points), pool.today.p95_wait_s or 0, 60.0)
     axes.set_ylim(ZERO_S * 0.8, most * 2)
     ticks = [s for s in (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400) if s <= most * 2]
     axes.set_yticks(ticks, [_tick(s) for s in ticks], minor=False)
     axes.minorticks_off()
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(tick_usd))
-    axes.fmt_xdata = show_usd
+    dollar_axis(axes, "x", 6)
     axes.fmt_ydata = show_duration
     axes.set_xlabel("US dollars per month, busy or not")
     axes.set_ylabel("wait (1 s or less at the bottom)")
-    axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+    light_grid(axes)
     axes.legend(loc="lower left")
     _marks(axes, points, pool)
 
@@ -77,19 +83,19 @@ def _tick(seconds: float) -> str:
 def _marks(axes: Axes, points: list[SizePoint], pool: SizePool) -> None:
     """Mark the size found and today's."""
     marks, texts, shades = [], [], []
-    for one in points:
-        if one.gpus == pool.gpus:
-            at = (one.usd_per_month, max(one.p95_wait_s, ZERO_S))
+    for point in points:
+        if point.gpus == pool.gpus:
+            at = (point.usd_per_month, max(point.p95_wait_s, ZERO_S))
             axes.plot(*at, marker="D", markersize=9, color=COLOURS["blue"], zorder=5)
             marks.append(at)
-            texts.append(f"{one.gpus:,} GPUs meet the target")
+            texts.append(f"{point.gpus:,} GPUs meet the target")
             shades.append(on_paper(COLOURS["blue"]))
     today = pool.today
     gpus = today.cluster_gpus
-    known = gpus is not None
+    is_recorded = gpus is not None
     usd = (gpus if gpus is not None else today.peak_gpus) * pool.usd_per_gpu_h * MONTH_H
     wait = today.p95_wait_s
-    name = f"today: {gpus:,} GPUs" if known else f"today's peak: {today.peak_gpus:,.0f} GPUs"
+    name = f"today: {gpus:,} GPUs" if is_recorded else f"today's peak: {today.peak_gpus:,.0f} GPUs"
     if wait is None:
         axes.axvline(usd, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))
         at = (usd, axes.get_ylim()[1] / 3)
@@ -101,5 +107,5 @@ def _marks(axes: Axes, points: list[SizePoint], pool: SizePool) -> None:
     marks.append(at)
     texts.append(name)
     shades.append(INK if wait is None else on_paper(COLOURS["orange"]))
-    others = [(one.usd_per_month, max(one.p95_wait_s, ZERO_S)) for one in points]
+    others = [(point.usd_per_month, max(point.p95_wait_s, ZERO_S)) for point in points]
     place_labels(axes, marks, texts, shades, others)

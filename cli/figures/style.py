@@ -19,19 +19,21 @@ from contextlib import contextmanager
 from html import escape, unescape
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unicodedata import east_asian_width
 
 os.environ["MPLBACKEND"] = "agg"  # a notebook's own would be loaded, and may not be there
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import FixedFormatter
+from matplotlib.ticker import FixedFormatter, FuncFormatter, MaxNLocator
 
 from gpuplan.cli.formats.escape import picture
+from gpuplan.cli.formats.units import show_usd, tick_usd
 
 matplotlib.rcParams["text.parse_math"] = False  # a name may hold $, which begins no formula
 
@@ -165,6 +167,19 @@ def new_figure(
     return figure
 
 
+def light_grid(axes: Axes) -> None:
+    """Draw quiet horizontal lines."""
+    axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+
+
+def dollar_axis(axes: Axes, name: Literal["x", "y"], ticks: int) -> None:
+    """Mark an axis with about this many round amounts of dollars."""
+    axis = axes.xaxis if name == "x" else axes.yaxis
+    axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(tick_usd))
+    setattr(axes, f"fmt_{name}data", show_usd)
+
+
 def lay_out(figure: Figure) -> None:
     """Compute where everything is, so that it can be measured; that takes as long as drawing."""
     engine = figure.get_layout_engine()
@@ -197,8 +212,8 @@ def svg_of(figure: Figure) -> str:
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "gpuplan"})
     text = "\n".join(map(picture, buffer.getvalue().decode().split("\n")))
     text = TEXT_NODE.sub(lambda node: f">{escape(_shown(unescape(node[1])), quote=False)}<", text)
-    head, found, tail = text.partition(" <defs>")
-    return f"{head}{DARK_CSS}\n{found}{tail}" if found else text
+    head, style, tail = text.partition(" <defs>")
+    return f"{head}{DARK_CSS}\n{style}{tail}" if style else text
 
 
 def png_of(figure: Figure) -> bytes:

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import look_of
-from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, new_figure
+from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, light_grid, new_figure
 from gpuplan.cli.formats.units import show_threshold, show_usd, tick_usd
 from gpuplan.planner.runs.ties import non_dominated
 from gpuplan.planner.sweep.recommendation import Case
@@ -47,7 +47,7 @@ ALONE = {EVERYTHING: "*", TODAY: "p"}
 Place = tuple[float, float]
 
 
-def draw_sweep(found: Sweep, marked_s: float | None = None) -> Figure:
+def draw_sweep(sweep: Sweep, marked_s: float | None = None) -> Figure:
     """Draw every replay and everything serverless; one panel per price ratio, up to three.
 
     Fixed thresholds, the adaptive one and everything serverless have the colours of these policies,
@@ -56,44 +56,44 @@ def draw_sweep(found: Sweep, marked_s: float | None = None) -> Figure:
     set against, today, has a mark of its own and is neither on the line nor beneath it. A square is
     around every point at the fixed threshold that is marked, in seconds.
     """
-    shown = _first_cases(found)[:PANELS]
+    shown = _first_cases(sweep)[:PANELS]
     figure = new_figure(rows=(1.0,) * len(shown), height_in=0.9 + 4.0 * len(shown))
-    every = [_point(found, index) for index in range(_count(found))]
+    every = [_point(sweep, index) for index in range(_count(sweep))]
     size, unit = _unit(max(point.mean_jct_s for point in every))
     at = [(point.mean_jct_s / size, point.cost_usd) for point in every]
     for axes, case in zip(figure.axes, shown, strict=True):
-        _panel(axes, found, case, at)
-        for index in _indices(found, case):
-            if index < len(found.points) and found.points[index].is_fixed_at(marked_s):
+        _panel(axes, sweep, case, at)
+        for index in _indices(sweep, case):
+            if index < len(sweep.points) and sweep.points[index].is_fixed_at(marked_s):
                 axes.plot(*at[index], linestyle="", zorder=5, **MARKED)
-        axes.margins(0.16 if len(_capacities(found)) == 1 else 0.22)  # longer names
+        axes.margins(0.16 if len(_capacities(sweep)) == 1 else 0.22)  # longer names
         axes.fmt_ydata = show_usd
-        axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
-    _scale(figure, found, shown, at, unit)
+        light_grid(axes)
+    _scale(figure, sweep, shown, at, unit)
     _write_title(figure, shown)
-    _write_legend(figure, found, marked_s)
+    _write_legend(figure, sweep, marked_s)
     for axes, case in zip(figure.axes, shown, strict=True):
-        _label_points(axes, found, case, at)
+        _label_points(axes, sweep, case, at)
     return figure
 
 
-def ratios_without_panel(found: Sweep) -> list[float]:
+def ratios_without_panel(sweep: Sweep) -> list[float]:
     """Return the price ratios that do not fit in the picture."""
-    return [case.price_ratio for case in _first_cases(found)[PANELS:]]
+    return [case.price_ratio for case in _first_cases(sweep)[PANELS:]]
 
 
-def _first_cases(found: Sweep) -> list[Case]:
+def _first_cases(sweep: Sweep) -> list[Case]:
     """Return the first case of each price ratio."""
-    return list({case.price_ratio: case for case in reversed(found.cases)}.values())[::-1]
+    return list({case.price_ratio: case for case in reversed(sweep.cases)}.values())[::-1]
 
 
 def _scale(
-    figure: Figure, found: Sweep, shown: Sequence[Case], at: Sequence[Place], unit: str
+    figure: Figure, sweep: Sweep, shown: Sequence[Case], at: Sequence[Place], unit: str
 ) -> None:
     """Scale and name the axes, equal in all panels; only the bill of today may differ widely."""
-    places = [[at[index] for index in _indices(found, case)] for case in shown]
+    places = [[at[index] for index in _indices(sweep, case)] for case in shown]
     far_x, far_y = (any(_far_apart([x[axis] for x in some]) for some in places) for axis in (0, 1))
-    far_y = far_y and found.against is not None
+    far_y = far_y and sweep.against is not None
     for axes in figure.axes:
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
         for far, axis, set_scale in (
@@ -117,24 +117,24 @@ def _far_apart(values: Sequence[float]) -> bool:
     return max(values) > WIDE * min(values) > 0
 
 
-def _panel(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
-    best = _front(found, case)
+def _panel(axes: Axes, sweep: Sweep, case: Case, at: Sequence[Place]) -> None:
+    best = _front(sweep, case)
     axes.plot(*zip(*(at[index] for index in best), strict=True), color=SOFT, lw=1.2, zorder=2)
-    for index in _indices(found, case):
-        colour = _colour(found, index)
+    for index in _indices(sweep, case):
+        colour = _colour(sweep, index)
         axes.plot(
             *at[index],
-            _mark(found, index),
+            _mark(sweep, index),
             markeredgecolor=colour,
-            markerfacecolor=colour if index in best or _rule(found, index) == TODAY else PAPER,
+            markerfacecolor=colour if index in best or _rule(sweep, index) == TODAY else PAPER,
             markersize=7,
             clip_on=False,  # a bill of 0 is at the edge
             zorder=4,
-            label=_name(found, index),
+            label=_name(sweep, index),
         )
     ring: dict[str, Any] = {"markerfacecolor": "none", "linestyle": "", "zorder": 5}
     axes.plot(
-        *at[_recommended(found, case)],
+        *at[_recommended(sweep, case)],
         marker="o",
         markersize=15,
         markeredgecolor=COLOURS["yellow"],
@@ -145,23 +145,23 @@ def _panel(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
         axes.plot(*at[case.knee], marker="D", markersize=13, markeredgecolor=INK, **ring)
 
 
-def _indices(found: Sweep, case: Case) -> list[int]:
+def _indices(sweep: Sweep, case: Case) -> list[int]:
     """Return the points at the prices of the case, in the order of the sweep, and the others.
 
     Everything serverless is the one behind the last point, today the one behind that.
     """
-    points = [i for i, point in enumerate(found.points) if point.price_ratio == case.price_ratio]
-    return [*points, *range(len(found.points), _count(found))]
+    points = [i for i, point in enumerate(sweep.points) if point.price_ratio == case.price_ratio]
+    return [*points, *range(len(sweep.points), _count(sweep))]
 
 
-def _count(found: Sweep) -> int:
-    return len(found.points) + 1 + (found.against is not None)
+def _count(sweep: Sweep) -> int:
+    return len(sweep.points) + 1 + (sweep.against is not None)
 
 
-def _front(found: Sweep, case: Case) -> list[int]:
+def _front(sweep: Sweep, case: Case) -> list[int]:
     """Return what neither another point nor the reference dominates, the cheapest first."""
-    indices = [index for index in _indices(found, case) if _rule(found, index) != TODAY]
-    some = [_point(found, index) for index in indices]
+    indices = [index for index in _indices(sweep, case) if _rule(sweep, index) != TODAY]
+    some = [_point(sweep, index) for index in indices]
     front = non_dominated(
         np.array([point.cost_usd for point in some]),
         np.array([point.mean_jct_s for point in some]),
@@ -169,62 +169,62 @@ def _front(found: Sweep, case: Case) -> list[int]:
     return [indices[place] for place in front]
 
 
-def _point(found: Sweep, index: int) -> SweepPoint | ReferenceRun:
-    if index < len(found.points):
-        return found.points[index]
-    return found.reference if found.against is None or index == len(found.points) else found.against
+def _point(sweep: Sweep, index: int) -> SweepPoint | ReferenceRun:
+    if index < len(sweep.points):
+        return sweep.points[index]
+    return sweep.reference if sweep.against is None or index == len(sweep.points) else sweep.against
 
 
-def _recommended(found: Sweep, case: Case) -> int:
-    return len(found.points) if case.best is None else case.best
+def _recommended(sweep: Sweep, case: Case) -> int:
+    return len(sweep.points) if case.best is None else case.best
 
 
-def _capacities(found: Sweep) -> list[int | None]:
-    return list(dict.fromkeys(point.capacity for point in found.points))
+def _capacities(sweep: Sweep) -> list[int | None]:
+    return list(dict.fromkeys(point.capacity for point in sweep.points))
 
 
-def _rule(found: Sweep, index: int) -> str:
-    if index < len(found.points):
-        return found.points[index].policy
-    return EVERYTHING if index == len(found.points) else TODAY
+def _rule(sweep: Sweep, index: int) -> str:
+    if index < len(sweep.points):
+        return sweep.points[index].policy
+    return EVERYTHING if index == len(sweep.points) else TODAY
 
 
-def _colour(found: Sweep, index: int) -> str:
-    point = _point(found, index)
-    look = look_of(point.policy) if isinstance(point, ReferenceRun) else LOOK[_rule(found, index)]
+def _colour(sweep: Sweep, index: int) -> str:
+    point = _point(sweep, index)
+    look = look_of(point.policy) if isinstance(point, ReferenceRun) else LOOK[_rule(sweep, index)]
     return look.colour
 
 
-def _mark(found: Sweep, index: int) -> str:
-    if index >= len(found.points):
-        return ALONE[_rule(found, index)]
-    return MARKS[_capacities(found).index(found.points[index].capacity) % len(MARKS)]
+def _mark(sweep: Sweep, index: int) -> str:
+    if index >= len(sweep.points):
+        return ALONE[_rule(sweep, index)]
+    return MARKS[_capacities(sweep).index(sweep.points[index].capacity) % len(MARKS)]
 
 
 def _unit(seconds: float) -> tuple[float, str]:
     return next(((size, unit) for least, size, unit in UNITS if seconds >= least), (1.0, "seconds"))
 
 
-def _label_points(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
+def _label_points(axes: Axes, sweep: Sweep, case: Case, at: Sequence[Place]) -> None:
     """Label the points, the important ones first; of many only these, and the front if it fits."""
-    front, indices = _front(found, case), _indices(found, case)
+    front, indices = _front(sweep, case), _indices(sweep, case)
     order = sorted(
         indices,
         key=lambda index: (
-            index != _recommended(found, case),
+            index != _recommended(sweep, case),
             index != case.knee,
-            index < len(found.points),
-            _rule(found, index) == "fixed",
+            index < len(sweep.points),
+            _rule(sweep, index) == "fixed",
             index not in front,
         ),
     )
     texts, named = [], set()
     for index in order:  # of several at one place the first is named
         place = tuple(f"{value:.3g}" for value in at[index])
-        texts.append("" if place in named else _label(found, case, index, front))
+        texts.append("" if place in named else _label(sweep, case, index, front))
         named.add(place)
     line = [at[index] for index in front]
-    roles = {_recommended(found, case), case.knee, *range(len(found.points), _count(found))}
+    roles = {_recommended(sweep, case), case.knee, *range(len(sweep.points), _count(sweep))}
     place_labels(
         axes,
         [at[index] for index in order],
@@ -235,26 +235,26 @@ def _label_points(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> 
     )
 
 
-def _label(found: Sweep, case: Case, index: int, front: Sequence[int]) -> str:
+def _label(sweep: Sweep, case: Case, index: int, front: Sequence[int]) -> str:
     """Return the label of a point, with its capacity if the front has several."""
-    several, replayed = len(_capacities(found)) > 1, index < len(found.points)
+    several, replayed = len(_capacities(sweep)) > 1, index < len(sweep.points)
     best = "recommended" if case.rented is None else "best threshold"
-    is_best = index == _recommended(found, case)
+    is_best = index == _recommended(sweep, case)
     remarks = [best] if is_best and (case.rented is None or case.best is not None) else []
     remarks += ["best trade-off"] if index == case.knee else []
     matters = remarks or not replayed or index in front
-    if not matters and (several or len(found.points) > MANY):
+    if not matters and (several or len(sweep.points) > MANY):
         return ""
-    fronts = {found.points[one].capacity for one in front if one < len(found.points)}
+    fronts = {sweep.points[place].capacity for place in front if place < len(sweep.points)}
     if several and replayed and (remarks or len(fronts) > 1):
-        remarks.insert(0, _capacity(found.points[index].capacity))
-    name = _name(found, index)
+        remarks.insert(0, _capacity(sweep.points[index].capacity))
+    name = _name(sweep, index)
     return f"{name} ({', '.join(remarks)})" if remarks else name
 
 
-def _name(found: Sweep, index: int) -> str:
-    rule = _rule(found, index)
-    return show_threshold(found.points[index].threshold_s) if rule == "fixed" else rule
+def _name(sweep: Sweep, index: int) -> str:
+    rule = _rule(sweep, index)
+    return show_threshold(sweep.points[index].threshold_s) if rule == "fixed" else rule
 
 
 def _capacity(workers: int | None) -> str:
@@ -263,25 +263,25 @@ def _capacity(workers: int | None) -> str:
     return "1 worker" if workers == 1 else f"{workers:,} workers"
 
 
-def _write_legend(figure: Figure, found: Sweep, marked_s: float | None) -> None:
+def _write_legend(figure: Figure, sweep: Sweep, marked_s: float | None) -> None:
     """Explain colors and marks below the panels."""
-    rules = list(dict.fromkeys(point.policy for point in found.points))
+    rules = list(dict.fromkeys(point.policy for point in sweep.points))
     dot: dict[str, Any] = {"linestyle": "", "markersize": 7}
     swatches = [
         Line2D([], [], marker="o", color=LOOK[rule].colour, label=rule, **dot) for rule in rules
     ]
-    for index in range(len(found.points), _count(found)):
-        name = rule = _rule(found, index)
-        if found.against is not None and rule == TODAY:
-            full = found.against.label
-            name = f"{TODAY}: {full if len(full) <= LONGEST else found.against.policy}"
+    for index in range(len(sweep.points), _count(sweep)):
+        name = rule = _rule(sweep, index)
+        if sweep.against is not None and rule == TODAY:
+            full = sweep.against.label
+            name = f"{TODAY}: {full if len(full) <= LONGEST else sweep.against.policy}"
         swatches.append(
-            Line2D([], [], marker=ALONE[rule], color=_colour(found, index), label=name, **dot)
+            Line2D([], [], marker=ALONE[rule], color=_colour(sweep, index), label=name, **dot)
         )
     if marked_s is not None:
         name = f"marked: {show_threshold(marked_s)}"
         swatches.append(Line2D([], [], label=name, linestyle="", **MARKED | {"markersize": 9}))
-    capacities = _capacities(found)
+    capacities = _capacities(sweep)
     if len(capacities) > 1:
         dot |= {"color": SOFT, "markerfacecolor": PAPER}
         swatches += [

@@ -29,34 +29,38 @@ def drawable(first: datetime | None, lasting_s: float) -> datetime | None:
     return first if date_number(first) + lasting_s / DAY_S < end else None
 
 
+def date_ticks(axes: Axes, *, least: int = 5, has_offset: bool = True) -> None:
+    """Mark the horizontal axis with at least so many dates, and what they share beside them."""
+    locator = AutoDateLocator(minticks=least, maxticks=8)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    formatter = ConciseDateFormatter(locator, show_offset=has_offset)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(formatter)
+
+
+def name_dates(axes: Axes, first: datetime, last: datetime, form: str) -> None:
+    """Name the horizontal axis by its first and its last date."""
+    ends = dict.fromkeys(date.strftime(form) for date in (first, last))
+    axes.set_xlabel(f"{' to '.join(ends)} (UTC)")
+
+
 def show_dates(axes: Axes) -> None:
     """Mark the horizontal axis, whose values are those of `date_number`, with dates."""
-    locator = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    date_ticks(axes, least=3)
     axes.set_xlabel("date (UTC)")
 
 
 def time_axis(axes: Axes, hours: Sequence[float], first: datetime | None) -> list[float]:
-    """Scale and name the x axis; return where to draw each time.
+    """Scale and name the x axis; return where to draw hours after the first submission, ascending.
 
-    Args:
-        axes: to draw on.
-        hours: times after the first submission, ascending.
-        first: the first submission; None where the log has no calendar.
+    Without a ``first`` the log has no calendar.
     """
     if first is None:
         unit, per = ("days", 24.0) if hours[-1] > LONG_H else ("hours", 1.0)
         axes.set_xlabel(f"{unit} after the first submission")
         return [hour / per for hour in hours]
     begin = first.astimezone(UTC).replace(tzinfo=None)
-    locator = AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_locator(locator)
-    formatter = ConciseDateFormatter(locator, show_offset=False)  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_formatter(formatter)
-    dates = [begin + timedelta(hours=hour) for hour in (hours[0], hours[-1])]
-    form = "%Y" if hours[-1] > LONG_H else "%Y-%m-%d"
-    ends = dict.fromkeys(date.strftime(form) for date in dates)
-    axes.set_xlabel(f"{' to '.join(ends)} (UTC)")
+    date_ticks(axes, has_offset=False)
+    low, high = (begin + timedelta(hours=hour) for hour in (hours[0], hours[-1]))
+    name_dates(axes, low, high, "%Y" if hours[-1] > LONG_H else "%Y-%m-%d")
     day = float(date2num(begin))  # type: ignore[no-untyped-call]
     return [day + hour / 24 for hour in hours]

@@ -19,11 +19,11 @@ BINS = 40
 HOUR_S = 3600.0
 
 
-def draw_calibration(found: CalibrateResults) -> Figure:
+def draw_calibration(calibration: CalibrateResults) -> Figure:
     """Draw mean waits, recorded and replayed, by partition and over time."""
     from gpuplan.planner.twin.score import scored_mask
 
-    work, run = found.work, found.run
+    work, run = calibration.work, calibration.run
     mask = scored_mask(work, run)
     recorded = work.recorded_wait[mask] / HOUR_S
     replayed = run.wait[mask] / HOUR_S
@@ -60,13 +60,13 @@ def draw_calibration(found: CalibrateResults) -> Figure:
     return figure
 
 
-def draw_whatif(found: WhatIfResults) -> Figure:
+def draw_whatif(effects: WhatIfResults) -> Figure:
     """Draw the effect of every change on every group, with its error."""
     rows = [
-        (f"{change.name}: {group.name}" if len(found.changes) > 1 else group.name, group)
-        for change in found.changes
+        (f"{change.name}: {group.name}" if len(effects.changes) > 1 else group.name, group)
+        for change in effects.changes
         for group in sorted(change.groups[1:], key=lambda group: -group.jobs)[:MOST_GROUPS]
-    ] or [(change.name, group) for change in found.changes for group in change.groups]
+    ] or [(change.name, group) for change in effects.changes for group in change.groups]
     figure = new_figure(height_in=1.2 + 0.35 * max(len(rows), 2))
     with matplotlib.rc_context(SETTINGS):
         axes = figure.axes[0]
@@ -81,5 +81,5 @@ def draw_whatif(found: WhatIfResults) -> Figure:
         axes.set_yticks(range(len(rows)), [name for name, _ in rows])
         axes.invert_yaxis()
         axes.set_xlabel("change of the mean wait, h; bars: error")
-        axes.set_title(f"Effect by {found.by}")
+        axes.set_title(f"Effect by {effects.by}")
     return figure

@@ -158,7 +158,7 @@ def annotation_property(text: str) -> str:
 
 def _coded(text: str) -> str:
     """Return a text of CSV without what acts; each such character is a code."""
-    acting = {found.start() for rule in (LOG_GROUP, CSV_SPLIT) for found in rule.finditer(text)}
+    acting = {match.start() for rule in (LOG_GROUP, CSV_SPLIT) for match in rule.finditer(text)}
     acting |= {at for at, c in enumerate(text) if unicodedata.category(c) in NO_TEXT}
     marked = "".join("\0" if at in acting else c for at, c in enumerate(text))
     codes = iter([_code(text[at]) for at in sorted(acting)])
@@ -178,6 +178,6 @@ def _json_code(character: str) -> str:
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
 
-def _first(found: re.Match[str]) -> str:
-    text = found[0]
+def _first(match: re.Match[str]) -> str:
+    text = match[0]
     return f"{text}\\" if text[0].isdigit() else f"\\{text}"

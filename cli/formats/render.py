@@ -12,8 +12,7 @@ from typing import Any, TextIO
 from gpuplan.analysis.base.plain import plain as plain_result
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.cli.formats import escape
-from gpuplan.cli.formats.report import Column, Report, Shown, Table
-from gpuplan.cli.formats.shapes import BARS, SHAPE
+from gpuplan.cli.formats.report import BARS, SHAPE, Column, Report, Shown, Table
 
 JSON_SCHEMA_VERSION = 1
 PIPED_WIDTH = 100
@@ -111,7 +110,9 @@ def as_text(report: Report, stream: TextIO) -> str:
 
 
 def _without_shapes(table: Table) -> Table:
-    columns = tuple(replace(one, header="") if one == SHAPE else one for one in table.columns)
+    columns = tuple(
+        replace(column, header="") if column == SHAPE else column for column in table.columns
+    )
     return replace(table, columns=columns)
 
 
@@ -132,7 +133,7 @@ def pipe_table(
     """Return a table in Markdown; what its cells hold is shown as it is."""
     lines = [
         "| " + " | ".join(map(escape.markdown, headers)) + " |",
-        "|" + "|".join("---:" if one else "---" for one in numeric) + "|",
+        "|" + "|".join("---:" if is_number else "---" for is_number in numeric) + "|",
         *("| " + " | ".join(map(escape.markdown, row)) + " |" for row in rows),
     ]
     return "\n".join(lines) + "\n"

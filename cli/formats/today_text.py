@@ -16,7 +16,7 @@ from gpuplan.cli.formats.units import (
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize.today import Today
-    from gpuplan.cli.formats.precision import Precision
+    from gpuplan.cli.formats.units import Precision
 
 
 DIFFERS = 0.05

@@ -1,11 +1,12 @@
-"""Units at the command line: ``2.1 h``; those given are read by `gpuplan.analysis.base.amounts`."""
+"""Numbers with units and digits: ``2.1 h``; `gpuplan.analysis.base.amounts` reads those typed."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from math import ceil, floor, isclose, log10
 
 UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")
 STATISTIC = re.compile(r"mean|median|min|max|value|low|high|p\d+")
@@ -107,7 +108,7 @@ def show_price(usd: float) -> str:
     """Return the price of a GPU-hour: cents, more digits where it has them, none if they are 0."""
     if usd == round(usd):
         return f"${usd:,.0f}"
-    return f"${usd:,.2f}" if math.isclose(usd, round(usd, 2)) else f"${usd:,.4g}"
+    return f"${usd:,.2f}" if isclose(usd, round(usd, 2)) else f"${usd:,.4g}"
 
 
 def show_between(low: float, high: float, show: Callable[[float], str]) -> str:
@@ -187,3 +188,59 @@ def show_apart(first: float, second: float, show: Callable[[float], str]) -> tup
 def show_threshold(seconds: float) -> str:
     """Return a limit on a run time as a duration, whole seconds below 2 minutes; inf is none."""
     return "none" if seconds == float("inf") else show_duration(round(seconds))
+
+
+FEW_JOBS = 100
+"""Fewer jobs than this are too few for a mean with three digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The digits that a number of jobs can carry.
+
+    Attributes:
+        jobs: jobs behind the numbers.
+    """
+
+    jobs: int
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether the jobs are few."""
+        return self.jobs < FEW_JOBS
+
+    @property
+    def digits(self) -> int:
+        """Significant digits."""
+        return 2 if self.is_rough else 3
+
+    def duration(self, seconds: float) -> str:
+        """Return a duration: ``2.29 h``, or ``2.3 h`` of few jobs."""
+        return show_duration(seconds, self.digits)
+
+    def gpus(self, gpus: float) -> str:
+        """Return average GPUs, rounded up, so that a plan for them fits: ``18.3``, ``194``."""
+        if not gpus > 0:
+            return "0"
+        places = self.digits - 1 - floor(log10(gpus))
+        if not self.is_rough:
+            places = max(places, 0)
+        rounded = ceil(gpus * 10.0**places * (1 - 1e-12)) / 10.0**places
+        return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
+
+    def gpus_text(self, gpus: float) -> str:
+        """Return average GPUs with the word: ``1 GPU``, ``18.3 GPUs``."""
+        shown = self.gpus(gpus)
+        return f"{shown} GPU{'' if shown == '1' else 's'}"
+
+    def usd(self, usd: float) -> str:
+        """Return dollars: ``$615,000``, ``$1.03M``."""
+        rounded = significant(abs(usd), self.digits)
+        return f"-{tick_usd(rounded)}" if usd < 0 and rounded else tick_usd(rounded)
+
+    @property
+    def caution(self) -> str:
+        """What to say where the jobs are few; else empty."""
+        if not self.is_rough:
+            return ""
+        return f"only {self.jobs:,} job{'' if self.jobs == 1 else 's'}"

@@ -13,6 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 
 from gpuplan.analysis.base.amounts import SECONDS_PER
 from gpuplan.analysis.base.errors import UsageError
@@ -76,9 +77,7 @@ def read_condition(
     """Return the parts of a condition, checked as far as it can be without a result.
 
     Args:
-        text: the condition.
         studies: name -> command of the studies that it may name, where there are several.
-        option: where it is given, for messages.
 
     Raises:
         UsageError: it is not a condition, or names a unit or a study that does not exist.
@@ -120,12 +119,12 @@ def parse_condition(text: str) -> Condition:
     value = float(amount.replace("$", ""))
     if unit not in UNITS:
         near = LONG.get(unit) or LONG.get(f"{unit}s")
-        known = (
+        expected = (
             f"did you mean {near}?"
             if near
             else "expected s, min, h, d, %, $, gpus, gpu_h or workers"
         )
-        raise UsageError(f"no unit {unit!r}; {known}")
+        raise UsageError(f"no unit {unit!r}; {expected}")
     if not math.isfinite(value):
         raise UsageError(f"{amount} is too large")
     return Condition(
@@ -143,8 +142,6 @@ def _check_study(field: str, studies: Mapping[str, str]) -> None:
 
     The name of the study may be left out, so only a name that begins no field is refused.
     """
-    from importlib.resources import files
-
     first, dot, _ = re.sub(r"\[[^\]]*\]", "", field).partition(".")
     if not (dot and studies) or first in studies:
         return
@@ -155,19 +152,19 @@ def _check_study(field: str, studies: Mapping[str, str]) -> None:
         schema = files("gpuplan.cli").joinpath("schemas", f"{command}.json").read_text("utf-8")
         if re.search(rf'"{first}(_(s|h|usd|gpus|gpu_h))?"', schema):
             return
-    known = f"did you mean {near!r}?" if near else f"expected one of {', '.join(studies)}"
-    raise UsageError(f"no study {first!r}; {known}")
+    hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(studies)}"
+    raise UsageError(f"no study {first!r}; {hint}")
 
 
 def limit_of(condition: Condition, path: str) -> float:
     """Return the limit of a condition in the unit of a field. Raises `UsageError`."""
     value, unit = condition.value, condition.unit
-    own = unit_of(path)
-    if not unit or unit == own or (unit in ("gpu", "worker") and own == f"{unit}s"):
+    kind = unit_of(path)
+    if not unit or unit == kind or (unit in ("gpu", "worker") and kind == f"{unit}s"):
         return value
-    if unit in SECONDS_PER and own in SECONDS_PER:
-        return value * SECONDS_PER[unit] / SECONDS_PER[own]
-    if unit == "%" and own == "share":
+    if unit in SECONDS_PER and kind in SECONDS_PER:
+        return value * SECONDS_PER[unit] / SECONDS_PER[kind]
+    if unit == "%" and kind == "share":
         return value / 100
     wrong = {"%": "is not a share, so it has no percentage", "usd": "is not in dollars"}
     raise UsageError(f"{path} {wrong.get(unit, f'is not in {unit!r}')}")

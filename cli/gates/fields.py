@@ -93,10 +93,10 @@ def addressed(path: str, rows: Sequence[Row]) -> str:
 
 def fields_of(results: Any, layout: Layout) -> list[ResultField]:
     """Return every field of a result, in its order, with its rows identified by the layout."""
-    found = list(_fields(results, "", (), layout))
-    groups = {group for one in found for group in groups_of(one.path)}
+    every = list(_fields(results, "", (), layout))
+    groups = {group for entry in every for group in groups_of(entry.path)}
     # A group that is missing in one element of a list is null there.
-    return [one for one in found if one.path not in groups]
+    return [entry for entry in every if entry.path not in groups]
 
 
 def _fields(value: Any, path: str, rows: tuple[Row, ...], layout: Layout) -> Iterator[ResultField]:
@@ -151,11 +151,11 @@ class Numbers:
     @classmethod
     def of(cls, fields: Iterable[ResultField]) -> Numbers:
         """Return those of the fields that are numbers."""
-        found = cls()
-        for one in fields:
-            if one.is_number:
-                found.by_path.setdefault(one.path, []).append(one)
-        return found
+        numbers = cls()
+        for entry in fields:
+            if entry.is_number:
+                numbers.by_path.setdefault(entry.path, []).append(entry)
+        return numbers
 
     def named(self, name: str) -> tuple[str, list[ResultField]]:
         """Return the path of the field that a name means, and its numbers.
@@ -177,8 +177,8 @@ class Numbers:
         """Return the same figure in the replay beside it; None where there is none."""
         group, _, name = planned.path.rpartition(".")
         beside = self.by_path.get(f"{group}.replay.{name}", [])
-        same_rows = (one for one in beside if one.rows == planned.rows)
-        return next((one for one in same_rows if one.number is not None), None)
+        same_rows = (entry for entry in beside if entry.rows == planned.rows)
+        return next((entry for entry in same_rows if entry.number is not None), None)
 
     def _chosen(self, path: str, wanted: dict[int, str]) -> list[ResultField]:
         chosen = self.by_path[path]
@@ -186,12 +186,15 @@ class Numbers:
         for from_end, terms in wanted.items():
             place = depth - from_end
             at = [
-                (one, row) for one in chosen for row in one.rows if row.path.count(".") + 1 == place
+                (entry, row)
+                for entry in chosen
+                for row in entry.rows
+                if row.path.count(".") + 1 == place
             ]
             if from_end == 0 and not at:  # growth[any team] for rows[any team].growth
-                at = [(one, one.rows[-1]) for one in chosen if one.rows]
-            kept = [one for one, row in at if _is_row(row, terms, row.key)]
-            kept = kept or [one for one, row in at if _is_row(row, terms, row.also)]
+                at = [(entry, entry.rows[-1]) for entry in chosen if entry.rows]
+            kept = [entry for entry, row in at if _is_row(row, terms, row.key)]
+            kept = kept or [entry for entry, row in at if _is_row(row, terms, row.also)]
             if not kept:
                 group = ".".join(path.split(".")[:place])
                 labels = list(dict.fromkeys(row.label for _, row in at))
@@ -221,17 +224,17 @@ def _is_row(row: Row, terms: str, names: Sequence[tuple[str, Any]]) -> bool:
 def _is_term(names: Sequence[tuple[str, Any]], term: str) -> bool:
     name, equals, value = (part.strip() for part in term.rpartition("="))
     return any(
-        _is_value(own, value)
-        for key, own in names
+        _is_value(value_of_row, value)
+        for key, value_of_row in names
         if not equals or name in (key, UNIT_SUFFIX.sub("", key))
     )
 
 
-def _is_value(own: Any, wanted: str) -> bool:
-    if text_of(own) == wanted:
+def _is_value(value: Any, wanted: str) -> bool:
+    if text_of(value) == wanted:
         return True
     try:
-        return math.isclose(float(own), float(wanted), rel_tol=SAME)
+        return math.isclose(float(value), float(wanted), rel_tol=SAME)
     except (TypeError, ValueError):
         return False
 
@@ -244,11 +247,11 @@ def _lookup(paths: Iterable[str], name: str) -> str:
         lambda path: _bare(path).endswith("." + _bare(name)),
     )
     for test in tests:
-        found = [path for path in paths if test(path)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UsageError(f"{name} is ambiguous: {some(found, ' or ')}")
+        matching = [path for path in paths if test(path)]
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            raise UsageError(f"{name} is ambiguous: {some(matching, ' or ')}")
         inside = [path for path in paths if any(test(group) for group in groups_of(path))]
         if inside:
             raise UsageError(f"{name} is a group of fields; name one of {some(inside)}")

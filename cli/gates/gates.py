@@ -17,14 +17,7 @@ from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.units import show_apart, show_in, unit_of
 from gpuplan.cli.gates.conditions import Condition, limit_of, parse_condition
-from gpuplan.cli.gates.fields import (
-    NoField,
-    NoRow,
-    Numbers,
-    ResultField,
-    fields_of,
-    some,
-)
+from gpuplan.cli.gates.fields import NoField, NoRow, Numbers, ResultField, fields_of, some
 from gpuplan.cli.gates.row_keys import layout_of
 
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
@@ -150,11 +143,11 @@ def check_all(
     A field is named as for one study, with the name of its study before it where several studies
     have it: ``pareto.knee.mean_jct_s > 4h``. Paths are returned with the study's name.
     """
-    found = {
+    numbers = {
         name: Numbers.of(fields_of(results, layout_of(results)))
         for name, results in studies.items()
     }
-    return each(conditions, lambda condition: _judged_in(found, condition))
+    return each(conditions, lambda condition: _judged_in(numbers, condition))
 
 
 def allowing(gates: Iterable[GateResult], allow_unchecked: bool) -> tuple[GateResult, ...]:
@@ -177,10 +170,7 @@ def each(
     """Return the judgement on each condition; one that cannot be judged is a result as well.
 
     Args:
-        conditions: as given.
-        judge: returns what comes of a condition.
-        limit: returns the limit of a condition on a path, also of one whose row is not there; by
-            default `limit_of`.
+        limit: of a condition on a path, also of one whose row is not there; `limit_of` by default.
     """
     return [_one(text, judge, limit or limit_of) for text in conditions]
 
@@ -270,20 +260,20 @@ def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[Resu
             wrong = [UsageError(f"{first}: {error}")]
     else:
         wrong = []
-    found, unclear = [], []
+    matches, unclear = [], []
     for study, numbers in studies.items():
         try:
-            found.append((study, *numbers.named(name)))
+            matches.append((study, *numbers.named(name)))
         except NoRow as error:
             without_row.append(_within(study, error))
         except NoField as error:
             wrong.append(error)
         except UsageError as error:
             unclear.append(UsageError(f"{study}: {error}" if len(studies) > 1 else str(error)))
-    if len(found) == 1 and not unclear:
-        return found[0]
-    if found:
-        paths = [f"{study}.{path}" for study, path, _ in found]
+    if len(matches) == 1 and not unclear:
+        return matches[0]
+    if matches:
+        paths = [f"{study}.{path}" for study, path, _ in matches]
         unclear = [UsageError(f"{name} is ambiguous: {some(paths, ' or ')}"), *unclear]
     if unclear:
         raise UsageError("; ".join(map(str, unclear)))
@@ -291,10 +281,12 @@ def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[Resu
         raise NoRow(without_row[0].path, "; ".join(map(str, without_row)))
     if (rest and first in studies) or len(studies) == 1:
         raise wrong[0]
-    known = {
-        f"{study}.{path}": one for study, n in studies.items() for path, one in n.by_path.items()
+    every = {
+        f"{study}.{path}": entries
+        for study, n in studies.items()
+        for path, entries in n.by_path.items()
     }
-    path, fields = Numbers(known).named(name)  # names the nearest of all
+    path, fields = Numbers(every).named(name)  # names the nearest of all
     study, _, path = path.partition(".")
     return study, path, fields
 
@@ -312,20 +304,20 @@ def _judged_as(
     numbers: Numbers,
 ) -> GateResult:
     limit = limit_of(condition, path)
-    found = [(one.number, one) for one in fields if one.number is not None]
-    if not found:
+    valued = [(entry.number, entry) for entry in fields if entry.number is not None]
+    if not valued:
         detail = f"{prefix}{path} has no value"
         return GateResult(condition.text, prefix + path, None, limit, False, detail)
-    value, worst = max(found, key=lambda each: condition.excess(each[0], limit))
-    holding = sum(condition.holds(number, limit) for number, _ in found)
+    value, worst = max(valued, key=lambda each: condition.excess(each[0], limit))
+    holding = sum(condition.holds(number, limit) for number, _ in valued)
     shown, limit_shown = show_apart(value, limit, show_in(unit_of(path)))
     detail = f"{prefix}{worst.address} is {shown}, limit {limit_shown}"
     replayed = numbers.replayed(worst)
     if replayed is not None and replayed.number is not None:
         in_replay = show_in(unit_of(path))(replayed.number)
         detail += f"; this is planned, {prefix}{replayed.address} is {in_replay}"
-    if holding and len(found) > 1:
-        detail += f" ({holding} of {len(found)} rows)"
-    if empty := len(fields) - len(found):
+    if holding and len(valued) > 1:
+        detail += f" ({holding} of {len(valued)} rows)"
+    if empty := len(fields) - len(valued):
         detail += f"; {empty} of {len(fields)} rows {'has' if empty == 1 else 'have'} no value"
     return GateResult(condition.text, prefix + path, value, limit, bool(holding), detail)

@@ -68,11 +68,11 @@ def text_of(value: Any) -> str:
 
 def layout_of(*documents: Any) -> dict[str, tuple[str, ...]]:
     """Return how to identify the rows of each list, in the same way for all documents."""
-    found: dict[str, list[list[list[Any]]]] = {}  # path -> of each document, its lists there
+    by_path: dict[str, list[list[list[Any]]]] = {}  # path -> of each document, its lists there
     for position, document in enumerate(documents):
         for path, rows in _lists(document, ""):
-            found.setdefault(path, [[] for _ in documents])[position].append(rows)
-    return {path: _key(lists) for path, lists in found.items()}
+            by_path.setdefault(path, [[] for _ in documents])[position].append(rows)
+    return {path: _key(lists) for path, lists in by_path.items()}
 
 
 def _lists(value: Any, path: str) -> Iterator[tuple[str, list[Any]]]:
@@ -89,8 +89,8 @@ def _lists(value: Any, path: str) -> Iterator[tuple[str, list[Any]]]:
 
 def _key(documents: list[list[list[Any]]]) -> tuple[str, ...]:
     """Return the names that identify rows in every list and match most between documents."""
-    lists = [one for document in documents for one in document]
-    rows = [row for one in lists for row in one]
+    lists = [rows for document in documents for rows in document]
+    rows = [row for part in lists for row in part]
     best: tuple[str, ...] = ()
     most = -1
     for names in (*ROW_KEYS, *_texts(rows)):
@@ -99,17 +99,19 @@ def _key(documents: list[list[list[Any]]]) -> tuple[str, ...]:
         is_found = len(documents) > 1 and any(name in FOUND for name in present)
         if (*present, *ranked)[:1] != names[:1] or is_found:
             continue
-        known = {*present, *ranked}
-        known -= {name for name in COMPUTED if not _differs(name, lists)}
-        key = tuple(name for name in names if name in known)
-        seen = [[_texts_of(one, key) for one in document] for document in documents]
-        if any(len(set(one)) < len(one) for document in seen for one in document):
+        kept = {*present, *ranked}
+        kept -= {name for name in COMPUTED if not _differs(name, lists)}
+        key = tuple(name for name in names if name in kept)
+        seen = [[_texts_of(part, key) for part in document] for document in documents]
+        if any(len(set(texts)) < len(texts) for document in seen for texts in document):
             continue
-        common = len(set.intersection(*({k for one in document for k in one} for document in seen)))
+        common = len(
+            set.intersection(*({k for texts in document for k in texts} for document in seen))
+        )
         if common > most:
             best, most = key, common
-    found = [dict(key) for one in lists for key in keys_of(one, best)]
-    varying = tuple(name for name in best if len({text_of(key[name]) for key in found}) > 1)
+    keys = [dict(key) for part in lists for key in keys_of(part, best)]
+    varying = tuple(name for name in best if len({text_of(key[name]) for key in keys}) > 1)
     return varying or best[:1]
 
 
@@ -120,7 +122,7 @@ def _texts(rows: list[Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _differs(name: str, lists: Iterable[list[Any]]) -> bool:
-    return any(len({text_of(row.get(name)) for row in one}) > 1 for one in lists)
+    return any(len({text_of(row.get(name)) for row in rows}) > 1 for rows in lists)
 
 
 def _ranked(name: str) -> str:

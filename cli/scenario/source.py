@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.base.errors import InputError, UsageError, shortened
+from gpuplan.analysis.base.plain import DEEPEST, check_depth
 from gpuplan.analysis.storage.files import read_small
-from gpuplan.cli.formats.nesting import DEEPEST, check_depth
 
 Keys = tuple[str, ...]
 """The path of a value: ``("study", "budget", "command")``."""

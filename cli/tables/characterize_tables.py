@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UnsetType
 
 from gpuplan.analysis.base.plain import fields_of, plain
-from gpuplan.cli.formats.report import Column, Shown, Table, table
-from gpuplan.cli.formats.shapes import shapes_table, sparkline, timeline_row
+from gpuplan.cli.formats.report import (
+    Column,
+    Shown,
+    Table,
+    shapes_table,
+    sparkline,
+    table,
+    timeline_row,
+)
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import (
     show_count,

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
-from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.report import Column, Shown, Table
-from gpuplan.cli.formats.units import show_count, show_duration, show_number, significant
+from gpuplan.cli.formats.units import Precision, show_count, show_duration, show_number, significant
 from gpuplan.cli.tables.pareto_widths import shown_widths, widths_table
 from gpuplan.planner.frontier.model.format_gpus import usd_per_h
 from gpuplan.simkit.metrics import percentile

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.words import listed
-from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.today_text import today_text
-from gpuplan.cli.formats.units import show_between, show_duration, show_usd
+from gpuplan.cli.formats.units import Precision, show_between, show_duration, show_usd
 from gpuplan.cli.tables.pareto_peak import within_peak
 from gpuplan.planner.elastic.class_options import DEFAULT_RESCALE_S
 from gpuplan.planner.frontier.model.format_gpus import show_gpus, usd_per_h

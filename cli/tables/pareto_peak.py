@@ -8,7 +8,7 @@ from gpuplan.simkit.metrics import percentile
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize.today import Today
-    from gpuplan.cli.formats.precision import Precision
+    from gpuplan.cli.formats.units import Precision
     from gpuplan.planner.elastic.replay import PlanReplay
     from gpuplan.planner.frontier.points import Point
     from gpuplan.planner.frontier.study import FrontierStudy

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.cli.formats.report import Column, Shown, Table
-from gpuplan.cli.formats.shapes import shapes_table, timeline_row
+from gpuplan.cli.formats.report import Column, Shown, Table, shapes_table, timeline_row
 from gpuplan.cli.formats.units import show_count, show_duration, show_share, show_usd
 from gpuplan.cli.tables.pareto_widths import shown_widths, widths_table
 from gpuplan.planner.frontier.model.format_gpus import show_gpus, usd_per_h

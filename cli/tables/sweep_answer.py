@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuplan.analysis.base.words import listed
-from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.today_text import today_text
-from gpuplan.cli.formats.units import show_between, show_threshold, significant
+from gpuplan.cli.formats.units import Precision, show_between, show_threshold, significant
 from gpuplan.cli.tables.sweep_tables import (
     TODAY,
     capacities_of,

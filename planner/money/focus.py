@@ -63,10 +63,7 @@ ANY_GPU = "GPU"
 def focus_rows(bill: GroupBill, by: str, account: str) -> pl.DataFrame:
     """Return a bill in the columns `COLUMNS`; ``BilledCost`` adds up to the bill of the window.
 
-    Args:
-        bill: the bill.
-        by: what it is split by, the type of the sub accounts.
-        account: the billing account, such as the name of the log.
+    It is split by the type of the sub accounts, of the billing ``account``, such as the log's name.
     """
     edges = bill.hours.edges_us.tolist()
     rows: list[dict[str, Any]] = []
@@ -146,8 +143,8 @@ def _month(us: int, *, ahead: bool) -> str:
     return f"{year:04d}-{month:02d}-01T00:00:00Z"
 
 
-def row_name(name: str | None, known: tuple[str, ...]) -> str:
+def row_name(name: str | None, names: tuple[str, ...]) -> str:
     """Return the name of a row; idle GPUs are ``idle`` where no group is called so."""
     if name is not None:
         return name
-    return "(idle)" if "idle" in known else "idle"
+    return "(idle)" if "idle" in names else "idle"

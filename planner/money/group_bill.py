@@ -308,12 +308,7 @@ def _cells(
 def cluster_of(
     hours: GpuHours, pools: Sequence[tuple[str | None, int]] | None, *, is_peak: bool = False
 ) -> dict[str | None, int]:
-    """Return the GPUs of each type.
-
-    Args:
-        hours: of the log.
-        pools: type and GPUs of each pool; None for no cluster.
-        is_peak: take the most GPUs of each type that jobs held at once.
+    """Return the GPUs of each type in the pools, or with ``is_peak`` the most that jobs held.
 
     Raises:
         UsageError: a type of the log that the cluster lacks, or GPUs of no type where the log

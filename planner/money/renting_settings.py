@@ -67,11 +67,11 @@ OF_CLUSTER: dict[str, Setting] = {
 """By which a cluster is paid for: every GPU at the price of the conventional cloud unless set."""
 
 
-def priced_values(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def priced_values(defaults: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the value of every setting: a given price of offers asks for the usual number."""
-    asks = "marketplace_offers" not in given and not LADDER.keys().isdisjoint(given)
+    asks = "marketplace_offers" not in typed and not LADDER.keys().isdisjoint(typed)
     offers = {"marketplace_offers": LADDER["marketplace_offers"].default} if asks else {}
-    return {**defaults, **offers, **given}
+    return {**defaults, **offers, **typed}
 
 
 def offers_of(values: Mapping[str, Any]) -> tuple[float, ...]:

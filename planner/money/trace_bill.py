@@ -125,18 +125,17 @@ def bills(
 ) -> tuple[SourceBill, ...]:
     """Return the bills of all offers that have the GPU, the cheapest first; no savings yet.
 
-    Args:
-        demand: of a known GPU.
-        offers: every source.
-        hourly: their prices by the hour; none for a list without history.
+    ``hourly`` has their prices by the hour; none of a list without history.
     """
     if demand.gpu_type is None:
         raise ValueError("a bill needs a GPU")
     gpu_bills = list(_bills(demand, demand.gpu_type, offers, hourly))
-    return tuple(sorted(gpu_bills, key=lambda bill: (_sure(bill), bill.provider, bill.kind)))
+    return tuple(
+        sorted(gpu_bills, key=lambda bill: (_compared_usd(bill), bill.provider, bill.kind))
+    )
 
 
-def _sure(bill: SourceBill) -> float:
+def _compared_usd(bill: SourceBill) -> float:
     return bill.lowest_usd if bill.cost_usd is None else bill.cost_usd
 
 

@@ -209,37 +209,37 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any], move_s: float) 
 
     ``move_s`` is what a move of these jobs takes (`Allpass.move_s`).
     """
-    found = [
+    warnings = [
         *idle_of_market(
             parameters.rental_terms, reclaim=parameters.reclaim, grace_s=parameters.grace_s
         )
     ]
     if results["never_demotable_jobs"]:
-        found.append(
+        warnings.append(
             f"{counted(results['never_demotable_jobs'], 'job')} of more GPUs than the capacity of "
             f"{counted(parameters.capacity or 0, 'worker')} can only stay serverless to the end"
         )
     if results["cost_usd"] > results["cost_if_serverless_usd"] and parameters.scaling == "literal":
-        found.append(
+        warnings.append(
             f"the bill is above the ${results['cost_if_serverless_usd']:,.2f} of serverless alone: "
             "late jobs rent more workers than they can use; --set scaling=bounded rents no more "
             "(docs/allpass.md)"
         )
     for_containers_s = results["mean_container_queue_s"]
     if for_containers_s > results["mean_service_s"]:
-        found.append(
+        warnings.append(
             "jobs wait longer for containers than they run: at most "
             f"{counted(parameters.serverless_limit or 0, 'GPU')} may be serverless at once; "
             "--set serverless_limit=N allows more"
         )
     waits = results["mean_queue_s"] - for_containers_s > results["mean_service_s"]
     if waits and results["workers_peak"] == parameters.capacity:
-        found.append(
+        warnings.append(
             f"jobs wait longer for workers than they run: all {parameters.capacity} workers of the "
             "capacity are taken at times"
         )
     elif waits and parameters.scale_out == "window":
-        found.append(
+        warnings.append(
             "jobs wait longer for workers than they run, because workers are rented only for "
             f"deadlines less than {parameters.window_s / 60:g} min ahead; --set scale_out=queue "
             "rents for every job that waits (docs/allpass.md)"
@@ -249,12 +249,12 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any], move_s: float) 
         needed = [name for name in limits if getattr(parameters, name) < math.ceil(move_s)]
         least = ("min_threshold_s", *needed)
         keep = " ".join(f"--set {name}={math.ceil(move_s)}" for name in least)
-        found.append(
+        warnings.append(
             f"the adaptive threshold was {results['mean_threshold_s']:.3g} s on average, less than "
             f"the {move_s:g} s that a move takes, so jobs about to end are moved; "
             f"{keep} {'keep' if needed else 'keeps'} it there (docs/allpass.md)"
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def _seconds(micros: Any) -> Any:

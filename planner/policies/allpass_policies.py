@@ -12,11 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.planner.policies.allpass_settings import (
-    HPA,
-    SETTINGS,
-    parameters_from,
-)
+from gpuplan.planner.policies.allpass_settings import HPA, SETTINGS, parameters_from
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.settings import Setting, SettingError, check_widest, with_defaults
 from gpuplan.planner.runs.simulation import Simulation
@@ -191,13 +187,13 @@ def _check_capacity(jobs: TraceJobs, parameters: Allpass) -> None:
 
 
 def _variant(name: str) -> Policy:
-    known = VARIANTS[name]
+    variant = VARIANTS[name]
 
     def run(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
         return simulate(jobs, settings, rng, name)
 
     return Policy(
-        *(name, known.about, known.source, known.settings, run),
+        *(name, variant.about, variant.source, variant.settings, run),
         decides_by_deadlines=name in ("allpass", "fixed-threshold", "serverful-only"),
     )
 

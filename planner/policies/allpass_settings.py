@@ -45,12 +45,12 @@ def _plain(parameters: Allpass) -> dict[str, Any]:
 
 
 def _startups(parameters: Allpass) -> dict[str, float]:
-    found = {}
+    times = {}
     for provider in PROVIDERS:
         startup: StartUp = getattr(parameters, f"{provider}_startup")
-        found[f"{provider}_startup_s"] = startup.mean_s
-        found[f"{provider}_startup_sd_s"] = startup.sd_s
-    return found
+        times[f"{provider}_startup_s"] = startup.mean_s
+        times[f"{provider}_startup_sd_s"] = startup.sd_s
+    return times
 
 
 _USUAL = _plain(Allpass()) | _startups(Allpass())
@@ -140,11 +140,7 @@ HPA = with_defaults(HPA, _USUAL)
 
 
 def parameters_from(values: Mapping[str, Any], fixed: Mapping[str, Any] | None = None) -> Allpass:
-    """Return the parameters that named values make; what is not named keeps its default.
-
-    Args:
-        values: of `SETTINGS` and `HPA`.
-        fixed: values that cannot be set.
+    """Return the parameters that named values make, besides those that are ``fixed``.
 
     Raises:
         UsageError: values that no run can have, alone or together.
@@ -197,11 +193,11 @@ def settings_of(parameters: Allpass) -> dict[str, Any]:
 
     Offers that change are ``market``: days, steps, how many there are and their median price.
     """
-    known = _plain(parameters)
+    values = _plain(parameters)
     result: dict[str, Any] = {}
     for name in SETTINGS:
         if name == "marketplace_offers":
             result |= shown_offers(parameters.offers)
-        elif name in known:
-            result[name] = known[name]
+        elif name in values:
+            result[name] = values[name]
     return result | _startups(parameters)

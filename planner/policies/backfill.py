@@ -12,12 +12,15 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.planner.policies.cluster_settings import SHARED
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.settings import Setting, SettingError
+from gpuplan.simkit.cluster.parameters import Cluster
+from gpuplan.simkit.run import usage_of_gangs
+from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
+from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster, SiteNode, SitePartition
 
 if TYPE_CHECKING:
     from gpuplan.planner.runs.simulation import Simulation
     from gpuplan.planner.runs.trace_jobs import TraceJobs
     from gpuplan.simkit.arrays import IntArray
-    from gpuplan.simkit.cluster.parameters import Cluster
     from gpuplan.simkit.cluster.simulator import ClusterRun
     from gpuplan.simkit.workload import Workload
 
@@ -38,7 +41,7 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
-def simulate(jobs: TraceJobs, given: Mapping[str, Any], name: str) -> Simulation:
+def simulate(jobs: TraceJobs, typed: Mapping[str, Any], name: str) -> Simulation:
     """Replay jobs under ``easy`` or ``conservative`` backfill. Nothing is random.
 
     Raises:
@@ -46,9 +49,8 @@ def simulate(jobs: TraceJobs, given: Mapping[str, Any], name: str) -> Simulation
     """
     from gpuplan.planner.policies.cluster import on_one_cluster, sized_cluster
     from gpuplan.planner.policies.cluster_replay import replay_settings
-    from gpuplan.simkit.cluster.parameters import Cluster
 
-    settings = replay_settings(name, SETTINGS, given)
+    settings = replay_settings(name, SETTINGS, typed)
     limit_us, used_factor, limits_note = time_limits(jobs, settings.values["limit_factor"])
     sized = sized_cluster(
         *(jobs, settings),
@@ -87,12 +89,12 @@ def time_limits(jobs: TraceJobs, factor: float | None) -> tuple[IntArray, float 
     times = f"{by_factor:g} times the run time of each job (limit_factor)"
     if factor is not None or recorded is None:
         return assumed, by_factor, f"time limits are assumed: {times}"
-    known = recorded >= 0
-    if known.all():
+    has_limit = recorded >= 0
+    if has_limit.all():
         return recorded, None, "time limits are those that the trace recorded"
-    without = counted(int((~known).sum()), "job")
+    without = counted(int((~has_limit).sum()), "job")
     return (
-        np.where(known, recorded, assumed),
+        np.where(has_limit, recorded, assumed),
         by_factor,
         f"time limits are those that the trace recorded; for {without} without one they are "
         f"assumed: {times}",
@@ -102,21 +104,13 @@ def time_limits(jobs: TraceJobs, factor: float | None) -> tuple[IntArray, float 
 def backfill_run(
     workload: Workload, cluster: Cluster, backfill: str, limit_us: IntArray
 ) -> ClusterRun:
-    """Replay a workload in whole microseconds.
+    """Replay a workload in whole microseconds under ``easy`` or ``conservative``.
 
-    A gang takes equal shares of as few nodes as can hold it.
-
-    Args:
-        workload: the jobs, sorted by submission; none is wider than the cluster.
-        cluster: its size; the rest of its rules does not matter.
-        backfill: ``easy`` or ``conservative``.
-        limit_us: time limit of each job.
+    A gang takes equal shares of as few nodes as can hold it. No job is wider than the cluster, of
+    which only the size matters.
     """
     from gpuplan.simkit.cluster.simulator import ClusterRun
-    from gpuplan.simkit.run import usage_of_gangs
-    from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
     from gpuplan.simkit.twin.simulator import replay_site
-    from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster, SiteNode, SitePartition
 
     size = cluster.gpus_per_node or cluster.gpus  # without nodes all GPUs are on one
     names = tuple(f"n{i}" for i in range(cluster.gpus // size))

@@ -34,14 +34,14 @@ from gpuplan.simkit.cluster_shape import GpuPool
 from gpuplan.simkit.time import MICROS, TimeOverflow
 
 
-def simulate(jobs: TraceJobs, given: Mapping[str, Any], policy: str) -> Simulation:
+def simulate(jobs: TraceJobs, typed: Mapping[str, Any], policy: str) -> Simulation:
     """Run one of `SCHEDULERS` under settings; see `Scheduler.settings`. Nothing is random.
 
     Raises:
         UsageError: settings that no cluster can have, or a job wider than the cluster.
     """
     scheduler = SCHEDULERS[policy]
-    settings = replay_settings(policy, scheduler.settings, given, scheduler.complete(given))
+    settings = replay_settings(policy, scheduler.settings, typed, scheduler.complete(typed))
     sized = sized_cluster(jobs, settings, partial(scheduler.cluster, settings.values))
     cluster = sized.cluster
     if cluster.as_published and jobs.workload.checkpoint_us is not None:
@@ -49,9 +49,9 @@ def simulate(jobs: TraceJobs, given: Mapping[str, Any], policy: str) -> Simulati
             ["reference"],
             "the published simulator stops jobs at no cost, and is run without --checkpoints",
         )
-    with _replayable(given):
+    with _replayable(typed):
         run = run_cluster(jobs.workload, cluster, policy)
-    return on_one_cluster(jobs, settings, sized, run, _without_effect(policy, given, cluster))
+    return on_one_cluster(jobs, settings, sized, run, _without_effect(policy, typed, cluster))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,9 @@ class SizedCluster:
 def sized_cluster(
     jobs: TraceJobs, settings: ReplaySettings, cluster_of: Callable[[GpuPool], Cluster]
 ) -> SizedCluster:
-    """Return the cluster of the jobs.
+    """Return the cluster of the jobs, which fit into it.
 
     Args:
-        jobs: they fit into it.
-        settings: with its size.
         cluster_of: its rules; a pool of as many nodes as are needed makes a cluster of one.
 
     Raises:

@@ -128,24 +128,18 @@ class ReplaySettings:
 def replay_settings(
     policy: str,
     known: Mapping[str, Setting],
-    given: Mapping[str, Any],
+    typed: Mapping[str, Any],
     usual: Mapping[str, Any] | None = None,
 ) -> ReplaySettings:
-    """Return the settings of a replay.
-
-    Args:
-        policy: its name.
-        known: settings that it has.
-        given: what was set.
-        usual: their defaults, where they are others.
+    """Return the settings of a replay; ``usual`` are their defaults, where they are others.
 
     Raises:
         SettingError: a value that its setting cannot have, or prices that do not ascend.
     """
-    check_values(known, given)
-    values = priced_values(defaults_of(known) if usual is None else usual, given)
+    check_values(known, typed)
+    values = priced_values(defaults_of(known) if usual is None else usual, typed)
     return ReplaySettings(
-        policy, known, values, given, values["usd_per_gpu_h"], terms_of_rental(values)
+        policy, known, values, typed, values["usd_per_gpu_h"], terms_of_rental(values)
     )
 
 
@@ -213,12 +207,8 @@ def bill_of(
 ) -> RunBill:
     """Return the bill for every GPU rented within the window, whether in use or not.
 
-    Args:
-        jobs: with the window.
-        settings: with the prices.
-        run: what happened.
-        standing_gpus: GPUs of a cluster that stands throughout the window; None for GPUs that are
-            rented as needed.
+    ``standing_gpus`` are those of a cluster that stands throughout it; None for GPUs rented as
+    needed.
     """
     leases = leases_within(run, jobs.window_us, standing_gpus)
     gpu_h, mean_usd = leases.gpu_us / MICROS_PER_HOUR, settings.usd_per_gpu_h

@@ -37,27 +37,27 @@ class Scheduler:
         Tiresias has two queues, parted at 3250 s or GPU-s. A stop costs what a move costs Allpass
         (section 5.1).
         """
-        own: dict[str, Setting] = {}
+        settings: dict[str, Setting] = {}
         if self.order == "attained":
-            own["limits_s"] = Setting(
+            settings["limits_s"] = Setting(
                 "durations",
                 "run time at which a job falls one queue; 3250/7200 with reference",
                 default=(3250.0,),
                 above=0.0,
             )
         elif self.order == "attained_gpu":
-            own["limits_gpu_s"] = Setting(
+            settings["limits_gpu_s"] = Setting(
                 "numbers",
                 "GPU-s at which a job falls one queue; 3250/7200 with reference",
                 default=(3250.0,),
                 above=0.0,
             )
         elif self.order == "gittins":
-            own["levels"] = Setting(
+            settings["levels"] = Setting(
                 "count", "steps that attained GPU time is divided into", default=16, at_least=1
             )
         if self.order in ("attained", "attained_gpu", "gittins"):
-            own["starvation"] = Setting(
+            settings["starvation"] = Setting(
                 "number",
                 "waiting time / run time at which a stopped job is new",
                 unlimited=True,
@@ -65,9 +65,9 @@ class Scheduler:
             )
         if self.order == "arrival" or self.order in PUBLISHED:
             about = "run as the published Tiresias simulator does"
-            own["reference"] = Setting("flag", about, default=False)
+            settings["reference"] = Setting("flag", about, default=False)
         stops = {"preemptive": self.preemptive, "skipping": self.skipping}
-        return with_defaults(SHARED, stops) | own
+        return with_defaults(SHARED, stops) | settings
 
     def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return the value of every setting; with ``reference`` some are `AS_PUBLISHED`."""
@@ -87,11 +87,11 @@ class Scheduler:
         if values.get("reference"):
             self._check_published(values, pool)
         names = {"limits_s": "limits", "limits_gpu_s": "limits", "reference": "as_published"}
-        given = {names.get(name, name): value for name, value in values.items()}
+        renamed = {names.get(name, name): value for name, value in values.items()}
         plain = {field.name for field in fields(Cluster)}
-        known = {name: value for name, value in given.items() if name in plain}
+        plain_values = {name: value for name, value in renamed.items() if name in plain}
         return Cluster(
-            **known
+            **plain_values
             | {"order": self.order, "gpus": pool.gpus or pool.gpus_per_node}
             | {"gpus_per_node": pool.gpus_per_node}
         )

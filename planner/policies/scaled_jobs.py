@@ -14,6 +14,8 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_classes import classes_of_jobs
 from gpuplan.planner.money.renting_settings import OF_CLUSTER
 from gpuplan.planner.policies.cluster_replay import (
     ClusterReplay,
@@ -34,6 +36,7 @@ from gpuplan.planner.runs.settings import (
     defaults_of,
 )
 from gpuplan.planner.runs.simulation import Simulation
+from gpuplan.planner.speedup.registry import LAWS, load_speedup
 from gpuplan.simkit.run import Run
 from gpuplan.simkit.time import MICROS, TimeOverflow
 
@@ -132,12 +135,9 @@ def scaled_policy(
     own: Mapping[str, Setting] | None = None,
     is_scaled: bool = True,
 ) -> Policy:
-    """Return a policy that chooses widths.
+    """Return a policy that chooses widths; ``run`` runs the jobs on a simulator.
 
     Args:
-        name, about, source, baseline: of `Policy`.
-        run: runs the jobs on a simulator.
-        own: settings that others do not have.
         is_scaled: whether jobs may get other GPUs than recorded, so that speedups matter.
     """
     standing = baseline.is_standing
@@ -147,8 +147,8 @@ def scaled_policy(
 
     usual = defaults_of(RENTS | SCALES | settings)
 
-    def simulate(jobs: TraceJobs, given: Mapping[str, Any], _: np.random.Generator) -> Simulation:
-        return _simulate(jobs, replay_settings(name, settings, given, usual), policy, run)
+    def simulate(jobs: TraceJobs, typed: Mapping[str, Any], _: np.random.Generator) -> Simulation:
+        return _simulate(jobs, replay_settings(name, settings, typed, usual), policy, run)
 
     policy = Policy(name, about, source, settings, simulate, baseline)
     return policy
@@ -156,8 +156,6 @@ def scaled_policy(
 
 def needs_classes(values: Mapping[str, Any]) -> bool:
     """Return whether settings ask for speedups by job class, so that jobs must have theirs."""
-    from gpuplan.planner.speedup.registry import LAWS
-
     return "speedup" in values and _law_of(values["speedup"]) not in LAWS
 
 
@@ -192,17 +190,15 @@ def _simulate(
     )
 
 
-def _assumed(model: SpeedupModel, policy: Policy, given: Mapping[str, Any]) -> tuple[str, ...]:
+def _assumed(model: SpeedupModel, policy: Policy, typed: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the assumptions that the results rest on."""
-    if "speedup" in given or "speedup" not in policy.settings:
+    if "speedup" in typed or "speedup" not in policy.settings:
         return ()
     return (f"jobs are assumed to scale as {model.name}; set speedup to what you measured",)
 
 
 def _speedup(values: Mapping[str, Any]) -> SpeedupModel:
     """Return the speedups. Raises `SettingError` where there are none of that name."""
-    from gpuplan.planner.speedup.registry import LAWS, load_speedup
-
     text = values["speedup"]
     if _law_of(text) in LAWS:
         text = text.replace("/", ",")  # a comma parts the settings of a policy
@@ -221,9 +217,7 @@ def _scaled(
     jobs: TraceJobs, model: SpeedupModel, values: Mapping[str, Any], policy: Policy
 ) -> tuple[ScaledJobs, tuple[str, ...]]:
     """Return what the policy runs, and notes on its size."""
-    from gpuplan.planner.elastic.candidates import within_cluster
-    from gpuplan.planner.elastic.class_options import ClassOptions
-    from gpuplan.planner.elastic.renting import RentedCluster
+    from gpuplan.planner.elastic.renting import RentedCluster, within_cluster
 
     pool = pool_of(values, policy.name)
     each = (pool.gpus_per_node if pool else None) or 1
@@ -253,8 +247,6 @@ def _scaled(
 
 def _workload(jobs: TraceJobs, model: SpeedupModel, options: Any) -> ClassWorkload:
     """Return the jobs by class. Raises `SettingError` where a class has no known speedup."""
-    from gpuplan.planner.elastic.job_classes import classes_of_jobs
-
     work = jobs.workload
     labels = jobs.job_class
     if model.law is not None or labels is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.planner.runs.settings import SettingError
+from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 from gpuplan.simkit.limits import MOST_GPUS
 from gpuplan.simkit.workload import Workload
@@ -75,7 +76,6 @@ def enough_for(workload: Workload, each: int | None = None, least: int = 0) -> i
     Raises:
         SettingError: a cluster cannot have so many.
     """
-    from gpuplan.simkit.cluster.parameters import Cluster
     from gpuplan.simkit.cluster.simulator import enough_gpus
 
     try:

@@ -30,10 +30,10 @@ def check_factor(rule: str | None, factor: tuple[float, float] | None) -> str:
         return rule or "given"
     low, high = factor
     if not 0 < low <= high < np.inf:
-        given, expected = f"{low:g}:{high:g}", "two factors above 0, the lower first"
+        typed, expected = f"{low:g}:{high:g}", "two factors above 0, the lower first"
         if low == high or np.isnan([low, high]).all():
-            given, expected = f"{low:g}", "a factor above 0"
-        raise UsageError(f"--deadline-factor {given}: expected {expected}")
+            typed, expected = f"{low:g}", "a factor above 0"
+        raise UsageError(f"--deadline-factor {typed}: expected {expected}")
     if rule == "inferred":
         raise UsageError("--deadline inferred draws nothing: leave out --deadline-factor")
     return rule or "drawn"
@@ -65,22 +65,22 @@ def soft_deadlines(
     if rule == "inferred":
         return _inferred(trace, jobs)
     low, high = factor or USUAL_FACTOR
-    found = (low + pl.col("at") * (high - low)) * pl.col("duration_s")
-    found = found.clip(upper_bound=CENTURY_S)
+    deadline = (low + pl.col("at") * (high - low)) * pl.col("duration_s")
+    deadline = deadline.clip(upper_bound=CENTURY_S)
     count = jobs.height
     if rule == "given":
-        found, count = pl.coalesce("deadline_s", found), jobs["deadline_s"].null_count()
+        deadline, count = pl.coalesce("deadline_s", deadline), jobs["deadline_s"].null_count()
     times = f"of {low:g}" if low == high else f"sampled from {low:g} to {high:g}"
     gets, their = ("gets", "its") if count == 1 else ("get", "their")
     note = f"{counted(count, 'job')} {gets} an assumed deadline {times} times {their} duration"
-    return jobs.select(deadline_s=found)["deadline_s"], (note,) if count else ()
+    return jobs.select(deadline_s=deadline)["deadline_s"], (note,) if count else ()
 
 
 def _inferred(trace: Trace, jobs: pl.DataFrame) -> tuple[pl.Series, tuple[str, ...]]:
     took = pl.when(pl.col("state") != "running").then(pl.col("queue_s") + pl.col("duration_s"))
     usual = took.quantile(USUAL_SHARE, "linear")
-    found = jobs.select(own=usual.over("job_class"), all=usual)
-    if found["all"].null_count():
+    times = jobs.select(own=usual.over("job_class"), all=usual)
+    if times["all"].null_count():
         raise InputError(
             trace.path,
             "no job that is replayed has a recorded wait, so its usual time to completion is not "
@@ -89,7 +89,7 @@ def _inferred(trace: Trace, jobs: pl.DataFrame) -> tuple[pl.Series, tuple[str, .
             expected="seconds from submission to start, to infer deadlines",
             hint="draw them: --deadline-factor 1:10",
         )
-    alone = found["own"].null_count()
+    alone = times["own"].null_count()
     notes = [
         f"{jobs.height:,} jobs get as soft deadline the time in which 9 in 10 jobs of their class "
         "were done when recorded"
@@ -97,4 +97,4 @@ def _inferred(trace: Trace, jobs: pl.DataFrame) -> tuple[pl.Series, tuple[str, .
     if alone:
         notes.append(f"{alone:,} of them that of all jobs: their class has no recorded wait")
     each = pl.coalesce("own", "all").clip(upper_bound=CENTURY_S)
-    return found.select(deadline_s=each)["deadline_s"], tuple(notes)
+    return times.select(deadline_s=each)["deadline_s"], tuple(notes)

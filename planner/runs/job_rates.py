@@ -40,15 +40,15 @@ class JobRates:
 
     def on(self, gpu_types: tuple[str, ...]) -> FloatArray:
         """Return the rates on some of the types, in their order; shape (n, len(gpu_types))."""
-        found: FloatArray = self.rate[:, self._places(gpu_types)]
-        return found
+        rates: FloatArray = self.rate[:, self._places(gpu_types)]
+        return rates
 
     def cross_host_on(self, gpu_types: tuple[str, ...]) -> FloatArray | None:
         """Return the factors across hosts as `on` does; None without a table."""
         if self.details is None:
             return None
-        found: FloatArray = self.details.cross_host[:, self._places(gpu_types)]
-        return found
+        factors: FloatArray = self.details.cross_host[:, self._places(gpu_types)]
+        return factors
 
     def _places(self, gpu_types: tuple[str, ...]) -> list[int]:
         return [self.gpu_types.index(name) for name in gpu_types]
@@ -121,8 +121,8 @@ class RateSource:
             InputError: the table cannot be used, or no job can run.
         """
         measured = None if self.throughputs is None else load_throughputs(self.throughputs)
-        found = self._assumed(jobs) if measured is None else self._measured(jobs, measured)
-        rate, ran, notes = found.rate, found.ran, list(found.notes)
+        rates = self._assumed(jobs) if measured is None else self._measured(jobs, measured)
+        rate, ran, notes = rates.rate, rates.ran, list(rates.notes)
         fastest = rate.max(axis=1, initial=0.0)
         duration = jobs["duration_s"].to_numpy().astype(np.float64)
         steps = jobs[STEPS].to_numpy().astype(np.float64)
@@ -146,8 +146,10 @@ class RateSource:
         sizes = {} if measured is None else measured.works()
         by_class = ~by_steps & ~np.isfinite(duration) & started
         if sizes and by_class.any():
-            known = jobs["job_class"].replace_strict(sizes, default=None, return_dtype=pl.Float64)
-            work = np.where(by_class, known.to_numpy().astype(np.float64), work)
+            sizes_of_jobs = jobs["job_class"].replace_strict(
+                sizes, default=None, return_dtype=pl.Float64
+            )
+            work = np.where(by_class, sizes_of_jobs.to_numpy().astype(np.float64), work)
             sized = int((by_class & np.isfinite(work) & (fastest > 0)).sum())
             if sized:
                 notes.append(
@@ -171,17 +173,17 @@ class RateSource:
             pl.Series("duration_s", takes).fill_nan(None),
             pl.Series("row_of_rates", np.arange(jobs.height)),
         ).filter(pl.Series(keep))
-        return RatedRows(rows, JobRates(self.gpu_types, rate, work, found.details), tuple(notes))
+        return RatedRows(rows, JobRates(self.gpu_types, rate, work, rates.details), tuple(notes))
 
     def _measured(self, jobs: pl.DataFrame, measured: Throughputs) -> _Rates:
-        known = measured.gpu_types
+        gpu_types = measured.gpu_types
         option = f"--throughputs {measured.text}"
-        of_cluster = match_types(known, self.gpu_types, option)
+        of_cluster = match_types(gpu_types, self.gpu_types, option)
         for name, rated_as in of_cluster.items():
             if rated_as is None:
                 raise UsageError(
                     f"{option}: has no rates on {name}, a GPU type of the cluster; it has "
-                    f"{', '.join(known[:12])}\n"
+                    f"{', '.join(gpu_types[:12])}\n"
                     f"  next: --cluster with its types, or add rows of {name}"
                 )
         gpus = jobs["num_gpus"].ceil().cast(pl.Float64)
@@ -189,16 +191,16 @@ class RateSource:
         table = measured.rates(rows.select("job_class", "gpus").unique())
         columns, factors = [], []
         for name in self.gpu_types:
-            one = table.filter(pl.col("gpu_type") == of_cluster[name])
+            rows_of_type = table.filter(pl.col("gpu_type") == of_cluster[name])
             joined = rows.join(
-                one.select("job_class", "gpus", "rate", "cross_host"),
+                rows_of_type.select("job_class", "gpus", "rate", "cross_host"),
                 on=["job_class", "gpus"],
                 how="left",
                 maintain_order="left",
             )
             columns.append(joined["rate"].fill_null(0.0).to_numpy())
             factors.append(joined["cross_host"].to_numpy())
-        names = _recorded_on(known, jobs, option, measured.table is not None)
+        names = _recorded_on(gpu_types, jobs, option, measured.table is not None)
         recorded = rows.with_columns(
             pl.col("recorded").replace_strict(names, default=None, return_dtype=pl.String)
         ).join(
@@ -208,14 +210,14 @@ class RateSource:
             maintain_order="left",
         )
         classes = table.select("job_class", *OF_CLASS).unique("job_class", maintain_order=True)
-        own = rows.select("job_class").join(
+        of_job = rows.select("job_class").join(
             classes, on="job_class", how="left", maintain_order="left"
         )
         details = JobDetails(
             np.column_stack(factors).astype(np.float64),
-            own["state_gb"].to_numpy().astype(np.float64),
-            own["dataset_gb"].to_numpy().astype(np.float64),
-            (own["parallelism"] == "pipeline").fill_null(False).to_numpy(),
+            of_job["state_gb"].to_numpy().astype(np.float64),
+            of_job["dataset_gb"].to_numpy().astype(np.float64),
+            (of_job["parallelism"] == "pipeline").fill_null(False).to_numpy(),
         )
         ran = recorded["rate"].fill_null(0.0).to_numpy()
         return _Rates(np.column_stack(columns), ran, (), details)
@@ -229,21 +231,21 @@ class RateSource:
                 + ",".join(f"{name}=1" for name in self.gpu_types)
                 + " with your factors"
             )
-        known = list(self.speeds)
-        found = match_types(known, self.gpu_types, "--gpu-speed")
-        if lacking := [name for name, one in found.items() if one is None]:
+        typed = list(self.speeds)
+        matched = match_types(typed, self.gpu_types, "--gpu-speed")
+        if lacking := [name for name, matching in matched.items() if matching is None]:
             raise UsageError(
                 f"--gpu-speed: has no speed of {listed([*map(str, lacking)])}, a GPU type of "
                 "the cluster\n"
                 f"  next: add {','.join(f'{name}=1' for name in lacking)} with your factors"
             )
-        each = np.array([self.speeds[str(one)] for one in found.values()])
-        names = _recorded_on(known, jobs, "--gpu-speed", False)
-        speeds = {one: self.speeds[name] for one, name in names.items() if name}
+        each = np.array([self.speeds[str(matching)] for matching in matched.values()])
+        names = _recorded_on(typed, jobs, "--gpu-speed", False)
+        speeds = {matching: self.speeds[name] for matching, name in names.items() if name}
         ran = jobs["gpu_type"].replace_strict(speeds, default=0.0, return_dtype=pl.Float64)
         notes = (
             "relative GPU speeds are assumed the same for every job: "
-            + ", ".join(f"{name} {self.speeds[name]:g}" for name in known),
+            + ", ".join(f"{name} {self.speeds[name]:g}" for name in typed),
         )
         return _Rates(np.tile(each, (jobs.height, 1)), ran.to_numpy(), notes)
 
@@ -265,13 +267,13 @@ class RatedRows:
     def of(self, kept: pl.DataFrame) -> JobRates:
         """Return the rates of the jobs that are kept in the end."""
         at = kept["row_of_rates"].to_numpy()
-        own = self.rates
-        details = None if own.details is None else own.details.of(at)
-        return JobRates(own.gpu_types, own.rate[at], own.work[at], details)
+        rates = self.rates
+        details = None if rates.details is None else rates.details.of(at)
+        return JobRates(rates.gpu_types, rates.rate[at], rates.work[at], details)
 
 
 def _recorded_on(
-    known: Sequence[str], jobs: pl.DataFrame, option: str, has_table: bool
+    gpu_types: Sequence[str], jobs: pl.DataFrame, option: str, has_table: bool
 ) -> dict[str | None, str | None]:
     """Return the known name of each GPU type on which jobs ran whose work follows from it.
 
@@ -282,11 +284,11 @@ def _recorded_on(
     if has_table:
         by_time &= pl.col(STEPS).is_null()
     recorded = jobs.filter(by_time)["gpu_type"].unique(maintain_order=True)
-    names = match_types(known, recorded, option)
-    lacking = [name for name, own in names.items() if name is not None and own is None]
+    names = match_types(gpu_types, recorded, option)
+    lacking = [name for name, matching in names.items() if name is not None and matching is None]
     if lacking:
         raise UsageError(
-            f"{option}: has {listed(known, LISTED)}, and jobs of the log ran on "
+            f"{option}: has {listed(gpu_types, LISTED)}, and jobs of the log ran on "
             f"{listed(lacking, LISTED)}\n  next: add {lacking[0]}, or leave its jobs out with "
             f"--where \"gpu_type <> '{lacking[0]}'\""
         )
@@ -305,9 +307,9 @@ def _left_out(jobs: pl.DataFrame) -> str:
         for name, gpus, many in kinds.head(LISTED).rows()
     ]
     more = ", ..." if kinds.height > LISTED else ""
-    one = jobs.height == 1
+    is_one = jobs.height == 1
     return (
-        f"{counted(jobs.height, 'job')} {'is' if one else 'are'} left out because "
-        f"{'it has' if one else 'they have'} no rate on any GPU type of the cluster: "
+        f"{counted(jobs.height, 'job')} {'is' if is_one else 'are'} left out because "
+        f"{'it has' if is_one else 'they have'} no rate on any GPU type of the cluster: "
         f"{', '.join(named)}{more}"
     )

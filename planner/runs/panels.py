@@ -109,7 +109,7 @@ def usage_frame(run: Run) -> pl.DataFrame:
     Columns: ``time_s`` after the first submission, ``queued`` jobs and ``used_gpus`` from then on.
     """
     usage = run.usage
-    found = pl.DataFrame(
+    frame = pl.DataFrame(
         {
             "time_s": (usage.time_us - usage.time_us[0]) / MICROS,
             "queued": usage.waiting,
@@ -117,4 +117,4 @@ def usage_frame(run: Run) -> pl.DataFrame:
         }
     )
     changed = pl.any_horizontal(pl.col("queued", "used_gpus").diff().fill_null(1) != 0)
-    return found.filter(changed)
+    return frame.filter(changed)

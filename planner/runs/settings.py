@@ -163,16 +163,16 @@ class SettingError(UsageError):
         hint = f"\n  next: {self.hint}" if self.hint else ""
         return brief(f"{where}: {self.problem}{hint}")
 
-    def given_as(self, given: Mapping[str, str], row: str = "") -> SettingError:
+    def given_as(self, option_of: Mapping[str, str], row: str = "") -> SettingError:
         """Return the error with the options that were typed, and which of several rows is meant.
 
         Args:
-            given: setting -> the option that gave it, where one did.
+            option_of: setting -> the option that gave it, where one did.
             row: label of the row.
         """
         if self.options:
             return self
-        typed = dict.fromkeys(given[name] for name in self.names if name in given)
+        typed = dict.fromkeys(option_of[name] for name in self.names if name in option_of)
         options = " and ".join(typed) or f"--set {' and '.join(self.names)}".rstrip()
         if row and row not in options:
             options += f" (for {row})"

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import polars as pl
 
 from gpuplan.planner.runs.window import share_within, window_results
 from gpuplan.simkit.metrics import distribution
@@ -70,8 +71,8 @@ class PolicyResults:
 
 def results_as(kind: type[P], values: Mapping[str, Any]) -> P:
     """Return results of a type; what an installed policy adds to them comes last."""
-    known = {one.name for one in fields(kind)}
-    more = [(name, Any) for name in values if name not in known]
+    names = {field.name for field in fields(kind)}
+    more = [(name, Any) for name in values if name not in names]
     if more:
         kind = make_dataclass(kind.__name__, more, bases=(kind,), frozen=True, kw_only=True)
     return kind(**values)
@@ -177,8 +178,6 @@ class Simulation:
         ``gpu_s``, ``cost_usd`` and what the policy adds. Times are seconds after the first
         submission.
         """
-        import polars as pl
-
         run = self.run
         frame = pl.DataFrame(
             {
@@ -192,7 +191,9 @@ class Simulation:
                 "cost_usd": self.bill.jobs_usd(),
             }
         )
-        return frame.with_columns(pl.Series(name, one) for name, one in self.columns().items())
+        return frame.with_columns(
+            pl.Series(name, column) for name, column in self.columns().items()
+        )
 
 
 def job_times(run: Run, workload: Workload) -> dict[str, Any]:

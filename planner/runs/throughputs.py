@@ -58,24 +58,24 @@ class Throughputs:
             return self.table
         assert self.model is not None
         pairs = kinds.drop_nulls().sort("job_class", "gpus").rows()
-        found = []
+        rows = []
         for gpu_type, model in self.model.types.items():
             for name, gpus in pairs:
                 profile = model.classes.get(name)
                 if profile is not None and _knows(profile, gpus):
                     rate = profile.mean_speed * float(profile.at(np.array([gpus]))[0])
-                    found.append({"job_class": name, "gpu_type": gpu_type, "gpus": gpus,
+                    rows.append({"job_class": name, "gpu_type": gpu_type, "gpus": gpus,
                                   "rate": rate})  # fmt: skip
-        return pl.DataFrame(found, schema=SCHEMA)
+        return pl.DataFrame(rows, schema=SCHEMA)
 
     def works(self) -> dict[str, float]:
         """Return the work of a job of each class, in the unit of rates; only what is known."""
-        found: dict[str, float] = {}
+        works: dict[str, float] = {}
         for model in () if self.model is None else self.model.types.values():
             for name, profile in model.classes.items():
                 if profile.work_h is not None:
-                    found.setdefault(name, _work(profile, profile.work_h))
-        return found
+                    works.setdefault(name, _work(profile, profile.work_h))
+        return works
 
     @property
     def path(self) -> Path | None:
@@ -110,17 +110,17 @@ def load_throughputs(text: str) -> Throughputs:
     if kind not in KINDS:
         return Throughputs(text, read_gpu_rates(Path(text)), None)
     if not rest or (kind == "profile" and rest not in PROFILES):
-        known = "profile:sia" if kind == "profile" else f"{kind}:FILE.csv"
-        raise UsageError(f"--throughputs {text}: expected {known}")
+        expected = "profile:sia" if kind == "profile" else f"{kind}:FILE.csv"
+        raise UsageError(f"--throughputs {text}: expected {expected}")
     model = load_speedup(text)
     if not model.types:
         raise UsageError(
             f"--throughputs {text}: does not tell GPU types apart\n  next: a table with several "
             "types in a column gpu_type, or profile:sia"
         )
-    found = Throughputs(text, None, model)
-    _check_works(found, model)
-    return found
+    throughputs = Throughputs(text, None, model)
+    _check_works(throughputs, model)
+    return throughputs
 
 
 def _work(profile: ClassProfile, work_h: float) -> float:
@@ -132,19 +132,19 @@ def _check_works(throughputs: Throughputs, model: SpeedupModel) -> None:
     """Refuse a profile in which a class has another amount of work on another GPU type."""
     for name, work in throughputs.works().items():
         first = None
-        for gpu_type, one in model.types.items():
-            profile = one.classes.get(name)
+        for gpu_type, type_model in model.types.items():
+            profile = type_model.classes.get(name)
             if profile is None or profile.work_h is None:
                 continue
-            own = _work(profile, profile.work_h)
+            work_of_type = _work(profile, profile.work_h)
             first = first or (gpu_type, profile.work_h)
-            if abs(own - work) > MOST_APART * work:
+            if abs(work_of_type - work) > MOST_APART * work:
                 other, other_h = first
                 raise InputError(
                     throughputs.path or Path(throughputs.text),
                     f"class {name!r} takes {other_h:.4g} h on {other} and {profile.work_h:.4g} h "
                     f"on {gpu_type}, but at the speeds given it would take "
-                    f"{profile.work_h * work / own:.4g} h there",
+                    f"{profile.work_h * work / work_of_type:.4g} h there",
                     column="work_h",
                     expected="the same work_h x speed on every GPU type of a class, within "
                     f"{MOST_APART:.0%}",
@@ -158,4 +158,4 @@ def _knows(profile: ClassProfile, gpus: float) -> bool:
 
 
 def _classes(model: SpeedupModel | None) -> int:
-    return 0 if model is None else sum(len(one.classes) for one in model.types.values())
+    return 0 if model is None else sum(len(law.classes) for law in model.types.values())

@@ -68,6 +68,6 @@ def non_dominated(cost: FloatArray, jct: FloatArray) -> list[int]:
     return front
 
 
-def same_point(one: int, other: int, cost: FloatArray, jct: FloatArray) -> bool:
+def same_point(first: int, second: int, cost: FloatArray, jct: FloatArray) -> bool:
     """Return whether two points have the same cost and the same completion time."""
-    return bool(cost[one] == cost[other] and jct[one] == jct[other])
+    return bool(cost[first] == cost[second] and jct[first] == jct[second])

@@ -235,7 +235,7 @@ def jobs_of(
 def first_jobs(jobs: TraceJobs, count: int) -> TraceJobs:
     """Return the first jobs, without rates, tenants and labels."""
     work = jobs.workload
-    own = {
+    columns = {
         name: value[:count]
         for name in Workload.__dataclass_fields__
         if (value := getattr(work, name)) is not None
@@ -243,7 +243,7 @@ def first_jobs(jobs: TraceJobs, count: int) -> TraceJobs:
     job_class, limit_us = jobs.job_class, jobs.limit_us
     return replace(
         jobs,
-        workload=Workload(**own),
+        workload=Workload(**columns),
         job_id=jobs.job_id[:count],
         job_class=None if job_class is None else job_class[:count],
         limit_us=None if limit_us is None else limit_us[:count],
@@ -279,11 +279,11 @@ def _limits(jobs: pl.DataFrame) -> IntArray | None:
     if LIMIT_COLUMN not in jobs.columns:
         return None
     limit_s = jobs[LIMIT_COLUMN].fill_nan(None)
-    known = limit_s.is_between(1 / MICROS, CENTURY_S).fill_null(False)
-    if not known.any():
+    has_limit = limit_s.is_between(1 / MICROS, CENTURY_S).fill_null(False)
+    if not has_limit.any():
         return None
     return np.where(
-        known.to_numpy(), to_micros(limit_s.fill_null(0.0).clip(0, CENTURY_S).to_numpy()), -1
+        has_limit.to_numpy(), to_micros(limit_s.fill_null(0.0).clip(0, CENTURY_S).to_numpy()), -1
     )
 
 
@@ -296,8 +296,8 @@ def _overheads(
         name: usual if name is None else checkpoints.get(name, usual)
         for name in jobs["job_class"].unique(maintain_order=True)
     }
-    for name, known in times.items():
-        if known is None:
+    for name, times_s in times.items():
+        if times_s is None:
             raise InputError(
                 trace.path,
                 f"jobs of class {name!r}, which --checkpoints has no row for",
@@ -314,10 +314,10 @@ def _check_unit(trace: Trace, jobs: pl.DataFrame, column: str) -> None:
     """Refuse a time no cluster has; the usual cause is another unit."""
     worst = jobs.filter(pl.col(column) > CENTURY_S).head(1)
     if worst.height:
-        job_id, found = worst.select("job_id", column).row(0)
+        job_id, seconds = worst.select("job_id", column).row(0)
         raise InputError(
             trace.path,
-            f"job {job_id} has {found:.3g} s, more than a century",
+            f"job {job_id} has {seconds:.3g} s, more than a century",
             column=column,
             expected="seconds",
             hint="check the unit of the log, or scale it: --scale-duration 0.001",

@@ -147,11 +147,11 @@ class MeasuredSpeedup:
         Where the first point is beyond one GPU, s(1) = 1 is a point too: a built-in profile that is
         better than linear at first lists only the vertices of its hull, which goes over one GPU.
         """
-        known_widths, known = [0.0, *self.widths], [0.0, *self.speedups]
+        widths, speedups = [0.0, *self.widths], [0.0, *self.speedups]
         if self.widths[0] > 1:
-            known_widths.insert(1, 1.0)
-            known.insert(1, 1.0)
-        result: FloatArray = np.interp(gpus, known_widths, known)
+            widths.insert(1, 1.0)
+            speedups.insert(1, 1.0)
+        result: FloatArray = np.interp(gpus, widths, speedups)
         return result
 
     def candidates(self, max_width: int | None) -> FloatArray:

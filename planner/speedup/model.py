@@ -96,8 +96,8 @@ class SpeedupModel:
     def on(self, gpu_type: str) -> SpeedupModel:
         """Return the model of one GPU type. Raises `UsageError` if it is unknown."""
         if gpu_type not in self.types:
-            known = ", ".join(self.types) or "one GPU type only, without a name"
-            raise UsageError(f"{self.name} has no GPU {gpu_type!r}; it has {known}")
+            types = ", ".join(self.types) or "one GPU type only, without a name"
+            raise UsageError(f"{self.name} has no GPU {gpu_type!r}; it has {types}")
         return self.types[gpu_type]
 
     def with_types(self, speeds: Mapping[str, float]) -> SpeedupModel:

@@ -118,8 +118,8 @@ class Goodput:
                 np.where(rises & (low < high), middle + 1, low),
                 np.where(rises, high, middle),
             )
-        found = np.where(allowed, self.at(gpus, low, steps), 0.0)
-        best: FloatArray = np.maximum.reduceat(found, np.cumsum(most) - most)
+        goodput = np.where(allowed, self.at(gpus, low, steps), 0.0)
+        best: FloatArray = np.maximum.reduceat(goodput, np.cumsum(most) - most)
         return best
 
     def profile(self) -> tuple[MeasuredSpeedup, float] | None:
@@ -138,8 +138,8 @@ class Goodput:
 
     def curve(self) -> MeasuredSpeedup | None:
         """Return the speedup alone."""
-        found = self.profile()
-        return None if found is None else found[0]
+        profile = self.profile()
+        return None if profile is None else profile[0]
 
 
 def load_goodputs(path: Path, name: str) -> SpeedupModel:
@@ -169,8 +169,8 @@ def _profile(path: Path, rows: pl.DataFrame) -> ClassProfile:
     curves, speeds = [], []
     for row in rows.select("row", *Goodput.__dataclass_fields__).iter_rows(named=True):
         at = row.pop("row")
-        found = Goodput(**row).profile()
-        if found is None:
+        profile = Goodput(**row).profile()
+        if profile is None:
             raise InputError(
                 path,
                 "no batch on one GPU is within the limits",
@@ -179,8 +179,8 @@ def _profile(path: Path, rows: pl.DataFrame) -> ClassProfile:
                 expected="room for init_batch_size samples, in parts of min_local_bsz to "
                 "max_local_bsz",
             )
-        curves.append(found[0])
-        speeds.append(found[1])
+        curves.append(profile[0])
+        speeds.append(profile[1])
     shares = rows["work_share"] / rows["work_share"].sum()
     return ClassProfile(
         epochs=tuple(curves),

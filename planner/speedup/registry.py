@@ -16,6 +16,7 @@ from gpuplan.analysis.plugins import Registry
 from gpuplan.planner.speedup import sia, t4
 from gpuplan.planner.speedup.law import BUILT_IN, SpeedupLaw, checked
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types
+from gpuplan.planner.speedup.pollux import load_goodputs
 from gpuplan.planner.speedup.table import load_table
 
 DEFAULT_SPEEDUP = "power:0.8"
@@ -122,21 +123,19 @@ def load_speedup(text: str) -> SpeedupModel:
         return _law(kind, rest, f"--speedup {text!r}")
     if kind == "profile":
         if rest not in PROFILES:
-            known = ", ".join(PROFILES)
-            raise UsageError(f"--speedup {text!r}: no such profile; expected one of {known}")
+            expected = ", ".join(PROFILES)
+            raise UsageError(f"--speedup {text!r}: no such profile; expected one of {expected}")
         by_type, listed = PROFILES[rest]
         return of_types(text, listed.source, by_type)
     if kind == "pollux" and rest:
-        from gpuplan.planner.speedup.pollux import load_goodputs
-
         return load_goodputs(Path(rest), text)
     if kind == "table" and rest:
         return load_table(Path(rest), text)
     if re.search(r"\.csv(\.(gz|zst))?$", text.lower()):
         return load_table(Path(text), text)
-    known = ", ".join(source.name for source in list_speedups())
+    expected = ", ".join(source.name for source in list_speedups())
     meant = perhaps(kind, (*LAWS, *OTHER_KINDS))
-    raise UsageError(f"--speedup {text!r}: expected one of {known}{meant}")
+    raise UsageError(f"--speedup {text!r}: expected one of {expected}{meant}")
 
 
 def _law(name: str, text: str, option: str) -> SpeedupModel:

@@ -5,6 +5,8 @@ Source: FFT (Fast and Fair Training): finish-time fairness against a 1/N share.
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 import numpy as np
 import polars as pl
 
@@ -35,8 +37,8 @@ def share_rates(rate: FloatArray, width: IntArray, gpus: IntArray, many: int) ->
     most = gpus[order] / (many * width[:, None])
     before = np.cumsum(np.where(fast > 0, most, 0.0), axis=1) - most
     part = np.clip(np.minimum(most, 1 - before), 0.0, None)
-    found: FloatArray = (part * fast).sum(axis=1)
-    return found
+    rates: FloatArray = (part * fast).sum(axis=1)
+    return rates
 
 
 def ideal_rounds(
@@ -61,8 +63,8 @@ def ideal_rounds(
     fast = np.take_along_axis(rate, order, axis=1)
     begin = np.searchsorted(number, first)
     end = np.searchsorted(number, last, side="right")
-    found: FloatArray = rounds_on_shares(work, fast, gpus[order], width, active, begin, end)
-    return found
+    on_shares: FloatArray = rounds_on_shares(work, fast, gpus[order], width, active, begin, end)
+    return on_shares
 
 
 def finish_time_fairness(played: MixedRun) -> FloatArray:
@@ -127,7 +129,7 @@ def fairness_columns(played: MixedRun, gpu_types: tuple[str, ...]) -> dict[str, 
     """Return columns of jobs: fairness, starvation, switches, and the types in their order."""
     names = np.array(gpu_types)
     ran: list[list[str]] = [[] for _ in range(played.jobs.gpus.size)]
-    for job, kind, *_ in sorted(played.stretches.tolist(), key=lambda one: (one[0], one[2])):
+    for job, kind, *_ in sorted(played.stretches.tolist(), key=itemgetter(0, 2)):
         if not ran[job] or ran[job][-1] != names[kind]:
             ran[job].append(str(names[kind]))
     return {
@@ -148,7 +150,7 @@ def job_bars(played: MixedRun, job_id: pl.Series, gpu_types: tuple[str, ...]) ->
     order = np.argsort(run.start_us, kind="stable")
     first = int(run.submit_us[0])
     return JobBars(
-        job_id=tuple(str(job_id[int(one)]) for one in order),
+        job_id=tuple(str(job_id[int(job)]) for job in order),
         kinds=gpu_types,
         row=np.argsort(order)[job],
         kind=kind,

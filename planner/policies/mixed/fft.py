@@ -121,8 +121,8 @@ def round_costs(
         moves = (last[:, None] >= 0) & (types != last[:, None])
         cost += rules.switch_weight * moves * copy_rounds[:, None]
         cost -= rules.fairness_weight * debt[:, None] * rate
-    found: FloatArray = np.where(rate > 0, cost, np.inf)
-    return found
+    costs: FloatArray = np.where(rate > 0, cost, np.inf)
+    return costs
 
 
 @dataclass(slots=True)

@@ -47,9 +47,7 @@ def pack_gangs(width: IntArray, allowed: BoolArray, gpus: IntArray) -> Packing:
     """Return the most GPUs that gangs can fill.
 
     Args:
-        width: of each job; shape (m,).
         allowed: whether a job may run on a type; shape (m, T).
-        gpus: of each type; shape (T,).
     """
     allowed = allowed & (width[:, None] <= gpus)
     code = width.max(initial=0) - width
@@ -62,13 +60,13 @@ def pack_gangs(width: IntArray, allowed: BoolArray, gpus: IntArray) -> Packing:
     )
     each, may = width[first], allowed[first]
     jobs = _greedy(each, may, count, gpus)
-    found, most = int(each @ jobs.sum(axis=1)), _upper(each, may, count, gpus)
-    if found < most:
+    value, most = int(each @ jobs.sum(axis=1)), _upper(each, may, count, gpus)
+    if value < most:
         better, proven = _exact(each, may, count, gpus)
-        if better is not None and each @ better.sum(axis=1) >= found:
-            jobs, found = better, int(each @ better.sum(axis=1))
-        return Packing(found, each, may, jobs, member.reshape(-1), proven)
-    return Packing(found, each, may, jobs, member.reshape(-1))
+        if better is not None and each @ better.sum(axis=1) >= value:
+            jobs, value = better, int(each @ better.sum(axis=1))
+        return Packing(value, each, may, jobs, member.reshape(-1), proven)
+    return Packing(value, each, may, jobs, member.reshape(-1))
 
 
 def _greedy(each: IntArray, may: BoolArray, count: IntArray, gpus: IntArray) -> IntArray:
@@ -114,12 +112,12 @@ def _exact(
         least=np.full(classes + gpus.size, -np.inf),
         most=np.concatenate((count, gpus)).astype(np.float64),
     )
-    found = solve(program, whole=True, gap=0.5, most_nodes=MOST_NODES)
-    if found is None:
+    solution = solve(program, whole=True, gap=0.5, most_nodes=MOST_NODES)
+    if solution is None:
         return None, False
     jobs = np.zeros(may.shape, np.int64)
-    jobs[group, kind] = np.rint(found.x)
-    return jobs, found.is_optimal
+    jobs[group, kind] = np.rint(solution.x)
+    return jobs, solution.is_optimal
 
 
 def fill(packing: Packing, cost: FloatArray) -> IntArray:
@@ -140,8 +138,8 @@ def fill(packing: Packing, cost: FloatArray) -> IntArray:
 
 def states_of(width: IntArray, gpus: IntArray) -> IntArray:
     """Return how many gangs of the greatest common width each type holds."""
-    found: IntArray = gpus // np.gcd.reduce(width)
-    return found
+    states: IntArray = gpus // np.gcd.reduce(width)
+    return states
 
 
 def is_small(width: IntArray, gpus: IntArray) -> bool:
@@ -163,10 +161,10 @@ def fill_least(cost: FloatArray, width: IntArray, most: int) -> tuple[FloatArray
     for j, (each, wide) in enumerate(zip(cost.tolist(), width.tolist(), strict=True)):
         if wide > most:
             continue
-        found = best[:-wide] + each
-        better = found < best[wide:]
+        total = best[:-wide] + each
+        better = total < best[wide:]
         chosen[j, wide:] = better
-        best[wide:] = np.where(better, found, best[wide:])
+        best[wide:] = np.where(better, total, best[wide:])
     return best, chosen
 
 

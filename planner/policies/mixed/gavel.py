@@ -37,8 +37,6 @@ def max_min_fractions(weight: FloatArray, width: IntArray, gpus: IntArray) -> Fl
 
     Args:
         weight: of each job's time on each type, 0 where it cannot run; shape (m, T).
-        width: GPUs of each job.
-        gpus: of each type.
     """
     m, types = weight.shape
     job, kind = np.nonzero(weight > 0)
@@ -53,10 +51,10 @@ def max_min_fractions(weight: FloatArray, width: IntArray, gpus: IntArray) -> Fl
     least = np.concatenate((np.full(m + types, -np.inf), np.zeros(m)))
     most = np.concatenate((np.ones(m), gpus, np.full(m, np.inf)))
     upper = np.append(np.ones(job.size), np.inf).astype(np.float64)
-    found = solve(Program(cost, upper, start, row, value, least, most))
+    solution = solve(Program(cost, upper, start, row, value, least, most))
     fractions = np.zeros((m, types))
-    if found is not None:
-        fractions[job, kind] = found.x[:-1]
+    if solution is not None:
+        fractions[job, kind] = solution.x[:-1]
     return fractions
 
 
@@ -73,10 +71,10 @@ def weighted_fractions(weight: FloatArray, width: IntArray, gpus: IntArray) -> F
         least=np.full(m + types, -np.inf),
         most=np.concatenate((np.ones(m), gpus)),
     )
-    found = solve(program)
+    solution = solve(program)
     fractions = np.zeros((m, types))
-    if found is not None:
-        fractions[job, kind] = found.x
+    if solution is not None:
+        fractions[job, kind] = solution.x
     return fractions
 
 
@@ -125,11 +123,9 @@ class GavelRounds:
         return kind
 
     def _restart(self, state: RoundState, rounds: float) -> None:
-        """Add to deficits what jobs did not get of their fractions, and begin to count anew.
+        """Add to deficits what jobs did not get of their fractions in these rounds, and count anew.
 
-        Args:
-            state: the round.
-            rounds: since the last solution; infinite before the first.
+        Rounds are infinite before the first solution.
         """
         running = state.running
         got = self.received[running] - HALF
@@ -175,9 +171,9 @@ class GavelRounds:
             if high - low <= CLOSE * high:
                 break
             middle = (low + high) / 2
-            found, least = self._with_ends(left, isolated, age, middle, usable, width, gpus)
+            fractions, least = self._with_ends(left, isolated, age, middle, usable, width, gpus)
             if least >= 1:
-                best, high = found, middle
+                best, high = fractions, middle
             else:
                 low = middle
         return best
@@ -197,8 +193,8 @@ class GavelRounds:
         if (spare <= 0).any():
             return np.zeros_like(usable), 0.0
         weight = usable * (spare / left)[:, None]
-        found = max_min_fractions(weight, width, gpus)
-        return found, float((found * weight).sum(axis=1).min())
+        fractions = max_min_fractions(weight, width, gpus)
+        return fractions, float((fractions * weight).sum(axis=1).min())
 
     def _rounded(self, state: RoundState) -> IntArray:
         """Return types by how little of its fraction each job received."""

@@ -57,7 +57,6 @@ def solve(
     """Solve a program; None where no solution was found.
 
     Args:
-        program: the program.
         whole: whether the columns are whole numbers.
         gap: the search stops at this distance from the optimum; of a program of whole numbers.
         most_nodes: of the search tree; the best solution so far is then returned.

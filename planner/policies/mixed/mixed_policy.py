@@ -24,11 +24,7 @@ from gpuplan.planner.policies.cluster_replay import (
 from gpuplan.planner.policies.cluster_settings import SHARED
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, shape_of
-from gpuplan.planner.runs.settings import (
-    FEWER_JOBS,
-    Setting,
-    SettingError,
-)
+from gpuplan.planner.runs.settings import FEWER_JOBS, Setting, SettingError
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 from gpuplan.simkit.time import TimeOverflow
@@ -110,18 +106,12 @@ def mixed_policy(
     *,
     own: Mapping[str, Setting] | None = None,
 ) -> Policy:
-    """Return a policy that decides in rounds, on one GPU type or several.
-
-    Args:
-        name, about, source: of `Policy`.
-        prepare: makes its decisions.
-        own: settings that others do not have.
-    """
+    """Return a policy in rounds, on one GPU type or several; ``prepare`` makes its decisions."""
     size = {key: SHARED[key] for key in SIZES}
     settings = {**size, **ROUNDS, **(own or {}), **OF_CLUSTER}
 
-    def run(jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
-        return simulate(jobs, replay_settings(name, settings, given), prepare, rng)
+    def run(jobs: TraceJobs, typed: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
+        return simulate(jobs, replay_settings(name, settings, typed), prepare, rng)
 
     with_fft = "" if name == "fft" else "fft"
     return Policy(
@@ -149,12 +139,12 @@ def simulate(
     from gpuplan.planner.policies.mixed.mixed_rounds import play
     from gpuplan.planner.policies.mixed.rated_jobs import check_fits, rated_jobs
 
-    values, given = settings.values, settings.given
+    values, typed = settings.values, settings.given
     shape, notes = _shape(jobs, values)
     gpu_types = shape.gpu_types or (ANY,)
     errors, draws = rng.spawn(2)
     cluster = _cluster(shape, values)
-    rated = rated_jobs(jobs, shape, cluster, values, given, errors)
+    rated = rated_jobs(jobs, shape, cluster, values, typed, errors)
     check_fits(jobs, rated, gpu_types, shape)
     _check_pauses(rated, cluster)
     _warn_of_long(settings.policy, rated, cluster)
@@ -168,7 +158,7 @@ def simulate(
     has_states = jobs.rates is not None and bool(
         jobs.rates.details is not None and jobs.rates.details.has_states
     )
-    state = () if "state_gb" in given or has_states else (_state_note(values),)
+    state = () if "state_gb" in typed or has_states else (_state_note(values),)
     fairness = fairness_results(played, gpu_types)
     return replayed(
         jobs,

@@ -58,20 +58,20 @@ class RoundState:
     @property
     def width(self) -> IntArray:
         """GPUs of each job."""
-        found: IntArray = self.jobs.gpus[self.running]
-        return found
+        width: IntArray = self.jobs.gpus[self.running]
+        return width
 
     @property
     def rate(self) -> FloatArray:
         """Work per round of each job on each type."""
-        found: FloatArray = self.jobs.rate[self.running]
-        return found
+        rate: FloatArray = self.jobs.rate[self.running]
+        return rate
 
     @property
     def work(self) -> FloatArray:
         """Work of each job, as estimated."""
-        found: FloatArray = self.jobs.seen_work[self.running]
-        return found
+        work: FloatArray = self.jobs.seen_work[self.running]
+        return work
 
 
 Choose = Callable[[RoundState], IntArray]
@@ -218,8 +218,8 @@ class _MixedDriver:
         self._note(view, kind, again, changes, pause)
         factor = np.where(jobs.is_pipeline[running], *self.cluster.cross_host[::-1])
         if jobs.cross_host is not None:
-            own = jobs.cross_host[running, np.maximum(kind, 0)]
-            factor = np.where(np.isnan(own), factor, own)
+            measured = jobs.cross_host[running, np.maximum(kind, 0)]
+            factor = np.where(np.isnan(measured), factor, measured)
         return Allocation(
             width=width,
             gpu_type=np.where(runs, kind, 0),
@@ -254,7 +254,7 @@ class _MixedDriver:
         if not changed and (kind == now_on).all():  # everyone stays
             stay = view.hosts * (kind >= 0)[:, None]
             return stay, self.spread[view.running] & (kind >= 0)
-        found = np.zeros(view.hosts.shape, np.int64)
+        hosts = np.zeros(view.hosts.shape, np.int64)
         host_type = view.cluster.host_type
         for i, each in enumerate(self.hosts.tolist()):
             on = np.flatnonzero(kind == i)
@@ -272,10 +272,10 @@ class _MixedDriver:
                 state_gb=self.jobs.state_gb[ids],
                 consolidates=changed,
             )
-            found[np.ix_(on, here)] = placed
+            hosts[np.ix_(on, here)] = placed
             spread[on] = (placed > 0).sum(axis=1) > -(-width[on] // each)
         self.spread[view.running] = spread
-        return found, spread
+        return hosts, spread
 
     def _note(
         self, view: RoundView, kind: IntArray, again: BoolArray, changes: BoolArray, pause: IntArray

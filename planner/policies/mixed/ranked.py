@@ -75,22 +75,24 @@ def on_several_types(classic: Policy) -> Policy:
 
     settings = {**classic.settings, **ROUNDS}
 
-    def run(jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
-        shape = given.get("cluster")
+    def run(jobs: TraceJobs, typed: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
+        shape = typed.get("cluster")
         if shape is None or len(shape.pools) == 1:
-            plain = {key: value for key, value in given.items() if key not in ROUNDS}
+            plain = {key: value for key, value in typed.items() if key not in ROUNDS}
             return classic.run(jobs, plain, rng)
         counted = {
-            name: one for name, one in settings.items() if name not in MOVES or name in given
+            name: setting
+            for name, setting in settings.items()
+            if name not in MOVES or name in typed
         }
-        replay = replace(replay_settings(classic.name, settings, given), known=counted)
+        replay = replace(replay_settings(classic.name, settings, typed), known=counted)
         return simulate(jobs, replay, partial(prepare, classic.name), rng)
 
     return replace(classic, settings=settings, run=run, takes_gpu_types=True)
 
 
 def _scheduler(name: str) -> Policy:
-    known = SCHEDULERS[name]
+    scheduler = SCHEDULERS[name]
 
     def run(jobs: TraceJobs, settings: Mapping[str, Any], _: np.random.Generator) -> Simulation:
         from gpuplan.planner.policies.cluster import simulate
@@ -98,8 +100,8 @@ def _scheduler(name: str) -> Policy:
         return simulate(jobs, settings, name)
 
     return Policy(
-        *(name, known.about, known.source, known.settings, run),
-        decides_by_deadlines=known.order == "deadline",
+        *(name, scheduler.about, scheduler.source, scheduler.settings, run),
+        decides_by_deadlines=scheduler.order == "deadline",
     )
 
 

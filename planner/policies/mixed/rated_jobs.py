@@ -97,7 +97,7 @@ def rated_jobs(
     shape: ClusterShape,
     cluster: MixedCluster,
     values: Mapping[str, Any],
-    given: Mapping[str, Any],
+    typed: Mapping[str, Any],
     rng: np.random.Generator,
 ) -> RatedJobs:
     """Return the jobs with work in rounds on the fastest type of the cluster.
@@ -108,7 +108,7 @@ def rated_jobs(
         jobs: of the trace.
         shape, cluster: where they run.
         values: of every setting.
-        given: settings of the user.
+        typed: settings of the user.
         rng: draws the errors of estimates.
 
     Raises:
@@ -140,8 +140,12 @@ def rated_jobs(
 
     def gb(name: str) -> FloatArray:
         usual = np.full(n, float(values[name]))
-        known = None if name in given else measured_gb.get(name)
-        return usual if known is None else np.where(np.isnan(known), usual, known)
+        measured_size = None if name in typed else measured_gb.get(name)
+        return (
+            usual
+            if measured_size is None
+            else np.where(np.isnan(measured_size), usual, measured_size)
+        )
 
     dataset_gb = gb("dataset_gb")
     return RatedJobs(
@@ -154,7 +158,7 @@ def rated_jobs(
         estimate=1 + rng.uniform(-error, error, n) if error else None,
         dataset_gb=dataset_gb if dataset_gb.any() else None,
         cross_host=None
-        if rates is None or "cross_host" in given
+        if rates is None or "cross_host" in typed
         else rates.cross_host_on(shape.gpu_types),
     )
 

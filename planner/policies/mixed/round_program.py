@@ -126,10 +126,10 @@ def assign_types(cost: FloatArray, width: IntArray, gpus: IntArray) -> tuple[Int
     problem = _RoundProblem(cost, width, gpus, none)
     free = _program_of(problem, np.flatnonzero(useful), np.isfinite(cost), gpus, -np.inf)
     room = FAST_GAP * float(-cost[useful].min(axis=1).sum())
-    found = solve(free.program, whole=True, gap=room, most_nodes=MOST_NODES)
-    if found is None:
+    solution = solve(free.program, whole=True, gap=room, most_nodes=MOST_NODES)
+    if solution is None:
         return kind, False
-    return free.kinds(found.x, kind), found.is_optimal
+    return free.kinds(solution.x, kind), solution.is_optimal
 
 
 def lagrangian_bound(
@@ -163,9 +163,9 @@ class _RoundProblem:
         attempts = FILLED[: 4 if exact else None] if m > 2 * FILLED[0] else ()
         for attempt, many in enumerate(attempts):
             noise = gap * abs(bound) * NOISE if attempt >= WITHOUT_NOISE else 0.0
-            found = self._filled(relaxed, reduced, many, draws, noise)
-            if found is not None and self._cost_of(found) < value:
-                best, value = found, self._cost_of(found)
+            choice = self._filled(relaxed, reduced, many, draws, noise)
+            if choice is not None and self._cost_of(choice) < value:
+                best, value = choice, self._cost_of(choice)
                 if value - bound <= gap * abs(value):
                     return self._answer(best, bound, prices, gap)
         searched = None if exact else self._searched(prices, reduced, bound, gap, MOST_LABELS)
@@ -206,7 +206,7 @@ class _RoundProblem:
                 np.int64
             )
             if (taken <= self.gpus).all():
-                found, ended = least_loss(
+                kinds, ended = least_loss(
                     loss[free],
                     self.width[free],
                     self.gpus - taken,
@@ -215,8 +215,8 @@ class _RoundProblem:
                     most,
                     labels,
                 )
-                if found is not None:
-                    choice[free] = found
+                if kinds is not None:
+                    choice[free] = kinds
                     return np.where(choice == self.gpus.size, -1, choice)
                 if not ended:
                     return None
@@ -299,15 +299,15 @@ class _RoundProblem:
             loss = reduced[able, i] - others + draws.normal(0.0, noise, able.size)
             best = np.argsort(loss, kind="stable")
             ones = best[width[able[best]] <= NARROW]
-            mine = np.union1d(best[:CANDIDATES], ones[: CANDIDATES // 3])
-            least, chosen = fill_least(loss[mine], width[able[mine]], int(left[i]))
+            jobs = np.union1d(best[:CANDIDATES], ones[: CANDIDATES // 3])
+            least, chosen = fill_least(loss[jobs], width[able[jobs]], int(left[i]))
             used = int(left[i])
             if not np.isfinite(least[used]):
                 return None
-            for one in range(mine.size - 1, -1, -1):
-                if chosen[one, used]:
-                    kind[able[mine[one]]] = i
-                    used -= int(width[able[mine[one]]])
+            for place in range(jobs.size - 1, -1, -1):
+                if chosen[place, used]:
+                    kind[able[jobs[place]]] = i
+                    used -= int(width[able[jobs[place]]])
         return kind
 
 
@@ -320,9 +320,9 @@ class _JobColumns:
     def kinds(self, x: FloatArray, kind: IntArray) -> IntArray:
         """Return the types of all jobs; those of other jobs stay as in ``kind``."""
         taken = x[: self.job.size] > 0.5
-        found = kind.copy()
-        found[self.job[taken]] = self.kind[taken]
-        return found
+        kinds = kind.copy()
+        kinds[self.job[taken]] = self.kind[taken]
+        return kinds
 
 
 def _program_of(

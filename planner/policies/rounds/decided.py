@@ -32,10 +32,7 @@ def cluster_sizes(workload: ClassWorkload) -> tuple[float, ...]:
 def standing_policy(name: str, about: str, source: str) -> Policy:
     """Return a policy in rounds on a fixed cluster, which is a baseline of ``pareto`` too.
 
-    Args:
-        name: of the policy and of its compiled loop in `gpuplan.simkit.rounds`.
-        about: a description in one sentence.
-        source: where it comes from.
+    It has the name of its compiled loop in `gpuplan.simkit.rounds`.
     """
 
     def run(jobs: ScaledJobs) -> Run:
@@ -62,13 +59,9 @@ def decided_policy(
 ) -> Policy:
     """Return a policy for a cluster of fixed size that ``decide`` shares anew every minute.
 
+    It may give a job any width its class has; see `gpuplan.simkit.rounds.decisions`.
     ``gpuplan simulate``, ``compare`` and ``pareto --baseline`` can run it, the last with the usual
     settings.
-
-    Args:
-        name, about, source: of `Policy`.
-        decide: see `gpuplan.simkit.rounds.decisions`; a job may get any width its class has.
-        own: settings that others do not have.
     """
 
     def run(jobs: ScaledJobs) -> Run:

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import polars as pl
+from scipy.special import ndtri
 
 from gpuplan.analysis.forecast.demand import WEEK_H, DemandSeries, demand_of_jobs
 from gpuplan.analysis.forecast.forecast import demand_bound
@@ -79,9 +80,9 @@ def demand_bound_by_hour(
         peak[0] = np.inf
         return peak
     mean, bound = _forecast(demand, forecast, p, steps)
-    found = demand_bound(mean, bound - mean, aggregate)
-    found[0] = np.inf  # nothing is known of demand, so nothing is lent
-    return found
+    bound_by_hour = demand_bound(mean, bound - mean, aggregate)
+    bound_by_hour[0] = np.inf  # nothing is known of demand, so nothing is lent
+    return bound_by_hour
 
 
 def _forecast(
@@ -110,13 +111,13 @@ def _fitted(
     _early(series[:, : (begins or [hours])[0]], p, mean, bound)
     for begin, end in pairwise([*begins, hours]):
         split = Split(3 * begin // 4, begin, begin, steps)
-        known = series[:, :end]
+        past = series[:, :end]
         models = [
-            one
+            forecasts
             for name in (CANDIDATES if forecast == "auto" else (forecast,))
-            if (one := forecasts_of(name, known, demand.hour_of_week, split, (p,))) is not None
-        ] or [_needed(known, demand.hour_of_week, split, p)]
-        errors = np.stack([_errors(one, known, split) for one in models])
+            if (forecasts := forecasts_of(name, past, demand.hour_of_week, split, (p,))) is not None
+        ] or [_needed(past, demand.hour_of_week, split, p)]
+        errors = np.stack([_errors(forecasts, past, split) for forecasts in models])
         best = errors.argmin(axis=0)
         part = slice(begin, end)
         for group, at in enumerate(best.tolist()):
@@ -128,13 +129,13 @@ def _fitted(
 
 def _needed(series: FloatArray, hour_of_week: int, split: Split, p: float) -> Forecasts:
     """Return the last value, where a history is too short for the model that was asked for."""
-    found = forecasts_of(LAST_VALUE, series, hour_of_week, split, (p,))
-    assert found is not None
-    return found
+    forecasts = forecasts_of(LAST_VALUE, series, hour_of_week, split, (p,))
+    assert forecasts is not None
+    return forecasts
 
 
-def _errors(found: Forecasts, series: FloatArray, split: Split) -> FloatArray:
-    mean, _ = found.at(split.validation)
+def _errors(forecasts: Forecasts, series: FloatArray, split: Split) -> FloatArray:
+    mean, _ = forecasts.at(split.validation)
     error: FloatArray = np.abs(targets(series, split.validation, split.steps) - mean).mean(
         axis=(0, 2)
     )
@@ -143,8 +144,6 @@ def _errors(found: Forecasts, series: FloatArray, split: Split) -> FloatArray:
 
 def _early(series: FloatArray, p: float, mean: FloatArray, bound: FloatArray) -> None:
     """Fill in the first hours: the last value, and the deviation of all changes so far."""
-    from scipy.special import ndtri
-
     steps, z = mean.shape[0], float(ndtri(p))
     for hour in range(series.shape[1]):
         last = series[:, hour - 1] if hour else np.zeros(series.shape[0])

@@ -54,8 +54,8 @@ class SpotPool:
     @property
     def unplaceable(self) -> IntArray:
         """Jobs that do not fit into the empty pool, by their place among all."""
-        found: IntArray = self.jobs[never_fits(self.cards, self.workload)]
-        return found
+        jobs: IntArray = self.jobs[never_fits(self.cards, self.workload)]
+        return jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +109,16 @@ def pools_of(jobs: TraceJobs, settings: Mapping[str, Any]) -> SpotPools:
     duration_s = np.maximum(1, -(-work.service_us // MICROS))
     pools = []
     for at, pool in enumerate(shape.pools):
-        own = np.flatnonzero(owner == at)
-        if own.size:
+        jobs_here = np.flatnonzero(owner == at)
+        if jobs_here.size:
             tasks = SpotWorkload(
-                submit_s=submit_s[own],
-                duration_s=duration_s[own],
-                hp=~tenants.is_spot[own],
-                pods=pods[own],
-                pod_milli=milli[own],
+                submit_s=submit_s[jobs_here],
+                duration_s=duration_s[jobs_here],
+                hp=~tenants.is_spot[jobs_here],
+                pods=pods[jobs_here],
+                pod_milli=milli[jobs_here],
             )
-            pools.append(SpotPool(pool, _cards(pool), own, tasks))
+            pools.append(SpotPool(pool, _cards(pool), jobs_here, tasks))
     return SpotPools(
         pools=tuple(pools),
         is_spot=tenants.is_spot,
@@ -133,16 +133,16 @@ def pools_of(jobs: TraceJobs, settings: Mapping[str, Any]) -> SpotPools:
 def loads_of(jobs: TraceJobs, pools: SpotPools) -> tuple[PoolDemand, ...]:
     """Return what each pool is asked for; over no time at all by its whole work per hour."""
     span_s = max(jobs.span_s, 3600.0)
-    found = []
+    demands = []
     for pool in pools.pools:
         work = pool.workload
         gpu_s = work.size_milli / MILLI * work.duration_s / (pool.gpus * span_s)
-        found.append(
+        demands.append(
             PoolDemand(
                 pool.name, pool.gpus, float(gpu_s[work.hp].sum()), float(gpu_s[~work.hp].sum())
             )
         )
-    return tuple(found)
+    return tuple(demands)
 
 
 def _shape(jobs: TraceJobs, settings: Mapping[str, Any]) -> tuple[ClusterShape, list[str]]:

@@ -14,11 +14,7 @@ from msgspec import UNSET
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.planner.policies.cluster_replay import (
-    ClusterReplay,
-    replay_settings,
-    replayed,
-)
+from gpuplan.planner.policies.cluster_replay import ClusterReplay, replay_settings, replayed
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour, hourly_demand
 from gpuplan.planner.policies.spot.pools import SpotPool, SpotPools, loads_of, pools_of, tenants_of
 from gpuplan.planner.policies.spot.results import LendingResults
@@ -31,11 +27,7 @@ from gpuplan.planner.policies.spot.run import (
     starving,
     tenant_results,
 )
-from gpuplan.planner.policies.spot.settings import (
-    SPOT_PRICE_SHARE,
-    scheduler_with,
-    settings_of,
-)
+from gpuplan.planner.policies.spot.settings import SPOT_PRICE_SHARE, scheduler_with, settings_of
 from gpuplan.planner.runs.panels import FACTOR, GPUS, JOBS, Panel, TimeLines, usage_frame
 from gpuplan.planner.runs.settings import FEWER_JOBS, SettingError
 from gpuplan.planner.runs.simulation import RunBill, Simulation
@@ -52,17 +44,17 @@ AFTER_H = 25
 
 
 def simulate(
-    jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator, policy: str
+    jobs: TraceJobs, typed: Mapping[str, Any], rng: np.random.Generator, policy: str
 ) -> Simulation:
     """Run a policy of `gpuplan.planner.policies.spot.settings` under settings.
 
     Raises:
         UsageError: settings that no run can have, or a job that does not fit into its pool.
     """
-    settings = replay_settings(policy, settings_of(policy), given)
+    settings = replay_settings(policy, settings_of(policy), typed)
     scheduler = scheduler_with(policy, settings.values)
-    pools = pools_of(jobs, given)
-    _check_fits(jobs, pools, given)
+    pools = pools_of(jobs, typed)
+    _check_fits(jobs, pools, typed)
     horizon_s = int(_last_submit(pools) + math.ceil(settings.values["drain_s"]))
     seed = int(rng.integers(1 << 31))
     try:
@@ -122,8 +114,8 @@ def simulate(
 
 def unplaceable_jobs(jobs: TraceJobs, settings: Mapping[str, Any]) -> IntArray:
     """Return the jobs that would never start on the empty cluster, by their places."""
-    found = [pool.unplaceable for pool in pools_of(jobs, settings).pools]
-    return np.sort(np.concatenate(found))
+    jobs_by_pool = [pool.unplaceable for pool in pools_of(jobs, settings).pools]
+    return np.sort(np.concatenate(jobs_by_pool))
 
 
 def _check_fits(jobs: TraceJobs, pools: SpotPools, settings: Mapping[str, Any]) -> None:
@@ -176,18 +168,18 @@ def _lendable(
 
 
 def _warnings(
-    jobs: TraceJobs, pools: SpotPools, found: Sequence[SpotRun], run: LentRun
+    jobs: TraceJobs, pools: SpotPools, runs: Sequence[SpotRun], run: LentRun
 ) -> tuple[str, ...]:
     notes: list[str] = []
     if not pools.is_spot.any():
         hint = "" if tenants_of(jobs).has_priorities else "; say which with --spot CONDITION"
         notes.append(f"no job is spot, so nothing is lent{hint}")
     loads = loads_of(jobs, pools)
-    notes += [f"{one.text}: more than there is" for one in loads if one.demand_over_capacity > 1]
+    notes += [f"{load.text}: more than there is" for load in loads if load.demand_over_capacity > 1]
     waiting = [
         str(jobs.job_id[int(pool.jobs[task])])
-        for pool, one in zip(pools.pools, found, strict=True)
-        for task in starving(one)
+        for pool, pool_run in zip(pools.pools, runs, strict=True)
+        for task in starving(pool_run)
     ]
     if waiting:
         notes.append(
@@ -201,31 +193,31 @@ def _warnings(
 
 
 def _ticks(
-    pools: SpotPools, found: Sequence[SpotRun], run: LentRun
+    pools: SpotPools, runs: Sequence[SpotRun], run: LentRun
 ) -> tuple[IntArray, dict[str, FloatArray]]:
     """Return what is known at every tick of any pool, summed over the pools; eta is their mean."""
-    time_s = np.unique(np.concatenate([one.tick_s for one in found]))
+    time_s = np.unique(np.concatenate([pool_run.tick_s for pool_run in runs]))
     names = ("hp_milli", "spot_milli", "quota_milli", "idle_milli")
     values = {name: np.zeros(time_s.size) for name in (*names, "eta", "eviction_rate", "waiting")}
-    for pool, one in zip(pools.pools, found, strict=True):
-        at = np.searchsorted(one.tick_s, time_s, side="right") - 1
-        known = at >= 0
+    for pool, pool_run in zip(pools.pools, runs, strict=True):
+        at = np.searchsorted(pool_run.tick_s, time_s, side="right") - 1
+        has_begun = at >= 0
         for name in names:
-            own = getattr(one, name)[np.maximum(at, 0)] / MILLI
+            value = getattr(pool_run, name)[np.maximum(at, 0)] / MILLI
             if name == "quota_milli":
-                own = np.where(own < 0, pool.gpus, own)
-            values[name] += np.where(known, own, 0.0)
+                value = np.where(value < 0, pool.gpus, value)
+            values[name] += np.where(has_begun, value, 0.0)
         for name in ("eta", "eviction_rate"):
-            own = getattr(one, name)[np.maximum(at, 0)]
-            values[name] += np.where(known, own, 0.0) * pool.gpus / run.gpus
-        values["waiting"] += np.where(known, one.spot_waiting[np.maximum(at, 0)], 0)
+            value = getattr(pool_run, name)[np.maximum(at, 0)]
+            values[name] += np.where(has_begun, value, 0.0) * pool.gpus / run.gpus
+        values["waiting"] += np.where(has_begun, pool_run.spot_waiting[np.maximum(at, 0)], 0)
     # The first tick may come before the first submission.
     return np.maximum(time_s * MICROS - pools.offset_us, 0), values
 
 
-def _timeline(pools: SpotPools, found: Sequence[SpotRun], run: LentRun) -> pl.DataFrame:
+def _timeline(pools: SpotPools, runs: Sequence[SpotRun], run: LentRun) -> pl.DataFrame:
     """Return a row per change of what runs and waits, and per tick of the quota."""
-    time_us, values = _ticks(pools, found, run)
+    time_us, values = _ticks(pools, runs, run)
     ticks = pl.DataFrame(
         {
             "time_s": time_us / MICROS,
@@ -241,10 +233,10 @@ def _timeline(pools: SpotPools, found: Sequence[SpotRun], run: LentRun) -> pl.Da
 
 
 def _lines(
-    pools: SpotPools, found: Sequence[SpotRun], run: LentRun, scheduler: SpotScheduler
+    pools: SpotPools, runs: Sequence[SpotRun], run: LentRun, scheduler: SpotScheduler
 ) -> TimeLines:
     """Return GPUs of both classes with the quota, eta, and spot jobs waiting."""
-    time_us, values = _ticks(pools, found, run)
+    time_us, values = _ticks(pools, runs, run)
     gpus = {"high priority": values["hp_milli"], "spot": values["spot_milli"]}
     quota = {"spot quota": values["quota_milli"]} if scheduler.quota != "none" else {}
     panels = [Panel(f"GPUs in use, of {run.gpus:,}", GPUS, {**gpus, **quota}, float(run.gpus))]

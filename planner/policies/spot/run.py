@@ -78,8 +78,8 @@ class LentRun:
     @property
     def waited_us(self) -> IntArray:
         """Time of each job without GPUs."""
-        found: IntArray = np.maximum(self.finish_us - self.submit_us - self.ran_us, 0)
-        return found
+        waited: IntArray = np.maximum(self.finish_us - self.submit_us - self.ran_us, 0)
+        return waited
 
     @property
     def held_gpu_us(self) -> FloatArray:
@@ -127,22 +127,22 @@ def _until(event_us: IntArray, amount: IntArray, time_us: IntArray) -> IntArray:
     """Return the sum of the amounts of all events up to each time."""
     order = np.argsort(event_us, kind="stable")
     total = np.append(0, np.cumsum(amount[order]))
-    found: IntArray = total[np.searchsorted(event_us[order], time_us, side="right")]
-    return found
+    until: IntArray = total[np.searchsorted(event_us[order], time_us, side="right")]
+    return until
 
 
-def joined(pools: SpotPools, found: Sequence[SpotRun], submit_us: IntArray) -> LentRun:
+def joined(pools: SpotPools, runs: Sequence[SpotRun], submit_us: IntArray) -> LentRun:
     """Return the runs of all pools as one, in the order of all jobs."""
     n = submit_us.size
     begin_s = pools.offset_us / MICROS
-    end_us = max(round((one.end_s - begin_s) * MICROS) for one in found)
+    end_us = max(round((pool_run.end_s - begin_s) * MICROS) for pool_run in runs)
     end_us = max(end_us, int(submit_us[-1]) + 1)
     finish = np.full(n, end_us, np.int64)
     start = np.full(n, end_us, np.int64)
     finished = np.zeros(n, np.bool_)
     evictions, wasted = np.zeros(n, np.int64), np.zeros(n, np.int64)
     parts = []
-    for pool, run in zip(pools.pools, found, strict=True):
+    for pool, run in zip(pools.pools, runs, strict=True):
         jobs, size = pool.jobs, pool.workload.size_milli
         done, begun = run.finish_s >= 0, run.first_start_s >= 0
         finish[jobs[done]] = run.finish_s[done] * MICROS - pools.offset_us
@@ -171,21 +171,21 @@ def joined(pools: SpotPools, found: Sequence[SpotRun], submit_us: IntArray) -> L
     )
 
 
-def tenant_results(run: LentRun, own: BoolArray) -> TenantResults:
+def tenant_results(run: LentRun, is_own: BoolArray) -> TenantResults:
     """Return the numbers of high-priority or of spot jobs; means are over those that finished."""
-    done = own & run.is_finished
+    done = is_own & run.is_finished
     jct = (run.finish_us - run.submit_us)[done] / MICROS
     jqt = run.waited_us[done] / MICROS
     some = jct.size > 0
     return TenantResults(
-        jobs=int(own.sum()),
-        unfinished=int((own & ~run.is_finished).sum()),
+        jobs=int(is_own.sum()),
+        unfinished=int((is_own & ~run.is_finished).sum()),
         mean_jct_s=float(jct.mean()) if some else None,
         p50_jct_s=float(np.percentile(jct, 50)) if some else None,
         p99_jct_s=float(np.percentile(jct, 99)) if some else None,
         mean_jqt_s=float(jqt.mean()) if some else None,
         p99_jqt_s=float(np.percentile(jqt, 99)) if some else None,
-        gpu_h=float(run.held_gpu_us[own].sum()) / MICROS_PER_HOUR,
+        gpu_h=float(run.held_gpu_us[is_own].sum()) / MICROS_PER_HOUR,
     )
 
 
@@ -202,19 +202,19 @@ def spot_results(
     since checkpoints, and start-ups after evictions.
     """
     runs = run.runs
-    own = is_spot[runs.job]
+    is_spot_run = is_spot[runs.job]
     lasted_us = runs.stop_us - runs.start_us
     kept = ~runs.is_evicted | (lasted_us >= scheduler.guarantee_h * MICROS_PER_HOUR)
-    count, evictions = int(own.sum()), int(runs.is_evicted[own].sum())
+    count, evictions = int(is_spot_run.sum()), int(runs.is_evicted[is_spot_run].sum())
     first, end = window_of(run, window_us)
     area = np.maximum(np.minimum(runs.stop_us, end) - runs.start_us, 0) * (runs.milli / MILLI)
-    earning_h = float(area[own & kept].sum()) / MICROS_PER_HOUR
+    earning_h = float(area[is_spot_run & kept].sum()) / MICROS_PER_HOUR
     window_h = max((end - first) / MICROS_PER_HOUR, 1.0)
     return {
         "spot_runs": count,
         "evictions": evictions,
         "eviction_rate": evictions / count if count else None,
-        "guarantee_success_share": float(kept[own].mean()) if count else None,
+        "guarantee_success_share": float(kept[is_spot_run].mean()) if count else None,
         "wasted_gpu_h": float(run.wasted_milli_s[is_spot].sum()) / MILLI / 3600,
         "allocation_rate": allocation_rate(run),
         "paying_spot_gpu_h": earning_h,
@@ -234,11 +234,11 @@ def allocation_rate(run: LentRun) -> float | None:
     return float(area.sum() / ((last - first) * run.gpus))
 
 
-def quota_results(found: Sequence[SpotRun], scheduler: SpotScheduler) -> dict[str, Any]:
+def quota_results(runs: Sequence[SpotRun], scheduler: SpotScheduler) -> dict[str, Any]:
     """Return how the quota was steered; null without one."""
     if scheduler.quota != "forecast":
         return {"mean_eta": None, "eta_at_min_share": None, "eta_at_max_share": None}
-    eta: FloatArray = np.concatenate([one.eta for one in found])
+    eta: FloatArray = np.concatenate([pool_run.eta for pool_run in runs])
     return {
         "mean_eta": float(eta.mean()) if eta.size else None,
         "eta_at_min_share": float((eta <= scheduler.eta_min).mean()) if eta.size else None,
@@ -250,7 +250,7 @@ def starving(run: SpotRun) -> IntArray:
     """Return spot tasks that were larger than the quota for over a week while they waited."""
     work = run.workload
     size = work.size_milli
-    found = []
+    tasks = []
     for task in np.flatnonzero(~work.hp & ((run.finish_s < 0) | (run.wait_s > WEEK_S))):
         until = run.finish_s[task] if run.finish_s[task] >= 0 else run.end_s
         here = (run.tick_s >= work.submit_s[task]) & (run.tick_s <= until) & (run.quota_milli >= 0)
@@ -258,8 +258,8 @@ def starving(run: SpotRun) -> IntArray:
         time = run.tick_s[here]
         edges = np.flatnonzero(np.diff(np.concatenate(([0], small.astype(np.int8), [0]))))
         if any(time[end - 1] - time[at] > WEEK_S for at, end in edges.reshape(-1, 2)):
-            found.append(task)
-    return np.array(found, np.int64)
+            tasks.append(task)
+    return np.array(tasks, np.int64)
 
 
 def kept_share(run: LentRun, bill: RunBill, window_us: PeriodUs | None) -> float | None:

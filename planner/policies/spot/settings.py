@@ -161,19 +161,19 @@ def scheduler_of(policy: str) -> SpotScheduler:
 def settings_of(policy: str) -> dict[str, Setting]:
     """Return what may be set of a policy, by name."""
     usual = scheduler_of(policy)
-    own = dict(OF_ALL)
+    settings = dict(OF_ALL)
     if usual.quota == "forecast":
-        own = {**OF_QUOTA, **own}
+        settings = {**OF_QUOTA, **settings}
         if policy == "gfs-d":
-            own = {name: one for name, one in own.items() if name not in STEERED}
+            settings = {name: setting for name, setting in settings.items() if name not in STEERED}
     elif usual.quota == "share":
-        own = {"quota_share": Setting("number", "share of the GPUs", at_most=1), **own}
+        settings = {"quota_share": Setting("number", "share of the GPUs", at_most=1), **settings}
     if usual.victims == "gfs":
-        own["beta"] = Setting(
+        settings["beta"] = Setting(
             "number", "weight of wasted work against the eviction rate", at_most=1e6
         )
     if usual.avoids_heat:
-        own["heat_limit"] = Setting(
+        settings["heat_limit"] = Setting(
             "count",
             "heat from which a node takes no spot pods of whole GPUs; an eviction there counts 96 "
             "for an hour and 1 for a day",
@@ -181,12 +181,12 @@ def settings_of(policy: str) -> dict[str, Setting]:
         )
     if usual.leases:  # they end on a checkpoint, and nothing is evicted within one
         for name in ("grace_s", "checkpoint_every_s", "milestones", "milestones_s"):
-            del own[name]
+            del settings[name]
     if policy == "gfs-e":
-        own = with_defaults(own, {"forecast": "last-week-peak"})
+        settings = with_defaults(settings, {"forecast": "last-week-peak"})
     values = {RENAMED.get(field.name, field.name): _of(usual, field.name) for field in FIELDS}
     size = {name: SHARED[name] for name in SIZES}
-    return {**size, **with_defaults(own, values), **OF_CLUSTER}
+    return {**size, **with_defaults(settings, values), **OF_CLUSTER}
 
 
 def _of(scheduler: SpotScheduler, field: str) -> Any:

@@ -1,1 +1,1 @@
-"""Policies that give every job one width for all its life; one file each."""
+"""Policies that give every job one width for all its life."""

@@ -22,8 +22,8 @@ def recorded_gpus(workload: ClassWorkload) -> FloatArray:
 def nearest_gpus(workload: ClassWorkload, gpus: float) -> FloatArray:
     """Return ``gpus`` for each job, or the nearest width that its class has; shape (n,)."""
     nearest = np.array([c.widths[np.abs(c.widths - gpus).argmin()] for c in workload.classes])
-    found: FloatArray = nearest[jobs_of(workload).job_class]
-    return found
+    gpus_of_jobs: FloatArray = nearest[jobs_of(workload).job_class]
+    return gpus_of_jobs
 
 
 def replay_gpus(workload: ClassWorkload, cluster: RentedCluster, gpus: FloatArray) -> PlanReplay:

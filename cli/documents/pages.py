@@ -1,24 +1,63 @@
-"""``report.md``: a comment on a pull request, or the summary of a job."""
+"""``report.html``, one page that opens from disk, and ``report.md``, a comment or a summary.
+
+Their templates are in files of their own.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gpuplan.analysis.base.words import counted
 from gpuplan.cli.documents import view
-from gpuplan.cli.documents.study import Document, TableGrid
-from gpuplan.cli.documents.templating import fill
+from gpuplan.cli.documents.study import Document, TableCell, TableGrid
 from gpuplan.cli.documents.verdict import key_figures, verdicts_of
-from gpuplan.cli.formats.escape import markdown, terminal
+from gpuplan.cli.formats.escape import markdown, terminal, visible_lines
 from gpuplan.cli.formats.render import pipe_table
+
+PAGE_ROWS = 500  # of one table in HTML; the rest is in report.json
+
+
+def as_html(document: Document) -> str:
+    """Return the document as a page that needs nothing beside it."""
+    from gpuplan.cli.figures.style import COLOURS, DARK, TEXT, TEXT_ON_DARK
+
+    def variables(drawn: Mapping[str, str], text: Mapping[str, str]) -> str:
+        """Return the colours of pictures, and those of their text, as variables of CSS."""
+        return " ".join(
+            f"--{name}: {drawn[colour]}; --text-{name}: {text[colour]};"
+            for name, colour in COLOURS.items()
+        )
+
+    return fill(
+        "report.html.j2",
+        document=document,
+        view=view,
+        key_figures=key_figures,
+        verdicts_of=verdicts_of,
+        key=_key,
+        most_rows=PAGE_ROWS,
+        light_colours=variables({colour: colour for colour in TEXT}, TEXT),
+        dark_colours=variables(DARK, TEXT_ON_DARK),
+    )
+
+
+def _key(cell: TableCell) -> str:
+    """Return what a cell is sorted by where its text does not say it."""
+    if cell.value is None or isinstance(cell.value, str):
+        return ""
+    return f"{cell.value:.12g}"
+
 
 MOST_CHARACTERS = 60_000
 """A comment on GitHub may have 65,536; this leaves room for what a pipeline writes around it."""
 
 MOST_ROWS = 1000
-"""Rows of a table, where there is room."""
+"""Rows of a table in Markdown, where there is room."""
 
 FOLDED_ROWS = (MOST_ROWS, 200, 50, 20, 5, 0)
 """Rows of a folded table, in turn, until all of the main tables fit; without any it is named."""
@@ -76,7 +115,7 @@ def _filler(document: Document) -> Callable[[int, int], str]:
     inputs = pipe_table(
         ["input", "rows", "SHA-256"],
         [False, True, False],
-        ([one["path"], f"{one['rows']:,}", one["sha256"]] for one in document.inputs),
+        ([source["path"], f"{source['rows']:,}", source["sha256"]] for source in document.inputs),
     )
 
     notes = {id(study): view.own_notes_of(document, study) for study in document.studies}
@@ -105,3 +144,27 @@ def _filler(document: Document) -> Callable[[int, int], str]:
 def _line(text: str) -> str:
     """Return text on one line, where Markdown needs it there."""
     return " ".join(text.split())
+
+
+@cache
+def _environment(is_page: bool) -> Environment:
+    return Environment(
+        loader=PackageLoader("gpuplan.cli.documents"),
+        autoescape=is_page,
+        finalize=_shown if is_page else None,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def fill(template: str, **values: Any) -> str:
+    """Return a template with its values; what a page shows is escaped."""
+    return _environment(".html" in template).get_template(template).render(**values)
+
+
+def _shown(value: Any) -> Any:
+    """Return what a page shows of a value; what has been escaped is markup already."""
+    is_plain = isinstance(value, str) and not hasattr(value, "__html__")
+    return visible_lines(value) if is_plain else value
