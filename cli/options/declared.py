@@ -110,7 +110,7 @@ def _kind(option: Declared) -> Any:
 def _words(words: tuple[str, ...]) -> Any:
     """Return an enumeration of words."""
     names = {word: word for word in words}
-    return StrEnum("Word", names)  # type: ignore[misc]
+    return StrEnum("Word", names)
 
 
 def _is(kind: type, declared: Any) -> bool:
