@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
 from datetime import date, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
@@ -99,9 +100,17 @@ def _kind(option: Declared) -> Any:
         single = get_args(option.kind)[0] if opt.many else option.kind
         if _is(date, single):  # the command line knows times alone
             single = datetime | None
+        if opt.many and get_origin(single) is Literal:  # which typer does not take in lists
+            single = _words(get_args(single))
         optional = opt.many and option.default is not MISSING
     kind = list[single] if opt.many else single
     return kind | None if optional and not _is(type(None), kind) else kind
+
+
+def _words(words: tuple[str, ...]) -> Any:
+    """Return an enumeration of words."""
+    names = {word: word for word in words}
+    return StrEnum("Word", names)
 
 
 def _is(kind: type, declared: Any) -> bool:

@@ -175,8 +175,8 @@ class SweepRequest(StudyRequest):
             "the policy that the choice is compared with; null without one",
         ],
         "cluster": Annotated[str | None, "today's cluster as given"],
-        "throughputs": Annotated[None, "no option of a sweep"],
-        "gpu_speed": Annotated[None, "no option of a sweep"],
+        "throughputs": Annotated[str | None, "null: a sweep has no such option"],
+        "gpu_speed": Annotated[dict[str, float] | None, "null: a sweep has no such option"],
         "ci": Annotated[
             float | None, "confidence of the intervals, percent; null without resamples"
         ],
