@@ -217,7 +217,8 @@ def _scaled(
     jobs: TraceJobs, model: SpeedupModel, values: Mapping[str, Any], policy: Policy
 ) -> tuple[ScaledJobs, tuple[str, ...]]:
     """Return what the policy runs, and notes on its size."""
-    from gpuplan.planner.elastic.renting import RentedCluster, within_cluster
+    from gpuplan.planner.elastic.candidates import within_cluster
+    from gpuplan.planner.elastic.renting import RentedCluster
 
     pool = pool_of(values, policy.name)
     each = (pool.gpus_per_node if pool else None) or 1
