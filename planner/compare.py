@@ -310,8 +310,7 @@ def own_price(
         if usd is None:
             missing = [name for name in hours if prices.get(name) is None]
             named = ", ".join(name or "jobs without a GPU type" for name in missing)
-            first = next(filter(None, missing), "")
-            hint = f"{first}=USD" if first else "USD for every GPU"
+            hint = next((f"{name}=USD" for name in missing if name), "USD for every GPU")
             raise UsageError(f"--price: no price of {named}\n  next: --price {hint}")
         typed = {**spec.given, "usd_per_gpu_h": "--price"}
         settings = {**spec.settings, "usd_per_gpu_h": usd}
