@@ -121,8 +121,8 @@ def parameters_of(declaration: StudyDeclaration) -> type:
     That is what ``parameters`` of its answer returns where this is a dataclass, or else made of the
     options.
     """
-    own = getattr(_answer_of(declaration), "parameters", None)
-    kind = None if own is None else get_type_hints(own)["return"]
+    method = getattr(_answer_of(declaration), "parameters", None)
+    kind = None if method is None else get_type_hints(method)["return"]
     return kind if is_dataclass(kind) else parameters_type(declaration.request)  # type: ignore[return-value]
 
 

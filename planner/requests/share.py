@@ -15,6 +15,7 @@ from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.job_table.log_options import LogOptions, each_once, mapping
 from gpuplan.planner.requests.clusters import METAVAR, ClusterRequest, read_size
 from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.settings import FLAGS, check_once
 
 if TYPE_CHECKING:
     from gpuplan.analysis.user_tables.sharing_functions import SharedFunction
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 PLACED = ("dilu", "exclusive", "infless-l", "infless-r", "fast-gs")
 UNDER_LOAD = (*PLACED, "infless", "mps-l", "mps-r")
 SETTINGS = ("gamma", "omega", "alpha", "beta", "memory_gb", "tie_break", "split", "affinity")
-FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 MOST_GAMMAS = 50
 DEFAULT_CLUSTER = "1000x4"
 LOADED, PLACING = "Services under load", "Placement"
@@ -56,7 +56,7 @@ def read_gammas(text: str, flag: str) -> tuple[float, ...]:
 
 def read_placement(texts: Sequence[str], flag: str) -> dict[str, Any]:
     """Return the settings of placement in ``key=value`` texts. Raises `UsageError`."""
-    first: dict[str, str] = {}
+    check_once(texts)
     values: dict[str, Any] = {}
     for text in texts:
         key, equals, value = (part.strip() for part in text.partition("="))
@@ -64,8 +64,6 @@ def read_placement(texts: Sequence[str], flag: str) -> dict[str, Any]:
             raise UsageError(
                 f"{flag} {text!r}: expected one of {', '.join(SETTINGS)}, as in gamma=2"
             )
-        if first.setdefault(key, text) is not text:
-            raise UsageError(f"{flag} {first[key]} and {flag} {text}: give one of the two")
         if key == "tie_break":
             if value not in ("id", "reference"):
                 raise UsageError(f"{flag} {text!r}: expected id or reference")
