@@ -20,8 +20,8 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.options.arguments import declare, option_reader, types_of
 from gpuplan.cli.options.declared import parameters_of, read_request
-from gpuplan.cli.options.outputs import check_output, check_suffix, text_file
-from gpuplan.cli.options.shared_options import Output, OutputWithoutRows, command
+from gpuplan.cli.options.outputs import check_output, check_suffix, text_file, timeline_file
+from gpuplan.cli.options.shared_options import Output, OutputWithoutRows, ReplayOutput, command
 from gpuplan.planner.requests.declaration import StudyDeclaration, StudyRequest, declaration_of
 
 COMPILING = "compiling this simulator, up to a minute (the first run of each)"
@@ -163,8 +163,6 @@ class StudyCommand:
             report = study.report()
         files = [text_file(report.texts[suffix], path) for path, suffix in texts.items()]
         if timeline is not None:
-            from gpuplan.cli.options.market_options import timeline_file
-
             assert report.timeline is not None
             files.append(timeline_file(report.timeline, timeline))
         emit(report, output, files=files, written=written)
@@ -212,8 +210,6 @@ def declared_command(
 
 def _output_of(declaration: StudyDeclaration) -> type:
     if declaration.has_timeline:
-        from gpuplan.cli.options.market_options import ReplayOutput
-
         return ReplayOutput
     return Output if declaration.has_rows else OutputWithoutRows
 
