@@ -26,8 +26,6 @@ MOST_SAYING_NOTHING = 228  # functions with a parameter or a local of such a nam
 COINED = {"_Given", "_Sureness", "_beside", "_like", "_sure", "_together", "_told"}
 COINED_LEFT = {
     ("gpuplan.cli.options.policy_specs", "_Given"),
-    ("gpuplan.planner.sizing.search", "_sure"),
-    ("gpuplan.planner.sizing.sized_replay", "_Sureness"),
     ("gpuplan.planner.studies.size", "_together"),
 }
 MOST_PARAMETERS = 8

@@ -160,7 +160,7 @@ class Sweep:
         rows = [(index, point.policy, point) for index, point in enumerate(self.points)]
         reference_run = self.against
         last = {"point": None, "capacity": None, "price_ratio": None}
-        found = together(
+        lines = together(
             [
                 (
                     {
@@ -179,7 +179,7 @@ class Sweep:
                 else [(last | {"policy": reference_run.label}, reference_run.timeline)]
             )
         )
-        return found.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
+        return lines.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
 
 
 def sweep(
