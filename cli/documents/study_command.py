@@ -9,19 +9,27 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.options.arguments import declare, option_reader, types_of
 from gpuplan.cli.options.declared import parameters_of, read_request
 from gpuplan.cli.options.outputs import check_output, check_suffix, text_file, timeline_file
-from gpuplan.cli.options.shared_options import Output, OutputWithoutRows, ReplayOutput, command
+from gpuplan.cli.options.shared_options import (
+    RESULT_FORMS,
+    Output,
+    OutputWithoutRows,
+    ReplayOutput,
+    command,
+    result_files,
+)
 from gpuplan.planner.requests.declaration import StudyDeclaration, StudyRequest, declaration_of
 
 COMPILING = "compiling this simulator, up to a minute (the first run of each)"
@@ -203,15 +211,21 @@ def declared_command(
         draws_first=run is not None,
         has_picture=declaration.has_picture,
         has_rows=declaration.has_rows,
-        more_forms=declaration.more_forms,
+        more_forms=tuple(declaration.more_forms),
         instead_of_trace=declaration.instead_of_trace,
     )
 
 
 def _output_of(declaration: StudyDeclaration) -> type:
+    """Return the group of options that say where the report of a study goes."""
+    usual: type = Output if declaration.has_rows else OutputWithoutRows
     if declaration.has_timeline:
-        return ReplayOutput
-    return Output if declaration.has_rows else OutputWithoutRows
+        usual = ReplayOutput
+    if not declaration.more_forms:
+        return usual
+    about = [f"{suffix} ({what})" for suffix, what in declaration.more_forms.items()]
+    forms = Annotated[list[Path] | None, COMMON, result_files(", ".join([RESULT_FORMS, *about]))]
+    return make_dataclass(usual.__name__, [("out", forms, None)], bases=(usual,), frozen=True)
 
 
 def _answer(

@@ -45,7 +45,10 @@ OutputFormat = Annotated[
 ]
 
 
-def _files(forms: str) -> Any:
+RESULT_FORMS = ".json, .md, .csv, .txt, .svg, .png (picture)"
+
+
+def result_files(forms: str) -> Any:
     """Return the option for files that take the result in these forms."""
     return typer.Option(
         "--output",
@@ -56,7 +59,7 @@ def _files(forms: str) -> Any:
     )
 
 
-TextFiles = Annotated[list[Path] | None, COMMON, _files(".json, .md, .csv, .txt")]
+TextFiles = Annotated[list[Path] | None, COMMON, result_files(".json, .md, .csv, .txt")]
 Plot = Annotated[
     list[Path] | None,
     typer.Option(
@@ -129,7 +132,7 @@ class Output:
     out: Annotated[
         list[Path] | None,
         COMMON,
-        _files(".json, .md, .csv, .txt, .parquet (rows), .svg, .png (picture)"),
+        result_files(".json, .md, .csv, .txt, .parquet (rows), .svg, .png (picture)"),
     ] = None
     plot: Plot = None
     fail_if: FailIf = None
@@ -141,9 +144,7 @@ class Output:
 class OutputWithoutRows(Output):
     """Where and how a command shows a result that has no rows of its own."""
 
-    out: Annotated[
-        list[Path] | None, COMMON, _files(".json, .md, .csv, .txt, .svg, .png (picture)")
-    ] = None
+    out: Annotated[list[Path] | None, COMMON, result_files(RESULT_FORMS)] = None
 
 
 @dataclass(frozen=True, slots=True)

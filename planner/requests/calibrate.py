@@ -31,7 +31,7 @@ SITE_LOG = Opt(
     example="gpuplan calibrate sacct.txt --slurm-conf slurm.conf -o twin.toml",
     doing="calibrating",
     has_rows=False,
-    more_forms=(".toml",),
+    more_forms={".toml": "the settings for gpuplan whatif"},
 )
 @dataclass(frozen=True, slots=True)
 class CalibrateRequest(StudyRequest):

@@ -8,7 +8,7 @@ A study called ``name`` is three files: its request here in ``name.py``, the fun
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import cleandoc
@@ -65,7 +65,8 @@ class StudyDeclaration:
         has_picture: whether its answer has a picture.
         has_rows: whether its answer has rows for a Parquet file.
         has_timeline: whether ``--timeline`` writes what happened over time.
-        more_forms: suffixes of other files that ``--output`` takes, each written by the view.
+        more_forms: suffix of other files that ``--output`` takes, each written by the view -> what
+            they are, for the help.
         instead_of_trace: option that it has in place of a trace; empty where it needs one.
     """
 
@@ -78,7 +79,7 @@ class StudyDeclaration:
     has_picture: bool = True
     has_rows: bool = True
     has_timeline: bool = False
-    more_forms: tuple[str, ...] = ()
+    more_forms: Mapping[str, str] = field(default_factory=dict)
     instead_of_trace: str = ""
 
     @property

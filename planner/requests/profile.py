@@ -59,7 +59,7 @@ def read_headers(pairs: Sequence[str], flag: str) -> dict[str, str]:
     "profile",
     example="gpuplan profile resnet152.csv --slo 100ms -o functions.toml",
     has_rows=False,
-    more_forms=(".toml",),
+    more_forms={".toml": "the functions that gpuplan share reads"},
 )
 @dataclass(frozen=True, slots=True)
 class ProfileRequest(StudyRequest):
