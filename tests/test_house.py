@@ -27,8 +27,6 @@ SAYS_NOTHING = {"one", "found", "known", "own", "given", "asked", "mine", "there
 MOST_SAYING_NOTHING = 110  # functions with a parameter or a local of such a name
 COINED = {"_Given", "_Sureness", "_beside", "_like", "_sure", "_together", "_told"}
 COINED_LEFT = {
-    ("gpuplan.planner.sizing.search", "_sure"),
-    ("gpuplan.planner.sizing.sized_replay", "_Sureness"),
     ("gpuplan.planner.studies.size", "_together"),
 }
 MOST_PARAMETERS = 8

@@ -115,7 +115,7 @@ def fake(meets):
     """A replay that only knows whether the size meets the target."""
     return SizedReplay(
         0, dict.fromkeys(("mean_wait_s", "p95_wait_s"), 0.0), None, None, (0.0,), meets,
-        float(meets), 0.05, None, None, 20,
+        float(meets), 0.05,
     )  # fmt: skip
 
 
@@ -129,8 +129,8 @@ def test_the_answer_meets_and_the_next_smaller_does_not_on_any_pattern(drawn, st
         wanted = list(wanted)
         for gpus in wanted:
             assert gpus % step == 0 and step <= gpus <= step * len(pattern)
-            sizes.found[gpus] = replace(fake(pattern[gpus // step - 1]), gpus=gpus)
-        return [sizes.found[gpus] for gpus in wanted]
+            sizes.replays[gpus] = replace(fake(pattern[gpus // step - 1]), gpus=gpus)
+        return [sizes.replays[gpus] for gpus in wanted]
 
     sizes.at = at
     answer = smallest(sizes)
@@ -176,9 +176,11 @@ def test_the_commitment_is_the_best_of_all_levels(drawn, commit, beside, more):
     costs = [cost_by_brute_force(demand, level, commit, beside) for level in range(demand.peak + 2)]
     assert costs[found.committed_gpus] == min(costs)
     assert found.committed_gpus == costs.index(min(costs))  # of equal ones the smallest
-    assert found.usd_per_h == pytest.approx(min(costs) / 10 / demand.window_us)
-    assert found.all_on_demand_usd_per_h == pytest.approx(costs[0] / 10 / demand.window_us)
-    assert found.all_committed_usd_per_h == pytest.approx(commit / 10 * demand.peak)
+    assert found.usd_per_month == pytest.approx(min(costs) / 10 / demand.window_us * 730.5)
+    assert found.all_on_demand_usd_per_month == pytest.approx(
+        costs[0] / 10 / demand.window_us * 730.5
+    )
+    assert found.all_committed_usd_per_month == pytest.approx(commit / 10 * demand.peak * 730.5)
     share = Fraction(commit, beside)
     assert found.committed_gpus == (demand.quantile(1 - share) if share < 1 else 0)
 
@@ -202,23 +204,24 @@ def test_the_interval_of_a_commitment_holds_the_quantile_of_the_source():
     submit = np.cumsum(rng.exponential(mean_s / load, n))
     demand = demand_of_jobs(jobs_of(submit, rng.exponential(mean_s, n)), float(submit[-1]))
     found = plan_commitment(demand, 0.5, 1.0, SURE)
-    assert found.low_gpus <= 30 <= found.high_gpus
-    assert found.low_gpus <= found.committed_gpus <= found.high_gpus
-    assert found.high_gpus - found.low_gpus <= 5
+    ends = found.interval
+    assert ends.low_gpus <= 30 <= ends.high_gpus
+    assert ends.low_gpus <= found.committed_gpus <= ends.high_gpus
+    assert ends.high_gpus - ends.low_gpus <= 5
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 3), st.data())
 def test_the_ends_of_the_interval_are_the_first_sizes_that_resamples_allow(shares, step, data):
     shares = [*sorted(shares), 1.0]
     n = step * len(shares)
-    sizes = sizes_of(jobs_of([0] * n, [1.0] * n), "mean_wait <= 1h", step=step)
+    sizes = sizes_of(jobs_of([0] * n, [1.0] * n), "mean_wait <= 1h", step=step, sure=SURE)
 
     def at(wanted):
         wanted = list(wanted)
         for gpus in wanted:
             share = shares[gpus // step - 1]
-            sizes.found[gpus] = replace(fake(True), gpus=gpus, met_share=share)
-        return [sizes.found[gpus] for gpus in wanted]
+            sizes.replays[gpus] = replace(fake(True), gpus=gpus, met_share=share)
+        return [sizes.replays[gpus] for gpus in wanted]
 
     sizes.at = at
     low = next(i for i, share in enumerate(shares, 1) if share >= 0.05)

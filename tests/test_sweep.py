@@ -14,7 +14,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.policies.allpass import simulate
 from gpuplan.planner.requests.replays import read_deadline_factor
-from gpuplan.planner.requests.sweep import (
+from gpuplan.planner.requests.thresholds import (
     parse_capacities,
     parse_numbers,
     parse_thresholds,

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.option import Group, given_options
+from gpuplan.analysis.base.option import DATE_FORMATS, Group, given_options
 from gpuplan.analysis.storage.cache import chosen_folder, open_cache
 from gpuplan.analysis.storage.files import existing_file, files_named_in
 from gpuplan.analysis.trace.selection import Selection
@@ -38,7 +38,6 @@ from gpuplan.cli.gates.conditions import read_condition, refuse_change
 from gpuplan.cli.gates.gates import allowing, warnings_only
 from gpuplan.cli.options.completion import one_of, some_of
 from gpuplan.cli.options.shared_options import (
-    DATE_FORMATS,
     OUTPUT_PANEL,
     PRICES_PANEL,
     AllowUnchecked,

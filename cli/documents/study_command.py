@@ -21,11 +21,12 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.options.arguments import declare, option_reader, types_of
 from gpuplan.cli.options.declared import parameters_of, read_request
-from gpuplan.cli.options.outputs import check_output, check_suffix, text_file
+from gpuplan.cli.options.outputs import check_output, check_suffix, text_file, timeline_file
 from gpuplan.cli.options.shared_options import (
     RESULT_FORMS,
     Output,
     OutputWithoutRows,
+    ReplayOutput,
     command,
     result_files,
 )
@@ -170,8 +171,6 @@ class StudyCommand:
             report = study.report()
         files = [text_file(report.texts[suffix], path) for path, suffix in texts.items()]
         if timeline is not None:
-            from gpuplan.cli.options.market_options import timeline_file
-
             assert report.timeline is not None
             files.append(timeline_file(report.timeline, timeline))
         emit(report, output, files=files, written=written)
@@ -221,8 +220,6 @@ def _output_of(declaration: StudyDeclaration) -> type:
     """Return the group of options that say where the report of a study goes."""
     usual: type = Output if declaration.has_rows else OutputWithoutRows
     if declaration.has_timeline:
-        from gpuplan.cli.options.market_options import ReplayOutput
-
         usual = ReplayOutput
     if not declaration.more_forms:
         return usual

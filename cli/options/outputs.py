@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from gpuplan.analysis.storage.files import (
     refuse_overwrite,
 )
 from gpuplan.cli.options.shared_options import OUTPUT_PANEL, Output, ResultFormat
+
+if TYPE_CHECKING:
+    import polars as pl
 
 WriteFile = Callable[[Path], None]
 """Writes a file to the path given."""
@@ -116,5 +119,16 @@ def text_file(made: Callable[[Path], str], path: Path) -> tuple[Path, WriteFile]
 
     def write(temporary: Path) -> None:
         temporary.write_text(made(path), encoding="utf-8", newline="\n")
+
+    return path, write
+
+
+def timeline_file(made: Callable[[], pl.DataFrame], path: Path) -> tuple[Path, WriteFile]:
+    """Return the file of a time line and the function that writes it."""
+
+    def write(temporary: Path) -> None:
+        from gpuplan.analysis.storage.parquet import write_parquet
+
+        write_parquet(made(), temporary)
 
     return path, write

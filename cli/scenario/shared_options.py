@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
@@ -20,8 +20,7 @@ from gpuplan.planner.requests.replays import ReplayRequest
 def _options_of(group: Any) -> list[str]:
     """Return the names of the options of a group, as a scenario writes them."""
     options = [option for option in declared_options(group) if not option.opt.argument]
-    flags = [option.flag.removeprefix("--").replace("-", "_") for option in options]
-    return flags or [field.name for field in fields(group)]
+    return [option.flag.removeprefix("--").replace("-", "_") for option in options]
 
 
 NOT_OF_WORKLOAD = ("jobs.spot", "jobs.log", "prices", "checkpoints", "by")

@@ -3,103 +3,33 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
-from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration
-from gpuplan.analysis.base.errors import UsageError, shortened
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.requests.clusters import METAVAR, ClusterSize, read_size
 from gpuplan.planner.requests.compare import ComparedParameters
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.replays import ReplayRequest
-from gpuplan.simkit.limits import MOST_GPUS
+from gpuplan.planner.requests.thresholds import (
+    parse_capacities,
+    parse_mark,
+    parse_numbers,
+    parse_thresholds,
+)
 
 if TYPE_CHECKING:
     from gpuplan.planner.compare import PolicySpec
     from gpuplan.simkit.allpass.parameters import Allpass
-
-FORMS = "a list such as 30,60,5m, or a range LOW:HIGH:COUNT such as 30s:30m:8"
-MOST = 10_000  # thresholds of a range
-MOST_DIGITS = 9  # of a number of workers; Python converts no more than 4,300
-DIGITS = 6
-"""Decimals of a threshold in seconds: a replay counts whole microseconds."""
-
 
 DEFAULT_THRESHOLDS = "30,60,120,300,600,1800,3600"
 MOST_RATIO = 1e3
 MOST_WORTH_USD = 1e6  # an hour of a job
 Rule = Literal["fixed", "adaptive"]
 RULES: tuple[str, ...] = get_args(Rule)
-
-
-def parse_thresholds(text: str, flag: str = "--threshold") -> tuple[float, ...]:
-    """Return seconds, in the order of the text; ``none`` is inf. Raises `UsageError`."""
-    thresholds: list[float] = []
-    for item in text.split(","):
-        parts = item.strip().split(":")
-        if item.strip().lower() in NO_LIMIT:
-            thresholds.append(math.inf)
-        elif len(parts) == 3:
-            thresholds += _range(item.strip(), *parts)
-        elif len(parts) == 1 and parts[0]:
-            thresholds.append(parse_duration(parts[0], flag))
-        else:
-            raise UsageError(f"{flag} {text!r}: expected {FORMS}")
-    return tuple(round(threshold_s, DIGITS) for threshold_s in thresholds)
-
-
-def parse_mark(text: str) -> float:
-    """Return one threshold in seconds; ``none`` is inf. Raises `UsageError`."""
-    plain = text.strip().lower()
-    return math.inf if plain in NO_LIMIT else round(parse_duration(plain, "--mark"), DIGITS)
-
-
-def _range(item: str, low_text: str, high_text: str, count_text: str) -> list[float]:
-    low, high = (parse_duration(part, "--threshold") for part in (low_text, high_text))
-    if (
-        not re.fullmatch(r"[0-9]{1,9}", count_text)
-        or not 2 <= int(count_text) <= MOST
-        or not low < high
-    ):
-        raise UsageError(
-            f"--threshold {item!r}: a range runs from low to high in 2 to {MOST:,} points"
-        )
-    count = int(count_text)
-    return [low + (high - low) * i / (count - 1) for i in range(count - 1)] + [high]
-
-
-def parse_capacities(text: str, flag: str = "--capacity") -> tuple[int | None, ...]:
-    """Return numbers of workers, None for no limit. Raises `UsageError`."""
-    capacities: list[int | None] = []
-    for item in (part.strip().lower() for part in text.split(",")):
-        if item in NO_LIMIT:
-            capacities.append(None)
-        elif item.isdecimal() and (len(item) > MOST_DIGITS or int(item) > MOST_GPUS):
-            raise UsageError(
-                f"{flag} {shortened(text)!r}: expected at most {MOST_GPUS:,} workers, or none "
-                "for no limit"
-            )
-        elif item.isdecimal():
-            capacities.append(int(item))
-        else:
-            raise UsageError(f"{flag} {text!r}: expected whole numbers or none, such as 10,20,none")
-    return tuple(capacities)
-
-
-def parse_numbers(text: str, flag: str, *, most: float, above: bool = False) -> tuple[float, ...]:
-    """Return numbers of at least, or above, 0 from ``0.3,0.5,1``. Raises `UsageError`."""
-    try:
-        numbers = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        numbers = (math.nan,)
-    if not all(0 <= number <= most and (number or not above) for number in numbers):
-        bounds = f"{'above 0' if above else 'of at least 0'} and at most {most:,.10g}"
-        raise UsageError(f"{flag} {text!r}: expected numbers {bounds}, such as 0.3,0.5,1")
-    return numbers
 
 
 def parse_ratios(text: str, flag: str) -> tuple[float, ...]:

@@ -13,9 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.statistics.block_length import block_length
 from gpuplan.analysis.statistics.bootstrap import draw_blocks, expanded_tail
-from gpuplan.planner.sizing.sized_replay import Resampling
+from gpuplan.planner.sizing.sized_replay import GpuInterval, Resampling
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 BINS = 2048
@@ -82,35 +83,34 @@ def demand_of(start_us: IntArray, end_us: IntArray, gpus: IntArray, window_us: i
 
 
 @dataclass(frozen=True, slots=True)
-class CommitmentPlan:
-    """GPUs to commit to, and what that costs.
+class CommitmentResult:
+    """GPUs to commit to where on-demand GPUs fill in and no job waits.
 
     Attributes:
         committed_gpus: paid all the time.
         on_demand_mean_gpus, on_demand_peak_gpus: rented beside them.
-        usd_per_h: of both.
-        all_committed_usd_per_h: the same jobs with the peak committed.
-        all_on_demand_usd_per_h: the same jobs without a commitment.
+        usd_per_month: of both.
+        all_committed_usd_per_month: of as many committed GPUs as are in use at once.
+        all_on_demand_usd_per_month: of the same jobs without a commitment.
         coverage_share: share of the GPU time in use that runs on committed GPUs.
-        utilization: share of the committed GPU time that is in use; None without a commitment.
-        low_gpus, high_gpus: interval of the commitment; None without one.
+        utilization: share of the committed GPU time that is in use; null without a commitment.
+        interval: of the commitment; null without one, or with several GPU types.
     """
 
     committed_gpus: int
     on_demand_mean_gpus: float
     on_demand_peak_gpus: int
-    usd_per_h: float
-    all_committed_usd_per_h: float
-    all_on_demand_usd_per_h: float
+    usd_per_month: float
+    all_committed_usd_per_month: float
+    all_on_demand_usd_per_month: float
     coverage_share: float | None
     utilization: float | None
-    low_gpus: int | None
-    high_gpus: int | None
+    interval: GpuInterval | None
 
 
 def plan_commitment(
     demand: Demand, commit_usd: float, on_demand_usd: float, confidence: Resampling | None
-) -> CommitmentPlan:
+) -> CommitmentResult:
     """Return the cheapest commitment, exact for the demand given.
 
     Args:
@@ -122,22 +122,20 @@ def plan_commitment(
     committed = demand.quantile(share)
     within, whole = demand.gpu_us(committed), demand.gpu_us()
     mean_beside = (whole - within) / demand.window_us
-    ends = None if confidence is None else _interval(demand, float(share), confidence)
-    return CommitmentPlan(
+    return CommitmentResult(
         committed_gpus=committed,
         on_demand_mean_gpus=mean_beside,
         on_demand_peak_gpus=max(0, demand.peak - committed),
-        usd_per_h=committed * commit_usd + mean_beside * on_demand_usd,
-        all_committed_usd_per_h=demand.peak * commit_usd,
-        all_on_demand_usd_per_h=whole / demand.window_us * on_demand_usd,
+        usd_per_month=(committed * commit_usd + mean_beside * on_demand_usd) * MONTH_H,
+        all_committed_usd_per_month=demand.peak * commit_usd * MONTH_H,
+        all_on_demand_usd_per_month=whole / demand.window_us * on_demand_usd * MONTH_H,
         coverage_share=within / whole if whole else None,
         utilization=within / (committed * demand.window_us) if committed else None,
-        low_gpus=ends and ends[0],
-        high_gpus=ends and ends[1],
+        interval=None if confidence is None else _interval(demand, float(share), confidence),
     )
 
 
-def _interval(demand: Demand, share: float, how: Resampling) -> tuple[int, int] | None:
+def _interval(demand: Demand, share: float, resampling: Resampling) -> GpuInterval | None:
     """Return the interval of a quantile over time, by blocks of successive stretches of time.
 
     The quantile of a resample is at most c where its share of the time with at most c GPUs in use
@@ -154,8 +152,9 @@ def _interval(demand: Demand, share: float, how: Resampling) -> tuple[int, int] 
         return np.diff(np.interp(edges, demand.edges_us, total))
 
     block = block_length(per_bin(demand.gpus.astype(np.float64)))
-    blocks = draw_blocks(bins, block, how.resamples, np.random.default_rng(how.seed))
-    tail = expanded_tail(how.level, blocks.count) / 100
+    rng = np.random.default_rng(resampling.seed)
+    blocks = draw_blocks(bins, block, resampling.resamples, rng)
+    tail = expanded_tail(resampling.level, blocks.count) / 100
     needed = share * demand.window_us * (1 - 1e-12)
     levels = np.unique(demand.gpus)
 
@@ -174,4 +173,4 @@ def _interval(demand: Demand, share: float, how: Resampling) -> tuple[int, int] 
                 low = middle + 1
         return int(levels[low])
 
-    return first(tail), first(1 - tail)
+    return GpuInterval(resampling.level, first(tail), first(1 - tail), resampling.resamples)

@@ -105,21 +105,21 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today
         return (pool,), pool.seen
     every = today(trace)
     assert every is not None  # it has jobs of two types that hold GPUs
-    usage = {one.gpu_type: one for one in every.gpu_types}
-    found = []
+    usage = {held.gpu_type: held for held in every.gpu_types}
+    pools = []
     for kind in kinds:
-        mine = pl.col("gpu_type").is_null() if kind is None else pl.col("gpu_type") == kind
+        of_kind = pl.col("gpu_type").is_null() if kind is None else pl.col("gpu_type") == kind
         shape = _shape_of(kind, terms.shape, kinds)
-        alone = replace(trace, jobs=trace.jobs.filter(mine))
-        grown_alone = alone if grown is trace else replace(grown, jobs=grown.jobs.filter(mine))
+        alone = replace(trace, jobs=trace.jobs.filter(of_kind))
+        grown_alone = alone if grown is trace else replace(grown, jobs=grown.jobs.filter(of_kind))
         pool = _pool(alone, grown_alone, window, kind, terms, shape)
         del alone, grown_alone
         name = UNNAMED if kind is None else kind
         if name in usage:  # over the window of the whole log, so that the types add up
             seen = replace(pool.seen, usage=usage[name], window_s=every.window_s)
             pool = replace(pool, seen=seen)
-        found.append(pool)
-    return tuple(sorted(found, key=lambda pool: -pool.seen.usage.gpu_h)), every
+        pools.append(pool)
+    return tuple(sorted(pools, key=lambda pool: -pool.seen.usage.gpu_h)), every
 
 
 def _grown(trace: Trace, growth: float) -> Trace:

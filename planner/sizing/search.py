@@ -20,7 +20,7 @@ from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all, usable_cores
 from gpuplan.planner.runs.trace_jobs import TraceJobs, first_jobs, replay_bytes
-from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay, replay_at
+from gpuplan.planner.sizing.sized_replay import GpuInterval, ReplayTerms, SizedReplay, replay_at
 from gpuplan.planner.sizing.targets import whole_multiple
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import enough_gpus
@@ -35,15 +35,6 @@ NEAR = 64
 ROUGH = 100
 DOUBLINGS = 3
 """Times that the size at which no job waits is doubled for policies that let jobs wait even so."""
-
-
-@dataclass(frozen=True, slots=True)
-class SizeInterval:
-    """The smallest sizes of resamples: between ``low`` and ``high`` GPUs, which are candidates."""
-
-    low_gpus: int
-    high_gpus: int
-    blocks: int
 
 
 @dataclass
@@ -63,7 +54,7 @@ class Sizes:
     step: int
     engine: Engine
     progress: Callable[[], None] = lambda: None
-    found: dict[int, SizedReplay] = field(default_factory=dict)
+    replays: dict[int, SizedReplay] = field(default_factory=dict)
     _enough: int = 0
 
     @property
@@ -96,17 +87,17 @@ class Sizes:
     def at(self, sizes: Iterable[int]) -> list[SizedReplay]:
         """Return the replays at some sizes, side by side where they are new."""
         wanted = list(sizes)
-        new = [gpus for gpus in dict.fromkeys(wanted) if gpus not in self.found]
-        for one in run_all(
+        new = [gpus for gpus in dict.fromkeys(wanted) if gpus not in self.replays]
+        for replay in run_all(
             replay_at,
             new,
             shared=(self.jobs, self.terms),
             engine=self.engine,
             bytes_each=replay_bytes(self.jobs),
         ):
-            self.found[one.gpus] = one
+            self.replays[replay.gpus] = replay
             self.progress()
-        return [self.found[gpus] for gpus in wanted]
+        return [self.replays[gpus] for gpus in wanted]
 
     def one(self, gpus: int) -> SizedReplay:
         """Return the replay at one size."""
@@ -119,17 +110,17 @@ def smallest(sizes: Sizes) -> int:
     Raises:
         InfeasibleError: no size meets them.
     """
-    fails, meets = 0, _sure(sizes) // sizes.step
+    fails, meets = 0, _size_that_meets(sizes) // sizes.step
     if sizes.is_long:
         fails, meets = _around(sizes, _first_guess(sizes), meets)
-    found = _between(sizes, fails, meets, lambda one: one.meets)[1] * sizes.step
+    size = _between(sizes, fails, meets, lambda replay: replay.meets)[1] * sizes.step
     look = 1 if sizes.is_long else 1 + LOOK_BELOW
     while True:  # another schedule may be better with fewer GPUs
-        below = range(found - sizes.step, sizes.least - 1, -sizes.step)[:look]
-        lower = [one.gpus for one in sizes.at(below) if one.meets]
+        below = range(size - sizes.step, sizes.least - 1, -sizes.step)[:look]
+        lower = [replay.gpus for replay in sizes.at(below) if replay.meets]
         if not lower:
-            return found
-        found = min(lower)
+            return size
+        size = min(lower)
 
 
 def _first_guess(sizes: Sizes) -> int:
@@ -166,7 +157,7 @@ def _around(sizes: Sizes, guess: int, meets: int) -> tuple[int, int]:
     return fails, meets
 
 
-def _sure(sizes: Sizes) -> int:
+def _size_that_meets(sizes: Sizes) -> int:
     """Return a size that meets the targets. Raises `InfeasibleError` where there is none."""
     for target in sizes.terms.targets:
         if not target.is_met(target.least):
@@ -176,20 +167,20 @@ def _sure(sizes: Sizes) -> int:
             )
     top = max(sizes.enough(), sizes.least)
     for _ in range(1 + DOUBLINGS):
-        found = sizes.one(top)
-        if found.meets:
+        replay = sizes.one(top)
+        if replay.meets:
             return top
         if 2 * top > MOST_GPUS:
             break
         top *= 2
     missed = next(
         (target, value)
-        for target, value in zip(sizes.terms.targets, found.target_values, strict=True)
+        for target, value in zip(sizes.terms.targets, replay.target_values, strict=True)
         if not target.is_met(value)
     )
     raise InfeasibleError(
         f"--target {missed[0].text!r}: no size meets it; under {sizes.terms.policy.policy} it is "
-        f"{missed[1]:g} even at {found.gpus:,} GPUs, where no job waits for another\n"
+        f"{missed[1]:g} even at {replay.gpus:,} GPUs, where no job waits for another\n"
         "  next: a higher limit, or another --policy"
     )
 
@@ -208,26 +199,27 @@ def _between(
     """
     fails = max(fails, sizes.least // sizes.step - 1)
     workers = sizes.engine.workers or usable_cores()
-    known = (gpus // sizes.step for gpus in sorted(sizes.found) if gpus % sizes.step == 0)
-    places = [place for place in known if fails < place < meets]
+    replayed = (gpus // sizes.step for gpus in sorted(sizes.replays) if gpus % sizes.step == 0)
+    places = [place for place in replayed if fails < place < meets]
     while True:
         replays = sizes.at(place * sizes.step for place in places)
-        for place, one in zip(places, replays, strict=True):
-            if holds(one):
+        for place, replay in zip(places, replays, strict=True):
+            if holds(replay):
                 meets = place
                 break
             fails = place
         if meets - fails <= gap:
             return fails, meets
         inner = np.linspace(fails, meets, min(workers, meets - fails - 1) + 2)[1:-1]
-        places = sorted({round(one) for one in inner.tolist()} - {fails, meets})
+        places = sorted({round(place) for place in inner.tolist()} - {fails, meets})
 
 
-def interval_of(sizes: Sizes, answer: int) -> SizeInterval | None:
+def interval_of(sizes: Sizes, answer: int) -> GpuInterval | None:
     """Return the interval of the smallest size; None where there are too few jobs for one."""
     step, least = sizes.step, sizes.least // sizes.step
     center = sizes.one(answer)
-    if center.met_share is None:
+    resampling = sizes.terms.confidence
+    if center.met_share is None or resampling is None:
         return None
     at, top = answer // step, max(sizes.enough(), answer) // step
     low, low_fails = at, least - 1 if center.may_meet else at
@@ -248,7 +240,8 @@ def interval_of(sizes: Sizes, answer: int) -> SizeInterval | None:
         reach *= 2
     gap = max(1, at // ROUGH) if sizes.is_long else 1
     if center.may_meet:
-        low = _between(sizes, low_fails, low, lambda one: one.may_meet, gap)[0] + 1
+        low = _between(sizes, low_fails, low, lambda replay: replay.may_meet, gap)[0] + 1
     if not center.surely_meets:
-        high = _between(sizes, high_fails, high, lambda one: one.surely_meets, gap)[1]
-    return SizeInterval(low * step, max(high, at) * step, center.blocks)
+        high = _between(sizes, high_fails, high, lambda replay: replay.surely_meets, gap)[1]
+    low_gpus, high_gpus = low * step, max(high, at) * step
+    return GpuInterval(resampling.level, low_gpus, high_gpus, resampling.resamples)

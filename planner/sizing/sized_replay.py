@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,22 @@ class Resampling:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuInterval:
+    """An interval of a number of GPUs.
+
+    Attributes:
+        level_percent: confidence.
+        low_gpus, high_gpus: the ends, which are candidates.
+        resamples: of blocks of consecutive jobs, or of time.
+    """
+
+    level_percent: float
+    low_gpus: int
+    high_gpus: int
+    resamples: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayTerms:
     """What the replays of all sizes share.
 
@@ -85,7 +102,6 @@ class SizedReplay:
         met_share: share of the resamples that meet all targets; None without confidence.
         tail: share of the resamples beyond each end of an interval, for its number of blocks.
         mean_wait_interval, p95_wait_interval: None without confidence.
-        blocks: in a resample; 0 without confidence.
         groups: waits by group, where requested.
     """
 
@@ -95,11 +111,10 @@ class SizedReplay:
     utilization: float | None
     target_values: tuple[float, ...]
     meets: bool
-    met_share: float | None
-    tail: float
-    mean_wait_interval: tuple[float, float] | None
-    p95_wait_interval: tuple[float, float] | None
-    blocks: int
+    met_share: float | None = None
+    tail: float = 0.0
+    mean_wait_interval: tuple[float, float] | None = None
+    p95_wait_interval: tuple[float, float] | None = None
     groups: tuple[GroupWaits, ...] = ()
 
     @property
@@ -127,8 +142,8 @@ def replay_at(gpus: int, jobs: TraceJobs, terms: ReplayTerms) -> SizedReplay:
         settings["cluster"] = ClusterShape((GpuPool(gpus, terms.gpus_per_node),))
     if "usd_per_gpu_h" in find_policy(policy.policy).settings:
         settings["usd_per_gpu_h"] = 1.0  # the bill is not used, and this one takes no market
-    given = {**policy.given, "gpus": terms.option, "cluster": terms.option}
-    sized = replace(policy, settings=settings, given=given)
+    options = {**policy.given, "gpus": terms.option, "cluster": terms.option}
+    sized = replace(policy, settings=settings, given=options)
     run, utilization = _ran(sized, jobs, terms)
     wait_s = run.waited_us / MICROS
     del run  # what follows needs the room
@@ -136,68 +151,58 @@ def replay_at(gpus: int, jobs: TraceJobs, terms: ReplayTerms) -> SizedReplay:
     runs = run_s > 0
     slowdown = (wait_s[runs] + run_s[runs]) / run_s[runs]
     values = tuple(
-        one.value(slowdown if one.quantity == SLOWDOWN else wait_s) for one in terms.targets
+        target.value(slowdown if target.quantity == SLOWDOWN else wait_s)
+        for target in terms.targets
     )
     groups = group_waits(jobs, wait_s, run_s * jobs.workload.gpus) if jobs.by else ()
     mean_slowdown = float(slowdown.mean()) if slowdown.size else None
     del run_s
-    sure = _Sureness(None, 0.0, None, None, 0)
+    judged: dict[str, Any] = {}
     if terms.confidence is not None and wait_s.size >= FEWEST_JOBS:
         every = wait_s
-        if any(one.quantity == SLOWDOWN for one in terms.targets):
+        if any(target.quantity == SLOWDOWN for target in terms.targets):
             every = np.ones(wait_s.size)
             every[runs] = slowdown
         del slowdown, runs
-        sure = _sureness(wait_s, every, terms.targets, terms.confidence)
-    judged = zip(terms.targets, values, strict=True)
+        judged = _judged_in_resamples(wait_s, every, terms.targets, terms.confidence)
     return SizedReplay(
         gpus=gpus,
         waits=distribution(wait_s, "wait", "s", PERCENTILES),
         mean_slowdown=mean_slowdown,
         utilization=utilization,
         target_values=values,
-        meets=all(one.is_met(value) for one, value in judged),
-        met_share=sure.met_share,
-        tail=sure.tail,
-        mean_wait_interval=sure.mean_wait,
-        p95_wait_interval=sure.p95_wait,
-        blocks=sure.blocks,
+        meets=all(
+            target.is_met(value) for target, value in zip(terms.targets, values, strict=True)
+        ),
         groups=groups,
+        **judged,
     )
 
 
 def _ran(policy: PolicySpec, jobs: TraceJobs, terms: ReplayTerms) -> tuple[Run, float | None]:
     """Return a replay, without its rows, and the utilization."""
-    found = policy.run(jobs, deepcopy(terms.rng), is_alone=True)
-    return found.run, found.results.get("utilization")
+    simulation = policy.run(jobs, deepcopy(terms.rng), is_alone=True)
+    return simulation.run, simulation.results.get("utilization")
 
 
-@dataclass(frozen=True, slots=True)
-class _Sureness:
-    met_share: float | None
-    tail: float
-    mean_wait: tuple[float, float] | None
-    p95_wait: tuple[float, float] | None
-    blocks: int
-
-
-def _sureness(
-    wait_s: FloatArray, slowdown: FloatArray, targets: Sequence[Target], how: Resampling
-) -> _Sureness:
+def _judged_in_resamples(
+    wait_s: FloatArray, slowdown: FloatArray, targets: Sequence[Target], resampling: Resampling
+) -> dict[str, Any]:
+    """Return the fields of a `SizedReplay` that resamples of the jobs give."""
     block = max(block_length(wait_s), -(-wait_s.size // MOST_BLOCKS))
-    blocks = draw_blocks(wait_s.size, block, how.resamples, np.random.default_rng(how.seed))
-    met = np.ones(how.resamples, np.bool_)
-    for one in targets:
-        excess = one.excess(slowdown if one.quantity == SLOWDOWN else wait_s)
+    rng = np.random.default_rng(resampling.seed)
+    blocks = draw_blocks(wait_s.size, block, resampling.resamples, rng)
+    met = np.ones(resampling.resamples, np.bool_)
+    for target in targets:
+        excess = target.excess(slowdown if target.quantity == SLOWDOWN else wait_s)
         met &= blocks.sums(excess) <= 1e-9 * wait_s.size
-    means = blocks.sums(wait_s) / wait_s.size
-    return _Sureness(
-        met_share=float(met.mean()),
-        tail=expanded_tail(how.level, blocks.count) / 100,
-        mean_wait=interval(means, how.level, blocks.count),
-        p95_wait=_percentile_interval(wait_s, 0.95, blocks, how.level),
-        blocks=blocks.count,
-    )
+    level, means = resampling.level, blocks.sums(wait_s) / wait_s.size
+    return {
+        "met_share": float(met.mean()),
+        "tail": expanded_tail(level, blocks.count) / 100,
+        "mean_wait_interval": interval(means, level, blocks.count),
+        "p95_wait_interval": _percentile_interval(wait_s, 0.95, blocks, level),
+    }
 
 
 def _percentile_interval(
@@ -211,5 +216,5 @@ def _percentile_interval(
         return None
     center = float(below.mean())
     low, high = (min(max(share + end - center, 0.0), 1.0) for end in ends)
-    found = np.percentile(values, [100 * low, 100 * high])
-    return min(float(found[0]), point), max(float(found[1]), point)
+    bottom, top = np.percentile(values, [100 * low, 100 * high]).tolist()
+    return min(bottom, point), max(top, point)

@@ -76,14 +76,14 @@ class Target:
         A percentile is met where at most the remaining share of the jobs exceeds the limit, without
         the interpolation between two jobs that `value` makes.
         """
-        found: FloatArray
+        excess: FloatArray
         if self.statistic == MEAN:
-            found = values - self.limit
+            excess = values - self.limit
         elif self.statistic == PERCENTILE:
-            found = (values > self.limit).astype(np.float64) - (1 - self.at / 100)
+            excess = (values > self.limit).astype(np.float64) - (1 - self.at / 100)
         else:
-            found = (values > self.at).astype(np.float64) - self.limit
-        return found
+            excess = (values > self.at).astype(np.float64) - self.limit
+        return excess
 
 
 def parse_target(text: str) -> Target:

@@ -22,11 +22,11 @@ from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.deadlines import INFERRED_FROM
 from gpuplan.planner.runs.group_waits import recorded_waits
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
+from gpuplan.planner.sizing.commitment import CommitmentResult
 from gpuplan.planner.sizing.pools import COLUMNS, JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.size_pool import PoolAnswer
 from gpuplan.planner.studies.size_results import (
-    CommitmentResult,
     SizePool,
     SizeResults,
     SizeToday,
@@ -40,7 +40,7 @@ class SizeAnswer(Answer[SizeRequest, SizeResults]):
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per size of the curve."""
-        rows = [plain(one) for one in self.results.points]
+        rows = [plain(point) for point in self.results.points]
         ends = ("mean_wait_interval_s", "p95_wait_interval_s")
         flat = [
             {key: value for key, value in row.items() if key not in (*ends, "groups")}
@@ -116,7 +116,7 @@ def _prices(request: SizeRequest) -> Prices:
 
 def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) -> SizeResults:
     """Return the results of all pools in one."""
-    pools = tuple(one.result() for one in answers)
+    pools = tuple(answer.result() for answer in answers)
     first = pools[0]
     is_one = len(pools) == 1
     values: tuple[float | None, ...] = (None,) * len(request.target)
@@ -135,10 +135,10 @@ def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) 
         growth=request.growth,
         jobs=sum(pool.jobs for pool in pools),
         targets=tuple(
-            TargetResult(one.text, one.limit, value)
-            for one, value in zip(request.targets(), values, strict=True)
+            TargetResult(target.text, target.limit, value)
+            for target, value in zip(request.targets(), values, strict=True)
         ),
-        points=tuple(point for one in answers for point in one.points),
+        points=tuple(point for answer in answers for point in answer.points),
         pools=pools,
         today=first.today if is_one else _today(pools, seen),
         commitment=first.commitment if is_one else _commitment(pools),
@@ -148,11 +148,11 @@ def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) 
 def _today(pools: Sequence[SizePool], seen: Today) -> SizeToday:
     """Return what the log shows of all pools."""
     each = [pool.today for pool in pools]
-    gpus = [one.cluster_gpus for one in each if one.cluster_gpus is not None]
-    usd = [one.usd_per_month for one in each if one.usd_per_month is not None]
+    gpus = [today.cluster_gpus for today in each if today.cluster_gpus is not None]
+    usd = [today.usd_per_month for today in each if today.usd_per_month is not None]
     return SizeToday(
         cluster_gpus=sum(gpus) if len(gpus) == len(each) else None,
-        mean_gpus=sum(one.mean_gpus for one in each),
+        mean_gpus=sum(today.mean_gpus for today in each),
         peak_gpus=seen.usage.peak_gpus,
         mean_wait_s=seen.mean_wait_s,
         p95_wait_s=seen.p95_wait_s,
@@ -165,16 +165,16 @@ def _commitment(pools: Sequence[SizePool]) -> CommitmentResult | None:
     each = [pool.commitment for pool in pools if pool.commitment is not None]
     if not each:
         return None
-    committed = sum(one.committed_gpus for one in each)
-    busy = sum(one.committed_gpus * (one.utilization or 0.0) for one in each)
-    used = busy + sum(one.on_demand_mean_gpus for one in each)
+    committed = sum(plan.committed_gpus for plan in each)
+    busy = sum(plan.committed_gpus * (plan.utilization or 0.0) for plan in each)
+    used = busy + sum(plan.on_demand_mean_gpus for plan in each)
     return CommitmentResult(
         committed_gpus=committed,
-        on_demand_mean_gpus=sum(one.on_demand_mean_gpus for one in each),
-        on_demand_peak_gpus=sum(one.on_demand_peak_gpus for one in each),
-        usd_per_month=sum(one.usd_per_month for one in each),
-        all_committed_usd_per_month=sum(one.all_committed_usd_per_month for one in each),
-        all_on_demand_usd_per_month=sum(one.all_on_demand_usd_per_month for one in each),
+        on_demand_mean_gpus=sum(plan.on_demand_mean_gpus for plan in each),
+        on_demand_peak_gpus=sum(plan.on_demand_peak_gpus for plan in each),
+        usd_per_month=sum(plan.usd_per_month for plan in each),
+        all_committed_usd_per_month=sum(plan.all_committed_usd_per_month for plan in each),
+        all_on_demand_usd_per_month=sum(plan.all_on_demand_usd_per_month for plan in each),
         coverage_share=busy / used if used else None,
         utilization=busy / committed if committed else None,
         interval=None,
@@ -199,8 +199,8 @@ def _warnings(
         notes += [f"{name}{note}" for note in pool.jobs.notes if request.replays]
         if by_deadlines and pool.jobs.deadline_note:
             notes.append(f"the log has no deadlines: {pool.jobs.deadline_note}")
-    for one in answers:
-        today = one.today()
+    for answer in answers:
+        today = answer.today()
         if today.cluster_gpus is not None and today.peak_gpus > today.cluster_gpus:
             notes.append(
                 f"jobs held up to {today.peak_gpus:,.0f} GPUs at once, more than the "

@@ -12,14 +12,12 @@ from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.size import SizeRange, SizeRequest
-from gpuplan.planner.sizing.commitment import plan_commitment
+from gpuplan.planner.sizing.commitment import CommitmentResult, plan_commitment
 from gpuplan.planner.sizing.pools import JobPool
-from gpuplan.planner.sizing.search import SizeInterval, Sizes, interval_of, smallest
-from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling, SizedReplay
+from gpuplan.planner.sizing.search import Sizes, interval_of, smallest
+from gpuplan.planner.sizing.sized_replay import GpuInterval, ReplayTerms, Resampling, SizedReplay
 from gpuplan.planner.sizing.targets import whole_multiple
 from gpuplan.planner.studies.size_results import (
-    CommitmentResult,
-    GpuInterval,
     SizePoint,
     SizePool,
     SizeToday,
@@ -47,7 +45,7 @@ class PoolAnswer:
         terms = ReplayTerms(request.spec(), draws, each, request.targets(), sure, option)
         self.sizes = Sizes(pool.jobs, terms, step or each or 1, request.engine)
         self.gpus: int | None = None
-        self.interval: SizeInterval | None = None
+        self.interval: GpuInterval | None = None
         self.points: tuple[SizePoint, ...] = ()
         self.commitment: CommitmentResult | None = None
 
@@ -68,17 +66,20 @@ class PoolAnswer:
     def run(self) -> None:
         """Search, replay and count."""
         request = self.request
-        asked = wanted = self._asked()
+        requested = wanted = self._requested()
         answer = smallest(self.sizes) if request.target else 0
         while True:
             if answer:
                 self.gpus = answer
-                wanted = self._curve(answer) if request.gpus is None else {*asked, answer}
+                wanted = self._curve(answer) if request.gpus is None else {*requested, answer}
             replays = self.sizes.at(sorted(wanted))
             if answer and request.level is not None:
                 self.interval = interval_of(self.sizes, answer)
-            found = self.sizes.found.values()
-            better = [one.gpus for one in found if one.meets and self._is_less(one, answer)]
+            better = [
+                replay.gpus
+                for replay in self.sizes.replays.values()
+                if replay.meets and self._is_less(replay, answer)
+            ]
             if not better:
                 break
             answer = min(better)  # another schedule is better with far fewer GPUs
@@ -89,15 +90,15 @@ class PoolAnswer:
     def _is_less(self, replay: SizedReplay, answer: int) -> bool:
         return replay.gpus < answer and replay.gpus % self.sizes.step == 0
 
-    def _asked(self) -> set[int]:
+    def _requested(self) -> set[int]:
         """Return the sizes of ``--gpus``. Raises `InfeasibleError` where one cannot hold a job."""
-        asked, step = self.request.gpus, self.sizes.step
-        if asked is None:
+        sizes, step = self.request.gpus, self.sizes.step
+        if sizes is None:
             return set()
-        if isinstance(asked, SizeRange):
-            even = np.linspace(asked.low, asked.high, asked.count).tolist()
-            asked = tuple(whole_multiple(gpus, step) for gpus in even)
-        small = [gpus for gpus in asked if gpus < self.sizes.widest]
+        if isinstance(sizes, SizeRange):
+            even = np.linspace(sizes.low, sizes.high, sizes.count).tolist()
+            sizes = tuple(whole_multiple(gpus, step) for gpus in even)
+        small = [gpus for gpus in sizes if gpus < self.sizes.widest]
         if small:
             raise InfeasibleError(
                 f"--gpus {small[0]:,}: a job needs {self.sizes.widest:,} GPUs at once"
@@ -105,7 +106,7 @@ class PoolAnswer:
                 f"  next: sizes of {self.sizes.least:,} or more, or leave wide jobs out with "
                 "--where"
             )
-        return set(asked)
+        return set(sizes)
 
     def _curve(self, answer: int) -> set[int]:
         """Return sizes around the one found, the next smaller one, and today's."""
@@ -123,51 +124,39 @@ class PoolAnswer:
     def _points(self, replays: Sequence[SizedReplay]) -> list[SizePoint]:
         window_h = self.pool.window_us / MICROS / HOUR_S
         jobs_a_month = self.pool.jobs.workload.size / window_h * MONTH_H if window_h else 0.0
-        found: list[SizePoint] = []
-        for one in replays:
-            usd = self.month_usd(one.gpus)
+        points: list[SizePoint] = []
+        for replay in replays:
+            usd = self.month_usd(replay.gpus)
             saved = None
-            if found:
-                hours = (found[-1].mean_wait_s - one.waits["mean_wait_s"]) / HOUR_S * jobs_a_month
-                saved = (usd - found[-1].usd_per_month) / hours if hours > 0 else None
-            found.append(
+            if points:
+                hours = (
+                    (points[-1].mean_wait_s - replay.waits["mean_wait_s"]) / HOUR_S * jobs_a_month
+                )
+                saved = (usd - points[-1].usd_per_month) / hours if hours > 0 else None
+            points.append(
                 SizePoint(
                     gpu_type=None if self.is_one else self.name,
-                    gpus=one.gpus,
-                    nodes=self.nodes(one.gpus),
-                    **one.waits,
-                    mean_slowdown=one.mean_slowdown,
-                    utilization=one.utilization,
+                    gpus=replay.gpus,
+                    nodes=self.nodes(replay.gpus),
+                    **replay.waits,
+                    mean_slowdown=replay.mean_slowdown,
+                    utilization=replay.utilization,
                     usd_per_month=usd,
-                    meets=one.meets if self.request.target else None,
+                    meets=replay.meets if self.request.target else None,
                     usd_per_wait_h_saved=saved,
-                    mean_wait_interval_s=one.mean_wait_interval,
-                    p95_wait_interval_s=one.p95_wait_interval,
-                    groups=one.groups or UNSET,
+                    mean_wait_interval_s=replay.mean_wait_interval,
+                    p95_wait_interval_s=replay.p95_wait_interval,
+                    groups=replay.groups or UNSET,
                 )
             )
-        return found
+        return points
 
     def _commitment(self) -> CommitmentResult:
         commit = Prices.read(self.request.committed).of(self.pool.gpu_type)
         on_demand = Prices.read(self.request.rented).of(self.pool.gpu_type)
         assert self.pool.demand is not None  # a commitment was requested
-        plan = plan_commitment(
+        return plan_commitment(
             self.pool.demand, commit.usd_per_gpu_h, on_demand.usd_per_gpu_h, self.sure
-        )
-        ends = None
-        if plan.low_gpus is not None and plan.high_gpus is not None and self.sure is not None:
-            ends = GpuInterval(self.sure.level, plan.low_gpus, plan.high_gpus, self.sure.resamples)
-        return CommitmentResult(
-            committed_gpus=plan.committed_gpus,
-            on_demand_mean_gpus=plan.on_demand_mean_gpus,
-            on_demand_peak_gpus=plan.on_demand_peak_gpus,
-            usd_per_month=plan.usd_per_h * MONTH_H,
-            all_committed_usd_per_month=plan.all_committed_usd_per_h * MONTH_H,
-            all_on_demand_usd_per_month=plan.all_on_demand_usd_per_h * MONTH_H,
-            coverage_share=plan.coverage_share,
-            utilization=plan.utilization,
-            interval=ends,
         )
 
     def today(self) -> SizeToday:
@@ -186,14 +175,7 @@ class PoolAnswer:
 
     def result(self) -> SizePool:
         """Return the pool as JSON has it."""
-        gpus, ends = self.gpus, None
-        if self.interval is not None and self.request.level is not None:
-            ends = GpuInterval(
-                self.request.level,
-                self.interval.low_gpus,
-                self.interval.high_gpus,
-                self.request.resamples,
-            )
+        gpus = self.gpus
         return SizePool(
             name=self.name,
             jobs=self.pool.jobs.workload.size,
@@ -202,7 +184,7 @@ class PoolAnswer:
             nodes=None if gpus is None else self.nodes(gpus),
             usd_per_month=None if gpus is None else self.month_usd(gpus),
             utilization=None if gpus is None else self.sizes.one(gpus).utilization,
-            interval=ends,
+            interval=self.interval,
             widest_job_gpus=self.sizes.widest,
             no_wait_gpus=self.sizes.enough(),
             today=self.today(),

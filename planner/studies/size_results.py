@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from msgspec import UNSET, UnsetType
 
 from gpuplan.planner.runs.group_waits import GroupWaits
+from gpuplan.planner.sizing.commitment import CommitmentResult
+from gpuplan.planner.sizing.sized_replay import GpuInterval
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +24,6 @@ class TargetResult:
     name: str
     limit: float
     value: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class GpuInterval:
-    """An interval of a number of GPUs.
-
-    Attributes:
-        level_percent: confidence.
-        low_gpus, high_gpus: the ends, which are candidates.
-        resamples: of blocks of consecutive jobs, or of time.
-    """
-
-    level_percent: float
-    low_gpus: int
-    high_gpus: int
-    resamples: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,32 +61,6 @@ class SizePoint:
     mean_wait_interval_s: tuple[float, float] | None
     p95_wait_interval_s: tuple[float, float] | None
     groups: tuple[GroupWaits, ...] | UnsetType = UNSET
-
-
-@dataclass(frozen=True, slots=True)
-class CommitmentResult:
-    """GPUs to commit to where on-demand GPUs fill in and no job waits.
-
-    Attributes:
-        committed_gpus: paid all the time.
-        on_demand_mean_gpus, on_demand_peak_gpus: rented beside them.
-        usd_per_month: of both.
-        all_committed_usd_per_month: of as many committed GPUs as are in use at once.
-        all_on_demand_usd_per_month: of the same jobs without a commitment.
-        coverage_share: share of the GPU time in use that runs on committed GPUs.
-        utilization: share of the committed GPU time that is in use; null without a commitment.
-        interval: of the commitment; null without one, or with several GPU types.
-    """
-
-    committed_gpus: int
-    on_demand_mean_gpus: float
-    on_demand_peak_gpus: int
-    usd_per_month: float
-    all_committed_usd_per_month: float
-    all_on_demand_usd_per_month: float
-    coverage_share: float | None
-    utilization: float | None
-    interval: GpuInterval | None
 
 
 @dataclass(frozen=True, slots=True)

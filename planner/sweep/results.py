@@ -142,97 +142,97 @@ class SweepResults:
     cases: tuple[CaseResults, ...]
 
 
-def sweep_results(found: Sweep) -> SweepResults:
+def sweep_results(sweep: Sweep) -> SweepResults:
     """Return the results of a sweep."""
-    cases = tuple(_case(found, case) for case in found.cases)
+    cases = tuple(_case(sweep, case) for case in sweep.cases)
     first = cases[0]
     return SweepResults(
-        jobs=found.cases[0].closed_form.jobs,
-        span_s=found.span_s,
-        window_s=found.window_s,
-        today=found.today,
-        today_cluster=found.cluster,
-        gpu_mix=found.mix,
-        verdict=found.verdict,
-        points=marked_thresholds(found),
+        jobs=sweep.cases[0].closed_form.jobs,
+        span_s=sweep.span_s,
+        window_s=sweep.window_s,
+        today=sweep.today,
+        today_cluster=sweep.cluster,
+        gpu_mix=sweep.mix,
+        verdict=sweep.verdict,
+        points=marked_thresholds(sweep),
         recommended=RecommendedResults(first.recommended, first.savings),
-        serverless_only=threshold_results(found, found.reference),
-        serverful_only=None if found.rented is None else threshold_results(found, found.rented),
-        against=found.against and monthly(found, found.against),
+        serverless_only=threshold_results(sweep, sweep.reference),
+        serverful_only=None if sweep.rented is None else threshold_results(sweep, sweep.rented),
+        against=sweep.against and monthly(sweep, sweep.against),
         closed_form=first.closed_form,
         cases=cases,
     )
 
 
-def marked_thresholds(found: Sweep) -> tuple[MarkedThreshold, ...]:
+def marked_thresholds(sweep: Sweep) -> tuple[MarkedThreshold, ...]:
     """Return the points of a sweep with their labels."""
     return tuple(
-        MarkedThreshold(threshold_results(found, point), **found.marks(index))
-        for index, point in enumerate(found.points)
+        MarkedThreshold(threshold_results(sweep, point), **sweep.marks(index))
+        for index, point in enumerate(sweep.points)
     )
 
 
-def sweep_frame(found: Sweep) -> pl.DataFrame:
+def sweep_frame(sweep: Sweep) -> pl.DataFrame:
     """Return one row per point, then everything rented and everything serverless at each ratio.
 
     The latter are not on the frontier of the points: ``non_dominated`` and ``knee`` are null.
     """
-    rows = [plain(point) for point in marked_thresholds(found)]
-    first = {case.price_ratio: case for case in reversed(found.cases)}  # at its prices
-    for point in found.all_rented:
+    rows = [plain(point) for point in marked_thresholds(sweep)]
+    first = {case.price_ratio: case for case in reversed(sweep.cases)}  # at its prices
+    for point in sweep.all_rented:
         is_best = first[point.price_ratio].rented is not None
-        rows.append(_alone(found, point, "serverful_only", is_best))
+        rows.append(_alone(sweep, point, "serverful_only", is_best))
     for case in reversed(first.values()):
         ratio, is_best = case.price_ratio, case.best is None and case.rented is None
-        point = replace(found.reference, price_ratio=ratio, own_price_ratio=ratio)
-        rows.append(_alone(found, point, "serverless_only", is_best))
+        point = replace(sweep.reference, price_ratio=ratio, own_price_ratio=ratio)
+        rows.append(_alone(sweep, point, "serverless_only", is_best))
     frame = pl.DataFrame(rows, infer_schema_length=None)
     return frame.with_columns(pl.col(pl.Float64).replace(float("inf"), None))  # as in JSON
 
 
-def _alone(found: Sweep, point: SweepPoint, policy: str, is_best: bool) -> dict[str, Any]:
+def _alone(sweep: Sweep, point: SweepPoint, policy: str, is_best: bool) -> dict[str, Any]:
     """Return the row of a run without a threshold to choose."""
     marks = {"non_dominated": None, "knee": None, "recommended": is_best}
-    return {**plain(threshold_results(found, point)), "policy": policy, **marks}
+    return {**plain(threshold_results(sweep, point)), "policy": policy, **marks}
 
 
-def threshold_results(found: Sweep, point: SweepPoint) -> ThresholdResults:
+def threshold_results(sweep: Sweep, point: SweepPoint) -> ThresholdResults:
     """Return one replay of a sweep, with its bill per month."""
-    return ThresholdResults(point, found.usd_per_month(point.cost_usd))
+    return ThresholdResults(point, sweep.usd_per_month(point.cost_usd))
 
 
-def monthly(found: Sweep, run: ReferenceRun) -> ReferenceRun:
+def monthly(sweep: Sweep, run: ReferenceRun) -> ReferenceRun:
     """Return the replay of the reference, with its bill per month in the window of the sweep."""
-    usd = found.usd_per_month(run.cost_usd)
+    usd = sweep.usd_per_month(run.cost_usd)
     return replace(run, results=replace(run.results, usd_per_month=usd))
 
 
-def _case(found: Sweep, case: Case) -> CaseResults:
-    recommended = _named(found, case, case.best)
+def _case(sweep: Sweep, case: Case) -> CaseResults:
+    recommended = _named(sweep, case, case.best)
     if case.rented is not None:
-        recommended = _chosen(found, case, "serverful_only", case.rented.point)
+        recommended = _chosen(sweep, case, "serverful_only", case.rented.point)
     return CaseResults(
         price_ratio=case.price_ratio,
         value_of_time_usd_per_h=case.value_of_time,
         savings=case.taken,
         closed_form=case.closed_form.results(),
         recommended=recommended,
-        cheapest=_named(found, case, case.cheapest),
+        cheapest=_named(sweep, case, case.cheapest),
     )
 
 
-def _named(found: Sweep, case: Case, index: int | None) -> ChosenThreshold:
-    policy = "serverless_only" if index is None else found.points[index].policy
-    return _chosen(found, case, policy, found.point(index))
+def _named(sweep: Sweep, case: Case, index: int | None) -> ChosenThreshold:
+    policy = "serverless_only" if index is None else sweep.points[index].policy
+    return _chosen(sweep, case, policy, sweep.point(index))
 
 
-def _chosen(found: Sweep, case: Case, policy: str, point: SweepPoint) -> ChosenThreshold:
+def _chosen(sweep: Sweep, case: Case, policy: str, point: SweepPoint) -> ChosenThreshold:
     return ChosenThreshold(
         policy=policy,
         threshold_s=point.threshold_s,
         capacity=point.capacity,
         price_ratio=case.price_ratio,
         cost_usd=point.cost_usd,
-        usd_per_month=found.usd_per_month(point.cost_usd),
+        usd_per_month=sweep.usd_per_month(point.cost_usd),
         mean_jct_s=point.mean_jct_s,
     )

@@ -162,15 +162,15 @@ class SkiRental:
         leaving.
         """
         enough = float(self.objective_usd(np.inf)) * (1 - ROUNDING)
-        at_s, found = self._candidates, self.objective_usd(self._candidates)
+        at_s, usd = self._candidates, self.objective_usd(self._candidates)
         slope = self.serverless_usd * self.left_gpus - self.serverful_usd * self.left_workers
         slope /= HOUR_S
         longer_s = np.diff(at_s, append=at_s[-1])
-        pays = np.minimum(found, found + slope * longer_s) < enough
+        pays = np.minimum(usd, usd + slope * longer_s) < enough
         if not pays.any():
             return None
         first = int(np.argmax(pays))
-        over = max(float(found[first]) - enough, 0.0)
+        over = max(float(usd[first]) - enough, 0.0)
         return float(at_s[first] - over / slope[first]) if over else float(at_s[first])
 
     @property

@@ -160,7 +160,7 @@ class Sweep:
         rows = [(index, point.policy, point) for index, point in enumerate(self.points)]
         reference_run = self.against
         last = {"point": None, "capacity": None, "price_ratio": None}
-        found = together(
+        lines = together(
             [
                 (
                     {
@@ -179,7 +179,7 @@ class Sweep:
                 else [(last | {"policy": reference_run.label}, reference_run.timeline)]
             )
         )
-        return found.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
+        return lines.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
 
 
 def sweep(
@@ -243,9 +243,9 @@ def sweep(
         progress=progress,
     )
     forms = {rules.capacity: ski_rental(jobs.workload, rules) for rules in _one_each(scenarios)}
-    own = forms[greatest].price_ratio
+    set_ratio = forms[greatest].price_ratio
     alone_usd = alone.results.cost_usd
-    reference = point_of(alone, forms[greatest], own, 1.0, alone_usd)
+    reference = point_of(alone, forms[greatest], set_ratio, 1.0, alone_usd)
     on_workers = None
     if greatest is None or int(jobs.workload.gpus.max()) <= greatest:
         rules, own_draws = (
@@ -255,9 +255,9 @@ def sweep(
         on_workers = replay_scenario(rules, without_moves(bare), own_draws, blocks, timelines)
     points: list[SweepPoint] = []
     cases: list[Case] = []
-    for ratio in dict.fromkeys(grid.price_ratios or (own,)):
-        begin, factor = len(points), 1.0 if ratio == own else ratio / own
-        at_ratio = {most: _scaled(form, factor, ratio, own) for most, form in forms.items()}
+    for ratio in dict.fromkeys(grid.price_ratios or (set_ratio,)):
+        begin, factor = len(points), 1.0 if ratio == set_ratio else ratio / set_ratio
+        at_ratio = {most: _scaled(form, factor, ratio, set_ratio) for most, form in forms.items()}
         points += [
             point_of(each, at_ratio[each.parameters.capacity], ratio, factor, alone_usd)
             for each in replayed
@@ -278,8 +278,8 @@ def sweep(
     if on_workers is not None:
         for place, case in enumerate(cases):
             ratio = case.price_ratio
-            factor = 1.0 if ratio == own else ratio / own
-            form = _scaled(forms[greatest], factor, ratio, own)
+            factor = 1.0 if ratio == set_ratio else ratio / set_ratio
+            form = _scaled(forms[greatest], factor, ratio, set_ratio)
             workers = point_of(on_workers, form, ratio, factor, alone_usd)
             at_prices = [point for point in points if point.price_ratio == ratio]
             best = reference if case.best is None else points[case.best]
@@ -343,12 +343,12 @@ def _one_each(scenarios: Sequence[Allpass]) -> list[Allpass]:
     return list({rules.capacity: rules for rules in scenarios}.values())
 
 
-def _scaled(form: SkiRental, factor: float, ratio: float, own: float) -> SkiRental:
+def _scaled(form: SkiRental, factor: float, ratio: float, set_ratio: float) -> SkiRental:
     """Return the closed form of a capacity with all serverful prices multiplied by a factor.
 
     If its own ratio is that of the greatest capacity, it has exactly the wanted ratio.
     """
-    wanted = ratio if form.price_ratio == own else form.price_ratio * factor
+    wanted = ratio if form.price_ratio == set_ratio else form.price_ratio * factor
     return form.at(wanted, form.value_of_time)
 
 
