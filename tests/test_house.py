@@ -17,7 +17,6 @@ MOST_LINES = 400  # of a file; these have more
 LONG_FILES = {
     "analysis/prices/ingest.py": "one subject: from price lists to a price table",
     "cli/scenario/loading.py": "one subject: a scenario file, each mistake shown at its line",
-    "planner/requests/sweep.py": "one subject: every option of a sweep, declared once",
     "simkit/allpass/kernel.py": "one kernel, compiled as one function and its parts",
 }
 HEAVY = set("cvxpy jinja2 matplotlib msgspec numba numpy polars pyarrow rich scipy".split())
