@@ -1,17 +1,19 @@
 """``gpuplan list``: what is listed is what can be used."""
 
 import json
+from typing import get_args
 
 import pytest
 
+from gpuplan.analysis.base.option import declared_options
 from gpuplan.analysis.log_formats.registry import format_named
 from gpuplan.analysis.price_formats.registry import price_format_named
 from gpuplan.analysis.prices.catalogue import STARTUP
 from gpuplan.cli.commands.listing import ListKind
-from gpuplan.cli.options.pareto_options import MethodName
 from gpuplan.planner.baselines import names_of
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.registry import POLICIES, find_policy
+from gpuplan.planner.requests.pareto import ParetoRequest
 from gpuplan.planner.requests.settings import parse_settings, show_setting
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.renting.market import price_ladder
@@ -154,7 +156,8 @@ def test_the_csv_of_a_list_has_what_the_table_leaves_out(gpuplan):
 
 def test_methods_and_baselines_are_those_that_can_be_asked_for(gpuplan):
     methods = listed(gpuplan, "methods")
-    assert {row["name"] for row in methods} == {name.value for name in MethodName}
+    (kind,) = [option.kind for option in declared_options(ParetoRequest) if option.name == "method"]
+    assert {row["name"] for row in methods} == set(get_args(kind))
     baselines = listed(gpuplan, "baselines")
     assert names_of([row["name"] for row in baselines]) == names_of(["all"])
     assert [row["name"] for row in baselines if row["knob"] is None] == ["recorded"]

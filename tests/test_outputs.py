@@ -171,7 +171,7 @@ def test_all_files_of_a_command_are_written_or_none(gpuplan, folder, words, monk
     Path("a.json").write_text("older")
     before = files_in(folder)
     with monkeypatch.context() as patch:
-        patch.setattr("gpuplan.cli.formats.render.as_json", full_disk)
+        patch.setattr("gpuplan.cli.documents.emit.as_json", full_disk)
         code, _, err = gpuplan(*words, "-o", "a.json")
     assert code == 3 and "a.json: cannot be written: No space left on device" in err
     assert "wrote" not in err
