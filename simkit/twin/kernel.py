@@ -92,7 +92,7 @@ def main_pass(
                 break
             continue
         leave_queue(state, jobs, j, GONE)
-        if jobs.cancel[j] >= 0:
+        if jobs.cancel[j] >= 0 and jobs.runtime[j] == 0:  # how long it would have run is unknown
             state.reason[j] = CANCELLED
         else:
             choose(state, fit, jobs.nodes[j])
