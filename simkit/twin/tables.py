@@ -14,6 +14,7 @@ import numpy as np
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.priority import CLASSIC, TREE, Associations, ShareTree, associations
+from gpuplan.simkit.twin.profile import FAR
 from gpuplan.simkit.twin.refusals import NO_LIMIT, limit_value, refusals
 from gpuplan.simkit.twin.site import BACKFILLS, PLACEMENTS, SchedulerConfig, SiteCluster
 
@@ -23,7 +24,8 @@ MOST_DOMINATED = 1500  # shapes up to which a failure of one also marks all larg
 class JobTable(NamedTuple):
     """One value per job. ``qos`` and ``part_qos`` are -1 for none; ``limited`` numbers the limits
     that hold for a job; ``base`` is the priority but for age and fair share; ``refused`` is a code
-    of `REASONS`.
+    of `REASONS`. ``follower`` is the job that comes when this one ends, -1 for none; ``moves``
+    says that a job which waits until ``cancel`` starts elsewhere then.
     """
 
     ready: Any
@@ -46,6 +48,8 @@ class JobTable(NamedTuple):
     tier: Any
     base: Any
     refused: Any
+    follower: Any
+    moves: Any
 
 
 class SiteTable(NamedTuple):
@@ -153,12 +157,17 @@ def lists(rows: list[Any]) -> tuple[IntArray, IntArray]:
 def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> KernelInput:
     """Return the tables. Raises ValueError where a job names a partition that is not there."""
     rng = np.random.default_rng(config.tie_seed)
-    n, nodes = jobs.id.size, len(site.nodes)
+    count, nodes = jobs.id.size, len(site.nodes)
+    moves, patience = jobs.moves, jobs.patience
+    jobs, follower = jobs.parts()
+    n = jobs.id.size
     shuffled = config.tie_seed != 0
     order = rng.permutation(nodes) if shuffled else np.arange(nodes)
     number = np.empty(nodes, np.int64)
     number[order] = np.arange(nodes)
-    tie = rng.permutation(n) if shuffled else np.arange(n)
+    tie = np.arange(n)
+    if shuffled:
+        tie[:count] = rng.permutation(count)
     tables = _site_tables(site, jobs, config, order, number)
     used = {(jobs.accounts[a], jobs.users[u]) for a, u in _pairs(jobs.account, jobs.user)}
     assocs = associations(site.assocs, sorted(used))
@@ -174,11 +183,15 @@ def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> 
     nodes_held = np.where(
         refused > 0, 1, jobs.nodes
     )  # what is refused needs no room, whatever it asks
+    ready, cancel = jobs.ready.copy(), jobs.cancel.copy()
+    ready[count:] = FAR  # until the job before ends
+    if patience is not None:
+        cancel[:count] = np.where(moves, ready[:count] + patience, cancel[:count])
     table = JobTable(
-        jobs.ready, nodes_held, jobs.gpus, jobs.limit, jobs.runtime, jobs.cancel, jobs.pinned,
+        ready, nodes_held, jobs.gpus, jobs.limit, jobs.runtime, cancel, jobs.pinned,
         jobs.billing, tie.astype(np.int64), part, line, shape, jobs.user, assoc, qos, part_qos,
         limited, tier[part] if n else part, _base(site, jobs, config, part, qos),
-        refused,
+        refused, follower, np.concatenate([moves, np.zeros(n - count, np.bool_)]),
     )  # fmt: skip
     return KernelInput(table, tables.site, limits, tree, _rules(config), order, assocs)
 
