@@ -269,7 +269,7 @@ def test_a_change_that_happened_is_predicted(gpuplan, twin):
     [
         ((), "give a change"),
         (("--add-nodes=x",), "--add-nodes must be"),
-        (("--add-nodes=q=1",), "no partition q"),
+        (("--add-nodes=q=1",), "no GPU type, partition or node is named q"),
         (("--remove-nodes=99",), "there are only"),
         (("--set=nonsense",), "--set must be like"),
         (("--set=priority.Weight=3",), "unknown key"),
@@ -282,7 +282,7 @@ def test_a_change_that_happened_is_predicted(gpuplan, twin):
         (("--set=calibration.level=bf",), "calibration cannot be set"),
         (("--set=priority.PriorityMaxAge=nan",), "expected a time such as"),
         (("--set=partition.a100.TRESBillingWeights=x",), "the model does not use it"),
-        (("--add-nodes=²",), "--add-nodes must be N or PARTITION=N"),
+        (("--add-nodes=²",), "--add-nodes must be N or NAME=N"),
         (("--add-nodes=100000",), "a site may have 100,000 nodes at most"),
         (("--scale-load=1e-308",), "--scale-load must be from 0.01 to 1000"),
         (("--limits-times=nan",), "--limits-times must be from 0.01 to 1000"),

@@ -39,7 +39,7 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
             warnings=warnings,
             notes=("both effects hold what the load did before and after",),
         )
-    made = request.changes()
+    made = tuple(change.settled(document, log) for change in request.changes())
     made = (changes.combined(list(made)),) if request.together else made
     effects = what_if(
         log, document, made, calibration, by=request.by, strict=request.strict,
@@ -54,7 +54,11 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
         results=effects,
         inputs=inputs,
         warnings=warnings,
-        notes=(*effects.work.notes, "whether users would submit otherwise is not modeled"),
+        notes=(
+            *(note for change in made for note in change.notes),
+            *effects.work.notes,
+            "whether users would submit otherwise is not modeled",
+        ),
     )
 
 

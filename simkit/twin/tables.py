@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.priority import CLASSIC, TREE, Associations, ShareTree, associations
+from gpuplan.simkit.twin.profile import FAR
 from gpuplan.simkit.twin.refusals import NO_LIMIT, limit_value, refusals
 from gpuplan.simkit.twin.site import BACKFILLS, PLACEMENTS, SchedulerConfig, SiteCluster
 
@@ -25,7 +26,8 @@ MOST_DOMINATED = 1500  # shapes up to which a failure of one also marks all larg
 class JobTable(NamedTuple):
     """One value per job. ``qos`` and ``part_qos`` are -1 for none; ``limited`` numbers the limits
     that hold for a job; ``base`` is the priority but for age and fair share; ``refused`` is a code
-    of `REASONS`.
+    of `REASONS`. ``follower`` is the job that comes when this one ends, -1 for none; ``moves``
+    says that a job which waits until ``cancel`` starts elsewhere then.
     """
 
     ready: Any
@@ -48,6 +50,8 @@ class JobTable(NamedTuple):
     tier: Any
     base: Any
     refused: Any
+    follower: Any
+    moves: Any
 
 
 class SiteTable(NamedTuple):
@@ -154,13 +158,16 @@ def lists(rows: list[Any]) -> tuple[IntArray, IntArray]:
 
 def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> KernelInput:
     """Return the tables. Raises ValueError where a job names a partition that is not there."""
-    n, nodes = jobs.id.size, len(site.nodes)
+    count, nodes = jobs.id.size, len(site.nodes)
+    moves, patience = jobs.moves, jobs.patience
     names = np.array([crc32(node.name.encode()) for node in site.nodes], np.uint64)
     order = _shuffled(names, config.tie_seed)
     number = np.empty(nodes, np.int64)
     number[order] = np.arange(nodes)
-    tie = np.empty(n, np.int64)
-    tie[_shuffled(jobs.id.astype(np.uint64), config.tie_seed)] = np.arange(n)
+    jobs, follower = jobs.parts()
+    n = jobs.id.size
+    tie = np.arange(n)
+    tie[_shuffled(jobs.id[:count].astype(np.uint64), config.tie_seed)] = np.arange(count)
     tables = _site_tables(site, jobs, config, order, number)
     used = {(jobs.accounts[a], jobs.users[u]) for a, u in _pairs(jobs.account, jobs.user)}
     assocs = associations(site.assocs, sorted(used))
@@ -176,11 +183,15 @@ def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> 
     nodes_held = np.where(
         refused > 0, 1, jobs.nodes
     )  # what is refused needs no room, whatever it asks
+    ready, cancel = jobs.ready.copy(), jobs.cancel.copy()
+    ready[count:] = FAR  # until the job before ends
+    if patience is not None:
+        cancel[:count] = np.where(moves, ready[:count] + patience, cancel[:count])
     table = JobTable(
-        jobs.ready, nodes_held, jobs.gpus, jobs.limit, jobs.runtime, jobs.cancel, jobs.pinned,
+        ready, nodes_held, jobs.gpus, jobs.limit, jobs.runtime, cancel, jobs.pinned,
         jobs.billing, tie, part, line, shape, jobs.user, assoc, qos, part_qos,
         limited, tier[part] if n else part, _base(site, jobs, config, part, qos),
-        refused,
+        refused, follower, np.concatenate([moves, np.zeros(n - count, np.bool_)]),
     )  # fmt: skip
     return KernelInput(table, tables.site, limits, tree, _rules(config), order, assocs)
 
