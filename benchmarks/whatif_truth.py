@@ -28,8 +28,8 @@ from gpuplan.simkit.arrays import BoolArray, FloatArray
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "sitelab"
 ACCOUNTS = ("climate", "genomics", "astro", "courses")
+BASE = "base"
 CHANGES = {
-    "base": "scale-load 1",
     "limit_up": "limit user=48",
     "limit_down": "limit user=16",
     "h100+2": "add-nodes h100=2",
@@ -197,7 +197,7 @@ class Truth:
 def _compared(
     change: str, by: str, group: str, which: int, effect: Effect, truth: Truth, jobs: BoolArray
 ) -> Comparison:
-    before = truth.figures("base", jobs)[:, which]
+    before = truth.figures(BASE, jobs)[:, which]
     moved = truth.figures(change, jobs)[:, which] - before
     return Comparison(
         change, by, group, ("mean", "P95")[which], effect.effect, effect.error, effect.verdict,
@@ -208,7 +208,7 @@ def _compared(
 def lines(rows: Sequence[Comparison]) -> Iterator[str]:
     """Yield the tables."""
     yield "all jobs, hours           mean (error)     truth           P95 (error)     truth"
-    for change in CHANGES:
+    for change in dict.fromkeys(row.change for row in rows):
         mean, p95 = (row for row in rows if row.change == change and row.by == "all")
         yield f"{change:20}" + "".join(
             f"{row.effect / 3600:+9.2f} ({row.error / 3600:5.2f}) {row.truth / 3600:+9.2f}   "
