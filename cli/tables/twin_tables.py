@@ -37,7 +37,7 @@ def calibration_headline(calibration: CalibrateResults) -> str:
     return (
         f"Replayed under {_rules(calibration.chosen)}, {show_share(score.within)} of "
         f"{score.jobs:,} jobs start within 5 min or 20% of their recorded wait; the mean error is "
-        f"{show_duration(score.mae_s)} (noise floor {show_duration(floor.mae_s)}, from ties)."
+        f"{show_duration(score.mae_s)} (noise floor {show_duration(floor.mae_s)}, from chance)."
     ) + (part if calibration.earlier_jobs else "")
 
 
