@@ -218,7 +218,8 @@ def _groups_that_change(groups: list[tuple[_Figure, _Figure]]) -> str:
         f"the {figure.measure} wait of {figure.group} gets {figure.verdict} ({figure.said})"
         for figure in named
     ]
-    return f"Most of all {' and '.join(parts)}."
+    which = "groups that change" if len(parts) > 1 else "group that changes"
+    return f"The {which} most: {' and '.join(parts)}."
 
 
 def _could_change(pairs: list[tuple[_Figure, _Figure]]) -> str:
