@@ -8,10 +8,10 @@ from gpuplan.analysis.site.log import SiteLog, read_site_log
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.requests.whatif import WhatIfRequest, epoch_s
+from gpuplan.planner.site.pairs import WhatIfResults, what_if
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin import site_changes as changes
 from gpuplan.planner.twin.validate import ValidationResults, validate
-from gpuplan.planner.twin.whatif import WhatIfResults, what_if
 
 
 def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | ValidationResults]:
@@ -39,9 +39,12 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
             warnings=warnings,
             notes=("both effects hold what the load did before and after",),
         )
-    made = request.changes()
+    made = tuple(change.settled(document, log) for change in request.changes())
     made = (changes.combined(list(made)),) if request.together else made
-    effects = what_if(log, document, made, calibration, by=request.by, strict=request.strict)
+    effects = what_if(
+        log, document, made, calibration, by=request.by, strict=request.strict,
+        chosen=request.site()[1].level,
+    )  # fmt: skip
     warnings += effects.unused
     lost = sum(sum(change.rejected.values()) for change in effects.changes)
     if lost:
@@ -51,7 +54,11 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
         results=effects,
         inputs=inputs,
         warnings=warnings,
-        notes=(*effects.work.notes, "whether users would submit otherwise is not modeled"),
+        notes=(
+            *(note for change in made for note in change.notes),
+            *effects.work.notes,
+            "whether users would submit otherwise is not modeled",
+        ),
     )
 
 
