@@ -40,6 +40,10 @@ GROUPS = {
         "compare": "Replay a trace under several policies, and compare cost and completion times.",
         "calibrate": "Show how well a site's Slurm rules explain its waits.",
         "whatif": "Show what a change of a Slurm site does to waits.",
+        "options": (
+            "Compare changes of a Slurm site: dollars a month, waits, and the cheapest that will "
+            "do."
+        ),
     },
     "Report, automate, track changes": {
         "report": (

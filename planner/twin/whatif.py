@@ -17,7 +17,7 @@ from gpuplan.planner.twin.calibrate import SEEDS, Replays, never_started, prepar
 from gpuplan.planner.twin.settings import LEVELS, level_config, shuffled, why_off
 from gpuplan.planner.twin.site_changes import SiteChange, check_names
 from gpuplan.planner.twin.workload import SiteWorkload, recent
-from gpuplan.simkit.arrays import BoolArray, IntArray
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.twin.simulator import SiteRun
 from gpuplan.simkit.twin.site import SchedulerConfig
 
@@ -74,12 +74,14 @@ class ChangeEffect:
         rejected: jobs that start in the base replay and not with the change, by reason.
         rejected_jobs: their ids, at most 100.
         groups: all jobs first, then the groups by name.
+        elsewhere_gpu_s: GPU-seconds that each job runs on GPUs elsewhere, on average.
     """
 
     name: str
     rejected: dict[str, int]
     rejected_jobs: tuple[str, ...]
     groups: tuple[GroupEffect, ...]
+    elsewhere_gpu_s: Hidden[FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +262,8 @@ def _effect(
     names = work.names(by)
     groups += [(str(group), started & (names == group)) for group in sorted(set(names[started]))]
     effects = (_group(group, mask, work, base, changed) for group, mask in groups if mask.any())
-    return ChangeEffect(name, reasons, named, tuple(effects))
+    elsewhere = np.mean([run.elsewhere_gpu_s for run in changed], axis=0)
+    return ChangeEffect(name, reasons, named, tuple(effects), elsewhere)
 
 
 def _group(

@@ -29,8 +29,8 @@ class SiteJobs:
     ``rest`` are seconds of work left after ``runtime``: when the job ends, another one like it
     comes at once and runs for as long, or for what is left, and so on. ``patience`` are seconds
     after ``ready`` at which a job that still waits moves to GPUs elsewhere and starts there at
-    once; `NEVER` where it does not. A job with a cancellation never moves: how long it would run
-    is unknown.
+    once; `NEVER` where it does not. A job that is cancelled before never moves, nor does a
+    cancelled one without a run time: how long it would run is unknown.
     """
 
     id: IntArray
@@ -84,7 +84,9 @@ class SiteJobs:
         """Where a job moves to GPUs elsewhere if it waits too long."""
         if self.patience is None:
             return np.zeros(self.id.size, np.bool_)
-        moving: BoolArray = (self.patience >= 0) & (self.cancel < 0) & (self.pinned < 0)
+        later = self.cancel >= self.ready + self.patience
+        waits = (self.cancel < 0) | (later & (self.runtime > 0))
+        moving: BoolArray = (self.patience >= 0) & (self.pinned < 0) & waits
         return moving
 
     def parts(self) -> tuple[SiteJobs, IntArray]:
