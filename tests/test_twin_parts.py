@@ -67,10 +67,18 @@ def test_the_rest_of_a_job_that_moves_runs_elsewhere_too():
     assert went.elsewhere_gpu_s.tolist() == [0, 2 * 75, 0]
 
 
-def test_a_cancelled_job_never_moves():
-    jobs = [J(1, 0, 1, 4, 100, 100), J(2, 0, 1, 4, 50, 50, cancel=60)]
-    went = run(FOUR, jobs, patience=[30, 30])
-    assert went.reason(1) == "cancelled" and went.elsewhere_gpu_s.tolist() == [0, 0]
+def test_a_cancelled_job_moves_only_where_it_waits_so_long_and_its_run_time_is_known():
+    # Job 2 is given up at 60 after it would have moved at 30, job 3 before; job 4 never ran.
+    jobs = [
+        J(1, 0, 1, 4, 100, 100),
+        J(2, 0, 1, 4, 50, 50, cancel=60),
+        J(3, 0, 1, 4, 50, 50, cancel=20),
+        J(4, 0, 1, 4, 50, 0, cancel=60),
+    ]
+    went = run(FOUR, jobs, patience=[30] * 4)
+    assert went.start.tolist() == [0, 30, -1, -1]
+    assert [went.reason(i) for i in range(4)] == ["", "", "cancelled", "cancelled"]
+    assert went.elsewhere_gpu_s.tolist() == [0, 200, 0, 0]
 
 
 @pytest.mark.parametrize("seed", [0, 3])

@@ -75,7 +75,7 @@ def _figure(results: OptionsResults, waits: OptionWaits | None) -> float:
 
 
 def _on_waits(results: OptionsResults) -> str:
-    from gpuplan.planner.twin.whatif import SHORTER
+    from gpuplan.planner.site.effects import SHORTER
 
     shorter = [
         (option, option.waits)

@@ -103,7 +103,7 @@ class OptionsRequest(SiteRequest):
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""
-        from gpuplan.planner.twin.whatif import check_groups
+        from gpuplan.planner.site.pairs import check_groups
 
         self.targets()
         if not self.changes():

@@ -224,7 +224,7 @@ class WhatIfRequest(SiteRequest):
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""
-        from gpuplan.planner.twin.whatif import check_groups
+        from gpuplan.planner.site.pairs import check_groups
 
         changes = self.changes()
         named = [path for path in (self.before, self.after) if path is not None]

@@ -18,10 +18,11 @@ from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.site.effects import SHORTER
+from gpuplan.planner.site.pairs import ChangeEffect, GroupEffect, WhatIfResults
 from gpuplan.planner.sizing.targets import MEAN, PERCENTILE, WAIT, Target, parse_target
 from gpuplan.planner.twin.settings import site_of
 from gpuplan.planner.twin.site_changes import SiteChange
-from gpuplan.planner.twin.whatif import SHORTER, ChangeEffect, GroupEffect, WhatIfResults
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.twin.site import SiteCluster

@@ -9,9 +9,9 @@ from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.options import OptionsRequest
 from gpuplan.planner.site.options import OptionsResults, options_of
+from gpuplan.planner.site.pairs import what_if
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.whatif import calibration_warnings
-from gpuplan.planner.twin.whatif import what_if
 
 
 def options(request: OptionsRequest) -> Answer[OptionsRequest, OptionsResults]:
@@ -28,7 +28,10 @@ def options(request: OptionsRequest) -> Answer[OptionsRequest, OptionsResults]:
     changes = [
         replace(change.settled(document, log), name=change.name) for change in request.changes()
     ]
-    effects = what_if(log, document, changes, calibration, by=request.by or "account")
+    effects = what_if(
+        log, document, changes, calibration, by=request.by or "account",
+        chosen=request.site()[1].level,
+    )  # fmt: skip
     compared = options_of(effects, changes, document, prices, request.targets(), request.by)
     warnings = (*calibration_warnings(request, log), *effects.unused)
     lost = {option.name: sum(option.never_start.values()) for option in compared.options}

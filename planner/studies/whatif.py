@@ -9,10 +9,10 @@ from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.requests.site_request import SiteRequest
 from gpuplan.planner.requests.whatif import WhatIfRequest, epoch_s
+from gpuplan.planner.site.pairs import WhatIfResults, what_if
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin import site_changes as changes
 from gpuplan.planner.twin.validate import ValidationResults, validate
-from gpuplan.planner.twin.whatif import WhatIfResults, what_if
 
 
 def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | ValidationResults]:
@@ -42,7 +42,10 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
         )
     made = tuple(change.settled(document, log) for change in request.changes())
     made = (changes.combined(list(made)),) if request.together else made
-    effects = what_if(log, document, made, calibration, by=request.by, strict=request.strict)
+    effects = what_if(
+        log, document, made, calibration, by=request.by, strict=request.strict,
+        chosen=request.site()[1].level,
+    )  # fmt: skip
     warnings += effects.unused
     lost = sum(sum(change.rejected.values()) for change in effects.changes)
     if lost:

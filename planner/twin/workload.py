@@ -15,6 +15,8 @@ from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.site import SiteCluster
 
+GROUPINGS = ("account", "user", "partition", "qos", "size")
+ALL_JOBS = "all jobs"
 ONE_PARTITION = "all"
 ONE_NAME = "none"
 LIMIT_FACTOR = 2.0
@@ -28,6 +30,7 @@ HELD = (
     ("JobHeld", "JobHeldUser or JobHeldAdmin"), ("ReqNodeNotAvail", "ReqNodeNotAvail"),
     ("Licenses", "Licenses"),
 )  # fmt: skip
+NOT_WAITING = re.compile("^(?:Dependency|BeginTime|JobHeld)")
 MINUTES = re.compile(r"^Assoc(?:Grp|Max).*Minutes")
 
 
@@ -40,6 +43,7 @@ class SiteWorkload:
         job_ids: the log's ids.
         recorded_start: second of the recorded start; -1 for a job that never started.
         scored: whether the wait of the job counts.
+        gave_up: whether the job was eligible and cancelled in the queue, not held.
         excluded: jobs that are replayed and not scored, by reason.
         account, user, partition, qos: names, for groups.
         warmup_until: second at which scoring begins; times are seconds after 1970.
@@ -50,6 +54,7 @@ class SiteWorkload:
     job_ids: tuple[str, ...]
     recorded_start: IntArray
     scored: BoolArray
+    gave_up: BoolArray
     excluded: dict[str, int]
     warmup_until: int
     notes: tuple[str, ...]
@@ -183,6 +188,9 @@ def site_workload(
     )  # fmt: skip
     excluded = _excluded(table, log)
     scored = ran & ~pinned
+    could_start = (eligible >= 0) | ("eligible" in log.missing)
+    held = table["reason"].fill_null("").str.contains(NOT_WAITING.pattern).to_numpy()
+    gave_up = ~ran & (end >= 0) & could_start & ~held
     counts: dict[str, int] = {}
     for why, which in excluded.items():
         if hit := int((scored & which).sum()):
@@ -191,7 +199,7 @@ def site_workload(
     if unpinned := int((pinned & ran & ~in_warmup).sum()):
         counts["in a reservation or on named nodes (pinned)"] = unpinned
     return SiteWorkload(
-        jobs, tuple(table["job_id"].to_list()), start, scored, counts, until, tuple(notes)
+        jobs, tuple(table["job_id"].to_list()), start, scored, gave_up, counts, until, tuple(notes)
     )
 
 

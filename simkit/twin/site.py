@@ -212,7 +212,8 @@ class SiteJob:
         user, account, partition, qos: names.
         gpu_type: the type of its nodes; empty for any.
         eligible: second from which it may start; None at once.
-        cancel: second at which it leaves if it still waits; None never.
+        cancel: second at which it leaves if it still waits; None never. One with a run time of 0
+            leaves where it could start too: how long it would have run is unknown.
         pinned: second at which it starts whatever the rules say; None by the rules.
         nice: taken off its priority.
         billing: what a second costs in fair share; None its GPUs.
