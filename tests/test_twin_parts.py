@@ -45,6 +45,9 @@ def test_parts_are_as_long_as_the_first_and_the_last_has_what_is_left():
     assert parts.runtime.tolist() == [100, 60, 9, 100, 100, 50, 9]
     assert follower.tolist() == [3, -1, 6, 4, 5, -1, -1]
     assert parts.id.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert parts.limit.tolist() == [100, 60, 9, 100, 100, 100, 9]
+    asked = table.changed(rest=np.array([250, 0, 9]), rest_limit=np.array([260, 0, 5]))
+    assert asked.parts()[0].limit.tolist() == [100, 60, 9, 100, 100, 60, 5]
 
 
 @pytest.mark.parametrize("settings", BACKFILLS)

@@ -297,7 +297,7 @@ def _option(
         usd_per_month=usd,
         waits=waits,
         usd_per_wait_h_saved=usd / saved_h if saved_h > 0 and usd > 0 else None,
-        target=_verdict(waits, targets) if targets else None,
+        target=target_verdict(waits, targets) if targets else None,
         never_start=effect.rejected,
         groups=tuple(map(OptionWaits.of, effect.groups[1:])) if has_groups else (),
     )
@@ -332,7 +332,7 @@ def _today(change: ChangeEffect, site: SiteCluster, targets: Sequence[Target]) -
     )
 
 
-def _verdict(waits: OptionWaits | None, targets: Sequence[Target]) -> str:
+def target_verdict(waits: OptionWaits | None, targets: Sequence[Target]) -> str:
     """Return whether waits meet all targets within their errors."""
     if waits is None:
         return UNCLEAR

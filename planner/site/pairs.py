@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -118,7 +118,7 @@ class ChangeEffect:
     rejected: dict[str, int]
     rejected_jobs: tuple[str, ...]
     groups: tuple[GroupEffect, ...]
-    elsewhere_gpu_s: Hidden[FloatArray]
+    elsewhere_gpu_s: Hidden[FloatArray] = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True, slots=True)
