@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 TODAY = "today"
 MOST_GROUPS = 30
+MOST_NAMED = 2
 
 
 def headline(results: OptionsResults) -> str:
@@ -56,11 +57,15 @@ def _on_target(results: OptionsResults) -> Iterator[str]:
     certain = results.cheapest is not None or results.tied
     if results.maybe:
         less = " for less" if certain else ""
-        close = "; ".join(
-            f"{name} ({_money(options[name])}, {_waits(options[name].waits)})"
-            for name in results.maybe
+        named = sorted(
+            (options[name] for name in results.maybe), key=lambda option: option.usd_per_month
         )
-        yield f"Too close to the target to tell{less}: {close}."
+        close = "; ".join(
+            f"{option.name} ({_money(option)}, {_waits(option.waits)})"
+            for option in named[:MOST_NAMED]
+        )
+        more = f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+        yield f"Too close to the target to tell{less}: {close}{more}."
     elif not certain:
         reached = [option for option in results.options if option.waits is not None]
         if reached:
@@ -114,8 +119,8 @@ def _waits(waits: OptionWaits | None) -> str:
     if waits is None:
         return "waits unknown"
     return (
-        f"P95 wait {show_duration(waits.p95_wait_s)} ± {show_duration(waits.p95_error_s)}, mean "
-        f"{show_duration(waits.mean_wait_s)} ± {show_duration(waits.error_s)}"
+        f"P95 wait {show_duration(waits.p95_wait_s)} ± {show_duration(waits.p95_error_s, 2)}, mean "
+        f"{show_duration(waits.mean_wait_s)} ± {show_duration(waits.error_s, 2)}"
     )
 
 
