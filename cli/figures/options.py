@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, new_figure, on_paper
+from gpuplan.planner.site.options import MET, MISSED
+from gpuplan.planner.sizing.targets import MEAN
 
 if TYPE_CHECKING:
     from gpuplan.planner.site.options import OptionsResults
@@ -22,9 +24,6 @@ LABEL_SHARE = 0.055
 
 def draw_options(results: OptionsResults, targets: Sequence[Target]) -> Figure:
     """Draw dollars a month against the wait that the target is on (P95 without one)."""
-    from gpuplan.planner.site.options import MET, MISSED
-    from gpuplan.planner.sizing.targets import MEAN
-
     target = targets[0] if targets else None
     is_mean = target is not None and target.statistic == MEAN
     figure = new_figure(height_in=4.2)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
+from gpuplan.planner.site.effects import SHORTER
+from gpuplan.planner.site.options import MET
 
 if TYPE_CHECKING:
     from gpuplan.planner.site.options import OptionResult, OptionsResults, OptionWaits
@@ -35,8 +37,6 @@ def headline(results: OptionsResults) -> str:
 
 
 def _on_target(results: OptionsResults) -> Iterator[str]:
-    from gpuplan.planner.site.options import MET
-
     targets = " and ".join(results.targets)
     options = {option.name: option for option in results.options}
     if results.today is not None and results.today.target == MET:
@@ -80,8 +80,6 @@ def _figure(results: OptionsResults, waits: OptionWaits | None) -> float:
 
 
 def _on_waits(results: OptionsResults) -> str:
-    from gpuplan.planner.site.effects import SHORTER
-
     shorter = [
         (option, option.waits)
         for option in results.options

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -27,16 +27,15 @@ def stripped(texts: Sequence[str], _: str) -> tuple[str, ...]:
 @study(
     "options",
     title="Options side by side",
-    example=(
-        "gpuplan options sacct.txt --twin twin.toml --option 'add-nodes 2' "
-        "--option 'burst over 4h' --price 1.29 --target 'p95_wait <= 1h'"
-    ),
+    example="gpuplan options sacct.txt --twin twin.toml --option 'add-nodes 2' --price 2",
     doing="replaying",
     has_rows=False,
 )
 @dataclass(frozen=True, slots=True)
 class OptionsRequest(SiteRequest):
-    """Compare changes of a Slurm site: dollars a month, waits, and the cheapest that will do.
+    """Compare changes of a Slurm site: dollars and waits.
+
+    The answer names the cheapest that meets the target.
 
     Attributes:
         trace: the log, or a trace that kept its scheduler's fields.
@@ -92,14 +91,10 @@ class OptionsRequest(SiteRequest):
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
         """The files it reads, those among them that an option names."""
-        from gpuplan.analysis.site.slurm_conf import included_files
         from gpuplan.planner.twin.change_texts import conf_files
 
-        confs = [path for text in self.option for path in conf_files(text)]
-        return (
-            self.trace, self.twin, self.prices.prices,
-            *(file for path in confs for file in included_files(path)),
-        )  # fmt: skip
+        confs = (file for text in self.option for file in conf_files(text))
+        return (self.trace, self.twin, self.prices.prices, *confs)
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""
@@ -122,8 +117,6 @@ class OptionsRequest(SiteRequest):
 
     def changes(self) -> tuple[SiteChange, ...]:
         """Return the options, each with its text as name. Raises `InputError` or `UsageError`."""
-        from dataclasses import replace
-
         from gpuplan.planner.twin.change_texts import read_option
 
         if twice := next((text for text in self.option if self.option.count(text) > 1), None):
