@@ -12,8 +12,8 @@ from gpuplan.planner.twin.workload import ALL_JOBS, SiteWorkload
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 LONGER, SHORTER, UNCLEAR = "longer", "shorter", "too small to tell"
-QUANTILES = {6: 2.015, 12: 1.796, 18: 1.740, 24: 1.714}
-"""Pairs that are replayed -> quantile 0.95 of Student's t with one degree of freedom less."""
+QUANTILES = {6: 1.841, 12: 1.661, 18: 1.614, 24: 1.592}
+"""Pairs that are replayed -> quantile 15/16 of Student's t with one degree of freedom less."""
 CLEAR_SHARE = 0.25
 """Pairs are added while the standard error of an effect exceeds so much of it ..."""
 SMALL_SHARE = 0.05
@@ -92,8 +92,8 @@ def error_of(spread: float, pairs: int, without: float, unexplained: float = 0.0
     """Return how far an effect may be from what the change would have done to these jobs.
 
     The site's own history is one more replica: between its effect and the mean of the pairs lies
-    the spread, times the quantile of 90% intervals. An effect that hangs on one block of days is
-    no better than what it moves without that block.
+    the spread, times the quantile of an interval that holds seven of eight such histories. An
+    effect that hangs on one block of days is no better than what it moves without that block.
 
     Args:
         spread: standard deviation of the effects of the pairs.

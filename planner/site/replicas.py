@@ -25,7 +25,7 @@ from gpuplan.simkit.watch import ReplayPace
 
 JITTER_S = 60
 """A job is submitted up to so many seconds later than recorded."""
-FOREVER_S = 1e12
+FOREVER_S = 10**12
 """Nobody is more patient, so that a time stays a number of seconds that a replay takes."""
 BYTES_PER_JOB = 2_000
 """About what a replay takes at a time."""
@@ -93,9 +93,12 @@ class Chance:
         if self.patience is not None:
             draw = np.random.default_rng([number, 1]).exponential(size=self.waited_s.size)
             waits = np.ceil(self.patience.waits_s(self.waited_s.astype(np.float64), draw))
-            leaves = free & (cancel < 0) & (jobs.runtime > 0) & (jobs.id < waits.size)
-            at = np.minimum(jobs.id, waits.size - 1)
-            cancel = np.where(leaves, ready + np.minimum(waits, FOREVER_S)[at].astype(int), cancel)
+            waits = np.append(np.minimum(waits, FOREVER_S), FOREVER_S).astype(np.int64)
+            wait = waits[np.minimum(jobs.id, waits.size - 1)]
+            leaves = free & (cancel < 0) & (jobs.runtime > 0) & (wait < FOREVER_S)
+            if jobs.patience is not None:  # who moves elsewhere before does not give up
+                leaves &= (jobs.patience < 0) | (wait < jobs.patience)
+            cancel = np.where(leaves, ready + wait, cancel)
         return jobs.changed(submit=jobs.submit + later, ready=ready, cancel=cancel)
 
 

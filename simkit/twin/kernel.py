@@ -92,8 +92,8 @@ def main_pass(
                 break
             continue
         leave_queue(state, jobs, j, GONE)
+        # How long a job would have run that was cancelled is unknown.
         if jobs.cancel[j] >= 0 and jobs.runtime[j] == 0 and not jobs.moves[j]:
-            # How long it would have run is unknown.
             state.reason[j] = CANCELLED
         else:
             choose(state, fit, jobs.nodes[j])

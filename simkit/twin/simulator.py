@@ -84,8 +84,6 @@ def replay_site(
     _check(site, jobs, config)
     tables = kernel_input(site, jobs, config)
     state = replay(tables.jobs, tables.site, tables.limits, tables.tree, tables.rules, progress)
-    place = state.place
-    chosen = np.where(place >= 0, tables.node_order[place], -1)
     usage = {("", ""): float(tables.tree.usage[0])}
     for key, node in tables.associations.node.items():
         usage[key] = float(tables.tree.usage[node])
@@ -98,7 +96,7 @@ def replay_site(
     reason[moved] = 0
     first = state.place_first[: n + 1]
     return SiteRun(
-        jobs, start, end, reason, first, chosen[: first[-1]].astype(np.int64), usage,
+        jobs, start, end, reason, first, state.place[: first[-1]], usage,
         np.where(moved, runtime * jobs.total_gpus, 0),
     )  # fmt: skip
 

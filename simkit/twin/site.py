@@ -149,7 +149,7 @@ class SchedulerConfig:
         dampening: FairShareDampeningFactor of ``classic``.
         half_life: of usage, in seconds; 0 for no decay.
         calc_period: seconds between two ticks of the priorities.
-        tie_seed: 0 breaks ties by job id and node order; another seed shuffles both.
+        tie_seed: 0 breaks ties by job id; another seed shuffles them. Nodes keep their order.
     """
 
     order: str = "fifo"

@@ -1,14 +1,13 @@
 """What the kernel of the twin reads: a site, its jobs and its settings as arrays.
 
 Jobs with the same partition and GPU type form a class; those of a class that also ask for the same
-nodes and GPUs per node have one shape. Nodes and jobs are numbered in the order that breaks ties.
+nodes and GPUs per node have one shape. Nodes keep the order of the site, which breaks their ties.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,18 +133,13 @@ class RuleTable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KernelInput:
-    """Everything that a replay reads.
-
-    Attributes:
-        node_order: node of the site by its number in the tables.
-    """
+    """Everything that a replay reads."""
 
     jobs: JobTable
     site: SiteTable
     limits: LimitTable
     tree: ShareTree
     rules: RuleTable
-    node_order: IntArray
     associations: Associations
 
 
@@ -158,17 +152,13 @@ def lists(rows: list[Any]) -> tuple[IntArray, IntArray]:
 
 def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> KernelInput:
     """Return the tables. Raises ValueError where a job names a partition that is not there."""
-    count, nodes = jobs.id.size, len(site.nodes)
+    count = jobs.id.size
     moves, patience = jobs.moves, jobs.patience
     jobs, follower = jobs.parts()
     n = jobs.id.size
-    names = np.array([crc32(node.name.encode()) for node in site.nodes], np.uint64)
-    order = _shuffled(names, config.tie_seed)
-    number = np.empty(nodes, np.int64)
-    number[order] = np.arange(nodes)
-    tie = np.empty(n, np.int64)
-    tie[_shuffled(jobs.id.astype(np.uint64), config.tie_seed)] = np.arange(n)
-    tables = _site_tables(site, jobs, config, order, number)
+    tie = np.arange(n)
+    tie[_shuffled(jobs.id[:count].astype(np.uint64), config.tie_seed)] = np.arange(count)
+    tables = _site_tables(site, jobs, config)
     used = {(jobs.accounts[a], jobs.users[u]) for a, u in _pairs(jobs.account, jobs.user)}
     assocs = associations(site.assocs, sorted(used))
     tree = assocs.tree()
@@ -193,7 +183,7 @@ def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> 
         limited, tier[part] if n else part, _base(site, jobs, config, part, qos),
         refused, follower, np.concatenate([moves, np.zeros(n - count, np.bool_)]),
     )  # fmt: skip
-    return KernelInput(table, tables.site, limits, tree, _rules(config), order, assocs)
+    return KernelInput(table, tables.site, limits, tree, _rules(config), assocs)
 
 
 def _shuffled(keys: NDArray[np.uint64], seed: int) -> IntArray:
@@ -234,9 +224,7 @@ class _Tables(NamedTuple):
     class_gpus: list[IntArray]  # GPUs of the nodes of each class
 
 
-def _site_tables(
-    site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig, order: IntArray, number: IntArray
-) -> _Tables:
+def _site_tables(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> _Tables:
     names = {p.name: i for i, p in enumerate(site.partitions)}
     in_use = set(np.unique(jobs.partition).tolist())
     for i, name in enumerate(jobs.partitions):
@@ -244,10 +232,10 @@ def _site_tables(
             raise ValueError(f"a job names the partition {name!r}, which the site does not have")
     part_of = np.array([names.get(name, 0) for name in jobs.partitions], np.int64)
     part = part_of[jobs.partition]
-    index = {node.name: int(number[i]) for i, node in enumerate(site.nodes)}
+    index = {node.name: i for i, node in enumerate(site.nodes)}
     members = [np.sort([index[name] for name in p.nodes]).astype(np.int64) for p in site.partitions]
-    kinds = np.array([site.nodes[i].gpu_type for i in order], object)
-    gpus = np.array([site.nodes[i].gpus for i in order], np.int64)
+    kinds = np.array([node.gpu_type for node in site.nodes], object)
+    gpus = np.array([node.gpus for node in site.nodes], np.int64)
     classes: dict[tuple[int, int], int] = {}
     class_nodes: list[IntArray] = []
     line_of = np.zeros((len(site.partitions), len(jobs.gpu_types)), np.int64)
@@ -258,7 +246,7 @@ def _site_tables(
         class_nodes.append(nodes_of[kinds[nodes_of] == kind] if kind else nodes_of)
     line = line_of[part, jobs.gpu_type]
     triples, shape = _triples(line, jobs.nodes, jobs.gpus)
-    weights = np.array([site.nodes[i].weight for i in order], np.int64)
+    weights = np.array([node.weight for node in site.nodes], np.int64)
     rank = np.unique(weights, return_inverse=True)[1].reshape(-1).astype(np.int64)
     of_node: list[list[int]] = [[] for _ in site.nodes]
     for c, nodes_of in enumerate(class_nodes):
