@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.settings import LEVELS, level_config, why_off
 from gpuplan.planner.twin.site_changes import SiteChange, check_names
 from gpuplan.planner.twin.workload import GROUPINGS, SiteWorkload, recent
-from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.refusals import CANCELLED, REASONS
 
 MOST_NAMED = 100
@@ -102,6 +102,7 @@ class ChangeEffect:
         rejected: jobs that start in the base replay and not with the change, by reason.
         rejected_jobs: their ids, at most 100.
         groups: all jobs first, then the groups by name.
+        elsewhere_gpu_s: GPU-seconds that each job runs on GPUs elsewhere, on average.
     """
 
     name: str
@@ -117,6 +118,7 @@ class ChangeEffect:
     rejected: dict[str, int]
     rejected_jobs: tuple[str, ...]
     groups: tuple[GroupEffect, ...]
+    elsewhere_gpu_s: Hidden[FloatArray] = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +405,7 @@ def _change_effect(pairs: Pairs, at: int, waits: Sequence[GroupWaits]) -> Change
         rejected=_rejected(np.where(lost, changed[0].reason, 0)),
         rejected_jobs=tuple(work.job_ids[int(i)] for i in np.flatnonzero(lost)[:MOST_NAMED]),
         groups=groups,
+        elsewhere_gpu_s=np.mean([run.elsewhere_gpu_s for run in changed], axis=0),
     )
 
 
