@@ -1,0 +1,150 @@
+"""What a log tells of one instant: what ran, what waited, what had happened; nothing later."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import polars as pl
+
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.time_units import DAY_S
+from gpuplan.analysis.site.log import SiteLog
+
+ARRAY = r"^(\d+)_"
+TASKS = re.compile(r"^(\d+)_\[([\d,\-:]+)(?:%(\d+))?\]?$")
+AT_ONCE = r"--array[ =]\S*%(\d+)"
+TYPE_REQUESTED = r"(?:--gres|--gpus\S*|-G)[ =]?(?:gres[:/])?(?:gpu:)?([A-Za-z][\w.-]*):\d"
+MOST_TASKS = 10_000
+LATEST_AFTER_S = 30 * DAY_S
+"""An instant may be this long after the last time of a log; then nothing of it still runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteInstant:
+    """The jobs of a site at an instant, in the columns of `SITE_COLUMNS`.
+
+    Attributes:
+        at: the second.
+        running: jobs that run; ``run_s`` is how long they did, ``end`` is null.
+        waiting: jobs that wait, with a column ``at_once``: tasks of their array that may run at
+            the same time; null for no such limit.
+        past: every run of a job submitted before, as known then.
+        first: the first second that the log tells of.
+        switched_off: what the log lacks.
+    """
+
+    at: int
+    running: pl.DataFrame
+    waiting: pl.DataFrame
+    past: pl.DataFrame
+    first: int
+    switched_off: tuple[str, ...] = ()
+
+    @property
+    def finished(self) -> pl.DataFrame:
+        """Runs that had ended."""
+        return self.past.filter(pl.col("start").is_not_null() & pl.col("end").is_not_null())
+
+
+def last_second(jobs: pl.DataFrame) -> int:
+    """Return the last second that a log tells of: when it was taken, where jobs still run."""
+    unfinished = pl.col("start").is_not_null() & pl.col("end").is_null()
+    taken = jobs.filter(unfinished).select((pl.col("start") + pl.col("run_s")).max()).item()
+    if taken is not None:
+        return int(taken)
+    last = jobs.select(pl.max_horizontal(pl.col("submit", "start", "end").max())).item()
+    return int(last)
+
+
+def instant_of(log: SiteLog, at: int | None, queue: SiteLog | None = None) -> SiteInstant:
+    """Return what a log, and a listing of the queue, tell of an instant.
+
+    Args:
+        log: the log; what it tells of later times is hidden.
+        at: the second; None for the last that the queue, or else the log, tells of.
+        queue: jobs that run and wait at the instant; None to take them from the log.
+
+    Raises:
+        UsageError: the instant is before the log or long after it.
+    """
+    moment = last_second((queue or log).jobs) if at is None else at
+    first, last = int(log.jobs["submit"].min()), last_second(log.jobs)  # type: ignore[arg-type]
+    if moment < first:
+        raise UsageError("--at lies before the log")
+    if moment > last + LATEST_AFTER_S and queue is None:
+        raise UsageError("--at lies more than 30 days after the last time of the log")
+    past = known_at(log.jobs, moment)
+    state = past if queue is None else known_at(queue.jobs, moment)
+    if queue is not None and not state.height:
+        raise InputError(queue.path, "has no job submitted before --at", expected="a queue")
+    running = state.filter(pl.col("start").is_not_null() & pl.col("end").is_null())
+    waiting = state.filter(pl.col("start").is_null() & pl.col("end").is_null())
+    return SiteInstant(
+        moment, running, tasks(waiting), past, first, tuple(log.switched_off())
+    )
+
+
+def known_at(jobs: pl.DataFrame, at: int) -> pl.DataFrame:
+    """Return the rows submitted until an instant, without what became known after it.
+
+    A job that started later waits; its resources are those that it requested: a GPU type counts
+    only where its command line names it, or where the log has no command lines.
+    """
+    began = (pl.col("start") <= at).fill_null(False)
+    ended = (pl.col("end") <= at).fill_null(False)
+    lines = bool(jobs["submit_line"].count())
+    requested = pl.col("submit_line").str.extract(TYPE_REQUESTED).str.to_lowercase()
+
+    def when(condition: pl.Expr, name: str) -> pl.Expr:
+        return pl.when(condition).then(pl.col(name)).alias(name)
+
+    return jobs.filter(pl.col("submit") <= at).with_columns(
+        when(began, "start"),
+        when(ended, "end"),
+        when((pl.col("eligible") <= at).fill_null(False), "eligible"),
+        pl.when(began & ended).then("run_s").when(began).then(at - pl.col("start")).alias("run_s"),
+        pl.when(ended).then("state").when(began).then(pl.lit("running"))
+        .otherwise(pl.lit("waiting")).alias("state"),
+        when(began | ended, "priority"),
+        when(began, "node_list"),
+        when(began, "billing"),
+        pl.when(began | ended | (not lines)).then("gpu_type").otherwise(requested)
+        .alias("gpu_type"),
+        when(ended, "reason"),
+    )  # fmt: skip
+
+
+def tasks(waiting: pl.DataFrame) -> pl.DataFrame:
+    """Return waiting jobs with a row per task of an array, and how many may run at once."""
+    packed = waiting["job_id"].str.contains(r"_\[")
+    limit = pl.coalesce(
+        pl.col("job_id").str.extract(r"%(\d+)"), pl.col("submit_line").str.extract(AT_ONCE)
+    ).cast(pl.Int64, strict=False)
+    waiting = waiting.with_columns(at_once=limit)
+    if not packed.any():
+        return waiting
+    ids = [task_ids(text) for text in waiting["job_id"].to_list()]
+    spread = waiting.with_columns(job_id=pl.Series(ids, dtype=pl.List(pl.String)))
+    return spread.explode("job_id")
+
+
+def task_ids(job_id: str) -> list[str]:
+    """Return the ids of ``12_[0-3,7%2]``; the id itself where it is another."""
+    match = TASKS.match(job_id)
+    if match is None:
+        return [job_id]
+    ids: list[str] = []
+    for part in match[2].split(","):
+        span, _, step = part.partition(":")
+        low, _, high = span.partition("-")
+        if not low:
+            continue
+        numbers = range(int(low), int(high or low) + 1, max(int(step or 1), 1))
+        ids += [f"{match[1]}_{number}" for number in numbers[:MOST_TASKS]]
+    return ids[:MOST_TASKS] or [job_id]
+
+
+def array_of() -> pl.Expr:
+    """Return the array of a task; null for a job of no array."""
+    return pl.col("job_id").str.extract(ARRAY)
