@@ -87,6 +87,7 @@ class SiteLog:
         missing: fields that the log lacks.
         notes: what the user should know, one sentence each.
         sources: hashes of the logs that a trace was made of.
+        waiting: jobs that still wait at the end of the log, in the same columns.
     """
 
     jobs: pl.DataFrame
@@ -97,6 +98,7 @@ class SiteLog:
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    waiting: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SITE_COLUMNS))
 
     def switched_off(self) -> list[str]:
         """Return what each missing field means, one sentence each."""
@@ -160,7 +162,16 @@ def _read(path: Path, zone: str) -> SiteLog:
     if unread:
         left_out["that cannot be read"] = unread
     absent = tuple(name for name in SWITCHED_OFF if name not in present)
-    return _checked(SiteLog(jobs, path, digest, kind, left_out, absent))
+    log = SiteLog(jobs, path, digest, kind, left_out, absent, waiting=_waiting(read))
+    return _checked(log)
+
+
+def log_of_cells(cells: pl.DataFrame, zone: str, path: Path, sha256: str) -> SiteLog:
+    """Return the log of rows in the columns of sacct, with text cells; it may have no job."""
+    read, present = _slurm(cells, frozenset(cells.columns), zone)
+    jobs, left_out = _usable(read)
+    absent = tuple(name for name in SWITCHED_OFF if name not in present)
+    return SiteLog(jobs, path, sha256, "slurm", left_out, absent, waiting=_waiting(read))
 
 
 def _checked(log: SiteLog) -> SiteLog:
@@ -376,6 +387,12 @@ def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         "submit", maintain_order=True
     )
     return jobs, counts
+
+
+def _waiting(read: pl.DataFrame) -> pl.DataFrame:
+    """Return the GPU jobs that still wait at the end of the log."""
+    rows = read.filter(pl.col("start").is_null() & pl.col("end").is_null())
+    return _usable(rows.with_columns(end="submit"))[0].with_columns(end=None, run_s=None)
 
 
 def left_out_notes(log: SiteLog) -> list[str]:

@@ -40,6 +40,7 @@ GROUPS = {
         "compare": "Replay a trace under several policies, and compare cost and completion times.",
         "calibrate": "Show how well a site's Slurm rules explain its waits.",
         "whatif": "Show what a change of a Slurm site does to waits.",
+        "eta": ("Show when a job would start if you submitted it, and what would start sooner."),
     },
     "Report, automate, track changes": {
         "report": (

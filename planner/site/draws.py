@@ -123,7 +123,7 @@ class Arrivals:
         periods = (self.at - self.first) // period
         rows, shifts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for day in range(self.days if periods else 0):
-            shift = (day * DAY_S // period + 1 + int(chance[day] * periods)) * period
+            shift = (day * DAY_S // period + 1 + int(chance[day // 7] * periods)) * period
             begin = self.at + day * DAY_S - shift
             low, high = np.searchsorted(self.submit, [begin, begin + DAY_S], side="right")
             rows.append(np.arange(low, high))

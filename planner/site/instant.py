@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.time_units import DAY_S
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.site.log import SiteLog
 
 ARRAY = r"^(\d+)_"
@@ -16,8 +16,8 @@ TASKS = re.compile(r"^(\d+)_\[([\d,\-:]+)(?:%(\d+))?\]?$")
 AT_ONCE = r"--array[ =]\S*%(\d+)"
 TYPE_REQUESTED = r"(?:--gres|--gpus\S*|-G)[ =]?(?:gres[:/])?(?:gpu:)?([A-Za-z][\w.-]*):\d"
 MOST_TASKS = 10_000
-LATEST_AFTER_S = 30 * DAY_S
-"""An instant may be this long after the last time of a log; then nothing of it still runs."""
+MOST_AFTER_S = HOUR_S
+"""An instant may be this long after the last time of a log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class SiteInstant:
             the same time; null for no such limit.
         past: every run of a job submitted before, as known then.
         first: the first second that the log tells of.
-        switched_off: what the log lacks.
+        all_eligible: whether nothing tells which jobs wait for a dependency or a hold.
     """
 
     at: int
@@ -39,7 +39,7 @@ class SiteInstant:
     waiting: pl.DataFrame
     past: pl.DataFrame
     first: int
-    switched_off: tuple[str, ...] = ()
+    all_eligible: bool = False
 
     @property
     def finished(self) -> pl.DataFrame:
@@ -47,14 +47,20 @@ class SiteInstant:
         return self.past.filter(pl.col("start").is_not_null() & pl.col("end").is_not_null())
 
 
-def last_second(jobs: pl.DataFrame) -> int:
+def last_second(log: SiteLog) -> int:
     """Return the last second that a log tells of: when it was taken, where jobs still run."""
-    unfinished = pl.col("start").is_not_null() & pl.col("end").is_null()
-    taken = jobs.filter(unfinished).select((pl.col("start") + pl.col("run_s")).max()).item()
-    if taken is not None:
-        return int(taken)
-    last = jobs.select(pl.max_horizontal(pl.col("submit", "start", "end").max())).item()
-    return int(last)
+    runs = log.jobs.filter(pl.col("end").is_null()).select(
+        (pl.col("start") + pl.col("run_s")).max()
+    )
+    times = [log.waiting["submit"].max(), runs.item()]
+    times += [log.jobs[name].max() for name in ("submit", "start", "end")]
+    return max((int(time) for time in times if time is not None), default=0)  # type: ignore[arg-type]
+
+
+def first_second(jobs: pl.DataFrame) -> int:
+    """Return the second from which a log has all jobs: it begins with those that end then."""
+    end = jobs["end"].min()
+    return int(jobs["submit"].max() if end is None else end)  # type: ignore[arg-type]
 
 
 def instant_of(log: SiteLog, at: int | None, queue: SiteLog | None = None) -> SiteInstant:
@@ -68,28 +74,39 @@ def instant_of(log: SiteLog, at: int | None, queue: SiteLog | None = None) -> Si
     Raises:
         UsageError: the instant is before the log or long after it.
     """
-    moment = last_second((queue or log).jobs) if at is None else at
-    first, last = int(log.jobs["submit"].min()), last_second(log.jobs)  # type: ignore[arg-type]
+    moment = last_second(queue or log) if at is None else at
+    every = pl.concat([log.jobs, log.waiting])
+    first = first_second(every)
     if moment < first:
-        raise UsageError("--at lies before the log")
-    if moment > last + LATEST_AFTER_S and queue is None:
-        raise UsageError("--at lies more than 30 days after the last time of the log")
-    past = known_at(log.jobs, moment)
-    state = past if queue is None else known_at(queue.jobs, moment)
-    if queue is not None and not state.height:
-        raise InputError(queue.path, "has no job submitted before --at", expected="a queue")
+        raise UsageError("--at must not lie before the log begins")
+    if queue is None and moment > last_second(log) + MOST_AFTER_S:
+        raise UsageError(
+            "--at lies more than an hour after the last time of the log, which cannot tell what "
+            "runs then; give --queue FILE, or a newer log"
+        )
+    past = known_at(every, moment)
+    rows = every if queue is None else pl.concat([queue.jobs, queue.waiting])
+    state = past if queue is None else known_at(rows, moment, with_reasons=True)
     running = state.filter(pl.col("start").is_not_null() & pl.col("end").is_null())
     waiting = state.filter(pl.col("start").is_null() & pl.col("end").is_null())
-    return SiteInstant(
-        moment, running, tasks(waiting), past, first, tuple(log.switched_off())
-    )
+    if queue is not None:
+        past = _as_of_queue(past, running)
+    missing = (queue or log).missing
+    return SiteInstant(moment, running, tasks(waiting), past, first, "eligible" in missing)
 
 
-def known_at(jobs: pl.DataFrame, at: int) -> pl.DataFrame:
+def _as_of_queue(past: pl.DataFrame, running: pl.DataFrame) -> pl.DataFrame:
+    """Return the past without unfinished runs that the queue does not have: they have ended."""
+    is_open = pl.col("start").is_not_null() & pl.col("end").is_null()
+    return past.filter(~is_open | pl.col("job_id").is_in(running["job_id"].to_list()))
+
+
+def known_at(jobs: pl.DataFrame, at: int, *, with_reasons: bool = False) -> pl.DataFrame:
     """Return the rows submitted until an instant, without what became known after it.
 
     A job that started later waits; its resources are those that it requested: a GPU type counts
-    only where its command line names it, or where the log has no command lines.
+    only where its command line names it, or where the log has no command lines. The reason of one
+    that waits may be a later one, and counts only ``with_reasons``.
     """
     began = (pl.col("start") <= at).fill_null(False)
     ended = (pl.col("end") <= at).fill_null(False)
@@ -111,7 +128,7 @@ def known_at(jobs: pl.DataFrame, at: int) -> pl.DataFrame:
         when(began, "billing"),
         pl.when(began | ended | (not lines)).then("gpu_type").otherwise(requested)
         .alias("gpu_type"),
-        when(ended, "reason"),
+        when(ended | with_reasons, "reason"),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.heap import insert
 from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.twin.kernel import COMING_NEXT, new_loop, run
@@ -53,9 +53,7 @@ class NodesDown:
 
 def selected(jobs: JobTable, rows: IntArray, **values: Any) -> JobTable:
     """Return some rows of a table of jobs in a new order, with some columns exchanged."""
-    columns = {
-        name: column[rows] for name, column in jobs._asdict().items() if name not in values
-    }
+    columns = {name: column[rows] for name, column in jobs._asdict().items() if name not in values}
     return JobTable(**columns, **values)
 
 
@@ -70,17 +68,16 @@ def with_down(site: SiteTable, down: NodesDown, now: int) -> SiteTable:
 
 
 def first_start(
-    tables: KernelInput, jobs: JobTable, site: SiteTable, usage: FloatArray, running: RunningJobs,
-    now: int, job: int,
+    tables: KernelInput, jobs: JobTable, site: SiteTable, running: RunningJobs, now: int,
+    job: int,
 ) -> int:  # fmt: skip
     """Return the second at which a job starts; -1 where it never does.
 
     Args:
-        tables: limits, associations and rules of the site.
+        tables: limits, associations with their usage at ``now``, and rules of the site.
         jobs: the jobs of this replay: those that run, then the others; ``runtime`` counts from
             the start of each. A job that was ready before ``now`` waits already.
         site: its nodes, with what is known of their events.
-        usage: usage of each node of the tree of associations at ``now``.
         running: what runs.
         now: the first instant.
         job: position of the job.
@@ -94,7 +91,7 @@ def first_start(
     arrival = np.maximum(jobs.ready, now)
     arrival[:count] = now - 1  # they came before all others
     tree = tables.tree._replace(
-        usage=usage.copy(), factor=tables.tree.factor.copy(), level=tables.tree.level.copy(),
+        usage=tables.tree.usage.copy(), factor=tables.tree.factor.copy(), level=tables.tree.level.copy(),
         group=tables.tree.group.copy(), stack=tables.tree.stack.copy(),
         child=tables.tree.child.copy(),
     )  # fmt: skip
@@ -112,9 +109,7 @@ def first_start(
         state, jobs, site, limits, tree.parent, buffers.heap, running.start, running.node, now
     )
     while state.start[job] < 0 and state.reason[job] == 0:
-        if not run(
-            state, jobs, site, limits, tree, tables.rules, buffers, clock, INSTANTS
-        ):
+        if not run(state, jobs, site, limits, tree, tables.rules, buffers, clock, INSTANTS):
             break
     return int(state.start[job])
 
