@@ -99,7 +99,7 @@ def _table(path: Path) -> list[dict[str, str | None]] | None:
             path, f"no column {', '.join(missing)}; found {', '.join(heading)}", row=1,
             expected="the columns of the command below", hint=COMMAND,
         )  # fmt: skip
-    rows = []
+    rows: list[dict[str, str | None]] = []
     for number, line in enumerate(lines[1:], 2):
         if not line.strip():
             continue
@@ -120,6 +120,8 @@ def _as_sacct(row: dict[str, str | None]) -> dict[str, str | None]:
     """Return a row of squeue as sacct writes it: no start where a job only may start then."""
     cells = {name: None if value in NEVER else value for name, value in row.items()}
     state = (cells.get("state") or "").upper()
+    if cells.get("partition"):  # of several, a job may start in the first
+        cells["partition"] = str(cells["partition"]).partition(",")[0]
     if state in BEFORE_START or state not in AT_WORK:
         cells["start"] = None
     cells["state"] = "PENDING" if state in BEFORE_START else "RUNNING"
@@ -147,9 +149,10 @@ def _cells(job: dict[str, Any], path: Path, now: int | None) -> dict[str, str | 
     """Return the cells of one object; times are seconds after 1970, limits minutes."""
     array, task = _number(job.get("array_job_id")), _number(job.get("array_task_id"))
     waiting = job.get("array_task_string")
-    ident = _number(job.get("job_id"))
-    if ident is None:
+    number = _number(job.get("job_id"))
+    if number is None:
         raise InputError(path, "a job has no job_id", expected="the output of squeue --json")
+    ident = str(number)
     if array:
         most = _number(job.get("array_max_tasks"))
         limit = f"%{most}" if most and "%" not in str(waiting) else ""
@@ -161,7 +164,7 @@ def _cells(job: dict[str, Any], path: Path, now: int | None) -> dict[str, str | 
     forever = isinstance(minutes, dict) and minutes.get("infinite")
     gpus = job.get("tres_alloc_str") or job.get("tres_req_str")
     return {
-        "jobid": str(ident), "user": _text(job.get("user_name")),
+        "jobid": ident, "user": _text(job.get("user_name")),
         "account": _text(job.get("account")), "partition": _text(job.get("partition")),
         "qos": _text(job.get("qos")), "state": _text(first),
         "submit": _moment(job.get("submit_time")), "eligible": _moment(job.get("eligible_time")),

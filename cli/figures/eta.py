@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, new_figure
-from gpuplan.cli.tables.eta_tables import show_wait
+from gpuplan.cli.formats.units import show_duration
 
 if TYPE_CHECKING:
     from gpuplan.planner.site.eta import EtaResults
@@ -36,7 +36,7 @@ def draw_eta(results: EtaResults) -> Figure:
         if results.p50_s is not None:
             axes.axvline(results.p50_s / HOUR_S, color=INK, linewidth=0.8)
             axes.annotate(
-                f"P50 {show_wait(results.p50_s)}", (results.p50_s / HOUR_S, 0.04),
+                f"P50 {show_duration(results.p50_s, 2)}", (results.p50_s / HOUR_S, 0.04),
                 xytext=(5, 0), textcoords="offset points", color=INK, fontsize=9,
             )  # fmt: skip
         axes.set_xlim(0, last)

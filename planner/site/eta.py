@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -137,11 +138,10 @@ class WaitQuantiles:
 
 def quantiles(waits: IntArray, tail: float, cycle_s: int) -> WaitQuantiles:
     """Return the interval between two tails of the replays, widened to whole scheduler cycles."""
-    low, high = (
-        int(np.quantile(waits, share, method=method))
-        for share, method in ((tail, "lower"), (1 - tail, "higher"))  # type: ignore[call-overload]
-    )
-    middle = int(np.quantile(waits, 0.5, method="lower"))
+    ordered = np.sort(waits)
+    last = waits.size - 1
+    low, middle = (int(ordered[math.floor(share * last)]) for share in (tail, 0.5))
+    high = int(ordered[math.ceil((1 - tail) * last)])
     rounded = low // cycle_s * cycle_s, middle, -(-high // cycle_s) * cycle_s
     p10, p50, p90 = (None if wait > LONGEST_S else wait for wait in rounded)
     return WaitQuantiles(p10, p50, p90)
@@ -203,7 +203,7 @@ def soonest(
             best = min(median_of[new] for new in of_kind)
             kept.append(next(n for n in of_kind if median_of[n] <= best + SOONER_S))
     rows = []
-    middle = int(np.quantile(waits, 0.5, method="lower"))
+    middle = int(np.sort(waits)[(replays - 1) // 2])
     for new in kept:
         other = others[new - 1]
         ends = quantiles(start_times(tables, new, replays, seed), tail, cycle_s)

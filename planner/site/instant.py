@@ -54,7 +54,7 @@ def last_second(log: SiteLog) -> int:
     )
     times = [log.waiting["submit"].max(), runs.item()]
     times += [log.jobs[name].max() for name in ("submit", "start", "end")]
-    return max((int(time) for time in times if time is not None), default=0)  # type: ignore[arg-type]
+    return max((int(time) for time in times if time is not None), default=0)
 
 
 def first_second(jobs: pl.DataFrame) -> int:
