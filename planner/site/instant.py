@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.time_units import HOUR_S
+from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
 from gpuplan.analysis.site.log import SiteLog
 
 ARRAY = r"^(\d+)_"
@@ -16,8 +16,8 @@ TASKS = re.compile(r"^(\d+)_\[([\d,\-:]+)(?:%(\d+))?\]?$")
 AT_ONCE = r"--array[ =]\S*%(\d+)"
 TYPE_REQUESTED = r"(?:--gres|--gpus\S*|-G)[ =]?(?:gres[:/])?(?:gpu:)?([A-Za-z][\w.-]*):\d"
 MOST_TASKS = 10_000
-MOST_AFTER_S = HOUR_S
-"""An instant may be this long after the last time of a log."""
+MOST_AFTER_S, MOST_IDLE_S = HOUR_S, DAY_S
+"""An instant may be this long after the last time of a log; the second where nothing runs then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,12 @@ def instant_of(log: SiteLog, at: int | None, queue: SiteLog | None = None) -> Si
     first = first_second(every)
     if moment < first:
         raise UsageError("--at must not lie before the log begins")
-    if queue is None and moment > last_second(log) + MOST_AFTER_S:
+    is_idle = not log.waiting.height and not log.jobs["end"].null_count()
+    most = MOST_IDLE_S if is_idle else MOST_AFTER_S
+    if queue is None and moment > last_second(log) + most:
         raise UsageError(
-            "--at lies more than an hour after the last time of the log, which cannot tell what "
-            "runs then; give --queue FILE, or a newer log"
+            f"--at must be at most {most // HOUR_S} h after the last time of the log, which cannot "
+            "tell what runs later; give --queue FILE, or a newer log"
         )
     past = known_at(every, moment)
     rows = every if queue is None else pl.concat([queue.jobs, queue.waiting])
