@@ -130,7 +130,7 @@ class _Loader:
     def of_site(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the options of ingest, with the fields of the scheduler if a study needs them."""
         commands = [table.get("command", name) for name, table in self.study_tables()]
-        return {"twin": True, **options} if "whatif" in commands else options
+        return {"twin": True, **options} if {"whatif", "eta"} & set(commands) else options
 
     def study_tables(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the tables of studies by name, unchecked."""

@@ -21,7 +21,7 @@ SITE, REPLAYS = "The site", "Replays"
 @study(
     "eta",
     title="When a job would start",
-    example="gpuplan eta sacct.txt --twin twin.toml --gpus 32 --limit 24h --account physics",
+    example="gpuplan eta sacct.txt --twin twin.toml --gpus 8 --limit 12h --user ana",
     doing="replaying",
     compiles=True,
     has_rows=False,

@@ -90,11 +90,8 @@ def first_start(
     count = running.start.size
     arrival = np.maximum(jobs.ready, now)
     arrival[:count] = now - 1  # they came before all others
-    tree = tables.tree._replace(
-        usage=tables.tree.usage.copy(), factor=tables.tree.factor.copy(), level=tables.tree.level.copy(),
-        group=tables.tree.group.copy(), stack=tables.tree.stack.copy(),
-        child=tables.tree.child.copy(),
-    )  # fmt: skip
+    changing = ("usage", "factor", "level", "group", "stack", "child")
+    tree = tables.tree._replace(**{name: getattr(tables.tree, name).copy() for name in changing})
     limits = tables.limits._replace(
         **{
             name: np.zeros_like(values)
