@@ -25,7 +25,8 @@ from gpuplan.planner.twin.settings import config_of, level_config, site_of
 
 QUICK_JOBS, QUICK_REPLAYS = 60, 40
 """Jobs and replays of the backtest of an answer whose settings have none."""
-ALL_JOBS = 200
+ALL_JOBS, MOST_REPLAYS = 200, 100
+"""Jobs and replays at most of a backtest that is asked for."""
 BACKTEST_SHARE = 0.8
 STORED = re.compile(r"\n*^\[calibration\.eta\]\n(?:(?!\[).*\n?)*", re.MULTILINE)
 
@@ -77,7 +78,7 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
     check_possible(tables, job)
     stored = calibration.eta
     if request.backtest or stored is None or stored.until > instant.at:
-        jobs, replays = (ALL_JOBS, request.replays) if request.backtest else (
+        jobs, replays = (ALL_JOBS, min(request.replays, MOST_REPLAYS)) if request.backtest else (
             QUICK_JOBS, QUICK_REPLAYS)  # fmt: skip
         tested = backtest(
             log, instant, site, config, jobs=jobs, replays=replays, seed=request.seed,
