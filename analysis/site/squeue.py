@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -13,7 +15,8 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.schema import UNREADABLE
 from gpuplan.analysis.reading.source import Head, Source, SourceStream, read_unpacked
 from gpuplan.analysis.reading.times import check_zone
-from gpuplan.analysis.site.log import SiteLog, log_of_cells, read_site_log
+from gpuplan.analysis.site.log import SITE_COLUMNS, SiteLog, read_site_log
+from gpuplan.analysis.site.notation import gpus_of
 from gpuplan.analysis.storage.files import existing_file, sha256_of
 from gpuplan.analysis.storage.standard_error import silent_on
 
@@ -28,8 +31,11 @@ HEADINGS = {
 }  # fmt: skip
 NEEDED = ("JOBID", "PARTITION", "STATE", "SUBMIT_TIME", "START_TIME", "TIME_LIMIT", "NODES",
           "TRES_PER_NODE")  # fmt: skip
-BEFORE_START = ("PENDING", "PD", "CONFIGURING", "CF", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
 AT_WORK = ("RUNNING", "R", "COMPLETING", "CG", "SUSPENDED", "S", "STOPPED", "ST", "SIGNALING")
+SACCT = (
+    "jobid", "user", "account", "partition", "qos", "state", "submit", "start", "end",
+    "elapsed", "timelimit", "nnodes", "reqtres", "reason", "nodelist",
+)  # fmt: skip
 NEVER = ("", "N/A", "Unknown", "None", "(null)", "NONE")
 
 
@@ -73,14 +79,19 @@ def read_queue(path: Path, zone: str = "UTC") -> SiteLog:
         with silent_on(*UNREADABLE):
             if not is_squeue(path):
                 return read_site_log(path, zone)
-            rows = _table(path) or _objects(path)
-            cells = pl.DataFrame(
-                [_as_sacct(row) for row in rows],
-                schema=dict.fromkeys((*HEADINGS.values(), "reqtres", "eligible", "end"), pl.String),
-            )
-            if all(row.get("eligible") is None for row in rows):
-                cells = cells.drop("eligible")
-            return log_of_cells(cells, zone, path, sha256_of(path))
+            rows = _table(path)
+            listed = [_as_sacct(row) for row in (_objects(path) if rows is None else rows)]
+            digest = sha256_of(path)
+            columns = [*SACCT, *(["eligible"] if any(row["eligible"] for row in listed) else [])]
+            if not listed:
+                empty = pl.DataFrame(schema=SITE_COLUMNS)
+                return SiteLog(empty, path, digest, "squeue", missing=("eligible",))
+            with TemporaryDirectory() as folder:
+                written = Path(folder) / "sacct.txt"
+                lines = ["|".join(row.get(name) or "" for name in columns) for row in listed]
+                written.write_text("\n".join(["|".join(columns), *lines, ""]), encoding="utf-8")
+                log = read_site_log(written, zone, has_starts=False)
+            return replace(log, path=path, sha256=digest, kind="squeue")
     except UNREADABLE as error:
         raise InputError(
             path, f"cannot be read ({str(error).partition(chr(10))[0][:120]})", expected=COMMAND
@@ -118,15 +129,21 @@ def _table(path: Path) -> list[dict[str, str | None]] | None:
 
 def _as_sacct(row: dict[str, str | None]) -> dict[str, str | None]:
     """Return a row of squeue as sacct writes it: no start where a job only may start then."""
-    cells = {name: None if value in NEVER else value for name, value in row.items()}
-    state = (cells.get("state") or "").upper()
-    if cells.get("partition"):  # of several, a job may start in the first
-        cells["partition"] = str(cells["partition"]).partition(",")[0]
-    if state in BEFORE_START or state not in AT_WORK:
-        cells["start"] = None
-    cells["state"] = "PENDING" if state in BEFORE_START else "RUNNING"
-    if cells["start"] is None:
-        cells["nodelist"] = cells["elapsed"] = None
+    cells = dict.fromkeys((*SACCT, "eligible")) | {
+        name: None if value in NEVER else value for name, value in row.items()
+    }
+    is_on = (cells["state"] or "").upper() in AT_WORK
+    cells["state"] = "RUNNING" if is_on else "PENDING"
+    if not is_on:
+        cells |= {"start": "Unknown", "nodelist": None, "elapsed": "00:00:00"}
+    cells["end"] = "Unknown"
+    # Of several partitions a job may start in the first.
+    cells["partition"] = (cells["partition"] or "").partition(",")[0]
+    per_node = gpus_of(cells.pop("reqgres", None) or "")
+    if per_node is not None:
+        count, kind = per_node
+        gpus = count * int(cells["nnodes"] or 1)
+        cells["reqtres"] = f"gres/gpu={gpus}" + (f",gres/gpu:{kind}={gpus}" if kind else "")
     return cells
 
 

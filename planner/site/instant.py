@@ -49,12 +49,16 @@ class SiteInstant:
 
 def last_second(log: SiteLog) -> int:
     """Return the last second that a log tells of: when it was taken, where jobs still run."""
-    runs = log.jobs.filter(pl.col("end").is_null()).select(
-        (pl.col("start") + pl.col("run_s")).max()
-    )
-    times = [log.waiting["submit"].max(), runs.item()]
+    times = [log.waiting["submit"].max()]
     times += [log.jobs[name].max() for name in ("submit", "start", "end")]
     return max((int(time) for time in times if time is not None), default=0)
+
+
+def all_jobs(log: SiteLog) -> pl.DataFrame:
+    """Return the jobs of a log, also those that wait; of one that runs the end is not known."""
+    runs = pl.col("state") == "running"
+    jobs = pl.concat([log.jobs, log.waiting])
+    return jobs.with_columns(end=pl.when(~runs.fill_null(False)).then("end"))
 
 
 def first_second(jobs: pl.DataFrame) -> int:
@@ -75,11 +79,11 @@ def instant_of(log: SiteLog, at: int | None, queue: SiteLog | None = None) -> Si
         UsageError: the instant is before the log or long after it.
     """
     moment = last_second(queue or log) if at is None else at
-    every = pl.concat([log.jobs, log.waiting])
+    every = all_jobs(log)
     first = first_second(every)
     if moment < first:
         raise UsageError("--at must not lie before the log begins")
-    is_idle = not log.waiting.height and not log.jobs["end"].null_count()
+    is_idle = not every["end"].null_count()
     most = MOST_IDLE_S if is_idle else MOST_AFTER_S
     if queue is None and moment > last_second(log) + most:
         raise UsageError(
@@ -87,7 +91,7 @@ def instant_of(log: SiteLog, at: int | None, queue: SiteLog | None = None) -> Si
             "tell what runs later; give --queue FILE, or a newer log"
         )
     past = known_at(every, moment)
-    rows = every if queue is None else pl.concat([queue.jobs, queue.waiting])
+    rows = every if queue is None else all_jobs(queue)
     state = past if queue is None else known_at(rows, moment, with_reasons=True)
     running = state.filter(pl.col("start").is_not_null() & pl.col("end").is_null())
     waiting = state.filter(pl.col("start").is_null() & pl.col("end").is_null())
