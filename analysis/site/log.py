@@ -109,13 +109,12 @@ class SiteLog:
         return [f"no {SWITCHED_OFF[name][0]}: {SWITCHED_OFF[name][1]}" for name in self.missing]
 
 
-def read_site_log(path: Path, zone: str = "UTC", *, has_starts: bool = True) -> SiteLog:
+def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
     """Read a log, plain or compressed.
 
     Args:
         path: the file.
         zone: zone of times that are written without an offset.
-        has_starts: whether a log without a GPU job that started is refused.
 
     Raises:
         InputError: it cannot be read, is not such a log, or has no GPU job.
@@ -125,14 +124,13 @@ def read_site_log(path: Path, zone: str = "UTC", *, has_starts: bool = True) -> 
     check_zone(zone)
     try:
         with silent_on(*UNREADABLE):
-            log = _read(path, zone)
+            return _read(path, zone)
     except UNREADABLE as error:
         raise InputError(
             path,
             f"cannot be read ({str(error).partition(chr(10))[0][:120]})",
             expected="a log of sacct, a SWF file, or a trace of gpuplan ingest",
         ) from error
-    return _checked(log) if has_starts else log
 
 
 def _read(path: Path, zone: str) -> SiteLog:
@@ -140,7 +138,7 @@ def _read(path: Path, zone: str) -> SiteLog:
     with closing(SourceStream(source)) as stream:
         head = Head(path, stream.head)
         if head.is_parquet:
-            return _of_trace(path, path, sha256_of(path))
+            return _checked(_of_trace(path, path, sha256_of(path)))
         log_format = _format_of(head)
         has = log_format.open(stream).columns
         missing = [name for name in NEEDED[log_format.name] if name not in has]
@@ -155,7 +153,7 @@ def _read(path: Path, zone: str) -> SiteLog:
         path, LogOptions(time_zone=zone if local else None, max_rejects=ALL_ROWS)
     ) as ingested:
         log = _of_trace(ingested.trace, path, ingested.sha256)
-    return replace(log, kind=log_format.name, sources=())
+    return _checked(replace(log, kind=log_format.name, sources=()))
 
 
 def _checked(log: SiteLog) -> SiteLog:

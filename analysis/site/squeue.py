@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
@@ -16,7 +16,7 @@ from gpuplan.analysis.job_table.schema import UNREADABLE
 from gpuplan.analysis.reading.source import Head, Source, SourceStream, read_unpacked
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.site.log import SITE_COLUMNS, SiteLog, read_site_log
-from gpuplan.analysis.site.notation import gpus_of
+from gpuplan.analysis.site.notation import gpus_of, minutes_limit
 from gpuplan.analysis.storage.files import existing_file, sha256_of
 from gpuplan.analysis.storage.standard_error import silent_on
 
@@ -32,10 +32,6 @@ HEADINGS = {
 NEEDED = ("JOBID", "PARTITION", "STATE", "SUBMIT_TIME", "START_TIME", "TIME_LIMIT", "NODES",
           "TRES_PER_NODE")  # fmt: skip
 AT_WORK = ("RUNNING", "R", "COMPLETING", "CG", "SUSPENDED", "S", "STOPPED", "ST", "SIGNALING")
-SACCT = (
-    "jobid", "user", "account", "partition", "qos", "state", "submit", "start", "end",
-    "elapsed", "timelimit", "nnodes", "reqtres", "reason", "nodelist",
-)  # fmt: skip
 NEVER = ("", "N/A", "Unknown", "None", "(null)", "NONE")
 
 
@@ -80,18 +76,7 @@ def read_queue(path: Path, zone: str = "UTC") -> SiteLog:
             if not is_squeue(path):
                 return read_site_log(path, zone)
             rows = _table(path)
-            listed = [_as_sacct(row) for row in (_objects(path) if rows is None else rows)]
-            digest = sha256_of(path)
-            columns = [*SACCT, *(["eligible"] if any(row["eligible"] for row in listed) else [])]
-            if not listed:
-                empty = pl.DataFrame(schema=SITE_COLUMNS)
-                return SiteLog(empty, path, digest, "squeue", missing=("eligible",))
-            with TemporaryDirectory() as folder:
-                written = Path(folder) / "sacct.txt"
-                lines = ["|".join(row.get(name) or "" for name in columns) for row in listed]
-                written.write_text("\n".join(["|".join(columns), *lines, ""]), encoding="utf-8")
-                log = read_site_log(written, zone, has_starts=False)
-            return replace(log, path=path, sha256=digest, kind="squeue")
+            return _log(_objects(path) if rows is None else rows, path, zone)
     except UNREADABLE as error:
         raise InputError(
             path, f"cannot be read ({str(error).partition(chr(10))[0][:120]})", expected=COMMAND
@@ -127,24 +112,70 @@ def _table(path: Path) -> list[dict[str, str | None]] | None:
     return rows
 
 
-def _as_sacct(row: dict[str, str | None]) -> dict[str, str | None]:
-    """Return a row of squeue as sacct writes it: no start where a job only may start then."""
-    cells = dict.fromkeys((*SACCT, "eligible")) | {
-        name: None if value in NEVER else value for name, value in row.items()
-    }
+def _log(rows: list[dict[str, str | None]], path: Path, zone: str) -> SiteLog:
+    """Return the GPU jobs of the queue in the columns of a log."""
+    jobs: list[dict[str, Any]] = []
+    left_out: dict[str, int] = {}
+    for row in rows:
+        job = _job({name: None if cell in NEVER else cell for name, cell in row.items()}, zone)
+        if isinstance(job, str):
+            left_out[job] = left_out.get(job, 0) + 1
+        else:
+            jobs.append(job)
+    table = pl.DataFrame(jobs, schema=SITE_COLUMNS).sort("submit", maintain_order=True)
+    running = table.filter(pl.col("start").is_not_null())
+    missing = () if table["eligible"].count() else ("eligible",)
+    return SiteLog(
+        running, path, sha256_of(path), "squeue", left_out, missing,
+        waiting=table.filter(pl.col("start").is_null()),
+    )  # fmt: skip
+
+
+def _job(cells: dict[str, str | None], zone: str) -> dict[str, Any] | str:
+    """Return a job of the queue as a row of a log, or why it is none.
+
+    A job that does not run has no start: squeue may show when it is expected to.
+    """
+    submit, nodes = _second(cells["submit"], zone), int(cells["nnodes"] or 1)
+    gres = gpus_of(cells.get("reqgres") or "")
+    counted = gpus_of(cells.get("reqtres") or "") or (gres and (gres[0] * nodes, gres[1]))
+    if not counted or not counted[0]:
+        return "without GPUs (CPU jobs)"
+    if submit is None:
+        return "without a submission"
+    if counted[0] % nodes:
+        return "whose GPUs are not a multiple of their nodes"
     is_on = (cells["state"] or "").upper() in AT_WORK
-    cells["state"] = "RUNNING" if is_on else "PENDING"
-    if not is_on:
-        cells |= {"start": "Unknown", "nodelist": None, "elapsed": "00:00:00"}
-    cells["end"] = "Unknown"
-    # Of several partitions a job may start in the first.
-    cells["partition"] = (cells["partition"] or "").partition(",")[0]
-    per_node = gpus_of(cells.pop("reqgres", None) or "")
-    if per_node is not None:
-        count, kind = per_node
-        gpus = count * int(cells["nnodes"] or 1)
-        cells["reqtres"] = f"gres/gpu={gpus}" + (f",gres/gpu:{kind}={gpus}" if kind else "")
-    return cells
+    start = _second(cells["start"], zone) if is_on else None
+    names = ("user", "account", "qos", "reason")
+    return dict.fromkeys(SITE_COLUMNS) | {name: cells.get(name) for name in names} | {
+        "job_id": cells["jobid"], "state": "waiting" if start is None else "running",
+        "partition": (cells["partition"] or "").partition(",")[0] or None,
+        "submit": submit, "start": start, "eligible": _second(cells.get("eligible"), zone),
+        "run_s": None if start is None else _span(cells.get("elapsed")) or 0,
+        "limit_s": _span(cells["timelimit"]), "nodes": nodes, "gpus": counted[0],
+        "gpu_type": counted[1] or None,
+        "node_list": None if start is None else cells.get("nodelist"),
+    }  # fmt: skip
+
+
+def _second(text: str | None, zone: str) -> int | None:
+    """Return the second after 1970 of a local time, or of such a second; None where it is none."""
+    if text is None or text.isdigit():
+        return None if text is None else int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return int((time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))).timestamp())
+
+
+def _span(text: str | None) -> int | None:
+    """Return the seconds of a time in Slurm's notation; None for none, or no limit."""
+    try:
+        return None if text is None else minutes_limit(text)
+    except ValueError:
+        return None
 
 
 def _objects(path: Path) -> list[dict[str, str | None]]:

@@ -49,7 +49,8 @@ class SiteInstant:
 
 def last_second(log: SiteLog) -> int:
     """Return the last second that a log tells of: when it was taken, where jobs still run."""
-    times = [log.waiting["submit"].max()]
+    seen = pl.col("start") + pl.col("run_s")
+    times = [log.waiting["submit"].max(), log.jobs.select(seen.max()).item()]
     times += [log.jobs[name].max() for name in ("submit", "start", "end")]
     return max((int(time) for time in times if time is not None), default=0)
 
@@ -64,7 +65,7 @@ def all_jobs(log: SiteLog) -> pl.DataFrame:
 def first_second(jobs: pl.DataFrame) -> int:
     """Return the second from which a log has all jobs: it begins with those that end then."""
     end = jobs["end"].min()
-    return int(jobs["submit"].max() if end is None else end)  # type: ignore[arg-type]
+    return int(jobs["submit"].max() if end is None else end)
 
 
 def instant_of(log: SiteLog, at: int | None, queue: SiteLog | None = None) -> SiteInstant:
