@@ -130,6 +130,18 @@ def test_a_queue_beside_a_log_takes_the_place_of_what_ran_at_its_end(gpuplan, si
     assert found["at"] == clock(AT + 500) + "+00:00"
 
 
+def test_an_empty_queue_needs_a_time_and_then_a_job_starts_at_once(gpuplan, site, tmp_path):
+    _, twin = site
+    queue = tmp_path / "queue.txt"
+    queue.write_text(squeue_text([]))
+    new = ("--gpus", "4", "--limit", "1h", "--partition", "gpu")
+    code, _, err = gpuplan("eta", queue, "--twin", twin, *new)
+    assert code != 0 and "give --at TIME" in " ".join(err.split())
+    code, out, err = gpuplan("eta", queue, "--twin", twin, *new, "--at", "2026-01-05T10:00")
+    assert code == 0, err
+    assert "would start at once" in " ".join(out.split())
+
+
 def test_the_picture_is_drawn(gpuplan, site, tmp_path):
     log, twin = site
     code, _, err = gpuplan(

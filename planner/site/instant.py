@@ -64,8 +64,8 @@ def all_jobs(log: SiteLog) -> pl.DataFrame:
 
 def first_second(jobs: pl.DataFrame) -> int:
     """Return the second from which a log has all jobs: it begins with those that end then."""
-    end = jobs["end"].min()
-    return int(jobs["submit"].max() if end is None else end)
+    first = jobs.select(pl.coalesce(pl.col("end").min(), pl.col("submit").max())).item()
+    return int(first or 0)
 
 
 def instant_of(log: SiteLog, at: int | None, queue: SiteLog | None = None) -> SiteInstant:
@@ -81,6 +81,9 @@ def instant_of(log: SiteLog, at: int | None, queue: SiteLog | None = None) -> Si
     """
     moment = last_second(queue or log) if at is None else at
     every = all_jobs(log)
+    rows = every if queue is None else all_jobs(queue)
+    if at is None and rows.is_empty():
+        raise UsageError("no job runs or waits, which tells no time: give --at TIME")
     first = first_second(every)
     if moment < first:
         raise UsageError("--at must not lie before the log begins")
@@ -92,7 +95,6 @@ def instant_of(log: SiteLog, at: int | None, queue: SiteLog | None = None) -> Si
             "tell what runs later; give --queue FILE, or a newer log"
         )
     past = known_at(every, moment)
-    rows = every if queue is None else all_jobs(queue)
     state = past if queue is None else known_at(rows, moment, with_reasons=True)
     running = state.filter(pl.col("start").is_not_null() & pl.col("end").is_null())
     waiting = state.filter(pl.col("start").is_null() & pl.col("end").is_null())

@@ -62,7 +62,9 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
     zone = calibration.time_zone
     is_queue = is_squeue(request.trace)
     log = read_queue(request.trace, zone) if is_queue else read_site_log(request.trace, zone)
-    queue = None if request.queue is None else read_queue(request.queue, zone)
+    queue = log if is_queue else None
+    if request.queue is not None:
+        queue = read_queue(request.queue, zone)
     instant = instant_of(log, request.at_s(zone), queue)
     named = pl.concat([instant.past, instant.running, instant.waiting], how="diagonal")
     pairs = named.select("account", "user").drop_nulls().unique().sort("account", "user")
@@ -91,7 +93,7 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
         cycle_s=max(config.bf_interval, 1), level=calibration.level, zone=zone, backtest=tested,
         progress=lambda share: progress(BACKTEST_SHARE + (1 - BACKTEST_SHARE) * share),
     )  # fmt: skip
-    sources = [log, *([] if queue is None else [queue])]
+    sources = [log, *([] if queue is None or queue is log else [queue])]
     return StartForecast(
         request=request,
         results=results,
