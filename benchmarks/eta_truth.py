@@ -23,7 +23,7 @@ from gpuplan.analysis.site.document import read_twin
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.site.squeue import read_queue
 from gpuplan.planner.requests.calibrate import CalibrateRequest
-from gpuplan.planner.site.backtest import LONGEST_S, TAILS, backtest, mean_wait
+from gpuplan.planner.site.backtest import LONGEST_S, TAILS, BacktestPlan, backtest, mean_wait
 from gpuplan.planner.site.eta import quantiles, start_times
 from gpuplan.planner.site.instant import instant_of
 from gpuplan.planner.site.new_job import NewJob
@@ -99,9 +99,7 @@ def probes(
         ]  # fmt: skip
         tables = start_replays(log, instant, site, config, jobs)
         plain = start_replays(log, instant, site, level_config(config, "easy"), jobs)
-        tested = backtest(
-            log, instant, site, config, jobs=QUICK_JOBS, replays=QUICK_REPLAYS, seed=0
-        )
+        tested = backtest(log, instant, site, config, BacktestPlan(QUICK_JOBS, QUICK_REPLAYS))
         tail = TAILS[0] if tested is None else tested.tail
         for new, row in enumerate(rows):
             waits = start_times(tables, new, replays, 0)

@@ -21,7 +21,7 @@ GROUPS = {
         "characterize": (
             "Describe a workload: durations, GPU time, arrivals, load, groups, and cost."
         ),
-        "bill": "Show what a log costs a month, and who pays: by group, user, class, or GPU type.",
+        "bill": "Show what a log costs a month, and who pays.",
         "forecast": "Forecast the GPUs of each group, and how many to lend.",
     },
     "Plan: how many GPUs, and which": {
@@ -40,7 +40,7 @@ GROUPS = {
         "compare": "Replay a trace under several policies, and compare cost and completion times.",
         "calibrate": "Show how well a site's Slurm rules explain its waits.",
         "whatif": "Show what a change of a Slurm site does to waits.",
-        "eta": ("Show when a job would start if you submitted it, and what would start sooner."),
+        "eta": "Show when a Slurm job starts, and what starts sooner.",
     },
     "Report, automate, track changes": {
         "report": (

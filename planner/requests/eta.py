@@ -29,7 +29,7 @@ SITE, REPLAYS = "The site", "Replays"
 )
 @dataclass(frozen=True, slots=True)
 class EtaRequest(StudyRequest):
-    """Show when a job would start if you submitted it, and what would start sooner.
+    """Show when a Slurm job starts, and what starts sooner.
 
     Only what was known at the time of submission counts.
 
@@ -84,7 +84,7 @@ class EtaRequest(StudyRequest):
     ] = None
     account: Annotated[
         str | None,
-        Opt("The account. Default: that of the user's jobs.", metavar="NAME", common=True),
+        Opt("The account. Default: that of the user's jobs.", metavar="NAME"),
     ] = None
     partition: Annotated[
         str | None,
@@ -92,7 +92,7 @@ class EtaRequest(StudyRequest):
     ] = None
     qos: Annotated[
         str | None,
-        Opt("The QOS. Default: that of such jobs.", flag="--qos", metavar="NAME", common=True),
+        Opt("The QOS. Default: that of such jobs.", flag="--qos", metavar="NAME"),
     ] = None
     at: Annotated[
         str | None,
@@ -113,9 +113,7 @@ class EtaRequest(StudyRequest):
             common=True,
         ),
     ] = None
-    replays: Annotated[
-        int, Opt("Replays of the site.", low=10, high=10_000, panel=REPLAYS, common=True)
-    ] = 200
+    replays: Annotated[int, Opt("Replays of the site.", low=10, high=10_000, panel=REPLAYS)] = 200
     seed: Annotated[int, Opt("Seed of the draws.", low=0, panel=REPLAYS)] = 0
     backtest: Annotated[
         bool,

@@ -91,10 +91,26 @@ class PastForecast:
         return self.upto >= tail and self.below <= 1 - tail
 
 
+@dataclass(frozen=True, slots=True)
+class BacktestPlan:
+    """How to test forecasts.
+
+    Attributes:
+        jobs: at most so many jobs.
+        replays: of each.
+        seed: of the choice of jobs and of the draws.
+        with_easy: whether EASY with requested limits is replayed too.
+    """
+
+    jobs: int
+    replays: int
+    seed: int = 0
+    with_easy: bool = False
+
+
 def backtest(
-    log: SiteLog, instant: SiteInstant, site: SiteCluster, config: SchedulerConfig, *,
-    jobs: int, replays: int, seed: int, with_easy: bool = False,
-    progress: Callable[[float], None] | None = None,
+    log: SiteLog, instant: SiteInstant, site: SiteCluster, config: SchedulerConfig,
+    plan: BacktestPlan, progress: Callable[[float], None] | None = None,
 ) -> StartBacktest | None:  # fmt: skip
     """Return how well starts of jobs before an instant would have been forecast.
 
@@ -102,23 +118,18 @@ def backtest(
         log: the log, for messages.
         instant: what is known; nothing later is used.
         site, config: the site and its rules.
-        jobs: at most so many jobs.
-        replays: of each.
-        seed: of the choice of jobs and of the draws.
-        with_easy: whether EASY with requested limits is replayed too.
+        plan: how to test.
         progress: called with the share done.
 
     Returns:
         None where the log has fewer than `LEAST_JOBS` jobs that can be used.
     """
-    chosen = scored_jobs(instant, site, config, jobs, seed)
+    chosen = scored_jobs(instant, site, config, plan.jobs, plan.seed)
     if chosen.height < LEAST_JOBS:
         return None
     known = replace(log, jobs=instant.past, waiting=instant.past[:0])
     rows = list(chosen.iter_rows(named=True))
-    forecasts = run_all(
-        _forecast, rows, shared=(known, site, config, replays, seed, with_easy), progress=progress
-    )
+    forecasts = run_all(_forecast, rows, shared=(known, site, config, plan), progress=progress)
     halves = forecasts[::2], forecasts[1::2]
     inside = [
         one.is_within(tail_of(other)) for half, other in (halves, halves[::-1]) for one in half
@@ -127,13 +138,13 @@ def backtest(
     easy = [each.easy_s for each in forecasts if each.easy_s is not None]
     return StartBacktest(
         jobs=len(forecasts),
-        replays=replays,
+        replays=plan.replays,
         until=int(chosen["submit"].max()),  # type: ignore[arg-type]
         tail=tail_of(forecasts),
         coverage_80=float(np.mean(inside)),
         raw_coverage_80=float(np.mean([each.is_within(TAILS[0]) for each in forecasts])),
         pinball_s=_pinball(waits, [each.median_s for each in forecasts]),
-        easy_pinball_s=_pinball(waits, easy) if with_easy else None,
+        easy_pinball_s=_pinball(waits, easy) if plan.with_easy else None,
         mean_pinball_s=_pinball(waits, [each.mean_s for each in forecasts]),
     )
 
@@ -185,17 +196,19 @@ def scored_jobs(
 
 
 def _forecast(
-    row: dict[str, Any], log: SiteLog, site: SiteCluster, config: SchedulerConfig, replays: int,
-    seed: int, with_easy: bool,
+    row: dict[str, Any], log: SiteLog, site: SiteCluster, config: SchedulerConfig,
+    plan: BacktestPlan,
 ) -> PastForecast:  # fmt: skip
     """Return the forecast of a job of the log from what was known when it was submitted."""
     at, wait = row["submit"], row["start"] - row["submit"]
     others = log.jobs.filter(pl.col("job_id") != row["job_id"])
     instant = instant_of(replace(log, jobs=others), at)
     job, cycle = NewJob.of(row), config.bf_interval
-    waits = waits_of(start_replays(log, instant, site, config, [job]), 0, seed, range(replays))
+    waits = waits_of(
+        start_replays(log, instant, site, config, [job]), 0, plan.seed, range(plan.replays)
+    )
     easy = None
-    if with_easy:
+    if plan.with_easy:
         plain = level_config(config, "easy")
         start = start_replays(log, instant, site, plain, [job]).as_requested(0)
         easy = float(start - at if start >= 0 else LONGEST_S)

@@ -19,7 +19,6 @@ from gpuplan.planner.site.new_job import NewJob
 from gpuplan.planner.site.sooner import Alternative
 from gpuplan.planner.site.start_replays import StartReplays
 from gpuplan.simkit.arrays import IntArray
-from gpuplan.simkit.twin.site import SiteCluster
 
 FEW_REPLAYS = 40
 """Replays that tell which alternatives are worth all of them."""
@@ -128,6 +127,24 @@ class EtaResults:
 
 
 @dataclass(frozen=True, slots=True)
+class EtaPlan:
+    """How to replay.
+
+    Attributes:
+        replays, seed: how many, and of which draws.
+        cycle_s: seconds between two looks of the scheduler.
+        level: the rules that are replayed.
+        zone: of local times.
+    """
+
+    replays: int
+    seed: int
+    cycle_s: int
+    level: str
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
 class WaitQuantiles:
     """The 80% interval of a wait and its median; seconds, None beyond 28 days."""
 
@@ -173,16 +190,16 @@ def _piece(draws: range, tables: StartReplays, new: int, seed: int) -> IntArray:
 
 
 def soonest(
-    tables: StartReplays, others: list[Alternative], waits: IntArray, *, seed: int, tail: float,
-    cycle_s: int,
-) -> tuple[SoonerStart, ...]:  # fmt: skip
+    tables: StartReplays, others: list[Alternative], waits: IntArray, tail: float, plan: EtaPlan
+) -> tuple[SoonerStart, ...]:
     """Return what would start sooner: of each kind the mildest that is about as good as the best.
 
     Args:
         tables: of the job, which is the first new one, and of the others in their order.
         others: other ways to ask.
         waits: of the job.
-        seed, tail, cycle_s: as of the job.
+        tail: share of the replays beyond either end of an interval.
+        plan: how to replay.
     """
     replays = waits.size
     few = min(FEW_REPLAYS, replays)
@@ -193,7 +210,7 @@ def soonest(
     median_of: dict[int, float] = {}
     for new in range(1, len(others) + 1):
         if not tables.refusal(new):
-            median = float(np.median(start_times(tables, new, few, seed)))
+            median = float(np.median(start_times(tables, new, few, plan.seed)))
             if median < enough:
                 median_of[new] = median
     kept = []
@@ -206,7 +223,7 @@ def soonest(
     middle = int(np.sort(waits)[(replays - 1) // 2])
     for new in kept:
         other = others[new - 1]
-        ends = quantiles(start_times(tables, new, replays, seed), tail, cycle_s)
+        ends = quantiles(start_times(tables, new, replays, plan.seed), tail, plan.cycle_s)
         if ends.p50_s is None or ends.p50_s > middle - SOONER_S:
             continue
         earlier = None if middle > LONGEST_S else middle - ends.p50_s
@@ -218,22 +235,18 @@ def soonest(
 
 
 def eta_results(
-    tables: StartReplays, instant: SiteInstant, site: SiteCluster, job: NewJob,
-    others: list[Alternative], *, replays: int, seed: int, cycle_s: int, level: str, zone: str,
-    backtest: StartBacktest | None, progress: Callable[[float], None] | None = None,
+    tables: StartReplays, instant: SiteInstant, job: NewJob, others: list[Alternative],
+    plan: EtaPlan, backtest: StartBacktest | None,
+    progress: Callable[[float], None] | None = None,
 ) -> EtaResults:  # fmt: skip
     """Return when a job would start.
 
     Args:
         tables: of the job, which is the first new one, and of the others in their order.
         instant: what is known.
-        site: the site.
         job: the job.
         others: other ways to ask for it.
-        replays, seed: how many, and of which draws.
-        cycle_s: seconds between two looks of the scheduler.
-        level: the rules that are replayed.
-        zone: of local times.
+        plan: how to replay.
         backtest: what tells the tail; None for a tenth on either side.
         progress: called with the share done.
 
@@ -242,8 +255,8 @@ def eta_results(
     """
     check_possible(tables, job)
     tail = TAILS[0] if backtest is None else backtest.tail
-    waits = start_times(tables, 0, replays, seed, progress)
-    ends = quantiles(waits, tail, cycle_s)
+    waits = start_times(tables, 0, plan.replays, plan.seed, progress)
+    ends = quantiles(waits, tail, plan.cycle_s)
     requested = tables.as_requested(0)
     shares = [i / STEPS for i in range(1, STEPS + 1)]
     steps = [int(np.quantile(waits, share, method="higher")) for share in shares]
@@ -251,20 +264,20 @@ def eta_results(
     def local(wait: int | None) -> str | None:
         if wait is None:
             return None
-        return local_time(instant.at + wait, zone)
+        return local_time(instant.at + wait, plan.zone)
 
     return EtaResults(
-        at=local_time(instant.at, zone),
+        at=local_time(instant.at, plan.zone),
         job=job,
         p10_s=ends.p10_s, p50_s=ends.p50_s, p90_s=ends.p90_s,
         p10_at=local(ends.p10_s), p50_at=local(ends.p50_s), p90_at=local(ends.p90_s),
         within_1h=float((waits <= 3600).mean()),
         within_8h=float((waits <= 8 * 3600).mean()),
         within_24h=float((waits <= 24 * 3600).mean()),
-        replays=replays,
+        replays=plan.replays,
         coverage_80=None if backtest is None else backtest.coverage_80,
         backtest=backtest,
-        sooner=soonest(tables, others, waits, seed=seed, tail=tail, cycle_s=cycle_s),
+        sooner=soonest(tables, others, waits, tail, plan),
         distribution=tuple(
             StartShare(share, None if wait > LONGEST_S else wait)
             for share, wait in zip(shares, steps, strict=True)
@@ -274,9 +287,9 @@ def eta_results(
         running_gpus=int(instant.running["gpus"].sum()),
         waiting_jobs=instant.waiting.height,
         waiting_gpus=int(instant.waiting["gpus"].sum()),
-        level=level,
+        level=plan.level,
         waits=waits,
-        zone=zone,
+        zone=plan.zone,
     )  # fmt: skip
 
 

@@ -90,10 +90,10 @@ def new_job(wish: JobWish, site: SiteCluster, past: pl.DataFrame) -> tuple[NewJo
     rows = past
     user, account = wish.user, wish.account
     if user is not None:
-        rows = _like(rows, user=user)
+        rows = _of_names(rows, user=user)
         account = account or _most(rows, "account") or ONE_NAME
     elif account is not None:
-        rows = _like(rows, account=account)
+        rows = _of_names(rows, account=account)
     if account is None:
         account = _most(rows, "account") or ONE_NAME
         assumed.append(f"account {account}: the one with the most jobs; --account names another")
@@ -110,8 +110,8 @@ def new_job(wish: JobWish, site: SiteCluster, past: pl.DataFrame) -> tuple[NewJo
     job = shaped(wish.gpus, wish.nodes, _part(site, partition), site)
     qos = wish.qos
     if qos is None:
-        of_size = _like(rows, partition=partition).filter(pl.col("gpus") >= wish.gpus)
-        likely = _most(of_size, "qos") or _most(_like(rows, partition=partition), "qos")
+        of_size = _of_names(rows, partition=partition).filter(pl.col("gpus") >= wish.gpus)
+        likely = _most(of_size, "qos") or _most(_of_names(rows, partition=partition), "qos")
         qos = likely or _most(rows, "qos") or "normal"
         if len(site.qos) > 1:
             assumed.append(f"QOS {qos}: --qos names another")
@@ -208,7 +208,7 @@ def _partition(wish: JobWish, site: SiteCluster, rows: pl.DataFrame, past: pl.Da
     return able[0]
 
 
-def _like(rows: pl.DataFrame, **names: str) -> pl.DataFrame:
+def _of_names(rows: pl.DataFrame, **names: str) -> pl.DataFrame:
     for column, name in names.items():
         rows = rows.filter(pl.col(column) == name)
     return rows

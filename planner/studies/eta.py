@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 import polars as pl
+from msgspec import structs
 
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.log import read_site_log
@@ -13,8 +14,8 @@ from gpuplan.analysis.site.schema import StartCalibration
 from gpuplan.analysis.site.squeue import is_squeue, read_queue
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.requests.eta import EtaRequest
-from gpuplan.planner.site.backtest import StartBacktest, backtest
-from gpuplan.planner.site.eta import EtaResults, check_possible, eta_results
+from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest, backtest
+from gpuplan.planner.site.eta import EtaPlan, EtaResults, check_possible, eta_results
 from gpuplan.planner.site.instant import SiteInstant, instant_of
 from gpuplan.planner.site.new_job import JobWish, new_job
 from gpuplan.planner.site.sooner import alternatives
@@ -80,18 +81,22 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
     check_possible(tables, job)
     stored = calibration.eta
     if request.backtest or stored is None or stored.until > instant.at:
-        jobs, replays = (ALL_JOBS, min(request.replays, MOST_REPLAYS)) if request.backtest else (
-            QUICK_JOBS, QUICK_REPLAYS)  # fmt: skip
+        plan = BacktestPlan(QUICK_JOBS, QUICK_REPLAYS, request.seed)
+        if request.backtest:
+            replays = min(request.replays, MOST_REPLAYS)
+            plan = BacktestPlan(ALL_JOBS, replays, request.seed, with_easy=True)
         tested = backtest(
-            log, instant, site, config, jobs=jobs, replays=replays, seed=request.seed,
-            with_easy=request.backtest, progress=lambda share: progress(BACKTEST_SHARE * share),
-        )  # fmt: skip
+            log, instant, site, config, plan, lambda share: progress(BACKTEST_SHARE * share)
+        )
     else:
-        tested = StartBacktest(**{name: getattr(stored, name) for name in stored.__struct_fields__})
+        tested = StartBacktest(**structs.asdict(stored))
     results = eta_results(
-        tables, instant, site, job, others, replays=request.replays, seed=request.seed,
-        cycle_s=max(config.bf_interval, 1), level=calibration.level, zone=zone, backtest=tested,
-        progress=lambda share: progress(BACKTEST_SHARE + (1 - BACKTEST_SHARE) * share),
+        tables, instant, job, others,
+        EtaPlan(
+            request.replays, request.seed, max(config.bf_interval, 1), calibration.level, zone
+        ),
+        tested,
+        lambda share: progress(BACKTEST_SHARE + (1 - BACKTEST_SHARE) * share),
     )  # fmt: skip
     sources = [log, *([] if queue is None or queue is log else [queue])]
     return StartForecast(

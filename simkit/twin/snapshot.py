@@ -7,7 +7,7 @@ has its real start, and one that waits its real age.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,7 @@ INSTANTS = 32
 UNTIL_NEXT = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class RunningJobs:
+class RunningJobs(NamedTuple):
     """Jobs that run at the first instant; they come first in the table of jobs.
 
     Attributes:
@@ -102,9 +101,7 @@ def first_start(
     state = new_state(jobs, site)
     buffers, clock = new_loop(jobs, site, tree, tables.rules, arrival, now)
     clock[COMING_NEXT] = count
-    begin_running(
-        state, jobs, site, limits, tree.parent, buffers.heap, running.start, running.node, now
-    )
+    begin_running(state, jobs, site, limits, tree.parent, buffers.heap, running, now)
     while state.start[job] < 0 and state.reason[job] == 0:
         if not run(state, jobs, site, limits, tree, tables.rules, buffers, clock, INSTANTS):
             break
@@ -113,16 +110,15 @@ def first_start(
 
 @borrowing_kernel
 def begin_running(
-    state: Any, jobs: Any, site: Any, limits: Any, parent: Any, heap: Any, start: Any, node: Any,
-    now: int,
-) -> None:  # fmt: skip
+    state: Any, jobs: Any, site: Any, limits: Any, parent: Any, heap: Any, running: Any, now: int
+) -> None:
     """Put the jobs that run onto their nodes; their use until now is part of the usage."""
     at = 0
-    for j in range(start.size):
+    for j in range(running.start.size):
         for i in range(jobs.nodes[j]):
-            state.chosen[i] = node[at]
+            state.chosen[i] = running.node[at]
             at += 1
-        begin(state, jobs, site, limits, parent, j, start[j])
+        begin(state, jobs, site, limits, parent, j, running.start[j])
         state.end[j] = max(state.end[j], now + 1)
         state.charged[j] = now
         insert(heap, state.end[j], j)
