@@ -21,7 +21,7 @@ GROUPS = {
         "characterize": (
             "Describe a workload: durations, GPU time, arrivals, load, groups, and cost."
         ),
-        "bill": "Show what a log costs a month, and who pays: by group, user, class, or GPU type.",
+        "bill": "Show what a log costs a month, and who pays.",
         "forecast": "Forecast the GPUs of each group, and how many to lend.",
     },
     "Plan: how many GPUs, and which": {
@@ -41,6 +41,7 @@ GROUPS = {
         "calibrate": "Show how well a site's Slurm rules explain its waits.",
         "whatif": "Show what a change of a Slurm site does to waits.",
         "options": "Compare changes of a Slurm site: dollars and waits.",
+        "eta": "Show when a Slurm job starts, and what starts sooner.",
     },
     "Report, automate, track changes": {
         "report": (
