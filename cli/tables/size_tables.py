@@ -17,6 +17,7 @@ from gpuplan.cli.formats.units import (
     show_number,
     show_price,
 )
+from gpuplan.cli.tables.fidelity_text import contradiction
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.size import SizeAnswer
@@ -40,7 +41,10 @@ def curve_table(results: SizeResults) -> Table:
     answers = {pool.name if several else None: pool.gpus for pool in results.pools}
     marks = {(gpu_type, gpus): "answer" for gpu_type, gpus in answers.items()}
     for pool in results.pools:
-        today = (pool.name if several else None, pool.today.cluster_gpus)
+        gpus = pool.today.cluster_gpus
+        if gpus is None and not results.fidelity.may_speak:
+            gpus = pool.fidelity.cluster_gpus
+        today = (pool.name if several else None, gpus)
         marks[today] = "answer, today" if today in marks else "today"
 
     def note(point: SizePoint) -> str:
@@ -135,6 +139,8 @@ def price_note(study: SizeAnswer) -> tuple[str, ...]:
 def headline(results: SizeResults, period: Mapping[str, str | None] | None = None) -> str:
     """Return the size, how sure it is, and what today is; the commitment where asked for."""
     parts = []
+    if why := contradiction(results.fidelity):
+        return f"{why}\n{_today(results, period_text(period))}"
     if results.gpus is not None:
         parts += [_answer(results), _interval(results)]
     elif results.points:

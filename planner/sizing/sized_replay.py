@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,11 @@ import numpy as np
 from gpuplan.analysis.statistics.block_length import block_length
 from gpuplan.analysis.statistics.bootstrap import Blocks, draw_blocks, expanded_tail, interval
 from gpuplan.planner.compare import PolicySpec
-from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.group_waits import GroupWaits, group_waits
 from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sized_policy import sized_policy
 from gpuplan.planner.sizing.targets import SLOWDOWN, Target
 from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.run import Run
 from gpuplan.simkit.time import MICROS
@@ -134,16 +133,7 @@ def replay_at(gpus: int, jobs: TraceJobs, terms: ReplayTerms) -> SizedReplay:
     Raises:
         UsageError: settings that no run can have, or a job that the policy cannot run.
     """
-    policy = terms.policy
-    settings = dict(policy.settings)
-    if terms.gpus_per_node is None:
-        settings["gpus"] = gpus
-    else:
-        settings["cluster"] = ClusterShape((GpuPool(gpus, terms.gpus_per_node),))
-    if "usd_per_gpu_h" in find_policy(policy.policy).settings:
-        settings["usd_per_gpu_h"] = 1.0  # the bill is not used, and this one takes no market
-    options = {**policy.given, "gpus": terms.option, "cluster": terms.option}
-    sized = replace(policy, settings=settings, given=options)
+    sized = sized_policy(terms.policy, gpus, terms.gpus_per_node, terms.option)
     run, utilization = _ran(sized, jobs, terms)
     wait_s = run.waited_us / MICROS
     del run  # what follows needs the room

@@ -12,6 +12,7 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.job_table.schema import LIMIT_COLUMN
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.price_book import Prices
@@ -21,7 +22,18 @@ from gpuplan.planner.registry import find_policy
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.deadlines import INFERRED_FROM
 from gpuplan.planner.runs.group_waits import recorded_waits
+from gpuplan.planner.runs.recorded_waits import joined
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
+from gpuplan.planner.site.fidelity import (
+    NO_WAITS,
+    NOT_REPLAYED,
+    Fidelity,
+    TodayReplay,
+    fidelity_of,
+    least_faithful,
+    unknown,
+    why_not_today,
+)
 from gpuplan.planner.sizing.commitment import CommitmentResult
 from gpuplan.planner.sizing.pools import COLUMNS, JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
@@ -68,6 +80,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     columns = {*REPLAYED, *COLUMNS}
     columns |= {*INFERRED_FROM} if replay.deadline == "inferred" else set()
     columns |= {BY[name] for name in replay.by}
+    columns |= {LIMIT_COLUMN} if "limit_factor" in find_policy(spec.policy).settings else set()
     columns |= {"job_class"} if needs_classes(spec.effective()) else set()
     names = [name for name in ("gpu_type", *NAMES) if name in columns]
     trace = read_trace(replay.trace, replay.jobs, columns=sorted(columns), categories=names)
@@ -91,11 +104,13 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         PoolAnswer(request, pool, prices.of(pool.gpu_type), is_one=len(pools) == 1)
         for pool in pools
     ]
+    fidelity = _fidelity(request, answers, seen)
     for done, answer in enumerate(answers):
-        answer.run()
+        answer.run(may_speak=fidelity.may_speak)
         if progress is not None and len(answers) > 1:
             progress((done + 1) / len(answers))
-    results = replace(_together(request, answers, seen), today_groups=recorded)
+    results = _together(request, answers, seen, fidelity)
+    results = replace(results, today_groups=recorded)
     return SizeAnswer(
         request=request,
         results=results,
@@ -114,7 +129,28 @@ def _prices(request: SizeRequest) -> Prices:
     return Prices({"": usual}, option="assumed")
 
 
-def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) -> SizeResults:
+def _fidelity(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) -> Fidelity:
+    """Return how a replay of today compares with the log, all pools together and each alone."""
+    if not request.replays:
+        return unknown(NOT_REPLAYED)
+    why = why_not_today(request.replay.jobs) or (NO_WAITS if seen.mean_wait_s is None else "")
+    if why:
+        for answer in answers:
+            answer.fidelity = unknown(why)
+        return unknown(why)
+    waits = joined([answer.check_today() for answer in answers])
+    if len(answers) == 1:
+        return answers[0].fidelity
+    gpus = sum(answer.fidelity.cluster_gpus or 0 for answer in answers)
+    policy, is_part = request.spec().policy, request.replay.jobs.where is not None
+    whole = TodayReplay(policy, gpus, waits.summary(), seen.usage.peak_gpus, is_part)
+    parts = [(answer.name, answer.fidelity) for answer in answers]
+    return least_faithful(fidelity_of(whole), parts)
+
+
+def _together(
+    request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today, fidelity: Fidelity
+) -> SizeResults:
     """Return the results of all pools in one."""
     pools = tuple(answer.result() for answer in answers)
     first = pools[0]
@@ -142,6 +178,7 @@ def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) 
         pools=pools,
         today=first.today if is_one else _today(pools, seen),
         commitment=first.commitment if is_one else _commitment(pools),
+        fidelity=fidelity,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from msgspec import UNSET, UnsetType
 
 from gpuplan.planner.runs.group_waits import GroupWaits
+from gpuplan.planner.site.fidelity import Fidelity
 from gpuplan.planner.sizing.commitment import CommitmentResult
 from gpuplan.planner.sizing.sized_replay import GpuInterval
 
@@ -100,6 +101,7 @@ class SizePool:
         no_wait_gpus: the fewest GPUs at which no job waits for another.
         today: what the log shows.
         commitment: null where no prices of commitments are given.
+        fidelity: how a replay of today on these GPUs compares with the log.
     """
 
     name: str
@@ -114,6 +116,7 @@ class SizePool:
     no_wait_gpus: int
     today: SizeToday
     commitment: CommitmentResult | None
+    fidelity: Fidelity
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,8 @@ class SizeResults:
     """How many GPUs the jobs need.
 
     Attributes:
-        gpus: the smallest cluster that meets the targets, all pools; null without a target.
+        gpus: the smallest cluster that meets the targets, all pools; null without a target, and
+            where a replay of today contradicts the log.
         nodes: of it; null where nodes do not matter.
         usd_per_month: of it.
         interval: of the size; null without one, or with several GPU types.
@@ -132,7 +136,9 @@ class SizeResults:
         points: the curve, by pool and size.
         pools: one per GPU type.
         today: what the log shows.
-        commitment: null where no prices of commitments are given.
+        commitment: null where no prices of commitments are given, and where a replay of today
+            contradicts the log.
+        fidelity: how a replay of today compares with the log.
         today_groups: the recorded waits by group, where ``--by`` and the log have them.
     """
 
@@ -148,4 +154,5 @@ class SizeResults:
     pools: tuple[SizePool, ...]
     today: SizeToday
     commitment: CommitmentResult | None
+    fidelity: Fidelity
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
