@@ -21,6 +21,7 @@ from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.runs.recorded_waits import (
     FEWEST_JOBS,
+    FEWEST_OF_A_PART,
     LEAST_GAP_S,
     MOST_TIMES,
     WaitMatch,
@@ -122,10 +123,15 @@ def replay_today(
 
 
 def fidelity_of(today: TodayReplay) -> Fidelity:
-    """Return what a replay of today says about the model."""
+    """Return what a replay of today says about the model; each GPU type has to stand alone."""
     match = today.match
     if match is None:
         return unknown(TOO_FEW)
+    whole = _judged(today, match)
+    return least_faithful(whole, [(name, _judged(today, part)) for name, part in match.types])
+
+
+def _judged(today: TodayReplay, match: WaitMatch) -> Fidelity:
     return Fidelity(
         verdict=AGREES if match.agrees else CONTRADICTS,
         why=_reason(today, match),
@@ -156,19 +162,19 @@ def _reason(today: TodayReplay, match: WaitMatch) -> str:
 
 
 def least_faithful(whole: Fidelity, parts: Sequence[tuple[str, Fidelity]]) -> Fidelity:
-    """Return the fidelity of several pools in one: that of all jobs, unless a pool contradicts.
+    """Return the fidelity of all jobs, or that of the first GPU type that contradicts it.
 
-    Errors of two pools can cancel, so each has to stand alone.
+    Errors of two types can cancel. Types with few jobs do not count.
 
     Args:
-        whole: of the jobs of all pools.
-        parts: name and fidelity of each pool.
+        whole: of all jobs.
+        parts: name and fidelity of each GPU type.
     """
-    if not whole.may_speak or whole.verdict == UNKNOWN:
+    if whole.verdict != AGREES:
         return whole
     for name, part in parts:
-        if not part.may_speak:
-            return replace(part, why=f"{part.why} (on {name}; all GPU types together agree)")
+        if not part.may_speak and part.jobs >= FEWEST_OF_A_PART:
+            return replace(part, why=f"{part.why} (jobs on {name})")
     return whole
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import polars as pl
 from msgspec import UNSET
 
@@ -22,18 +23,15 @@ from gpuplan.planner.registry import find_policy
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.deadlines import INFERRED_FROM
 from gpuplan.planner.runs.group_waits import recorded_waits
-from gpuplan.planner.runs.recorded_waits import joined
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.site.fidelity import (
     NO_WAITS,
     NOT_REPLAYED,
     Fidelity,
-    TodayReplay,
-    fidelity_of,
-    least_faithful,
     unknown,
     why_not_today,
 )
+from gpuplan.planner.site.pools_today import PoolReplays
 from gpuplan.planner.sizing.commitment import CommitmentResult
 from gpuplan.planner.sizing.pools import COLUMNS, JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
@@ -138,14 +136,13 @@ def _fidelity(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) 
         for answer in answers:
             answer.fidelity = unknown(why)
         return unknown(why)
-    waits = joined([answer.check_today() for answer in answers])
-    if len(answers) == 1:
-        return answers[0].fidelity
-    gpus = sum(answer.fidelity.cluster_gpus or 0 for answer in answers)
-    policy, is_part = request.spec().policy, request.replay.jobs.where is not None
-    whole = TodayReplay(policy, gpus, waits.summary(), seen.usage.peak_gpus, is_part)
-    parts = [(answer.name, answer.fidelity) for answer in answers]
-    return least_faithful(fidelity_of(whole), parts)
+    _, draws = np.random.default_rng(request.replay.jobs.seed).spawn(2)  # as every replay draws
+    is_part = request.replay.jobs.where is not None
+    replays = PoolReplays(request.spec(), draws, request.growth, is_part)
+    fidelity, each = replays.fidelity([answer.pool for answer in answers], seen)
+    for answer, of_pool in zip(answers, each, strict=True):
+        answer.fidelity = of_pool
+    return fidelity
 
 
 def _together(

@@ -13,17 +13,9 @@ from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.size import SizeRange, SizeRequest
-from gpuplan.planner.runs.recorded_waits import WaitPairs, paired_waits
-from gpuplan.planner.site.fidelity import (
-    NOT_REPLAYED,
-    Fidelity,
-    TodayReplay,
-    fidelity_of,
-    replay_today,
-    unknown,
-)
+from gpuplan.planner.site.fidelity import NOT_REPLAYED, Fidelity, unknown
 from gpuplan.planner.sizing.commitment import CommitmentResult, plan_commitment
-from gpuplan.planner.sizing.pools import JobPool, without_growth
+from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import Candidates, Sizes, interval_of, smallest
 from gpuplan.planner.sizing.sized_replay import GpuInterval, ReplayTerms, Resampling, SizedReplay
 from gpuplan.planner.sizing.targets import whole_multiple
@@ -212,7 +204,7 @@ class PoolAnswer(TypeAnswer):
         sizes = Sizes(pool.jobs, terms, step or each or 1, request.engine)
         name = ALL if is_one else pool.gpu_type or "unknown"
         super().__init__(request, sizes, price, name, is_one=is_one)
-        self.pool, self.sure, self.each, self.draws = pool, sure, each, draws
+        self.pool, self.sure, self.each = pool, sure, each
         self.today_gpus = None if pool.shape is None else pool.shape.gpus
         self.jobs, self.window_s = pool.jobs.workload.size, pool.window_us / MICROS
 
@@ -220,24 +212,6 @@ class PoolAnswer(TypeAnswer):
     def widest(self) -> int:
         """GPUs of the widest job."""
         return int(self.pool.jobs.workload.gpus.max())
-
-    def check_today(self) -> WaitPairs:
-        """Replay today and keep how that compares with the log; return the waits.
-
-        Today's cluster is that of ``--cluster``, or else the most GPUs held at once.
-        """
-        peak = self.pool.seen.usage.peak_gpus
-        gpus = self.today_gpus or whole_multiple(peak, self.each or 1)
-        jobs = without_growth(self.pool.jobs, self.request.growth)
-        if self.widest > gpus:
-            self.fidelity = unknown(f"a job needs {self.widest:,} GPUs at once, today has {gpus:,}")
-            return paired_waits(jobs, np.full(jobs.workload.size, np.nan))
-        policy = self.request.spec()
-        waits = replay_today(jobs, policy, gpus, self.each, self.draws)
-        is_part = self.request.replay.jobs.where is not None
-        replay = TodayReplay(policy.policy, gpus, waits.summary(), peak, is_part)
-        self.fidelity = fidelity_of(replay)
-        return waits
 
     def check_sizes(self, sizes: Sequence[int]) -> None:
         """Raise `InfeasibleError` where a requested size cannot hold a job."""
