@@ -83,6 +83,11 @@ class Candidates(ABC):
         return False
 
     @property
+    def doublings(self) -> int:
+        """How often `enough` is doubled before the search gives up."""
+        return DOUBLINGS
+
+    @property
     def where_enough(self) -> str:
         """What to say of the largest size tried where none meets a target."""
         return "GPUs, where no job waits for another\n  next: a higher limit, or another --policy"
@@ -234,7 +239,7 @@ def _size_that_meets(sizes: Candidates) -> int:
                 f"{target.least:g}\n  next: a higher limit"
             )
     top = max(sizes.enough(), sizes.least)
-    for _ in range(1 + DOUBLINGS):
+    for _ in range(1 + sizes.doublings):
         replay = sizes.one(top)
         if replay.meets:
             return top

@@ -42,6 +42,7 @@ from gpuplan.planner.studies.size_results import (
     SizeToday,
     TargetResult,
 )
+from gpuplan.planner.studies.size_site import size_site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,16 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         UsageError: options that do not fit together, or that no run can have.
     """
     request.check()
+    if request.twin is not None:
+        prices = _prices(request)
+        site = size_site(request, prices)
+        return SizeAnswer(
+            request=request,
+            results=site.results,
+            inputs=(*site.inputs, *prices.inputs),
+            warnings=site.warnings,
+            notes=site.notes,
+        )
     replay, spec = request.replay, request.spec()
     columns = {*REPLAYED, *COLUMNS}
     columns |= {*INFERRED_FROM} if replay.deadline == "inferred" else set()

@@ -167,6 +167,11 @@ class TypeAnswer:
         raise NotImplementedError
 
     @property
+    def no_wait_gpus(self) -> int | None:
+        """The fewest GPUs at which no job waits for another."""
+        return self.sizes.enough()
+
+    @property
     def commitment(self) -> CommitmentResult | None:
         """GPUs to commit to; None where no prices of commitments are given."""
         return None
@@ -184,7 +189,7 @@ class TypeAnswer:
             utilization=None if gpus is None else self.sizes.one(gpus).utilization,
             interval=self.interval,
             widest_job_gpus=self.widest,
-            no_wait_gpus=self.sizes.enough(),
+            no_wait_gpus=self.no_wait_gpus,
             today=self.today(),
             commitment=self.commitment,
             fidelity=self.fidelity,

@@ -86,7 +86,7 @@ class SizeToday:
 
 @dataclass(frozen=True, slots=True)
 class SizePool:
-    """GPUs of one type: their jobs run on no others.
+    """GPUs of one type: their jobs run on no others; under the site's rules its nodes.
 
     Attributes:
         name: the GPU type; ``all`` where the log has one or names none.
@@ -98,7 +98,8 @@ class SizePool:
         utilization: at that size.
         interval: of that size.
         widest_job_gpus: GPUs of the widest job.
-        no_wait_gpus: the fewest GPUs at which no job waits for another.
+        no_wait_gpus: the fewest GPUs at which no job waits for another; null under the site's
+            rules, where limits make jobs wait too.
         today: what the log shows.
         commitment: null where no prices of commitments are given.
         fidelity: how a replay of today on these GPUs compares with the log.
@@ -113,7 +114,7 @@ class SizePool:
     utilization: float | None
     interval: GpuInterval | None
     widest_job_gpus: int
-    no_wait_gpus: int
+    no_wait_gpus: int | None
     today: SizeToday
     commitment: CommitmentResult | None
     fidelity: Fidelity
@@ -124,8 +125,9 @@ class SizeResults:
     """How many GPUs the jobs need.
 
     Attributes:
-        gpus: the smallest cluster that meets the targets, all pools; null without a target, and
-            where a replay of today contradicts the log.
+        gpus: the smallest cluster that meets the targets, all pools; null without a target, where
+            a replay of today contradicts the log, and under the site's rules with several GPU
+            types, whose pools are alternatives.
         nodes: of it; null where nodes do not matter.
         usd_per_month: of it.
         interval: of the size; null without one, or with several GPU types.
