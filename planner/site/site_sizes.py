@@ -4,6 +4,9 @@ Each number of nodes is replayed several times: submissions move by up to a minu
 order and the phases of the scheduler are shuffled, in the same way for every number. A target is
 met where its mean over the replicas is within the limit. Intervals count replicas and resampled
 blocks of jobs together, so they hold the chance of ties as well as that of other weeks.
+
+Jobs whose wait the rules do not explain (a hold, a begin time, an array's own limit) keep their
+recorded wait at every number of nodes: they belong to "all jobs", and nodes do not help them.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.simulator import SiteRun, replay_site
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster, SiteNode
 
-REPLICAS = 4
+MOST_REPLICAS, LEAST_REPLICAS = 8, 4
+MANY_JOBS = 20_000
+"""More jobs have the fewer replicas."""
 JITTER_S = 60
 """A job of a replica is submitted up to so many seconds later than recorded."""
 MOST_TIMES_TODAY = 4
@@ -158,6 +163,7 @@ class SiteTerms:
         targets: to judge.
         confidence: of the intervals; None for none.
         by: what waits are split by, of `GROUP_OF`; empty for nothing.
+        held: jobs that wait as recorded; shape (n,).
     """
 
     site: SiteCluster
@@ -166,7 +172,23 @@ class SiteTerms:
     nodes: NodesOfType
     targets: tuple[Target, ...]
     confidence: Resampling | None
-    by: str = ""
+    by: str
+    held: BoolArray
+
+    @property
+    def replicas(self) -> int:
+        """How often each number of nodes is replayed."""
+        return LEAST_REPLICAS if self.work.jobs.id.size > MANY_JOBS else MOST_REPLICAS
+
+
+def held_jobs(work: SiteWorkload) -> BoolArray:
+    """Return the jobs that came after the warm-up and are not scored, but for later runs."""
+    first = np.zeros(work.recorded_start.size, np.bool_)
+    first[np.unique(np.array(work.job_ids, object).astype(str), return_index=True)[1]] = True
+    held: BoolArray = (
+        first & (work.recorded_start >= 0) & (work.jobs.pinned == NEVER) & ~work.scored
+    )
+    return held
 
 
 class SiteSizes(Candidates):
@@ -258,7 +280,7 @@ def replay_nodes(gpus: int, terms: SiteTerms) -> SizedReplay:
     masks = [
         None if target.group is None else group_mask(work, target.group) for target in terms.targets
     ]
-    for number in range(REPLICAS):
+    for number in range(terms.replicas):
         config = shuffled(terms.config, number + 1)
         run = _run(site, replica_jobs(work.jobs, number), config)
         by_replica.append(_Replica(run, site, terms, masks))
@@ -299,8 +321,9 @@ class _Replica:
         masks: Sequence[BoolArray | None],
     ) -> None:
         self.run, self.site, self.terms = run, site, terms
-        self.mask = mask = scored_mask(terms.work, run)
-        self.wait_s: FloatArray = run.wait[mask].astype(np.float64)
+        self.mask = mask = scored_mask(terms.work, run) | terms.held
+        waits = np.where(terms.held, terms.work.recorded_wait, run.wait)
+        self.wait_s: FloatArray = waits[mask].astype(np.float64)
         run_s = np.maximum(run.jobs.runtime[mask], 1)
         self.slowdown: FloatArray = (self.wait_s + run_s) / run_s
         self.chosen = [None if group is None else group[mask] for group in masks]

@@ -9,7 +9,7 @@ import numpy as np
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.time_units import HOUR_S
-from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.characterize.today import COLUMNS, GpuUsage, Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import same_gpu
@@ -26,6 +26,7 @@ from gpuplan.planner.site.site_sizes import (
     SiteTerms,
     fidelity_of_site,
     group_mask,
+    held_jobs,
     node_types,
 )
 from gpuplan.planner.sizing.sized_replay import Resampling
@@ -53,7 +54,8 @@ class SiteAnswer(TypeAnswer):
         terms = sizes.terms
         super().__init__(request, sizes, price, terms.nodes.name, is_one=is_one)
         self.each, self.today_gpus, self.seen, self.terms = sizes.step, sizes.today, seen, terms
-        self.jobs, self.window_s = int(terms.work.scored.sum()), seen.window_s
+        self.jobs = int((terms.work.scored | terms.held).sum())
+        self.window_s = seen.window_s
         self.why_not = ""
 
     def search(self, *, may_speak: bool) -> None:
@@ -140,7 +142,8 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
     if request.gpus is not None and len(types) > 1:
         raise UsageError(f"--gpus: of which type?\n  next: --gpu-type {types[0].name}")
     by = request.replay.by[0] if request.replay.by else ""
-    terms = [SiteTerms(site, config, work, nodes, targets, sure, by) for nodes in types]
+    held = held_jobs(work)
+    terms = [SiteTerms(site, config, work, nodes, targets, sure, by, held) for nodes in types]
     is_one = len(types) == 1
     answers = [
         SiteAnswer(
@@ -163,7 +166,18 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
         results=_results(request, answers, seen, fidelity),
         inputs=(InputFile(str(whole.path), whole.sha256, whole.jobs.height),),
         warnings=tuple(warnings),
-        notes=(*work.notes, "whether users would submit otherwise is not modeled"),
+        notes=(
+            *work.notes,
+            *(
+                (
+                    f"{counted(int(held.sum()), 'job')} that a hold or an array limit kept waiting "
+                    "wait as recorded at every size",
+                )
+                if held.any()
+                else ()
+            ),
+            "whether users would submit otherwise is not modeled",
+        ),
     )
 
 
