@@ -1,7 +1,6 @@
 """Whether a model may speak: on logs of known rules, in every study that recommends."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -22,7 +21,6 @@ from gpuplan.planner.site.fidelity import (
 from gpuplan.simkit.workload import Workload
 
 pytestmark = pytest.mark.compiled
-SITELAB = Path(__file__).parents[1].parent / "shared" / "data" / "sitelab"
 EASY = ("--policy", "easy", "--cluster", GPUS)
 
 
@@ -89,7 +87,7 @@ def test_a_gpu_type_with_enough_jobs_has_to_stand_alone():
 
 def test_the_first_tenth_and_jobs_without_a_wait_do_not_count():
     n = 101  # one job a second: the first tenth are seconds 0 to 9
-    work = Workload.from_seconds(np.arange(n), [1.0] * n, [1] * n)
+    work = Workload.from_seconds(np.arange(n), [1.0] * n, [1] * n, np.arange(n) + 1e6)
     recorded = np.full(n, 5.0)
     recorded[:10], recorded[50] = 1e6, np.nan
     jobs = TraceJobs(work, pl.Series([str(i) for i in range(n)]), (), recorded_wait_s=recorded)
@@ -110,6 +108,7 @@ def test_size_speaks_on_a_log_that_easy_made(gpuplan, easy):
     results = results_of(gpuplan, "size", easy, *EASY, "--target", "p95_wait <= 2h")
     fidelity = results["fidelity"]
     assert fidelity["verdict"] == "agrees" and fidelity["cluster_gpus"] == GPUS
+    assert fidelity["recorded_p95_wait_s"] > 3600  # it says something
     assert fidelity["replayed_mean_wait_s"] == pytest.approx(fidelity["recorded_mean_wait_s"])
     assert fidelity["replayed_p95_wait_s"] == pytest.approx(fidelity["recorded_p95_wait_s"])
     assert fidelity["policy"] == "easy" and results["gpus"] is not None
@@ -119,6 +118,13 @@ def test_size_speaks_on_a_log_that_easy_made(gpuplan, easy):
     )
     assert grown["fidelity"]["verdict"] == "agrees"  # today is without the growth
     assert grown["gpus"] > results["gpus"]
+
+
+def test_another_policy_than_that_of_the_log_may_not_speak(gpuplan, easy):
+    words = ("size", easy, "--policy", "fifo", "--cluster", GPUS, "--target", "p95_wait <= 2h")
+    results = results_of(gpuplan, *words)
+    assert results["fidelity"]["verdict"] == "contradicts" and results["gpus"] is None
+    assert "sooner than fifo" in results["fidelity"]["why"]
 
 
 def test_size_is_silent_on_a_log_that_a_limit_held_back(gpuplan, limited):
@@ -214,9 +220,10 @@ def test_easy_plans_with_the_recorded_limits_in_size_as_in_simulate(gpuplan, lim
     assert other["points"][0]["mean_wait_s"] != point["mean_wait_s"]
 
 
-@pytest.mark.skipif(not SITELAB.exists(), reason="needs ../shared/data/sitelab")
-def test_a_site_of_limits_gets_no_size_without_its_rules(gpuplan):
-    log = SITELAB / "dumps" / "sacct.txt.gz"
+def test_a_site_of_limits_gets_no_size_without_its_rules(gpuplan, shared):
+    log = shared / "data/sitelab/dumps/sacct.txt.gz"
+    if not log.exists():
+        pytest.skip("needs ../shared/data/sitelab")
     results = results_of(gpuplan, "size", log, "--target", "p95_wait <= 6h")
     assert results["fidelity"]["verdict"] == "contradicts" and results["gpus"] is None
     assert results["fidelity"]["replayed_p95_wait_s"] < results["fidelity"]["recorded_p95_wait_s"]

@@ -19,7 +19,7 @@ GPUS = 32
 USERS = 6
 
 
-def write_waits(path, *, user_gpus=None, jobs=600, load=0.85, gpus=GPUS, seed=1, **columns):
+def write_waits(path, *, user_gpus=None, jobs=600, load=0.95, gpus=GPUS, seed=1, **columns):
     """Write a trace whose waits EASY made on some GPUs, under a limit of GPUs per user or none.
 
     Args:
