@@ -8,6 +8,7 @@ import pytest
 from support_traces import write_trace
 from support_waits import GPUS, write_waits
 
+from gpuplan.analysis.job_table.schema import Provenance
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.runs.recorded_waits import WaitMatch, WaitPairs, are_close, paired_waits
 from gpuplan.planner.runs.trace_jobs import TraceJobs
@@ -98,10 +99,13 @@ def test_the_first_tenth_and_jobs_without_a_wait_do_not_count():
     assert WaitPairs(np.zeros(20), np.zeros(20)).summary().jobs == 20
 
 
-def test_changed_jobs_are_not_those_of_the_log():
-    assert why_not_today(Selection()) == why_not_today(Selection(where="num_gpus > 1")) == ""
-    assert "--sample" in why_not_today(Selection(sample=5))
-    assert "--scale-duration" in why_not_today(Selection(scale_duration=2.0))
+def test_changed_or_sampled_jobs_are_not_those_of_the_log():
+    log, drawn = Provenance(source_format="slurm"), Provenance(source_format="synthetic")
+    assert why_not_today(Selection(), log) == ""
+    assert why_not_today(Selection(where="num_gpus > 1"), log) == ""
+    assert "--sample" in why_not_today(Selection(sample=5), log)
+    assert "--scale-duration" in why_not_today(Selection(scale_duration=2.0), log)
+    assert "synthetic" in why_not_today(Selection(), drawn)
 
 
 def test_size_speaks_on_a_log_that_easy_made(gpuplan, easy):

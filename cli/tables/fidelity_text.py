@@ -36,7 +36,7 @@ def contradiction(fidelity: Fidelity) -> str:
         f"A replay of today's {fidelity.cluster_gpus:,} GPUs"
         f"{'' if fidelity.policy is None else f' under {fidelity.policy}'} waits "
         f"{show_duration(replayed_s)} ({name}), your log {show_duration(recorded_s)}: "
-        f"{fidelity.why}. {MISSING_RULE if is_twin else USE_TWIN}"
+        f"{fidelity.why}. {MISSING_RULE if is_twin else USE_TWIN}."
     )
 
 
@@ -52,9 +52,9 @@ def fidelity_table(fidelity: Fidelity) -> tuple[Table, ...]:
                 "cluster_gpus": "GPUs",
                 "jobs": "jobs",
                 "replayed_mean_wait_s": "mean wait, replayed",
-                "recorded_mean_wait_s": "recorded",
+                "recorded_mean_wait_s": "in the log",
                 "replayed_p95_wait_s": "P95, replayed",
-                "recorded_p95_wait_s": "recorded ",
+                "recorded_p95_wait_s": "P95, in the log",
                 "why": "why",
             },
         ),

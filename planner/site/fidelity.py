@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpuplan.analysis.job_table.schema import SYNTHETIC, Provenance
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.runs.recorded_waits import (
@@ -178,12 +179,19 @@ def least_faithful(whole: Fidelity, parts: Sequence[tuple[str, Fidelity]]) -> Fi
     return whole
 
 
-def why_not_today(jobs: Selection) -> str:
-    """Return why the selected jobs are not those of the log; empty where they are."""
+def why_not_today(selection: Selection, provenance: Provenance) -> str:
+    """Return why a log cannot be replayed as it was; empty where it can.
+
+    Args:
+        selection: which of its jobs are used, and how they are scaled.
+        provenance: where they come from.
+    """
+    if provenance.source_format == SYNTHETIC:
+        return "the log is synthetic: its waits are sampled, and no scheduler made them"
     options = {
-        "--sample": jobs.sample is not None,
-        "--scale-duration": jobs.scale_duration != 1,
-        "--scale-interarrival": jobs.scale_interarrival != 1,
+        "--sample": selection.sample is not None,
+        "--scale-duration": selection.scale_duration != 1,
+        "--scale-interarrival": selection.scale_interarrival != 1,
     }
     changed = [option for option, is_set in options.items() if is_set]
     return f"{' and '.join(changed)} changed the jobs" if changed else ""

@@ -253,7 +253,7 @@ def _size_that_meets(sizes: Candidates) -> int:
     )
     raise InfeasibleError(
         f"--target {missed[0].text!r}: no size meets it; under {sizes.rules} it is "
-        f"{missed[1]:g} even at {replay.gpus:,} {sizes.where_enough}"
+        f"{missed[0].text_of(missed[1])} even at {replay.gpus:,} {sizes.where_enough}"
     )
 
 

@@ -69,6 +69,14 @@ class Target:
             return float(np.percentile(values, self.at))
         return float((values > self.at).mean())
 
+    def text_of(self, value: float) -> str:
+        """Return a value of the statistic with its unit."""
+        if self.statistic == OVER:
+            return f"{value:.1%}"
+        if self.quantity == SLOWDOWN or value < 120:
+            return f"{value:.3g}" if self.quantity == SLOWDOWN else f"{value:.3g} s"
+        return f"{value / 3600:.3g} h" if value >= 7200 else f"{value / 60:.3g} min"
+
     def is_met(self, value: float) -> bool:
         """Return whether a value of the statistic meets the target."""
         return value <= self.limit

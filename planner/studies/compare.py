@@ -115,7 +115,7 @@ def _fidelity(
     comparison: PolicyComparison,
 ) -> Fidelity:
     """Return how a replay of today compares with the log."""
-    if why := why_not_today(selection):
+    if why := why_not_today(selection, inputs.trace.provenance):
         return unknown(why)
     if inputs.today is None:
         return unknown("what the log shows today was not read")

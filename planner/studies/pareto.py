@@ -132,7 +132,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
 
 def _fidelity(request: ParetoRequest, trace: Trace, now: Today | None) -> Fidelity:
     """Return how a replay of today compares with the log: first-fit on the GPUs held at once."""
-    if why := why_not_today(request.jobs):
+    if why := why_not_today(request.jobs, trace.provenance):
         return unknown(why)
     if now is None or now.mean_wait_s is None:
         return unknown(NO_WAITS)

@@ -13,7 +13,7 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.job_table.schema import LIMIT_COLUMN
+from gpuplan.analysis.job_table.schema import LIMIT_COLUMN, Provenance
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.price_book import Prices
@@ -113,7 +113,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         PoolAnswer(request, pool, prices.of(pool.gpu_type), is_one=len(pools) == 1)
         for pool in pools
     ]
-    fidelity = _fidelity(request, answers, seen)
+    fidelity = _fidelity(request, trace.provenance, answers, seen)
     for done, answer in enumerate(answers):
         answer.run(may_speak=fidelity.may_speak)
         if progress is not None and len(answers) > 1:
@@ -138,11 +138,14 @@ def _prices(request: SizeRequest) -> Prices:
     return Prices({"": usual}, option="assumed")
 
 
-def _fidelity(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) -> Fidelity:
+def _fidelity(
+    request: SizeRequest, provenance: Provenance, answers: Sequence[PoolAnswer], seen: Today
+) -> Fidelity:
     """Return how a replay of today compares with the log, all pools together and each alone."""
     if not request.replays:
         return unknown(NOT_REPLAYED)
-    why = why_not_today(request.replay.jobs) or (NO_WAITS if seen.mean_wait_s is None else "")
+    why = why_not_today(request.replay.jobs, provenance)
+    why = why or (NO_WAITS if seen.mean_wait_s is None else "")
     if why:
         for answer in answers:
             answer.fidelity = unknown(why)
