@@ -206,10 +206,9 @@ class SizeRequest(StudyRequest):
         Path | None,
         Opt(
             "Replay the site's own rules, from the twin.toml of [bold]gpuplan calibrate[/bold], "
-            "and find how many nodes of a GPU type are needed, the others as they are. Targets "
-            "may name a group: 'p95_wait[account=vision] <= 4h' (account, user, partition, qos).",
+            "and find how many nodes of a GPU type are needed, the others as they are. A target "
+            "may then be of one account, user, partition or QOS.",
             metavar="FILE.toml",
-            common=True,
             reads=True,
         ),
     ] = None
