@@ -11,8 +11,9 @@ import pytest
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.requests.replays import ReplayRequest
 from gpuplan.planner.requests.size import SizeRequest
-from gpuplan.planner.site.site_sizes import node_types, replica_jobs
+from gpuplan.planner.site.site_sizes import held_jobs, node_types, replica_jobs
 from gpuplan.planner.sizing.targets import parse_target
+from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.site import SiteCluster, SiteJob, SiteNode, SitePartition
 
@@ -100,6 +101,21 @@ def test_a_replica_moves_submissions_by_up_to_a_minute_and_nothing_pinned():
     assert (replica_jobs(jobs, 1).submit == moved.submit).all()
     assert (replica_jobs(jobs, 2).submit != moved.submit).any()
     assert (moved.cancel == NEVER).sum() == 199
+
+
+def test_jobs_that_the_rules_do_not_explain_wait_as_recorded():
+    rows = [SiteJob(i, i, 1, 1, 9, 9, pinned=0 if i == 0 else None) for i in range(6)]
+    work = SiteWorkload(
+        SiteJobs.of(rows),
+        ("a", "b", "c", "c", "d", "e"),
+        np.array([0, 5, 6, 30, -1, 9]),
+        np.array([False, True, True, False, False, False]),
+        {},
+        0,
+        (),
+    )
+    # Not the pinned first, the scored ones, the second run of c, nor d, which never started.
+    assert held_jobs(work).tolist() == [False, False, False, False, False, True]
 
 
 def test_a_target_names_a_group():
