@@ -146,6 +146,18 @@ def test_nodes_are_sized_under_the_rules_of_the_site(gpuplan, twin):
     assert 4 in points  # today's
 
 
+def test_rules_that_do_not_explain_the_log_name_no_size(gpuplan, twin, tmp_path):
+    poor = tmp_path / "poor.toml"
+    poor.write_text(twin.read_text().replace('level = "events"', 'level = "fifo"'))
+    words = (LOG, "--twin", poor, "--gpu-type", "h100", "--ci", 0, "--target", "p95_wait <= 12h")
+    results = sized(gpuplan, *words)
+    assert results["fidelity"]["verdict"] == "contradicts"
+    assert results["gpus"] is None and results["pools"][0]["gpus"] is None
+    assert {point["meets"] for point in results["points"]} == {None}
+    _, out, _ = gpuplan("size", *words)
+    assert "See which rule is missing: gpuplan calibrate ... --advice" in " ".join(out.split())
+
+
 def test_types_are_alternatives_and_groups_have_their_own_targets(gpuplan, twin):
     words = ("--twin", twin, "--ci", 0)
     results = sized(gpuplan, LOG, *words, "--target", "p95_wait[account=nlp] <= 8h")
