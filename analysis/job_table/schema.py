@@ -142,6 +142,10 @@ class SourceFile:
     sha256: str
 
 
+SYNTHETIC = "synthetic"
+"""Source format of the traces of ``gpuplan synth``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """Where a trace comes from; stored as JSON under `METADATA_KEY` of the Parquet file.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def show(study: ParetoStudy) -> StudyView:
     """Return the frontier as people see it."""
+    from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
     from gpuplan.cli.tables.pareto_answer import answer_tables
     from gpuplan.cli.tables.pareto_headline import caveats, headline, warnings
     from gpuplan.cli.tables.pareto_sections import section_tables
@@ -27,12 +28,13 @@ def show(study: ParetoStudy) -> StudyView:
 
         return draw_frontier(frontier, first_submit_of(study.trace))
 
+    checked = fidelity_table(study.fidelity)
     first, *others = study_tables(frontier)
     budgets, *widths = answer_tables(frontier)
     requested = tuple(section_tables(frontier, requested_only=True))
     return StudyView(
-        headline=headline(frontier),
-        tables=(first, budgets, *others, *section_tables(frontier)),
+        headline=headline(frontier, contradiction(study.fidelity)),
+        tables=(first, budgets, *others, *section_tables(frontier), *checked),
         answer=(budgets, *(requested or widths)),
         figure=figure,
         frame=frontier.to_frame,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def show(study: SizeAnswer) -> StudyView:
     """Return the size and the commitment as people see them."""
+    from gpuplan.cli.tables.fidelity_text import fidelity_table
     from gpuplan.cli.tables.group_waits import with_group_waits
     from gpuplan.cli.tables.size_tables import (
         commitment_table,
@@ -43,7 +44,7 @@ def show(study: SizeAnswer) -> StudyView:
     ]
     view = StudyView(
         headline=headline(results, request.replay.jobs.parameters().get("period")),
-        tables=(*curve, *committed, pools_table(results)),
+        tables=(*curve, *committed, pools_table(results), *fidelity_table(results.fidelity)),
         notes=price_note(study),
         answer=(*pools, *(curve or committed))[:2],
         figure=figure,

@@ -122,6 +122,17 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today
     return tuple(sorted(pools, key=lambda pool: -pool.seen.usage.gpu_h)), every
 
 
+def without_growth(jobs: TraceJobs, growth: float) -> TraceJobs:
+    """Return jobs of a pool at their recorded times, with no window where there is growth."""
+    if not growth:
+        return jobs
+    work = jobs.workload
+    submit_us = np.round(work.submit_us * (1 + growth)).astype(np.int64)
+    deadline_us = work.deadline_us + (submit_us - work.submit_us)
+    grown = replace(work, submit_us=submit_us, deadline_us=deadline_us)
+    return replace(jobs, workload=grown, window_us=None)
+
+
 def _grown(trace: Trace, growth: float) -> Trace:
     """Return the trace with its submissions closer together, and the period with them."""
     if not growth:
