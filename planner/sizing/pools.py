@@ -156,10 +156,9 @@ def _pool(
     assert seen is not None  # it has jobs to replay
     demand, length = None, window[1] - window[0]
     if terms.demand:
-        held = grown.arrays()
-        starts, ends = held.runs_us()
-        gpus = np.ceil(held.num_gpus[held.holding()]).astype(np.int64)
-        demand = demand_of(starts - window[0], ends - window[0], gpus, length)
+        runs = grown.arrays().runs()
+        gpus = np.ceil(runs.gpus).astype(np.int64)
+        demand = demand_of(runs.start_us - window[0], runs.end_us - window[0], gpus, length)
     # No row of a job is shown.
     jobs = replace(jobs, job_id=jobs.job_id.clear(), labels=jobs.labels if terms.by else None)
     return JobPool(kind, jobs, length, demand, seen, shape)
