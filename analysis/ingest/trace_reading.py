@@ -33,7 +33,7 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, Batch, Refused
+from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, SET_BACK, Batch, Refused
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.outcome import BatchOutcome
@@ -175,6 +175,12 @@ class Reading:
                 f"{early:,} of {early + self.waits:,} jobs with a start have it before their "
                 "submission, so most waits are lost\n  next: look whether the times of submission "
                 "and start are of one zone, and from the same columns as in the log's description"
+            )
+        if set_back := self.counts[SET_BACK]:
+            warnings.append(
+                f"{counted(set_back, 'job')} ran an hour longer than from its start to its end: "
+                "the times are local and their clock was set back, so that GPUs seem to be held "
+                "for an hour after the end\n  next: --time-zone NAME, such as America/New_York"
             )
         if few:
             warnings.append(

@@ -112,6 +112,7 @@ def read_trace(
     *,
     columns: Sequence[str] | None = None,
     categories: Sequence[str] = (),
+    optional: Sequence[str] = (),
     named: Path | None = None,
 ) -> Trace:
     """Read a canonical Parquet file and apply a selection.
@@ -125,6 +126,7 @@ def read_trace(
             `LIMIT_COLUMN` may be among them and is left out where the trace has none.
         categories: those of them that hold names which many jobs share, to be kept as codes: a
             quarter of the memory.
+        optional: more columns to read where the trace has them.
         named: what messages call it; default its path.
 
     Raises:
@@ -143,6 +145,8 @@ def read_trace(
             rows, running = _check_values(path, raw, scan)
             if LIMIT_COLUMN in wanted and LIMIT_COLUMN not in scan.collect_schema():
                 wanted.remove(LIMIT_COLUMN)
+            present = scan.collect_schema()
+            wanted += [name for name in optional if name in present and name not in wanted]
             _check_has(path if named is None else named, wanted, scan)
             scan, of_running = with_time_so_far(scan, **running, as_of=selection.as_of)
             scan = _matching(scan, selection)
