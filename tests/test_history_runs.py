@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support_runs import DAY, H, row, trace_of
 
 from gpuplan.analysis.characterize.characterization import characterize
 from gpuplan.analysis.characterize.load import load
 from gpuplan.analysis.characterize.today import today
-from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.ingest.logs import read_trace as read_log
 from gpuplan.analysis.job_table.log_options import LogOptions
 from gpuplan.analysis.trace.selection import Selection
@@ -21,35 +21,11 @@ from gpuplan.planner.money.gpu_hours import gpu_hours
 from gpuplan.planner.requests.forecast import ForecastRequest
 from gpuplan.planner.studies.forecast_source import demand_source
 
-HEADER = "JobID|User|Account|Partition|State|Submit|Start|End|ElapsedRaw|NNodes|AllocTRES"
-DAY = datetime(2026, 1, 5, tzinfo=UTC)
-HOUR_US = 3_600_000_000
 SITELAB = (
     Path(__file__).resolve().parents[2] / "shared" / "data" / "sitelab" / "dumps" / "sacct.txt.gz"
 )
 
 
-def at(second):
-    return (DAY + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-def row(job, submit, start, end, gpus, state="COMPLETED", group="lab"):
-    ends = "Unknown" if end is None else at(end)
-    ran = (86_400 if end is None else end) - start
-    return (
-        f"{job}|ana|{group}|gpu|{state}|{at(submit)}|{at(start)}|{ends}|{ran}|1|"
-        f"gres/gpu:a100={gpus},gres/gpu={gpus}"
-    )
-
-
-def trace_of(folder, rows):
-    log = folder / "s.txt"
-    log.write_text("\n".join([HEADER, *rows]) + "\n")
-    ingest([log], folder / "s.parquet")
-    return folder / "s.parquet"
-
-
-H = 3600
 WORKED = [
     row(1, 0, 300, H + 300, 4, "NODE_FAIL"),
     row(1, H + 300, 2 * H, 4 * H, 8),

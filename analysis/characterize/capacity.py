@@ -35,55 +35,52 @@ class TimeAbove:
 
     Attributes:
         peak_gpus: most GPUs held at once.
-        begin_us, end_us: first and last instant, microseconds since 1970.
         hours: how long in all.
+        when: the first and the last instant, in words.
+        has_local_times: whether the log may have local times that are read as UTC.
     """
 
     peak_gpus: float
-    begin_us: int
-    end_us: int
     hours: float
+    when: str
+    has_local_times: bool
 
-    def warning(self, gpu_type: str | None, cluster: str, trace: Trace) -> str:
+    def warning(self, gpu_type: str | None, cluster: str) -> str:
         """Return a sentence that names the hours.
 
         Args:
             gpu_type: of the GPUs; None for all.
             cluster: what there is, such as ``the 80 of --cluster``.
-            trace: where it was seen.
         """
-        when = f"from {written(self.begin_us)[:16]} to {written(self.end_us)[:16]} UTC"
-        if trace.provenance.relative_time:
-            first = int(trace.jobs["submit_time"].dt.epoch("us").min() or 0)  # type: ignore[call-overload]
-            begin, end = ((at - first) / HOUR_US for at in (self.begin_us, self.end_us))
-            when = f"from {begin:,.1f} h to {end:,.1f} h"
         what = f"{gpu_type} GPUs" if gpu_type else "GPUs"
-        hint = ""
-        if trace.provenance.time_zone == "UTC":
-            hint = "\n  next: if the log's times are local, --time-zone NAME reads them right"
+        hint = "\n  next: if the log's times are local, --time-zone NAME reads them right"
         return (
             f"jobs held up to {self.peak_gpus:,.0f} {what} at once, more than {cluster}, for "
-            f"{self.hours:,.2g} h {when}{hint}"
+            f"{self.hours:,.2g} h {self.when}{hint if self.has_local_times else ''}"
         )
 
 
-def time_above(jobs: JobArrays, chosen: BoolArray, gpus: float) -> TimeAbove | None:
-    """Return when some of the jobs held more GPUs than ``gpus``; None if they never did."""
-    these = jobs.only(chosen)
-    if not these.holding().any():
+def time_above(trace: Trace, chosen: BoolArray, gpus: float) -> TimeAbove | None:
+    """Return when some jobs of a trace held more GPUs than ``gpus``; None if they never did."""
+    jobs = trace.arrays().only(chosen)
+    if not jobs.holding().any():
         return None
-    times, held, _ = held_over_time(these)
+    times, held, _ = held_over_time(jobs)
     lasting = np.diff(times, append=times[-1:])
-    above = (held > gpus * PARTS_PER_GPU) & (lasting > 0)
-    if not above.any():
+    at = np.flatnonzero((held > gpus * PARTS_PER_GPU) & (lasting > 0))
+    if not at.size:
         return None
-    first = int(jobs.submit_us[0] if jobs.period is None else jobs.period[0])
-    at = np.flatnonzero(above)
+    begin, end = int(times[at[0]]), int(times[at[-1]] + lasting[at[-1]])
+    when = f"between {begin / HOUR_US:,.1f} h and {end / HOUR_US:,.1f} h of the log"
+    if not trace.provenance.relative_time:
+        first = int(jobs.submit_us[0] if jobs.period is None else jobs.period[0])
+        begin_text, end_text = (written(first + edge)[:16] for edge in (begin, end))
+        when = f"between {begin_text} and {end_text} UTC"
     return TimeAbove(
         peak_gpus=float(held[at].max()) / PARTS_PER_GPU,
-        begin_us=first + int(times[at[0]]),
-        end_us=first + int(times[at[-1]] + lasting[at[-1]]),
         hours=float(lasting[at].sum()) / HOUR_US,
+        when=when,
+        has_local_times=trace.provenance.time_zone == "UTC",
     )
 
 
@@ -104,17 +101,17 @@ def warnings_above_nodes(trace: Trace) -> tuple[str, ...]:
         if on_nodes is None:
             continue
         nodes, size = on_nodes.count, float(on_nodes.gpus.max())
-        above = time_above(jobs, of_type, nodes * size)
+        above = time_above(trace, of_type, nodes * size)
         if above is None:
             continue
         size = max(size, on_nodes.usual_gpus(jobs.window_us()))
-        above = time_above(jobs, of_type, nodes * size)
+        above = time_above(trace, of_type, nodes * size)
         if above is not None:
             cluster = (
                 f"the {nodes * size:,.0f} of the {counted(nodes, 'node')} that the log names, of "
                 f"{size:,.0f} each"
             )
-            said.append(above.warning(gpu_type, cluster, trace))
+            said.append(above.warning(gpu_type, cluster))
     return tuple(said)
 
 
