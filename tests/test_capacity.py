@@ -54,7 +54,7 @@ def test_nodes_that_hold_more_for_long_are_larger(tmp_path):
 def test_a_clock_that_was_set_back_is_said(tmp_path):
     _, result = said(tmp_path, [*FULL, on(3, 0, 50 * H, 52 * H, 4, "a1", elapsed=3 * H)])
     (warning,) = result.warnings
-    assert warning.startswith("1 job ran an hour longer than from its start to its end")
+    assert warning.startswith("1 job ran an hour longer than from start to end")
     assert "--time-zone" in warning and said(tmp_path, FULL)[1].warnings == ()
 
 

@@ -50,8 +50,8 @@ PeriodUs = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
-    """Runs of jobs on GPUs, in the order of the jobs; arrays of shape (m,).
+class GpuRuns:
+    """GpuRuns of jobs on GPUs, in the order of the jobs; arrays of shape (m,).
 
     Attributes:
         job: place of the job among the jobs.
@@ -64,9 +64,9 @@ class Runs:
     end_us: IntArray
     gpus: FloatArray
 
-    def chosen(self, which: BoolArray | IntArray) -> Runs:
+    def chosen(self, which: BoolArray | IntArray) -> GpuRuns:
         """Return some of the runs."""
-        return Runs(self.job[which], self.start_us[which], self.end_us[which], self.gpus[which])
+        return GpuRuns(self.job[which], self.start_us[which], self.end_us[which], self.gpus[which])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class JobArrays:
     timed_jobs: int
     period: PeriodUs | None = None
     earlier: int = 0
-    requeued: Runs | None = None
+    requeued: GpuRuns | None = None
 
     @property
     def jobs(self) -> int:
@@ -151,7 +151,7 @@ class JobArrays:
             runs = replace(runs, job=runs.job - self.earlier)
         return replace(self, **columns, earlier=0, requeued=runs)
 
-    def runs(self, part: slice = slice(None)) -> Runs:
+    def runs(self, part: slice = slice(None)) -> GpuRuns:
         """Return the runs of the `holding` jobs of a range, whose places count from its start.
 
         A job without a recorded wait starts at its submission.
@@ -162,7 +162,7 @@ class JobArrays:
             start = np.maximum(start, self.period[0])
         job = np.flatnonzero(chosen)
         end = start + _micros(self.held_s[part][chosen])
-        runs = Runs(job, start, end, self.num_gpus[part][chosen])
+        runs = GpuRuns(job, start, end, self.num_gpus[part][chosen])
         if self.requeued is None:
             return runs
         first, stop, _ = part.indices(self.jobs)
@@ -171,7 +171,7 @@ class JobArrays:
         several = replace(several, job=several.job - first).chosen(chosen[several.job - first])
         single = runs.chosen(~np.isin(job, several.job))
         order = np.argsort(np.concatenate([single.job, several.job]), kind="stable")
-        return Runs(
+        return GpuRuns(
             *(
                 np.concatenate([getattr(single, name), getattr(several, name)])[order]
                 for name in ("job", "start_us", "end_us", "gpus")
@@ -254,7 +254,7 @@ def of_runs(jobs: pl.DataFrame) -> list[str]:
 
 def _requeued(
     jobs: pl.DataFrame, submit_us: IntArray, queue_s: FloatArray, duration_s: FloatArray
-) -> Runs | None:
+) -> GpuRuns | None:
     """Return the runs of the requeued jobs whose run time is known; None without any."""
     if PARTS not in jobs.columns:
         return None
@@ -275,10 +275,12 @@ def _requeued(
     passed = np.cumsum(wait_us + run_us)
     before = np.repeat((passed - wait_us - run_us)[first], np.diff(np.append(first, job.size)))
     end_us = submit_us[job] + passed - before
-    return Runs(job, end_us - run_us, end_us, parts["gpus"].to_numpy())
+    return GpuRuns(job, end_us - run_us, end_us, parts["gpus"].to_numpy())
 
 
-def _add_up(runs: Runs, held_s: FloatArray, gpu_s: FloatArray, period: PeriodUs | None) -> Runs:
+def _add_up(
+    runs: GpuRuns, held_s: FloatArray, gpu_s: FloatArray, period: PeriodUs | None
+) -> GpuRuns:
     """Set the time and GPU time of requeued jobs to those of their runs, which are returned.
 
     Of a period only the part of a run within it counts.

@@ -347,4 +347,5 @@ SLURM_FORMAT = LogFormat(
     takes_zone=True,
     kept=kept_columns,
     has_scheduler=True,
+    has_runs=True,
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 
 import polars as pl
 
-from gpuplan.analysis.job_table.schema import RUN_COLUMNS, SCHEDULER_COLUMNS
+from gpuplan.analysis.job_table.schema import SCHEDULER_COLUMNS
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.log_formats.slurm_cells import MIXED, instant, time_limit_s
 from gpuplan.analysis.reading.plan import Field
@@ -37,10 +37,10 @@ CELL = "cell of "
 def kept_columns(
     head: Head, columns: Sequence[str], choices: IngestOptions
 ) -> dict[str, pl.DataType]:
-    """Return what the trace of a log keeps: runs, and the fields of the scheduler that it has."""
+    """Return the fields of the scheduler that the trace of a log keeps."""
     if choices.scheduler is False:
-        return RUN_COLUMNS
-    return {name: SCHEDULER_COLUMNS[name] for name in _present(set(columns))} | RUN_COLUMNS
+        return {}
+    return {name: SCHEDULER_COLUMNS[name] for name in _present(set(columns))}
 
 
 def scheduler_fields(has: Set[str]) -> tuple[Field, ...]:
