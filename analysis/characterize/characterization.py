@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -145,7 +145,7 @@ def characterize(trace: Trace, *, top: int = 10) -> Characterization:
         span_s=own.span_s,
         first_submit=submit[0].isoformat() if calendar else None,
         last_submit=submit[-1].isoformat() if calendar else None,
-        duration_s=spread(ascending),
+        duration_s=replace(spread(ascending), max=jobs.longest_run_s()),
         short_jobs={f"under_{limit:.0f}s": share_at_most(ascending, limit) for limit in SHORT_S},
         duration_cdf=cdf_part.result(),
         gpu_time=gpu_time_part.result(),

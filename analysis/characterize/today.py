@@ -18,7 +18,7 @@ from gpuplan.analysis.base.plain import Inlined, fields_of
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
-from gpuplan.analysis.history.jobs import JobArrays, job_arrays
+from gpuplan.analysis.history.jobs import JobArrays, job_arrays, of_runs
 from gpuplan.analysis.history.steps import time_weighted_quantiles
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.trace.trace import Trace
@@ -154,7 +154,7 @@ class Today:
 
 def today(trace: Trace) -> Today | None:
     """Return what a trace with `COLUMNS` shows; None if no job holds GPUs for a known time."""
-    frame = trace.jobs.select(COLUMNS)
+    frame = trace.jobs.select(*COLUMNS, *of_runs(trace.jobs))
     if not frame["submit_time"].is_sorted():
         frame = frame.sort("submit_time", maintain_order=True)
     jobs = job_arrays(frame, trace.period)

@@ -170,12 +170,13 @@ def demands(trace: Trace, gpu: str | None) -> tuple[HourlyDemand, ...]:
 
     def of(gpu_type: str | None) -> HourlyDemand:
         of_type = np.array([name == gpu_type for name in named])[codes] & chosen
-        duration_h, gpus = jobs.held_s[of_type] / HOUR_S, jobs.num_gpus[of_type]
-        count, gpu_hours = gpus.size, float((duration_h * gpus).sum())
+        runs = jobs.only(of_type).runs()
+        duration_h, gpus = (runs.end_us - runs.start_us) / US_PER_S / HOUR_S, runs.gpus
+        count, gpu_hours = int(of_type.sum()), float((duration_h * gpus).sum())
         if not calendar:
             none = np.zeros(0)
             return HourlyDemand(gpu_type, count, gpu_hours, start_h=none, end_h=none, num_gpus=none)
-        start_h = jobs.only(of_type).runs_us()[0] / US_PER_S / HOUR_S
+        start_h = runs.start_us / US_PER_S / HOUR_S
         return HourlyDemand(gpu_type, count, gpu_hours, start_h, start_h + duration_h, gpus)
 
     types = {name for name, some in zip(named, is_held, strict=True) if some}

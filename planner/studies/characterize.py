@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from gpuplan.analysis.base.plain import Inlined
 from gpuplan.analysis.characterize import COLUMNS, NAMES, Characterization
 from gpuplan.analysis.characterize import characterize as portrait
+from gpuplan.analysis.characterize.capacity import NODES, warnings_above_nodes
 from gpuplan.analysis.characterize.group_bill import priced_groups
 from gpuplan.analysis.characterize.intervals import intervals
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
@@ -112,7 +113,8 @@ def characterize(
     columns = tuple(dict.fromkeys((*COLUMNS, *(COLUMNS_OF_TODAY if is_alone else ()))))
     names = (*NAMES, *(("gpu_type",) if is_alone else ()))
     traces = tuple(
-        read_trace(path, request.jobs, columns=columns, categories=names) for path in request.traces
+        read_trace(path, request.jobs, columns=columns, categories=names, optional=(NODES,))
+        for path in request.traces
     )
     workloads = []
     for position, trace in enumerate(traces):
@@ -173,7 +175,7 @@ def _alone(
             today=now,
         ),
         inputs=inputs,
-        warnings=(*unmatched, *workload.notes),
+        warnings=(*unmatched, *workload.notes, *warnings_above_nodes(trace)),
         caveats=() if bill is None else (*bill.cost.notes, *bill.view.notes),
         bill=bill,
     )

@@ -247,13 +247,11 @@ def _warnings(
         notes += [f"{name}{note}" for note in pool.jobs.notes if request.replays]
         if by_deadlines and pool.jobs.deadline_note:
             notes.append(f"the log has no deadlines: {pool.jobs.deadline_note}")
-    for answer in answers:
-        today = answer.today()
-        if today.cluster_gpus is not None and today.peak_gpus > today.cluster_gpus:
-            notes.append(
-                f"jobs held up to {today.peak_gpus:,.0f} GPUs at once, more than the "
-                f"{today.cluster_gpus:,} of --cluster"
-            )
+    for pool in pools:
+        if pool.above is not None and pool.shape is not None:
+            gpu_type = pool.gpu_type if len(pools) > 1 else None
+            cluster = f"the {pool.shape.gpus:,} of --cluster"
+            notes.append(pool.above.warning(gpu_type, cluster))
     if any(pool.seen.jobs_with_wait == 0 for pool in pools):
         notes.append("the log records no waits, so today's waits are unknown")
     if len(pools) > 1 and _chooses_types(policy):
