@@ -1,0 +1,98 @@
+"""How long the free GPUs of a pool were fewer than a job requested: exact, on step functions.
+
+Times are whole microseconds, GPUs are whole millionths. A pool is GPUs of one type, or those of
+them on the nodes that a partition may use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.analysis.base.arrays import BoolArray, IntArray
+from gpuplan.analysis.history.steps import sum_between
+
+
+@dataclass(frozen=True, slots=True)
+class StepFunction:
+    """A level over time: ``level[i]`` from ``time[i]`` to ``time[i + 1]``, 0 before and after.
+
+    Attributes:
+        time: ascending and distinct; shape (m,).
+        level: shape (m,); the last one is 0.
+    """
+
+    time: IntArray
+    level: IntArray
+
+    @classmethod
+    def of(cls, start: IntArray, end: IntArray, level: IntArray) -> StepFunction:
+        """Return the sum of stretches that may overlap; arrays of shape (n,)."""
+        time = np.unique(np.concatenate([start, end]))
+        if not time.size:
+            return cls(np.zeros(1, np.int64), np.zeros(1, np.int64))
+        levels, _ = sum_between(time, start, end, level)
+        return cls(time, np.append(levels, 0))
+
+    @property
+    def peak(self) -> int:
+        """The highest level."""
+        return int(self.level.max())
+
+    def time_above(self, level: int, begin: IntArray, end: IntArray) -> IntArray:
+        """Return for how long it is above a level >= 0 in each stretch; shape (k,)."""
+        return self._inside(self.level > level, begin, end)
+
+    def area_where(self, chosen: BoolArray, begin: int, end: int) -> int:
+        """Return level x time in one stretch, over the steps that are chosen."""
+        low, high = (np.clip(edge, begin, end) for edge in (self.time[:-1], self.time[1:]))
+        part = chosen[:-1]
+        return int((self.level[:-1][part] * (high - low)[part]).sum())
+
+    def at(self, times: IntArray) -> IntArray:
+        """Return the level from each of some times on."""
+        place = np.searchsorted(self.time, times, side="right") - 1
+        level: IntArray = np.where(place >= 0, self.level[np.maximum(place, 0)], 0)
+        return level
+
+    def _inside(self, chosen: BoolArray, begin: IntArray, end: IntArray) -> IntArray:
+        lasting = np.append(np.diff(self.time), 0) * chosen
+        passed = np.concatenate([np.zeros(1, np.int64), np.cumsum(lasting)])[:-1]
+
+        def upto(times: IntArray) -> IntArray:
+            place = np.maximum(np.searchsorted(self.time, times, side="right") - 1, 0)
+            since = np.maximum(times - self.time[place], 0)
+            total: IntArray = passed[place] + np.where(chosen[place], since, 0)
+            return total
+
+        return upto(end) - upto(begin)
+
+
+def time_without_room(
+    held: StepFunction, size: int, need: IntArray, begin: IntArray, end: IntArray
+) -> IntArray:
+    """Return for how long the free GPUs of a pool are fewer than each job needs.
+
+    A job that needs more than the pool has waits for all of it. The work is one pass over the
+    steps for each number of GPUs that jobs need.
+
+    Args:
+        held: GPUs held of the pool.
+        size: GPUs of the pool.
+        need: GPUs of each job; shape (n,).
+        begin, end: its wait; shape (n,).
+
+    Returns:
+        Microseconds; shape (n,).
+    """
+    blocked = np.zeros(need.size, np.int64)
+    most = np.minimum(need, max(size, 0))
+    order = np.argsort(most, kind="stable")
+    edges = np.flatnonzero(np.diff(most[order], prepend=-1, append=-1))
+    for low, high in zip(edges[:-1], edges[1:], strict=True):
+        rows = order[low:high]
+        level = size - int(most[rows[0]])
+        if held.peak > level:
+            blocked[rows] = held.time_above(level, begin[rows], end[rows])
+    return blocked

@@ -1,0 +1,270 @@
+"""The GPUs that a job may use: those of its type, on the nodes of its partition where those are
+known; how many there are, and how many are held over time.
+
+How many there are comes from what the user says of the cluster, else from the nodes that the log
+names (the most GPUs held at once on each), else from the most GPUs held at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.base.arrays import IntArray
+from gpuplan.analysis.history.free_gpus import StepFunction
+from gpuplan.analysis.history.jobs import LONGEST_US
+from gpuplan.analysis.site.notation import expand_hosts
+from gpuplan.analysis.history.runs import END_US, START_US
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
+
+PARTS_PER_GPU = 1_000_000
+LEAST_NAMED = 0.99
+"""Share of the GPU runs that must name their nodes before nodes count."""
+PEAK, NODES = "peak held", "nodes in the log"
+
+
+@dataclass(frozen=True, slots=True)
+class StatedCluster:
+    """What the user says of the cluster.
+
+    Attributes:
+        source: where it is said, such as ``--cluster``.
+        gpus: GPUs by type; None for GPUs of any type.
+        node_gpus: GPUs of each node, where nodes are stated.
+        partitions: nodes of each partition, where stated.
+    """
+
+    source: str
+    gpus: Mapping[str | None, int]
+    node_gpus: Mapping[str, int] = field(default_factory=dict)
+    partitions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """GPUs that the same jobs may use.
+
+    Attributes:
+        gpu_type: their type; the partition where the log names no types.
+        size: how many, in millionths.
+        source: where that comes from.
+        held: how many are held, in millionths.
+    """
+
+    gpu_type: str
+    size: int
+    source: str
+    held: StepFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """The pools of a log.
+
+    Attributes:
+        types: a pool per GPU type.
+        of_partition: the pool of a (type, partition) that may not use all GPUs of the type.
+    """
+
+    types: dict[str, Pool]
+    of_partition: dict[tuple[str, str], Pool]
+
+    def pool(self, gpu_type: str, partition: str | None) -> Pool | None:
+        """Return the GPUs that jobs of a type in a partition may use; None where none is known."""
+        found = None if partition is None else self.of_partition.get((gpu_type, partition))
+        return self.types.get(gpu_type) if found is None else found
+
+
+def kind_of(columns: list[str]) -> pl.Expr:
+    """Return what GPUs a job runs on: the type, else the partition, else `UNNAMED`."""
+    names = [pl.col(name).cast(pl.String) for name in ("gpu_type", "partition") if name in columns]
+    return pl.coalesce(*names, pl.lit(UNNAMED)).alias("kind")
+
+
+def pools_of(jobs: pl.DataFrame, cluster: StatedCluster | None = None) -> Pools:
+    """Return the pools of all jobs of a log.
+
+    Args:
+        jobs: with ``submit_time``, ``queue_s``, ``duration_s``, ``num_gpus``, ``gpu_type``, and
+            where the log has them ``partition``, ``node_list`` and ``runs``.
+        cluster: what is said of it; None for nothing.
+    """
+    runs = held_runs(jobs)
+    named = _on_nodes(runs)
+    node_gpus = _node_peaks(named) if named is not None else {}
+    types: dict[str, Pool] = {}
+    for (kind,), rows in runs.group_by("kind", maintain_order=True):
+        held = _held(rows)
+        types[kind] = Pool(kind, *_size(kind, held, node_gpus, named, cluster), held)
+    if cluster is not None and set(cluster.gpus) == {None}:
+        types = _of_any_type(runs, types, cluster)
+    if named is None:
+        return Pools(types, {})
+    return Pools(types, _of_partitions(runs, named, node_gpus, types, cluster))
+
+
+def held_runs(jobs: pl.DataFrame) -> pl.DataFrame:
+    """Return the runs of jobs that hold GPUs: ``run``, ``kind``, ``partition``, ``start``, ``end``
+    in microseconds, ``parts`` in millionths of a GPU, and ``nodes``.
+    """
+    columns = jobs.columns
+    text = {
+        name: pl.col(name).cast(pl.String) if name in columns else pl.lit(None, pl.String)
+        for name in ("partition", "node_list")
+    }
+    whole = jobs.filter((pl.col("num_gpus") > 0) & pl.col("duration_s").is_not_nan()).select(
+        kind_of(columns),
+        text["partition"].alias("partition"),
+        START_US.alias("start"),
+        END_US.alias("end"),
+        pl.col("num_gpus").alias("gpus"),
+        text["node_list"].alias("nodes"),
+        (pl.col("runs") if "runs" in columns else pl.lit(None)).alias("runs"),
+    )
+    single = whole.filter(pl.col("runs").is_null()).drop("runs")
+    if single.height < whole.height:
+        several = whole.filter(pl.col("runs").is_not_null()).explode("runs")
+        run = pl.col("runs").struct
+        gpus, nodes = run.field("gpus").cast(pl.Float64), run.field("nodes")
+        several = several.with_columns(
+            start=_micros(several, "start"),
+            end=_micros(several, "end"),
+            gpus=pl.coalesce(gpus, "gpus"),
+            nodes=nodes.cast(pl.String) if _is_text(several, "nodes") else pl.col("nodes"),
+        ).drop("runs")
+        single = pl.concat([single, several], how="vertical_relaxed")
+    return single.filter(pl.col("end") > pl.col("start")).select(
+        pl.int_range(pl.len()).alias("run"), "kind", "partition", "start", "end",
+        (pl.col("gpus") * PARTS_PER_GPU).round().cast(pl.Int64).alias("parts"), "nodes",
+    )  # fmt: skip
+
+
+def _micros(runs: pl.DataFrame, name: str) -> pl.Expr:
+    field_of = pl.col("runs").struct.field(name)
+    kind = dict(runs.schema["runs"])[name]  # type: ignore[call-overload]
+    if kind.is_temporal():
+        return field_of.dt.epoch("us").alias(name)
+    return (field_of * 1_000_000).clip(0, LONGEST_US).cast(pl.Int64).alias(name)
+
+
+def _is_text(runs: pl.DataFrame, name: str) -> bool:
+    return dict(runs.schema["runs"])[name] == pl.String()  # type: ignore[call-overload]
+
+
+def _held(runs: pl.DataFrame) -> StepFunction:
+    return StepFunction.of(*(runs[name].to_numpy() for name in ("start", "end", "parts")))
+
+
+def _on_nodes(runs: pl.DataFrame) -> pl.DataFrame | None:
+    """Return a row per run and node; None where too few runs name their nodes."""
+    lists = runs["nodes"].drop_nulls().unique()
+    if not runs.height or runs["nodes"].null_count() > (1 - LEAST_NAMED) * runs.height:
+        return None
+    hosts = {text: _hosts(text) for text in lists.to_list()}
+    of_list = pl.DataFrame(
+        {"nodes": list(hosts), "node": list(hosts.values())},
+        schema={"nodes": pl.String, "node": pl.List(pl.String)},
+    )
+    spread = runs.drop_nulls("nodes").join(of_list, on="nodes", how="left")
+    count = pl.col("node").list.len().clip(1)
+    return spread.with_columns(parts=pl.col("parts") // count).explode("node").drop("nodes")
+
+
+def _hosts(text: str) -> list[str]:
+    try:
+        return expand_hosts(text)
+    except ValueError:
+        return [text]
+
+
+def _node_peaks(named: pl.DataFrame) -> dict[str, int]:
+    """Return the most GPUs held at once on each node, in millionths."""
+    event = [
+        named.select("node", time=edge, change=sign * pl.col("parts"))
+        for edge, sign in (("start", 1), ("end", -1))
+    ]
+    held = (
+        pl.concat(event)
+        .group_by("node", "time")
+        .agg(pl.col("change").sum())
+        .sort("node", "time")
+        .with_columns(held=pl.col("change").cum_sum().over("node"))
+    )
+    peaks = held.group_by("node").agg(pl.col("held").max())
+    return {  # parts are floored: two thirds of 3 GPUs are 2, not 1.999999
+        node: round(most / PARTS_PER_GPU) * PARTS_PER_GPU
+        if abs(most - round(most / PARTS_PER_GPU) * PARTS_PER_GPU) < MOST_LOST
+        else most
+        for node, most in peaks.iter_rows()
+    }
+
+
+MOST_LOST = 1000
+"""Millionths of a GPU that the division of runs over nodes may lose."""
+
+
+def _size(
+    kind: str,
+    held: StepFunction,
+    node_gpus: Mapping[str, int],
+    named: pl.DataFrame | None,
+    cluster: StatedCluster | None,
+) -> tuple[int, str]:
+    """Return how many GPUs of a type there are, in millionths, and where that comes from."""
+    if cluster is not None and kind in cluster.gpus:
+        return cluster.gpus[kind] * PARTS_PER_GPU, cluster.source
+    if named is not None:
+        nodes = named.filter(pl.col("kind") == kind)["node"].unique().to_list()
+        return max(sum(node_gpus[node] for node in nodes), held.peak), NODES
+    return held.peak, PEAK
+
+
+def _of_any_type(
+    runs: pl.DataFrame, types: dict[str, Pool], cluster: StatedCluster
+) -> dict[str, Pool]:
+    """Return one pool for every type, where the cluster is stated as GPUs of any type."""
+    held = _held(runs)
+    size = (cluster.gpus[None] or 0) * PARTS_PER_GPU
+    return {kind: Pool("all", size, cluster.source, held) for kind in types}
+
+
+def _of_partitions(
+    runs: pl.DataFrame,
+    named: pl.DataFrame,
+    node_gpus: Mapping[str, int],
+    types: Mapping[str, Pool],
+    cluster: StatedCluster | None,
+) -> dict[tuple[str, str], Pool]:
+    """Return the pools of partitions that may use some of the nodes of a type."""
+    pools: dict[tuple[str, str], Pool] = {}
+    stated = cluster.node_gpus if cluster is not None else {}
+    partitions = cluster.partitions if cluster is not None else {}
+    of_kind = {kind: set(rows["node"].unique()) for (kind,), rows in named.group_by("kind")}
+    for (kind, partition), rows in named.group_by("kind", "partition", maintain_order=True):
+        if partition is None or kind not in types or types[kind].gpu_type != kind:
+            continue
+        nodes = set(rows["node"].unique())
+        if partition in partitions:
+            nodes |= partitions[partition] & of_kind[kind]
+        if nodes >= of_kind[kind]:
+            continue
+        on_them = named.filter(pl.col("node").is_in(list(nodes)))
+        sums = on_them.group_by("run").agg(
+            pl.col("start").first(), pl.col("end").first(), pl.col("parts").sum()
+        )
+        size = sum(
+            stated[node] * PARTS_PER_GPU if node in stated else node_gpus[node] for node in nodes
+        )
+        source = cluster.source if cluster is not None and nodes <= stated.keys() else NODES
+        held = _held(sums)
+        pools[kind, partition] = Pool(kind, max(size, 0), source, held)
+    return pools
+
+
+def parts_of(gpus: pl.Series) -> IntArray:
+    """Return GPUs in millionths."""
+    result: IntArray = np.rint(gpus.to_numpy() * PARTS_PER_GPU).astype(np.int64)
+    return result
