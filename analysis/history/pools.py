@@ -15,7 +15,6 @@ import polars as pl
 
 from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.history.free_gpus import StepFunction
-from gpuplan.analysis.history.jobs import LONGEST_US
 from gpuplan.analysis.site.notation import expand_hosts
 from gpuplan.analysis.history.runs import END_US, START_US
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
@@ -78,10 +77,38 @@ class Pools:
         return self.types.get(gpu_type) if found is None else found
 
 
-def kind_of(columns: list[str]) -> pl.Expr:
-    """Return what GPUs a job runs on: the type, else the partition, else `UNNAMED`."""
-    names = [pl.col(name).cast(pl.String) for name in ("gpu_type", "partition") if name in columns]
-    return pl.coalesce(*names, pl.lit(UNNAMED)).alias("kind")
+@dataclass(frozen=True, slots=True)
+class GpuKinds:
+    """What GPUs the jobs of a log run on.
+
+    Attributes:
+        of_partition: what jobs run on that name no GPU type: the only type of their partition, or
+            the partition itself where the log names no types at all.
+    """
+
+    of_partition: Mapping[str, str]
+
+    @classmethod
+    def of(cls, jobs: pl.DataFrame) -> GpuKinds:
+        """Return the kinds of a whole log."""
+        if "partition" not in jobs.columns:
+            return cls({})
+        gpu_jobs = jobs.filter(pl.col("num_gpus") > 0).select(
+            pl.col("partition").cast(pl.String), pl.col("gpu_type").cast(pl.String)
+        )
+        if gpu_jobs["gpu_type"].null_count() == gpu_jobs.height:
+            return cls({name: name for name in gpu_jobs["partition"].drop_nulls().unique()})
+        types = gpu_jobs.drop_nulls().unique().group_by("partition").agg("gpu_type")
+        return cls({name: kinds[0] for name, kinds in types.iter_rows() if len(kinds) == 1})
+
+    def of_jobs(self, jobs: pl.DataFrame) -> pl.Expr:
+        """Return the column ``kind`` of jobs."""
+        named = pl.col("gpu_type").cast(pl.String)
+        if "partition" not in jobs.columns or not self.of_partition:
+            return named.fill_null(UNNAMED).alias("kind")
+        part = pl.col("partition").cast(pl.String)
+        of_part = part.replace_strict(self.of_partition, default=None, return_dtype=pl.String)
+        return pl.coalesce(named, of_part, pl.lit(UNNAMED)).alias("kind")
 
 
 def pools_of(jobs: pl.DataFrame, cluster: StatedCluster | None = None) -> Pools:
@@ -116,7 +143,7 @@ def held_runs(jobs: pl.DataFrame) -> pl.DataFrame:
         for name in ("partition", "node_list")
     }
     whole = jobs.filter((pl.col("num_gpus") > 0) & pl.col("duration_s").is_not_nan()).select(
-        kind_of(columns),
+        GpuKinds.of(jobs).of_jobs(jobs),
         text["partition"].alias("partition"),
         START_US.alias("start"),
         END_US.alias("end"),
@@ -124,34 +151,22 @@ def held_runs(jobs: pl.DataFrame) -> pl.DataFrame:
         text["node_list"].alias("nodes"),
         (pl.col("runs") if "runs" in columns else pl.lit(None)).alias("runs"),
     )
-    single = whole.filter(pl.col("runs").is_null()).drop("runs")
-    if single.height < whole.height:
+    runs = whole.filter(pl.col("runs").is_null()).drop("runs")
+    if runs.height < whole.height:
         several = whole.filter(pl.col("runs").is_not_null()).explode("runs")
         run = pl.col("runs").struct
-        gpus, nodes = run.field("gpus").cast(pl.Float64), run.field("nodes")
-        several = several.with_columns(
-            start=_micros(several, "start"),
-            end=_micros(several, "end"),
-            gpus=pl.coalesce(gpus, "gpus"),
-            nodes=nodes.cast(pl.String) if _is_text(several, "nodes") else pl.col("nodes"),
-        ).drop("runs")
-        single = pl.concat([single, several], how="vertical_relaxed")
-    return single.filter(pl.col("end") > pl.col("start")).select(
+        has_nodes = any(part.name == "node_list" for part in several.schema["runs"].fields)  # type: ignore[attr-defined]
+        several = several.filter(run.field("start").is_not_null()).with_columns(
+            start=run.field("start").dt.epoch("us"),
+            end=pl.coalesce(run.field("end").dt.epoch("us"), "end"),
+            gpus=pl.coalesce(run.field("gpus"), "gpus"),
+            nodes=run.field("node_list") if has_nodes else pl.col("nodes"),
+        )
+        runs = pl.concat([runs, several.drop("runs")])
+    return runs.filter(pl.col("end") > pl.col("start")).select(
         pl.int_range(pl.len()).alias("run"), "kind", "partition", "start", "end",
         (pl.col("gpus") * PARTS_PER_GPU).round().cast(pl.Int64).alias("parts"), "nodes",
     )  # fmt: skip
-
-
-def _micros(runs: pl.DataFrame, name: str) -> pl.Expr:
-    field_of = pl.col("runs").struct.field(name)
-    kind = dict(runs.schema["runs"])[name]  # type: ignore[call-overload]
-    if kind.is_temporal():
-        return field_of.dt.epoch("us").alias(name)
-    return (field_of * 1_000_000).clip(0, LONGEST_US).cast(pl.Int64).alias(name)
-
-
-def _is_text(runs: pl.DataFrame, name: str) -> bool:
-    return dict(runs.schema["runs"])[name] == pl.String()  # type: ignore[call-overload]
 
 
 def _held(runs: pl.DataFrame) -> StepFunction:

@@ -15,7 +15,7 @@ import polars as pl
 
 from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.history.free_gpus import time_without_room
-from gpuplan.analysis.history.pools import Pools, kind_of, parts_of
+from gpuplan.analysis.history.pools import GpuKinds, Pools, parts_of
 from gpuplan.analysis.history.reasons import (
     LIMITS,
     NO_REASON,
@@ -98,18 +98,23 @@ class Spells:
         )
 
 
-def first_waits(jobs: pl.DataFrame, begin_us: int | None = None) -> FirstWaits:
+def first_waits(
+    jobs: pl.DataFrame, kinds: GpuKinds | None = None, begin_us: int | None = None
+) -> FirstWaits:
     """Return the first waits of a log.
 
     Args:
         jobs: with `NEEDED`, and what of `SITE` the log has; jobs still running have the time run so
             far as ``duration_s``.
+        kinds: what GPUs jobs run on; None where these are all jobs of the log.
         begin_us: leave out jobs submitted before; None for no job.
     """
     has_gpus = pl.col("num_gpus") > 0
     if begin_us is not None:
         has_gpus &= SUBMIT_US >= begin_us
-    with_gpus = jobs.filter(has_gpus).with_columns(kind_of(jobs.columns))
+    with_gpus = jobs.filter(has_gpus).with_columns(
+        (GpuKinds.of(jobs) if kinds is None else kinds).of_jobs(jobs)
+    )
     ran = pl.col("queue_s").is_not_null() & pl.col("queue_s").is_not_nan()
     ran &= (pl.col("state") != "not_started").fill_null(True)
     started = with_gpus.filter(ran)

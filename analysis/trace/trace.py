@@ -100,6 +100,7 @@ def read_trace(
     selection: Selection | None = None,
     *,
     columns: Sequence[str] | None = None,
+    optional: Sequence[str] = (),
     categories: Sequence[str] = (),
     named: Path | None = None,
 ) -> Trace:
@@ -112,6 +113,7 @@ def read_trace(
         selection: which jobs, and how scaled; default all, as recorded.
         columns: canonical columns to read; default all. ``submit_time`` always comes along.
             `LIMIT_COLUMN` may be among them and is left out where the trace has none.
+        optional: more columns, of which those are read that the trace has.
         categories: those of them that hold names which many jobs share, to be kept as codes: a
             quarter of the memory.
         named: what messages call it; default its path.
@@ -133,6 +135,8 @@ def read_trace(
             if LIMIT_COLUMN in wanted and LIMIT_COLUMN not in scan.collect_schema():
                 wanted.remove(LIMIT_COLUMN)
             _check_has(path if named is None else named, wanted, scan)
+            has = scan.collect_schema()
+            wanted += [name for name in optional if name in has and name not in wanted]
             scan, of_running = with_time_so_far(scan, **running, as_of=selection.as_of)
             scan = _matching(scan, selection)
             period, notes = None, tuple[str, ...]()
@@ -297,7 +301,7 @@ def _collected(
     scan: pl.LazyFrame, selection: Selection, wanted: list[str], categories: Sequence[str]
 ) -> pl.DataFrame:
     try:
-        jobs = scan.select(wanted).with_columns(pl.col(categories).cast(pl.Categorical)).collect()
+        jobs = scan.select(wanted).with_columns(pl.col([name for name in categories if name in wanted]).cast(pl.Categorical)).collect()
     except pl.exceptions.PolarsError as error:  # such as a cast of a value
         if selection.where is not None:
             raise _bad_predicate(selection.where, error) from error

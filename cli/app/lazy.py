@@ -21,6 +21,7 @@ GROUPS = {
         "characterize": (
             "Describe a workload: durations, GPU time, arrivals, load, groups, and cost."
         ),
+        "waits": "Show why jobs wait, who waits, and whether the cluster is too small.",
         "bill": "Show what a log costs a month, and who pays: by group, user, class, or GPU type.",
         "forecast": "Forecast the GPUs of each group, and how many to lend.",
     },
