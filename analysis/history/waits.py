@@ -212,7 +212,7 @@ def title_of(reason: str) -> str:
     if reason in (NO_ROOM, ROOM):
         return reason
     if reason == NOT_ELIGIBLE:
-        return "not eligible yet (dependency, hold or begin time)"
+        return "not eligible yet"
     return group_of(reason).title
 
 
