@@ -2,7 +2,7 @@
 known; how many there are, and how many are held over time.
 
 How many there are comes from what the user says of the cluster, else from the nodes that the log
-names (the most GPUs held at once on each), else from the most GPUs held at once.
+names (the most GPUs held on each), else from the most GPUs held at once.
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.history.free_gpus import StepFunction
 from gpuplan.analysis.site.notation import expand_hosts
 from gpuplan.analysis.history.runs import END_US, START_US
+from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 
 PARTS_PER_GPU = 1_000_000
 LEAST_NAMED = 0.99
 """Share of the GPU runs that must name their nodes before nodes count."""
+LEAST_HELD_US, LEAST_HELD_SHARE = 2 * HOUR_US, 0.05
+"""For how long a node must hold GPUs to have them: this time, or this share of a shorter log."""
+MOST_LOST = 1000
+"""Millionths of a GPU that the division of runs over nodes may lose."""
 PEAK, NODES = "peak held", "nodes in the log"
 
 
@@ -121,7 +126,7 @@ def pools_of(jobs: pl.DataFrame, cluster: StatedCluster | None = None) -> Pools:
     """
     runs = held_runs(jobs)
     named = _on_nodes(runs)
-    node_gpus = _node_peaks(named) if named is not None else {}
+    node_gpus = _node_sizes(named) if named is not None else {}
     types: dict[str, Pool] = {}
     for (kind,), rows in runs.group_by("kind", maintain_order=True):
         held = _held(rows)
@@ -195,8 +200,13 @@ def _hosts(text: str) -> list[str]:
         return [text]
 
 
-def _node_peaks(named: pl.DataFrame) -> dict[str, int]:
-    """Return the most GPUs held at once on each node, in millionths."""
+def _node_sizes(named: pl.DataFrame) -> dict[str, int]:
+    """Return the GPUs of each node, in millionths.
+
+    That is the most held at once for `LEAST_HELD_US` in all, or by one job: in the hour that comes
+    twice when clocks are set back, jobs that follow each other seem to run at once.
+    """
+    span = int(named["end"].max() or 0) - int(named["start"].min() or 0)  # type: ignore[call-overload]
     event = [
         named.select("node", time=edge, change=sign * pl.col("parts"))
         for edge, sign in (("start", 1), ("end", -1))
@@ -206,19 +216,27 @@ def _node_peaks(named: pl.DataFrame) -> dict[str, int]:
         .group_by("node", "time")
         .agg(pl.col("change").sum())
         .sort("node", "time")
-        .with_columns(held=pl.col("change").cum_sum().over("node"))
+        .with_columns(
+            held=pl.col("change").cum_sum().over("node"),
+            lasting=(pl.col("time").shift(-1) - pl.col("time")).over("node").fill_null(0),
+        )
+        .sort("node", "held", descending=[False, True])
+        .filter(
+            pl.col("lasting").cum_sum().over("node") >= min(LEAST_HELD_US, span * LEAST_HELD_SHARE)
+        )
     )
-    peaks = held.group_by("node").agg(pl.col("held").max())
-    return {  # parts are floored: two thirds of 3 GPUs are 2, not 1.999999
-        node: round(most / PARTS_PER_GPU) * PARTS_PER_GPU
-        if abs(most - round(most / PARTS_PER_GPU) * PARTS_PER_GPU) < MOST_LOST
-        else most
-        for node, most in peaks.iter_rows()
-    }
+    by_level = held.group_by("node").agg(pl.col("held").max())
+    by_job = named.group_by("node").agg(pl.col("parts").max())
+    sizes = by_job.join(by_level, on="node", how="left").select(
+        "node", pl.max_horizontal("parts", "held").alias("size")
+    )
+    return {node: _whole(size) for node, size in sizes.iter_rows()}
 
 
-MOST_LOST = 1000
-"""Millionths of a GPU that the division of runs over nodes may lose."""
+def _whole(parts: int) -> int:
+    """Return whole GPUs where the division of a run over its nodes lost a little of one."""
+    whole = round(parts / PARTS_PER_GPU) * PARTS_PER_GPU
+    return whole if abs(parts - whole) < MOST_LOST else parts
 
 
 def _size(
@@ -233,7 +251,7 @@ def _size(
         return cluster.gpus[kind] * PARTS_PER_GPU, cluster.source
     if named is not None:
         nodes = named.filter(pl.col("kind") == kind)["node"].unique().to_list()
-        return max(sum(node_gpus[node] for node in nodes), held.peak), NODES
+        return sum(node_gpus[node] for node in nodes), NODES
     return held.peak, PEAK
 
 

@@ -32,6 +32,7 @@ def show(study: CharacterizeAnswer) -> StudyView:
 def _alone(
     workload: CharacterizeResults, bill: TraceBill | None, period: dict[str, str | None] | None
 ) -> StudyView:
+    from gpuplan.cli.formats.waits_text import waits_text
     from gpuplan.cli.tables.characterize_tables import (
         gpu_type_table,
         main_statistics,
@@ -56,7 +57,14 @@ def _alone(
             *(() if isinstance(workload.fits, UnsetType) else fit_tables(workload.fits)),
             *(() if bill is None else bill_tables(bill.cost, bill.view)),
         ),
-        headline=workload_headline(workload, workload.today, period),
+        headline=" ".join(
+            text
+            for text in (
+                "" if workload.waits is None else waits_text(workload.waits),
+                workload_headline(workload, workload.today, period),
+            )
+            if text
+        ),
         answer=(*types, main_statistics(tables[0])),
         figure=draw,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.history.pools import PEAK
 from gpuplan.analysis.history.reasons import LIMITS, QUEUE, limit_name, reason_groups
 from gpuplan.cli.formats.units import show_count, show_duration, show_number
 
@@ -16,13 +17,17 @@ MOST_REASONS = 4
 MOSTLY, PARTLY = 0.5, 0.1
 """Share of the wait hours with too few free GPUs from which the cluster is mostly, or partly, too
 small."""
-OFTEN_FULL = 0.05
+SHORT_S = 300.0
+"""Waits of less are no reason for a change."""
 
 
 def waits_text(waits: WaitSummary) -> str:
     """Return how long jobs wait, why, and whether the cluster is too small."""
     if not waits.wait_h:
         return "No job with GPUs waits."
+    if waits.p95_wait_s < SHORT_S and waits.mean_wait_s < SHORT_S:
+        mean, p95 = show_duration(waits.mean_wait_s), show_duration(waits.p95_wait_s)
+        return f"Jobs hardly wait: {mean} on average from submission to start (P95 {p95})."
     mean, p95 = show_duration(waits.mean_wait_s), show_duration(waits.p95_wait_s)
     eligible = waits.mean_eligible_wait_s
     from_eligible = (
@@ -90,10 +95,20 @@ def _size(waits: WaitSummary) -> str:
         f" ({_type(often)} over 95% held for {often.full_share:.0%} of the time)"
     )  # fmt: skip
     said = f"in {full:.0%} of the wait hours fewer GPUs were free than the job requested{held}"
+    assumed = _assumed(waits)
     if full >= MOSTLY:
-        return f"Is the cluster too small? For these waits, mostly yes: {said}."
+        return f"Is the cluster too small? For these waits, mostly yes: {said}.{assumed}"
     start = "In part" if full >= PARTLY else "That is not why jobs wait"
-    return f"Is the cluster too small? {start}: {said}; {_other(waits)}."
+    other = _other(waits)
+    return f"Is the cluster too small? {start}: {said}{'; ' if other else ''}{other}.{assumed}"
+
+
+def _assumed(waits: WaitSummary) -> str:
+    """Return that the most GPUs held are taken for the cluster, where nothing tells its size."""
+    if all(use.source != PEAK for use in waits.gpu_types):
+        return ""
+    gpus = sum(use.gpus for use in waits.gpu_types)
+    return f" The cluster is assumed to be the {show_count(gpus)} GPUs held at the peak."
 
 
 def _other(waits: WaitSummary) -> str:
@@ -110,18 +125,9 @@ def _other(waits: WaitSummary) -> str:
         )
     if rest >= LEAST_SHARE * total and not waits.basis.startswith("free"):
         parts.append(f"{rest / total:.0%} was limits, arrays or dependencies with GPUs free")
-    elif rest >= LEAST_SHARE * total:
-        parts.append(f"in {rest / total:.0%} enough were free")
-    return ", ".join(parts) or "the rest is short"
+    return ", ".join(parts)
 
 
 def _type(use: TypeUse) -> str:
     return f"{show_number(use.gpus)} {'GPUs' if use.gpu_type == 'all' else use.gpu_type}"
 
-
-def cluster_source(waits: WaitSummary) -> str:
-    """Return how many GPUs of each type are counted, and where that comes from."""
-    parts = [
-        f"{show_count(use.gpus)} {use.gpu_type} ({use.source})" for use in waits.gpu_types
-    ]
-    return ", ".join(parts)

@@ -19,6 +19,8 @@ from gpuplan.analysis.characterize.intervals import intervals
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
 from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.characterize.two_sample import TwoSample
+from gpuplan.analysis.characterize.waits import WaitSummary
+from gpuplan.analysis.history.waits import SITE
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.prices.view import PriceView, read_market
@@ -32,6 +34,7 @@ from gpuplan.planner.money.trace_bill import (
 )
 from gpuplan.planner.requests.characterize import RESAMPLES, CharacterizeRequest
 from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.waits import wait_analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +58,13 @@ class CharacterizeResults(Characterization):
         prices: the prices and the bill, where requested.
         today: GPUs held, waits, run times and the monthly bill; null where no job has both a run
             time and GPUs.
+        waits: why jobs wait, and whether the cluster is too small; null where the log has no waits
+            or is scaled.
     """
 
     prices: TracePrices | UnsetType = UNSET
     today: Today | None = None
+    waits: WaitSummary | None = None
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,10 @@ def characterize(
     columns = tuple(dict.fromkeys((*COLUMNS, *(COLUMNS_OF_TODAY if is_alone else ()))))
     names = (*NAMES, *(("gpu_type",) if is_alone else ()))
     traces = tuple(
-        read_trace(path, request.jobs, columns=columns, categories=names) for path in request.traces
+        read_trace(
+            path, request.jobs, columns=columns, optional=SITE if is_alone else (), categories=names
+        )
+        for path in request.traces
     )
     workloads = []
     for position, trace in enumerate(traces):
@@ -171,12 +180,23 @@ def _alone(
             **{**vars(workload), "groups": groups},
             prices=UNSET if bill is None else TracePrices(bill.view, bill.cost),
             today=now,
+            waits=_waits(trace, request),
         ),
         inputs=inputs,
         warnings=(*unmatched, *workload.notes),
         caveats=() if bill is None else (*bill.cost.notes, *bill.view.notes),
         bill=bill,
     )
+
+
+def _waits(trace: Trace, request: CharacterizeRequest) -> WaitSummary | None:
+    """Return why jobs wait; None where the log has no waits or is scaled."""
+    jobs = request.jobs
+    if (jobs.scale_duration, jobs.scale_interarrival) != (1.0, 1.0):
+        return None
+    analysis = wait_analysis(trace, request.traces[0], jobs=jobs)
+    summary = None if analysis is None else analysis.summary()
+    return summary if summary is not None and summary.wait_h else None
 
 
 def _compared(

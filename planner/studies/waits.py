@@ -19,7 +19,7 @@ from gpuplan.analysis.characterize.waits import (
     unknown_limit,
 )
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.history.pools import GpuKinds, StatedCluster, pools_of
+from gpuplan.analysis.history.pools import NODES, GpuKinds, StatedCluster, pools_of
 from gpuplan.analysis.history.waits import NEEDED, SITE, first_waits
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.site.log import read_site_log
@@ -136,6 +136,7 @@ def cluster_warnings(analysis: WaitAnalysis) -> Sequence[str]:
     return [
         f"jobs held up to {row.peak_gpus:,.0f} {row.gpu_type} GPUs at once, more than the "
         f"{row.gpus:,.0f} of {row.source}"
+        + ("; are the times local? Give --time-zone" if row.source == NODES else "")
         for row in analysis.summary().gpu_types
         if row.peak_gpus > row.gpus + OVER
     ]
