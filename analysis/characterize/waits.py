@@ -233,6 +233,7 @@ class WaitAnalysis:
         *,
         rules: Spells | None = None,
         limit_of: LimitOf = unknown_limit,
+        over_time: bool = True,
     ) -> WaitAnalysis:
         """Return the reasons of waits: by the site's rules, as recorded, or by the free GPUs.
 
@@ -241,14 +242,16 @@ class WaitAnalysis:
             pools: of the whole log.
             rules: which rule held when, where that is known.
             limit_of: the limits that a file tells.
+            over_time: whether `timeline` will be asked for.
         """
+        if rules is None and not waits.has_reasons:
+            spells = decomposed_spells(waits, pools, bin_edges(waits) if over_time else None)
+            blocked = _sum_of(spells, waits.submit.size)
+            return cls(waits, pools, spells, FREE_GPUS, blocked)
         blocked = without_room(waits, pools, waits.submit, waits.start)
         if rules is not None:
             return cls(waits, pools, rules, RULES, blocked, limit_of)
-        if waits.has_reasons:
-            return cls(waits, pools, recorded_spells(waits), REASONS, blocked, limit_of)
-        edges = bin_edges(waits)
-        return cls(waits, pools, decomposed_spells(waits, pools, edges), FREE_GPUS, blocked)
+        return cls(waits, pools, recorded_spells(waits), REASONS, blocked, limit_of)
 
     @property
     def total_us(self) -> int:
@@ -312,7 +315,8 @@ class WaitAnalysis:
         count = len(spells.reasons)
         time = np.bincount(spells.reason, spells.lasting, count)
         full = np.bincount(spells.reason, blocked, count)
-        pairs = np.unique(spells.job * count + spells.reason)
+        pairs = spells.job * count + spells.reason
+        pairs = pairs if self.basis == REASONS else np.unique(pairs)
         jobs = np.bincount(pairs % count, minlength=count)
         groups: dict[str, list[int]] = {}
         for code, reason in enumerate(spells.reasons):
@@ -326,7 +330,7 @@ class WaitAnalysis:
                     name=name,
                     wait_h=total / HOUR_US,
                     share=self.share(total),
-                    jobs=np.unique(pairs[np.isin(pairs % count, codes)] // count).size,
+                    jobs=self._jobs_with(pairs, codes, jobs),
                     full_cluster_share=float(full[codes].sum()) / total if total else None,
                     slurm_reasons=tuple(
                         SlurmReasonWait(
@@ -341,6 +345,13 @@ class WaitAnalysis:
                 )
             )
         return tuple(sorted(rows, key=lambda row: (-row.wait_h, row.name)))
+
+    def _jobs_with(self, pairs: IntArray, codes: list[int], jobs: IntArray) -> int:
+        """Return the number of jobs with any of some reasons, each counted once."""
+        if self.basis == REASONS or len(codes) == 1:
+            return int(jobs[codes].sum())
+        count = len(self.spells.reasons)
+        return int(np.unique(pairs[np.isin(pairs % count, codes)] // count).size)
 
     def _limits(self, code: int) -> tuple[LimitWait, ...]:
         reason = self.spells.reasons[code]
@@ -429,6 +440,13 @@ class WaitAnalysis:
         )
 
 
+def _sum_of(spells: Spells, count: int) -> IntArray:
+    """Return for how long each of so many jobs waited for free GPUs."""
+    blocked = np.zeros(count, np.int64)
+    np.add.at(blocked, spells.job[spells.reason == 0], spells.lasting[spells.reason == 0])
+    return blocked
+
+
 def bin_edges(waits: FirstWaits) -> IntArray:
     """Return the edges of at most 200 bins of a round width, of an hour at least."""
     begin, end = int(waits.submit.min()), int(waits.start.max())
@@ -468,7 +486,7 @@ def _type_use(pool: Pool, waits: FirstWaits, mine: Any, begin: int, end: int) ->
     full = int(pool.size * FULL)
     span = np.array([begin]), np.array([end])
     held = int(pool.held.time_above(full, *span)[0])
-    rows = np.flatnonzero(mine)
+    rows = np.flatnonzero(mine & (waits.start > waits.eligible))
     first = np.minimum(waits.eligible[rows], end)
     last = np.clip(waits.start[rows], first, end)
     queued = pool.held.time_above(full, first, last).astype(np.float64) * waits.need[rows]

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.base.arrays import BoolArray, IntArray
-from gpuplan.analysis.history.steps import sum_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +28,15 @@ class StepFunction:
     @classmethod
     def of(cls, start: IntArray, end: IntArray, level: IntArray) -> StepFunction:
         """Return the sum of stretches that may overlap; arrays of shape (n,)."""
-        time = np.unique(np.concatenate([start, end]))
-        if not time.size:
+        if not start.size:
             return cls(np.zeros(1, np.int64), np.zeros(1, np.int64))
-        levels, _ = sum_between(time, start, end, level)
-        return cls(time, np.append(levels, 0))
+        first, last = np.argsort(start, kind="stable"), np.argsort(end, kind="stable")
+        time = np.concatenate([start[first], end[last]])
+        change = np.concatenate([level[first], -level[last]])
+        order = np.argsort(time, kind="stable")  # it merges two sorted halves
+        time, levels = time[order], np.cumsum(change[order])
+        is_last = np.append(time[1:] != time[:-1], True)
+        return cls(time[is_last], levels[is_last])
 
     @property
     def peak(self) -> int:
@@ -43,18 +46,6 @@ class StepFunction:
     def time_above(self, level: int, begin: IntArray, end: IntArray) -> IntArray:
         """Return for how long it is above a level >= 0 in each stretch; shape (k,)."""
         return self._inside(self.level > level, begin, end)
-
-    def area_where(self, chosen: BoolArray, begin: int, end: int) -> int:
-        """Return level x time in one stretch, over the steps that are chosen."""
-        low, high = (np.clip(edge, begin, end) for edge in (self.time[:-1], self.time[1:]))
-        part = chosen[:-1]
-        return int((self.level[:-1][part] * (high - low)[part]).sum())
-
-    def at(self, times: IntArray) -> IntArray:
-        """Return the level from each of some times on."""
-        place = np.searchsorted(self.time, times, side="right") - 1
-        level: IntArray = np.where(place >= 0, self.level[np.maximum(place, 0)], 0)
-        return level
 
     def _inside(self, chosen: BoolArray, begin: IntArray, end: IntArray) -> IntArray:
         lasting = np.append(np.diff(self.time), 0) * chosen
@@ -87,12 +78,11 @@ def time_without_room(
         Microseconds; shape (n,).
     """
     blocked = np.zeros(need.size, np.int64)
-    most = np.minimum(need, max(size, 0))
-    order = np.argsort(most, kind="stable")
-    edges = np.flatnonzero(np.diff(most[order], prepend=-1, append=-1))
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
-        rows = order[low:high]
-        level = size - int(most[rows[0]])
+    waited = np.flatnonzero(end > begin)
+    most = np.minimum(need[waited], max(size, 0))
+    for need_parts in np.unique(most).tolist():
+        level = size - int(need_parts)
         if held.peak > level:
+            rows = waited[most == need_parts]
             blocked[rows] = held.time_above(level, begin[rows], end[rows])
     return blocked

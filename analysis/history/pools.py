@@ -7,7 +7,7 @@ names (the most GPUs held on each), else from the most GPUs held at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,14 +17,13 @@ from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.history.free_gpus import StepFunction
 from gpuplan.analysis.site.notation import expand_hosts
 from gpuplan.analysis.history.runs import END_US, START_US
-from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 
 PARTS_PER_GPU = 1_000_000
 LEAST_NAMED = 0.99
 """Share of the GPU runs that must name their nodes before nodes count."""
-LEAST_HELD_US, LEAST_HELD_SHARE = 2 * HOUR_US, 0.05
-"""For how long a node must hold GPUs to have them: this time, or this share of a shorter log."""
+INSTANTS = 256
+"""Instants of a log at which the GPUs held on each node are counted."""
 MOST_LOST = 1000
 """Millionths of a GPU that the division of runs over nodes may lose."""
 PEAK, NODES = "peak held", "nodes in the log"
@@ -125,21 +124,20 @@ def pools_of(jobs: pl.DataFrame, cluster: StatedCluster | None = None) -> Pools:
         cluster: what is said of it; None for nothing.
     """
     runs = held_runs(jobs)
-    named = _on_nodes(runs)
-    node_gpus = _node_sizes(named) if named is not None else {}
+    nodes = NamedNodes.of(runs)
     types: dict[str, Pool] = {}
-    for (kind,), rows in runs.group_by("kind", maintain_order=True):
+    for (kind,), rows in runs.partition_by("kind", as_dict=True).items():
         held = _held(rows)
-        types[kind] = Pool(kind, *_size(kind, held, node_gpus, named, cluster), held)
+        types[kind] = Pool(kind, *_size(kind, held, nodes, cluster), held)
     if cluster is not None and set(cluster.gpus) == {None}:
         types = _of_any_type(runs, types, cluster)
-    if named is None:
+    if nodes is None:
         return Pools(types, {})
-    return Pools(types, _of_partitions(runs, named, node_gpus, types, cluster))
+    return Pools(types, _of_partitions(runs, nodes, types, cluster))
 
 
 def held_runs(jobs: pl.DataFrame) -> pl.DataFrame:
-    """Return the runs of jobs that hold GPUs: ``run``, ``kind``, ``partition``, ``start``, ``end``
+    """Return the runs of jobs that hold GPUs: ``kind``, ``partition``, ``start``, ``end``
     in microseconds, ``parts`` in millionths of a GPU, and ``nodes``.
     """
     columns = jobs.columns
@@ -169,7 +167,7 @@ def held_runs(jobs: pl.DataFrame) -> pl.DataFrame:
         )
         runs = pl.concat([runs, several.drop("runs")])
     return runs.filter(pl.col("end") > pl.col("start")).select(
-        pl.int_range(pl.len()).alias("run"), "kind", "partition", "start", "end",
+        "kind", "partition", "start", "end",
         (pl.col("gpus") * PARTS_PER_GPU).round().cast(pl.Int64).alias("parts"), "nodes",
     )  # fmt: skip
 
@@ -178,59 +176,89 @@ def _held(runs: pl.DataFrame) -> StepFunction:
     return StepFunction.of(*(runs[name].to_numpy() for name in ("start", "end", "parts")))
 
 
-def _on_nodes(runs: pl.DataFrame) -> pl.DataFrame | None:
-    """Return a row per run and node; None where too few runs name their nodes."""
-    lists = runs["nodes"].drop_nulls().unique()
-    if not runs.height or runs["nodes"].null_count() > (1 - LEAST_NAMED) * runs.height:
-        return None
-    hosts = {text: _hosts(text) for text in lists.to_list()}
-    of_list = pl.DataFrame(
-        {"nodes": list(hosts), "node": list(hosts.values())},
-        schema={"nodes": pl.String, "node": pl.List(pl.String)},
+@dataclass(frozen=True, slots=True)
+class NamedNodes:
+    """The nodes that a log names.
+
+    Attributes:
+        lists: each list of nodes as it is written, in ``nodes``, with its ``hosts``.
+        parts: millionths of a GPU that each node has.
+        used: nodes by (kind, partition); the partition may be None.
+    """
+
+    lists: pl.DataFrame
+    parts: dict[str, int]
+    used: dict[tuple[str, str | None], set[str]]
+
+    @classmethod
+    def of(cls, runs: pl.DataFrame) -> NamedNodes | None:
+        """Return the nodes of runs; None where too few runs name theirs."""
+        if not runs.height or runs["nodes"].null_count() > (1 - LEAST_NAMED) * runs.height:
+            return None
+        by_use = runs.group_by("kind", "partition", "nodes").agg(pl.col("parts").max())
+        by_use = by_use.drop_nulls("nodes")
+        hosts = {text: _hosts(text) for text in by_use["nodes"].unique().sort().to_list()}
+        lists = pl.DataFrame(
+            {"nodes": list(hosts), "hosts": list(hosts.values())},
+            schema={"nodes": pl.String, "hosts": pl.List(pl.String)},
+        )
+        used: dict[tuple[str, str | None], set[str]] = {}
+        parts: dict[str, int] = {}
+        for kind, partition, text, most in by_use.iter_rows():
+            used.setdefault((kind, partition), set()).update(hosts[text])
+            for node in hosts[text]:
+                parts[node] = max(parts.get(node, 0), most // len(hosts[text]))
+        for node, held in _held_by_node(runs, lists):
+            parts[node] = max(parts[node], held)
+        return cls(lists, {node: _whole(each) for node, each in parts.items()}, used)
+
+    def of_kind(self, kind: str) -> set[str]:
+        """Return all nodes with GPUs of a kind."""
+        return {node for (of, _), nodes in self.used.items() if of == kind for node in nodes}
+
+    def held_on(self, runs: pl.DataFrame, nodes: set[str]) -> StepFunction:
+        """Return the GPUs that runs hold on some nodes."""
+        count = pl.col("hosts").list.len()
+        inside = pl.col("hosts").list.eval(pl.element().is_in(list(nodes))).list.sum()
+        part = self.lists.select("nodes", count=count, inside=inside).filter(pl.col("inside") > 0)
+        rows = runs.join(part, on="nodes", how="inner")
+        return _held(
+            rows.with_columns(parts=pl.col("parts") // pl.col("count") * pl.col("inside"))
+        )
+
+
+def _held_by_node(runs: pl.DataFrame, lists: pl.DataFrame) -> Iterator[tuple[str, int]]:
+    """Yield the second highest number of GPUs that each node holds at `INSTANTS` instants.
+
+    It is the second, for in the hour that comes twice when clocks are set back, jobs that follow
+    each other seem to run at once.
+    """
+    first, last = int(runs["start"].min() or 0), int(runs["end"].max() or 0)  # type: ignore[call-overload]
+    step = max((last - first) // INSTANTS, 1)
+    low, high = ((pl.col(edge) - first + step - 1) // step for edge in ("start", "end"))
+    there = (
+        runs.drop_nulls("nodes")
+        .select("nodes", "parts", instant=pl.int_ranges(low, high))
+        .filter(pl.col("instant").list.len() > 0)
+        .explode("instant")
+        .group_by("nodes", "instant")
+        .agg(pl.col("parts").sum())
+        .join(lists, on="nodes", how="left")
+        .with_columns(pl.col("parts") // pl.col("hosts").list.len())
+        .explode("hosts")
+        .group_by("hosts", "instant")
+        .agg(pl.col("parts").sum())
+        .group_by("hosts")
+        .agg(pl.col("parts").top_k(2).min())
     )
-    spread = runs.drop_nulls("nodes").join(of_list, on="nodes", how="left")
-    count = pl.col("node").list.len().clip(1)
-    return spread.with_columns(parts=pl.col("parts") // count).explode("node").drop("nodes")
+    yield from there.iter_rows()
 
 
 def _hosts(text: str) -> list[str]:
     try:
-        return expand_hosts(text)
+        return expand_hosts(text) or [text]
     except ValueError:
         return [text]
-
-
-def _node_sizes(named: pl.DataFrame) -> dict[str, int]:
-    """Return the GPUs of each node, in millionths.
-
-    That is the most held at once for `LEAST_HELD_US` in all, or by one job: in the hour that comes
-    twice when clocks are set back, jobs that follow each other seem to run at once.
-    """
-    span = int(named["end"].max() or 0) - int(named["start"].min() or 0)  # type: ignore[call-overload]
-    event = [
-        named.select("node", time=edge, change=sign * pl.col("parts"))
-        for edge, sign in (("start", 1), ("end", -1))
-    ]
-    held = (
-        pl.concat(event)
-        .group_by("node", "time")
-        .agg(pl.col("change").sum())
-        .sort("node", "time")
-        .with_columns(
-            held=pl.col("change").cum_sum().over("node"),
-            lasting=(pl.col("time").shift(-1) - pl.col("time")).over("node").fill_null(0),
-        )
-        .sort("node", "held", descending=[False, True])
-        .filter(
-            pl.col("lasting").cum_sum().over("node") >= min(LEAST_HELD_US, span * LEAST_HELD_SHARE)
-        )
-    )
-    by_level = held.group_by("node").agg(pl.col("held").max())
-    by_job = named.group_by("node").agg(pl.col("parts").max())
-    sizes = by_job.join(by_level, on="node", how="left").select(
-        "node", pl.max_horizontal("parts", "held").alias("size")
-    )
-    return {node: _whole(size) for node, size in sizes.iter_rows()}
 
 
 def _whole(parts: int) -> int:
@@ -240,18 +268,13 @@ def _whole(parts: int) -> int:
 
 
 def _size(
-    kind: str,
-    held: StepFunction,
-    node_gpus: Mapping[str, int],
-    named: pl.DataFrame | None,
-    cluster: StatedCluster | None,
+    kind: str, held: StepFunction, nodes: NamedNodes | None, cluster: StatedCluster | None
 ) -> tuple[int, str]:
     """Return how many GPUs of a type there are, in millionths, and where that comes from."""
     if cluster is not None and kind in cluster.gpus:
         return cluster.gpus[kind] * PARTS_PER_GPU, cluster.source
-    if named is not None:
-        nodes = named.filter(pl.col("kind") == kind)["node"].unique().to_list()
-        return sum(node_gpus[node] for node in nodes), NODES
+    if nodes is not None:
+        return sum(nodes.parts[node] for node in nodes.of_kind(kind)), NODES
     return held.peak, PEAK
 
 
@@ -266,34 +289,24 @@ def _of_any_type(
 
 def _of_partitions(
     runs: pl.DataFrame,
-    named: pl.DataFrame,
-    node_gpus: Mapping[str, int],
+    nodes: NamedNodes,
     types: Mapping[str, Pool],
     cluster: StatedCluster | None,
 ) -> dict[tuple[str, str], Pool]:
     """Return the pools of partitions that may use some of the nodes of a type."""
     pools: dict[tuple[str, str], Pool] = {}
-    stated = cluster.node_gpus if cluster is not None else {}
-    partitions = cluster.partitions if cluster is not None else {}
-    of_kind = {kind: set(rows["node"].unique()) for (kind,), rows in named.group_by("kind")}
-    for (kind, partition), rows in named.group_by("kind", "partition", maintain_order=True):
-        if partition is None or kind not in types or types[kind].gpu_type != kind:
+    known = StatedCluster("", {}) if cluster is None else cluster
+    for (kind, partition), used in sorted(nodes.used.items(), key=str):
+        if partition is None or types[kind].gpu_type != kind:
             continue
-        nodes = set(rows["node"].unique())
-        if partition in partitions:
-            nodes |= partitions[partition] & of_kind[kind]
-        if nodes >= of_kind[kind]:
+        of_kind = nodes.of_kind(kind)
+        members = used | (known.partitions.get(partition, frozenset()) & of_kind)
+        if members >= of_kind:
             continue
-        on_them = named.filter(pl.col("node").is_in(list(nodes)))
-        sums = on_them.group_by("run").agg(
-            pl.col("start").first(), pl.col("end").first(), pl.col("parts").sum()
-        )
-        size = sum(
-            stated[node] * PARTS_PER_GPU if node in stated else node_gpus[node] for node in nodes
-        )
-        source = cluster.source if cluster is not None and nodes <= stated.keys() else NODES
-        held = _held(sums)
-        pools[kind, partition] = Pool(kind, max(size, 0), source, held)
+        gpus = {node: known.node_gpus.get(node, 0) * PARTS_PER_GPU for node in members}
+        size = sum(gpus[node] or nodes.parts[node] for node in members)
+        source = known.source if all(gpus.values()) else NODES
+        pools[kind, partition] = Pool(kind, size, source, nodes.held_on(runs, members))
     return pools
 
 

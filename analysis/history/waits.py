@@ -7,7 +7,6 @@ ones that it may use are fewer than it requested, and else for another reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -154,10 +153,11 @@ def _by_pool(waits: FirstWaits) -> list[tuple[str, str | None, IntArray]]:
     jobs = waits.jobs
     has_part = "partition" in jobs.columns
     keys = jobs.select("kind", partition=pl.col("partition") if has_part else pl.lit(None))
-    groups = keys.with_row_index("row").group_by("kind", "partition", maintain_order=True)
+    waited = keys.with_columns(row=pl.int_range(pl.len())).filter(pl.Series(waits.wait > 0))
+    groups = waited.group_by("kind", "partition").agg("row")
     return [
-        (kind, partition, rows["row"].to_numpy().astype(np.int64))
-        for (kind, partition), rows in groups
+        (kind, partition, groups["row"][at].to_numpy())
+        for at, (kind, partition) in enumerate(groups.select("kind", "partition").iter_rows())
     ]
 
 
@@ -172,39 +172,41 @@ def recorded_spells(waits: FirstWaits) -> Spells:
     )  # fmt: skip
 
 
-def decomposed_spells(
-    waits: FirstWaits, pools: Pools, edges: IntArray | Sequence[int] = ()
-) -> Spells:
-    """Return what each job waits for by the GPUs that were free: two spells per part of a wait.
+def decomposed_spells(waits: FirstWaits, pools: Pools, edges: IntArray | None = None) -> Spells:
+    """Return what each job waits for by the GPUs that were free: up to three spells per part.
 
-    ``edges`` are instants at which waits are cut.
+    Args:
+        waits: of jobs.
+        pools: of the whole log.
+        edges: instants at which waits are cut into parts; None for one part per wait.
     """
-    whole = Spells(
+    parts = Spells(
         np.arange(waits.submit.size), np.zeros(waits.submit.size, np.int64), waits.submit,
         waits.start, waits.wait, (NO_ROOM, ROOM, NOT_ELIGIBLE),
     )  # fmt: skip
-    parts = whole.cut(np.asarray(edges, np.int64))
-    part = replace(
-        waits, jobs=waits.jobs[parts.job], submit=parts.begin, start=parts.end,
-        eligible=waits.eligible[parts.job], need=waits.need[parts.job],
-    )  # fmt: skip
+    part = waits
+    if edges is not None:
+        parts = parts.cut(edges)
+        part = replace(
+            waits, jobs=waits.jobs.select("kind", *_present(waits.jobs, "partition"))[parts.job],
+            submit=parts.begin, start=parts.end, eligible=waits.eligible[parts.job],
+            need=waits.need[parts.job],
+        )  # fmt: skip
     blocked = without_room(part, pools, parts.begin, parts.end)
     early = np.clip(part.eligible - parts.begin, 0, parts.end - parts.begin)
     amounts = (blocked, parts.end - parts.begin - early - blocked, early)
-    joined = [
-        replace(parts, reason=np.full(parts.job.size, code), lasting=amount)
-        for code, amount in enumerate(amounts)
-    ]
-    some = [np.flatnonzero(spell.lasting > 0) for spell in joined]
-    return replace(
-        whole,
-        **{
-            name: np.concatenate(
-                [getattr(spell, name)[rows] for spell, rows in zip(joined, some, strict=True)]
-            )
-            for name in ("job", "reason", "begin", "end", "lasting")
-        },
-    )
+    some = [np.flatnonzero(amount > 0) for amount in amounts]
+    rows = np.concatenate(some)
+    return Spells(
+        parts.job[rows], np.repeat(np.arange(3), [each.size for each in some]),
+        parts.begin[rows], parts.end[rows],
+        np.concatenate([amount[each] for amount, each in zip(amounts, some, strict=True)]),
+        parts.reasons,
+    )  # fmt: skip
+
+
+def _present(jobs: pl.DataFrame, name: str) -> list[str]:
+    return [name] if name in jobs.columns else []
 
 
 def title_of(reason: str) -> str:

@@ -117,7 +117,9 @@ def wait_analysis(
         log = read_site_log(path, site[1].time_zone)
         rules = rule_spells(waits, log, *site)
     pools = pools_of(everything, cluster)
-    return WaitAnalysis.of(waits, pools, rules=rules, limit_of=limit_of)
+    return WaitAnalysis.of(
+        waits, pools, rules=rules, limit_of=limit_of, over_time=request is not None
+    )
 
 
 def whole_log(trace: Trace, path: Path, jobs: Selection | None) -> pl.DataFrame:
