@@ -316,7 +316,7 @@ class WaitAnalysis:
         time = np.bincount(spells.reason, spells.lasting, count)
         full = np.bincount(spells.reason, blocked, count)
         pairs = spells.job * count + spells.reason
-        pairs = pairs if self.basis == REASONS else np.unique(pairs)
+        pairs = np.unique(pairs) if spells.is_cut else pairs
         jobs = np.bincount(pairs % count, minlength=count)
         groups: dict[str, list[int]] = {}
         for code, reason in enumerate(spells.reasons):
@@ -348,7 +348,7 @@ class WaitAnalysis:
 
     def _jobs_with(self, pairs: IntArray, codes: list[int], jobs: IntArray) -> int:
         """Return the number of jobs with any of some reasons, each counted once."""
-        if self.basis == REASONS or len(codes) == 1:
+        if not self.spells.is_cut or len(codes) == 1:
             return int(jobs[codes].sum())
         count = len(self.spells.reasons)
         return int(np.unique(pairs[np.isin(pairs % count, codes)] // count).size)

@@ -45,16 +45,17 @@ class StepFunction:
 
     def time_above(self, level: int, begin: IntArray, end: IntArray) -> IntArray:
         """Return for how long it is above a level >= 0 in each stretch; shape (k,)."""
-        return self._inside(self.level > level, begin, end)
-
-    def _inside(self, chosen: BoolArray, begin: IntArray, end: IntArray) -> IntArray:
-        lasting = np.append(np.diff(self.time), 0) * chosen
-        passed = np.concatenate([np.zeros(1, np.int64), np.cumsum(lasting)])[:-1]
+        change = np.flatnonzero(np.diff(self.level > level, prepend=False))
+        rise, fall = self.time[change[::2]], self.time[change[1::2]]
+        if not rise.size:
+            return np.zeros(begin.size, np.int64)
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(fall - rise)])
 
         def upto(times: IntArray) -> IntArray:
-            place = np.maximum(np.searchsorted(self.time, times, side="right") - 1, 0)
-            since = np.maximum(times - self.time[place], 0)
-            total: IntArray = passed[place] + np.where(chosen[place], since, 0)
+            place = np.searchsorted(rise, times, side="right")
+            last = np.maximum(place - 1, 0)
+            inside = np.minimum(times, fall[last]) - rise[last]
+            total: IntArray = np.where(place > 0, before[last] + inside, 0)
             return total
 
         return upto(end) - upto(begin)

@@ -70,6 +70,7 @@ class Spells:
         begin, end: microseconds.
         lasting: microseconds of it that count, at most end - begin.
         reasons: Slurm's reasons, or `NO_ROOM` and `ROOM`.
+        is_cut: whether a job may have several spells of one reason.
     """
 
     job: IntArray
@@ -78,6 +79,7 @@ class Spells:
     end: IntArray
     lasting: IntArray
     reasons: tuple[str, ...]
+    is_cut: bool = True
 
     def cut(self, edges: IntArray) -> Spells:
         """Return the spells cut at ascending instants; parts share what counts by their length."""
@@ -93,7 +95,8 @@ class Spells:
         whole = np.maximum(self.end - self.begin, 1)[row]
         share = np.rint(self.lasting[row] * ((end - begin) / whole)).astype(np.int64)
         return replace(
-            self, job=self.job[row], reason=self.reason[row], begin=begin, end=end, lasting=share
+            self, job=self.job[row], reason=self.reason[row], begin=begin, end=end, lasting=share,
+            is_cut=True,
         )
 
 
@@ -168,7 +171,7 @@ def recorded_spells(waits: FirstWaits) -> Spells:
     place = names.replace_strict(reasons, range(len(reasons)), return_dtype=pl.Int64)
     return Spells(
         np.arange(waits.submit.size), place.to_numpy(), waits.submit, waits.start, waits.wait,
-        tuple(reasons),
+        tuple(reasons), is_cut=False,
     )  # fmt: skip
 
 
@@ -201,7 +204,7 @@ def decomposed_spells(waits: FirstWaits, pools: Pools, edges: IntArray | None = 
         parts.job[rows], np.repeat(np.arange(3), [each.size for each in some]),
         parts.begin[rows], parts.end[rows],
         np.concatenate([amount[each] for amount, each in zip(amounts, some, strict=True)]),
-        parts.reasons,
+        parts.reasons, is_cut=edges is not None,
     )  # fmt: skip
 
 

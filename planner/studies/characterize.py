@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -36,6 +38,9 @@ from gpuplan.planner.requests.characterize import RESAMPLES, CharacterizeRequest
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.waits import wait_analysis
 
+MOST_JOBS = 2_000_000
+"""Jobs of a log up to which the reasons of waits are part of the answer: beyond, of ``waits``."""
+
 
 @dataclass(frozen=True, slots=True)
 class TraceBill:
@@ -59,7 +64,7 @@ class CharacterizeResults(Characterization):
         today: GPUs held, waits, run times and the monthly bill; null where no job has both a run
             time and GPUs.
         waits: why jobs wait, and whether the cluster is too small; null where the log has no waits
-            or is scaled.
+            or is scaled, or has over two million jobs (see ``gpuplan waits``).
     """
 
     prices: TracePrices | UnsetType = UNSET
@@ -123,14 +128,18 @@ def characterize(
         )
         for path in request.traces
     )
-    workloads = []
-    for position, trace in enumerate(traces):
-        workloads.append(_portrait(trace, request, position))
-        if progress is not None and not is_alone:
-            progress((position + 1) / len(traces))
-    # Intervals resample jobs and cannot have a period.
-    unmatched = () if request.ci is not None else request.jobs.submission_notes
-    return (_alone if is_alone else _compared)(request, traces, workloads, unmatched)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        waits = beside.submit(copy_context().run, _waits, traces[0], request) if is_alone else None
+        workloads = []
+        for position, trace in enumerate(traces):
+            workloads.append(_portrait(trace, request, position))
+            if progress is not None and not is_alone:
+                progress((position + 1) / len(traces))
+        # Intervals resample jobs and cannot have a period.
+        unmatched = () if request.ci is not None else request.jobs.submission_notes
+        if waits is None:
+            return _compared(request, traces, workloads, unmatched)
+        return _alone(request, traces[0], workloads[0], unmatched, waits)
 
 
 def _portrait(trace: Trace, request: CharacterizeRequest, position: int) -> Characterization:
@@ -157,12 +166,12 @@ def _portrait(trace: Trace, request: CharacterizeRequest, position: int) -> Char
 
 def _alone(
     request: CharacterizeRequest,
-    traces: Sequence[Trace],
-    workloads: Sequence[Characterization],
+    trace: Trace,
+    workload: Characterization,
     unmatched: tuple[str, ...],
+    waits: Future[WaitSummary | None],
 ) -> CharacterizeAnswer:
     """Return the answer for one trace, with what it shows today and what it would have cost."""
-    (trace,), (workload,) = traces, workloads
     bill = None
     inputs: tuple[InputFile, ...] = (trace_input(trace),)
     if request.prices.prices is not None:
@@ -180,7 +189,7 @@ def _alone(
             **{**vars(workload), "groups": groups},
             prices=UNSET if bill is None else TracePrices(bill.view, bill.cost),
             today=now,
-            waits=_waits(trace, request),
+            waits=waits.result(),
         ),
         inputs=inputs,
         warnings=(*unmatched, *workload.notes),
@@ -190,9 +199,10 @@ def _alone(
 
 
 def _waits(trace: Trace, request: CharacterizeRequest) -> WaitSummary | None:
-    """Return why jobs wait; None where the log has no waits or is scaled."""
+    """Return why jobs wait; None where the log has no waits, is scaled, or has too many jobs."""
     jobs = request.jobs
-    if (jobs.scale_duration, jobs.scale_interarrival) != (1.0, 1.0):
+    is_scaled = (jobs.scale_duration, jobs.scale_interarrival) != (1.0, 1.0)
+    if is_scaled or trace.rows > MOST_JOBS:
         return None
     analysis = wait_analysis(trace, request.traces[0], jobs=jobs)
     summary = None if analysis is None else analysis.summary()

@@ -95,22 +95,21 @@ def wait_analysis(
     everything = whole_log(trace, path, selection)
     types = GpuKinds.of(everything)
     begin_us = None if trace.period is None else trace.period[0]
-    waits = first_waits(trace.jobs, types, begin_us)
+    read = [name for name in (*COLUMNS, *SITE, *REAL_COLUMNS) if name in trace.jobs.columns]
+    waits = first_waits(trace.jobs.select(read), types, begin_us)
     if not waits.submit.size:
         return None
-    held = everything.filter(pl.col("num_gpus") > 0, pl.col("duration_s").is_not_null())
-    kinds = held.select(types.of_jobs(held))["kind"].unique().sort().to_list()
     site = None if request is None else request.site()
     cluster: StatedCluster | None = None
     limit_of, rules = unknown_limit, None
     if request is not None and site is not None:
         from gpuplan.planner.twin.stated import cluster_of_site, limits_of_site
 
-        cluster, limit_of = cluster_of_site(site[0], kinds), limits_of_site(site[0])
+        cluster, limit_of = cluster_of_site(site[0], kinds_of(everything)), limits_of_site(site[0])
     if request is not None and (shape := request.shape()) is not None:
         from gpuplan.planner.twin.stated import cluster_of_option
 
-        cluster = cluster_of_option(shape, kinds)
+        cluster = cluster_of_option(shape, kinds_of(everything))
     if request is not None and site is not None and request.real:
         from gpuplan.planner.twin.held import rule_spells
 
@@ -120,6 +119,14 @@ def wait_analysis(
     return WaitAnalysis.of(
         waits, pools, rules=rules, limit_of=limit_of, over_time=request is not None
     )
+
+
+def kinds_of(jobs: pl.DataFrame) -> list[str]:
+    """Return what GPUs the jobs of a whole log run on."""
+    held = jobs.filter(pl.col("num_gpus") > 0, pl.col("duration_s").is_not_null())
+    names = held.select(GpuKinds.of(jobs).of_jobs(held))["kind"].unique().sort()
+    kinds: list[str] = names.to_list()
+    return kinds
 
 
 def whole_log(trace: Trace, path: Path, jobs: Selection | None) -> pl.DataFrame:
