@@ -18,7 +18,9 @@ from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US, MICROS
 from gpuplan.analysis.characterize.load import bin_width_s
 from gpuplan.analysis.history.pools import PARTS_PER_GPU, Pool, Pools
+from gpuplan.analysis.history.reasons import QUEUE, reason_groups
 from gpuplan.analysis.history.waits import (
+    NO_ROOM,
     FirstWaits,
     Spells,
     decomposed_spells,
@@ -178,6 +180,8 @@ class WaitSummary:
         full_cluster_share: share of the wait hours in which fewer of the GPUs that a job may use
             were free than it requested; null where nobody waited.
         full_cluster_wait_h: these hours.
+        too_small_share: share of the wait hours in which too few GPUs were free and no limit,
+            dependency or other hold is told of; null where nobody waited.
         free_wait_h: hours waited while enough GPUs were free.
         while_free: group of reasons -> hours waited while enough GPUs were free.
         gpu_types: how full each GPU type was; all of them first where there are several.
@@ -195,6 +199,7 @@ class WaitSummary:
     reasons: tuple[ReasonWait, ...]
     full_cluster_share: float | None
     full_cluster_wait_h: float
+    too_small_share: float | None
     free_wait_h: float
     while_free: dict[str, float]
     gpu_types: tuple[TypeUse, ...]
@@ -269,6 +274,12 @@ class WaitAnalysis:
         is_known = "eligible_time" in waits.jobs.columns
         eligible = float((waits.start - waits.eligible).mean()) / MICROS if is_known else None
         blocked = int(self.blocked.sum())
+        reasons = self._reasons()
+        queued = sum(
+            (row.full_cluster_share or 0.0) * row.wait_h
+            for row in reasons
+            if row.name in (NO_ROOM, reason_groups()[QUEUE].title)
+        )
         return WaitSummary(
             jobs=waits.submit.size,
             never_started=waits.never_started,
@@ -279,9 +290,10 @@ class WaitAnalysis:
             p95_wait_s=float(p95),
             mean_eligible_wait_s=eligible,
             basis=self.basis,
-            reasons=self._reasons(),
+            reasons=reasons,
             full_cluster_share=self.share(blocked),
             full_cluster_wait_h=blocked / HOUR_US,
+            too_small_share=self.share(queued * HOUR_US),
             free_wait_h=(self.total_us - blocked) / HOUR_US,
             while_free=self._while_free(),
             gpu_types=tuple(self._types()),
@@ -430,7 +442,7 @@ class WaitAnalysis:
         ])  # fmt: skip
         cell = bins * len(titles) + title[spells.reason]
         time = np.bincount(cell, spells.lasting, (edges.size - 1) * len(titles)) / HOUR_US
-        rows = time.reshape(-1, len(titles)).tolist()
+        rows = time.reshape(edges.size - 1, len(titles)).tolist()
         return tuple(
             WaitBin(
                 datetime.fromtimestamp(edge // MICROS, UTC).replace(tzinfo=None).isoformat(),
