@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.analysis.characterize.waits import WaitAnalysis
 from gpuplan.analysis.history.free_gpus import StepFunction, time_without_room
-from gpuplan.analysis.history.pools import StatedCluster, pools_of
 from gpuplan.analysis.history.reasons import group_of, limit_name, reason_groups
-from gpuplan.analysis.history.waits import NO_ROOM, ROOM, decomposed_spells, first_waits
+from gpuplan.analysis.waits.pools import StatedCluster, pools_of
+from gpuplan.analysis.waits.spells import NO_ROOM, ROOM, decomposed_spells, first_waits
+from gpuplan.analysis.waits.summary import WaitAnalysis
 
 SITELAB = Path(__file__).resolve().parents[2] / "shared" / "data" / "sitelab"
 BEGIN = datetime(2025, 3, 3, tzinfo=UTC)
@@ -96,8 +96,11 @@ def test_a_partition_with_some_of_the_nodes_has_only_their_gpus():
         (0, 0, 10, 4), (0, 0, 5, 4), (0, 0, 0.5, 4), (1, 9, 1, 4),
         partition=["all", "all", "small", "small"], node_list=["n1", "n2", "n1", "n1"],
     )  # fmt: skip
-    jobs = jobs.with_columns(submit_time=pl.Series([BEGIN, BEGIN, BEGIN - timedelta(hours=1),
-                                                    BEGIN + timedelta(hours=1)])).sort("submit_time")
+    jobs = jobs.with_columns(
+        submit_time=pl.Series(
+            [BEGIN, BEGIN, BEGIN - timedelta(hours=1), BEGIN + timedelta(hours=1)]
+        )
+    ).sort("submit_time")
     pools = pools_of(jobs)
     assert pools.types["A100"].size == 8_000_000
     assert pools.of_partition["A100", "small"].size == 4_000_000
@@ -182,7 +185,7 @@ def test_jobs_that_never_started_are_counted_apart():
         ("PartitionTimeLimit", "partition"), ("None", "queue"), ("Priority", "queue"),
         ("Resources", "queue"), ("DependencyNeverSatisfied", "dependency"),
         ("JobArrayTaskLimit", "array"), ("JobHeldUser", "held"), ("BeginTime", "begin"),
-        ("Reservation", "reservation"), ("ReqNodeNotAvail, Reserved for maintenance", "reservation"),
+        ("Reservation", "reservation"), ("ReqNodeNotAvail, Reserved now", "reservation"),
         ("ReqNodeNotAvail", "queue"), ("SomethingNew", "unknown"),
     ],
 )  # fmt: skip
@@ -197,9 +200,7 @@ def test_every_named_limit_is_a_limit():
 
 
 jobs_of_logs = st.lists(
-    st.tuples(
-        st.integers(0, 40), st.integers(0, 30), st.integers(0, 20), st.integers(1, 8)
-    ),
+    st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(0, 20), st.integers(1, 8)),
     min_size=1,
     max_size=12,
 )
@@ -321,9 +322,7 @@ def true_shares(column):
 
 def assert_close(results, truth, tolerance):
     shares = {
-        part["name"]: part["share"]
-        for row in results["reasons"]
-        for part in row["slurm_reasons"]
+        part["name"]: part["share"] for row in results["reasons"] for part in row["slurm_reasons"]
     }
     for reason, share in truth.items():
         assert shares[reason] == pytest.approx(share, abs=tolerance), reason

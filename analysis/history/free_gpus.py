@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.base.arrays import BoolArray, IntArray
+from gpuplan.analysis.base.arrays import IntArray
 
 
 @dataclass(frozen=True, slots=True)

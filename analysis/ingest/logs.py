@@ -109,7 +109,11 @@ def read_trace(
         )
     with opened_log(path, selection.log) as log:
         trace = read_canonical(
-            log.trace, selection, columns=columns, optional=optional, categories=categories,
+            log.trace,
+            selection,
+            columns=columns,
+            optional=optional,
+            categories=categories,
             named=path,
         )
     return replace(trace, path=path, sha256=log.sha256, log=log.account)

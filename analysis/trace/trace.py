@@ -305,7 +305,13 @@ def _collected(
     scan: pl.LazyFrame, selection: Selection, wanted: list[str], categories: Sequence[str]
 ) -> pl.DataFrame:
     try:
-        jobs = scan.select(wanted).with_columns(pl.col([name for name in categories if name in wanted]).cast(pl.Categorical)).collect()
+        jobs = (
+            scan.select(wanted)
+            .with_columns(
+                pl.col([name for name in categories if name in wanted]).cast(pl.Categorical)
+            )
+            .collect()
+        )
     except pl.exceptions.PolarsError as error:  # such as a cast of a value
         if selection.where is not None:
             raise _bad_predicate(selection.where, error) from error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import UnsetType
 
 from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.formats.waits_text import waits_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +33,6 @@ def show(study: CharacterizeAnswer) -> StudyView:
 def _alone(
     workload: CharacterizeResults, bill: TraceBill | None, period: dict[str, str | None] | None
 ) -> StudyView:
-    from gpuplan.cli.formats.waits_text import waits_text
     from gpuplan.cli.tables.characterize_tables import (
         gpu_type_table,
         main_statistics,

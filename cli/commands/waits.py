@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.formats.waits_text import waits_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 def show(study: WaitsAnswer) -> StudyView:
     """Return the waits as people see them."""
-    from gpuplan.cli.formats.waits_text import waits_text
     from gpuplan.cli.tables.wait_tables import groups_table, reasons_table, wait_tables
 
     results = study.results

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from gpuplan.cli.figures.style import COLOURS, SETTINGS, SOFT, light_grid, new_figure
+from gpuplan.cli.figures.time_axis import date_number, show_dates
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.waits import WaitsResults
@@ -22,8 +22,8 @@ DAY_H = 24.0
 def draw_waits(results: WaitsResults) -> Figure:
     """Return the number of jobs that wait over time, stacked by reason, most hours first."""
     bins = results.timeline
-    times = [datetime.fromisoformat(row.start) for row in bins]
-    hours = (times[1] - times[0]).total_seconds() / 3600 if len(times) > 1 else 1.0
+    days = np.array([date_number(datetime.fromisoformat(f"{row.start}+00:00")) for row in bins])
+    hours = float(days[1] - days[0]) * DAY_H if len(bins) > 1 else 1.0
     names = [reason.name for reason in results.summary.reasons if reason.wait_h > 0]
     figure = new_figure(height_in=4.2)
     with matplotlib.rc_context(SETTINGS):
@@ -34,16 +34,13 @@ def draw_waits(results: WaitsResults) -> Figure:
             waiting = np.array([row.wait_h.get(name, 0.0) for row in bins]) / hours
             shade = COLOURS[CYCLE[place]] if place < len(CYCLE) else SOFT
             axes.bar(
-                times, waiting, bottom=below, width=hours / DAY_H, align="edge", color=shade,
+                days, waiting, bottom=below, width=hours / DAY_H, align="edge", color=shade,
                 linewidth=0, label=f"{name} ",
             )  # fmt: skip
             below += waiting
-        locator = AutoDateLocator(maxticks=9)
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        show_dates(axes)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("jobs waiting, on average")
-        axes.set_xlabel("UTC")
         light_grid(axes)
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles[::-1], labels[::-1], loc="outside right upper")

@@ -10,7 +10,7 @@ from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.cli.formats.units import show_count, show_duration, show_number
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.characterize.waits import SlurmReasonWait, TypeUse, WaitSummary
+    from gpuplan.analysis.waits.results import SlurmReasonWait, WaitSummary
 
 LEAST_SHARE = 0.01
 MOST_REASONS = 4

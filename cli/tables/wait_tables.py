@@ -9,7 +9,7 @@ from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_count, show_share
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.characterize.waits import WaitSummary
+    from gpuplan.analysis.waits.results import WaitSummary
     from gpuplan.planner.studies.waits import WaitsResults
 
 MOST_GROUPS = 12

@@ -21,13 +21,13 @@ from gpuplan.analysis.characterize.intervals import intervals
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
 from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.characterize.two_sample import TwoSample
-from gpuplan.analysis.characterize.waits import WaitSummary
-from gpuplan.analysis.history.waits import SITE
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.prices.view import PriceView, read_market
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.results import WaitSummary
+from gpuplan.analysis.waits.spells import SITE
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.trace_bill import (
     TraceCost,

@@ -10,22 +10,16 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.plain import Inlined
-from gpuplan.analysis.characterize.waits import (
-    REASONS,
-    GroupWait,
-    WaitAnalysis,
-    WaitBin,
-    WaitSummary,
-    unknown_limit,
-)
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.history.pools import NODES, GpuKinds, StatedCluster, pools_of
-from gpuplan.analysis.history.waits import NEEDED, SITE, first_waits
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.pools import NODES, GpuKinds, StatedCluster, pools_of
+from gpuplan.analysis.waits.results import GroupWait, WaitBin, WaitSummary
+from gpuplan.analysis.waits.spells import NEEDED, SITE, Spells, first_waits
+from gpuplan.analysis.waits.summary import REASONS, LimitOf, WaitAnalysis, unknown_limit
 from gpuplan.planner.requests.waits import WaitsRequest
 from gpuplan.planner.studies.answer import Answer
 
@@ -101,7 +95,8 @@ def wait_analysis(
         return None
     site = None if request is None else request.site()
     cluster: StatedCluster | None = None
-    limit_of, rules = unknown_limit, None
+    limit_of: LimitOf = unknown_limit
+    rules: Spells | None = None
     if request is not None and site is not None:
         from gpuplan.planner.twin.stated import cluster_of_site, limits_of_site
 
@@ -132,8 +127,7 @@ def kinds_of(jobs: pl.DataFrame) -> list[str]:
 def whole_log(trace: Trace, path: Path, jobs: Selection | None) -> pl.DataFrame:
     """Return all jobs of the log that a trace is part of: they hold the GPUs that others lack."""
     if jobs is None or (
-        (jobs.where, jobs.since, jobs.until, jobs.sample) == (None,) * 4
-        and (trace.period is None)
+        (jobs.where, jobs.since, jobs.until, jobs.sample) == (None,) * 4 and (trace.period is None)
     ):
         return trace.jobs
     whole = Selection(as_of=jobs.as_of, log=jobs.log)

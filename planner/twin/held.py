@@ -14,10 +14,10 @@ import polars as pl
 from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.history.reasons import BEGIN, DEPENDENCY, HELD, NOT_ELIGIBLE, group_of
-from gpuplan.analysis.history.waits import FirstWaits, Spells
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.schema import CalibrationTable
+from gpuplan.analysis.waits.spells import FirstWaits, Spells
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.settings import level_config
 from gpuplan.simkit.twin.watch import NO_ARRAY, RULES, HeldSpells, watch_site
@@ -76,7 +76,8 @@ def _arrays(
         name, mark, _ = job.partition("_")
         if mark:
             members.setdefault(name, []).append(row)
-    array, caps = np.full(len(ids), NO_ARRAY, np.int64), []
+    array = np.full(len(ids), NO_ARRAY, np.int64)
+    caps: list[int] = []
     for rows in members.values():
         line = next((text for row in rows if (text := lines.get(ids[row]))), "")
         stated = ARRAY_CAP.search(line)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuplan.analysis.characterize.waits import LimitOf
-from gpuplan.analysis.history.pools import StatedCluster
 from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.waits.pools import StatedCluster
+from gpuplan.analysis.waits.summary import LimitOf
 from gpuplan.planner.twin.settings import site_of
 from gpuplan.simkit.cluster_shape import ClusterShape
 from gpuplan.simkit.twin.site import SiteCluster, SiteQos
@@ -66,7 +66,7 @@ def cluster_of_site(document: SiteDocument, kinds: Iterable[str]) -> StatedClust
 
 
 def limits_of_site(document: SiteDocument) -> LimitOf:
-    """Return the limits in GPUs that a site's settings have, by Slurm's reason and whose they are."""
+    """Return the limits of a site in GPUs, by Slurm's reason and whose they are."""
     site: SiteCluster = site_of(document)
     of_qos: dict[str, SiteQos] = {qos.name: qos for qos in site.qos}
     of_account = {row.account: row.grp_gpus for row in site.assocs if not row.user}

@@ -312,10 +312,7 @@ def is_blocked(jobs: Any, limits: Any, parent: Any, j: int, stamp: int) -> bool:
 
 @borrowing_helper
 def over_limit(jobs: Any, limits: Any, parent: Any, j: int) -> int:
-    """Return which limit would be broken if the job started now, as `refusals.REASONS` numbers them.
-
-    0 stands for none.
-    """
+    """Return which limit a start now would break, as `refusals.REASONS` numbers it; 0 for none."""
     gpus = jobs.nodes[j] * jobs.gpus[j]
     user = jobs.user[j]
     first, second = jobs.part_qos[j], jobs.qos[j]

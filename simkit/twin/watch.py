@@ -65,6 +65,7 @@ class Watch(NamedTuple):
     """What the loop needs beside the state.
 
     Attributes:
+        ready, leave, start: when each job becomes eligible, leaves the queue and starts, or -1.
         coming: jobs in the order in which they become eligible.
         leaving: heap of the times at which jobs start or leave the queue, and running jobs end.
         array, cap, running: array of each job or -1; tasks of each array that may run, and that do.
@@ -73,6 +74,9 @@ class Watch(NamedTuple):
         spell: job, rule, begin and end of the spells that are over; (4, room).
     """
 
+    ready: Any
+    leave: Any
+    start: Any
     coming: Any
     leaving: Any
     array: Any
@@ -111,12 +115,11 @@ def watch_site(
     clock[NEXT_TICK] = first + tables.rules.calc_period if tables.rules.multifactor else FAR
     leave = np.where(start >= 0, start, np.maximum(jobs.cancel, ready))
     watch = Watch(
-        np.argsort(ready, kind="stable"), new_heap(n + 1), array, cap, np.zeros_like(cap),
-        np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n + 1, np.int64),
-        np.zeros((4, 8 * n + 64), np.int64),
+        ready, leave, start, np.argsort(ready, kind="stable"), new_heap(n + 1), array, cap,
+        np.zeros_like(cap), np.zeros(n, np.int64), np.zeros(n, np.int64),
+        np.zeros(n + 1, np.int64), np.zeros((4, 8 * n + 64), np.int64),
     )  # fmt: skip
-    while not _run(state, tables.jobs, tables.limits, tables.tree, tables.rules, watch, clock,
-                   ready, leave, start):  # fmt: skip
+    while not _run(state, tables.jobs, tables.limits, tables.tree, tables.rules, watch, clock):
         watch = watch._replace(spell=np.concatenate([watch.spell, np.zeros_like(watch.spell)], 1))
     job, rule, begin, end = watch.spell[:, : clock[SPELLS]]
     return HeldSpells(job.copy(), rule.copy(), begin.copy(), end.copy())
@@ -134,7 +137,9 @@ def _close(watch: Any, clock: Any, j: int, now: int) -> None:
 
 
 @borrowing_helper
-def _held_by(state: Any, jobs: Any, limits: Any, parent: Any, rules: Any, watch: Any, j: int) -> int:
+def _held_by(
+    state: Any, jobs: Any, limits: Any, parent: Any, rules: Any, watch: Any, j: int
+) -> int:
     """Return what holds a job, given that its partition is not blocked yet; blocks it then."""
     which = watch.array[j]
     if which >= 0 and watch.running[which] >= watch.cap[which]:
@@ -151,11 +156,9 @@ def _held_by(state: Any, jobs: Any, limits: Any, parent: Any, rules: Any, watch:
 
 
 @borrowing_kernel
-def _run(
-    state: Any, jobs: Any, limits: Any, tree: Any, rules: Any, watch: Any, clock: Any, ready: Any,
-    leave: Any, start: Any,
-) -> bool:  # fmt: skip
+def _run(state: Any, jobs: Any, limits: Any, tree: Any, rules: Any, watch: Any, clock: Any) -> bool:
     """Follow the jobs to the last start; return False where the buffer of spells needs room."""
+    ready, leave, start = watch.ready, watch.leave, watch.start
     n, parent, heap = ready.size, tree.parent, watch.leaving
     coming = clock[COMING_NEXT]
     room = watch.spell.shape[1]

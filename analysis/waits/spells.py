@@ -14,7 +14,6 @@ import polars as pl
 
 from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.history.free_gpus import time_without_room
-from gpuplan.analysis.history.pools import GpuKinds, Pools, parts_of
 from gpuplan.analysis.history.reasons import (
     LIMITS,
     NO_REASON,
@@ -22,6 +21,7 @@ from gpuplan.analysis.history.reasons import (
     group_of,
 )
 from gpuplan.analysis.history.runs import START_US, SUBMIT_US
+from gpuplan.analysis.waits.pools import GpuKinds, Pools, parts_of
 
 NEEDED = ("submit_time", "queue_s", "duration_s", "num_gpus", "gpu_type", "state")
 """Canonical columns that waits are made of."""
@@ -95,7 +95,12 @@ class Spells:
         whole = np.maximum(self.end - self.begin, 1)[row]
         share = np.rint(self.lasting[row] * ((end - begin) / whole)).astype(np.int64)
         return replace(
-            self, job=self.job[row], reason=self.reason[row], begin=begin, end=end, lasting=share,
+            self,
+            job=self.job[row],
+            reason=self.reason[row],
+            begin=begin,
+            end=end,
+            lasting=share,
             is_cut=True,
         )
 
@@ -224,4 +229,3 @@ def title_of(reason: str) -> str:
 def is_limit(reason: str) -> bool:
     """Return whether a reason is a limit of a QOS, an account or a user."""
     return reason not in (NO_ROOM, ROOM, NOT_ELIGIBLE) and group_of(reason).key == LIMITS
-

@@ -15,9 +15,9 @@ import polars as pl
 
 from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.history.free_gpus import StepFunction
-from gpuplan.analysis.site.notation import expand_hosts
 from gpuplan.analysis.history.runs import END_US, START_US
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
+from gpuplan.analysis.site.notation import expand_hosts
 
 PARTS_PER_GPU = 1_000_000
 LEAST_NAMED = 0.99
@@ -47,7 +47,7 @@ class StatedCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class HeldPool:
     """GPUs that the same jobs may use.
 
     Attributes:
@@ -72,10 +72,10 @@ class Pools:
         of_partition: the pool of a (type, partition) that may not use all GPUs of the type.
     """
 
-    types: dict[str, Pool]
-    of_partition: dict[tuple[str, str], Pool]
+    types: dict[str, HeldPool]
+    of_partition: dict[tuple[str, str], HeldPool]
 
-    def pool(self, gpu_type: str, partition: str | None) -> Pool | None:
+    def pool(self, gpu_type: str, partition: str | None) -> HeldPool | None:
         """Return the GPUs that jobs of a type in a partition may use; None where none is known."""
         found = None if partition is None else self.of_partition.get((gpu_type, partition))
         return self.types.get(gpu_type) if found is None else found
@@ -125,10 +125,10 @@ def pools_of(jobs: pl.DataFrame, cluster: StatedCluster | None = None) -> Pools:
     """
     runs = held_runs(jobs)
     nodes = NamedNodes.of(runs)
-    types: dict[str, Pool] = {}
+    types: dict[str, HeldPool] = {}
     for (kind,), rows in runs.partition_by("kind", as_dict=True).items():
         held = _held(rows)
-        types[kind] = Pool(kind, *_size(kind, held, nodes, cluster), held)
+        types[kind] = HeldPool(kind, *_size(kind, held, nodes, cluster), held)
     if cluster is not None and set(cluster.gpus) == {None}:
         types = _of_any_type(runs, types, cluster)
     if nodes is None:
@@ -222,9 +222,7 @@ class NamedNodes:
         inside = pl.col("hosts").list.eval(pl.element().is_in(list(nodes))).list.sum()
         part = self.lists.select("nodes", count=count, inside=inside).filter(pl.col("inside") > 0)
         rows = runs.join(part, on="nodes", how="inner")
-        return _held(
-            rows.with_columns(parts=pl.col("parts") // pl.col("count") * pl.col("inside"))
-        )
+        return _held(rows.with_columns(parts=pl.col("parts") // pl.col("count") * pl.col("inside")))
 
 
 def _held_by_node(runs: pl.DataFrame, lists: pl.DataFrame) -> Iterator[tuple[str, int]]:
@@ -233,7 +231,7 @@ def _held_by_node(runs: pl.DataFrame, lists: pl.DataFrame) -> Iterator[tuple[str
     It is the second, for in the hour that comes twice when clocks are set back, jobs that follow
     each other seem to run at once.
     """
-    first, last = int(runs["start"].min() or 0), int(runs["end"].max() or 0)  # type: ignore[call-overload]
+    first, last = runs.select(pl.col("start").min(), pl.col("end").max()).row(0)
     step = max((last - first) // INSTANTS, 1)
     low, high = ((pl.col(edge) - first + step - 1) // step for edge in ("start", "end"))
     there = (
@@ -279,22 +277,22 @@ def _size(
 
 
 def _of_any_type(
-    runs: pl.DataFrame, types: dict[str, Pool], cluster: StatedCluster
-) -> dict[str, Pool]:
+    runs: pl.DataFrame, types: dict[str, HeldPool], cluster: StatedCluster
+) -> dict[str, HeldPool]:
     """Return one pool for every type, where the cluster is stated as GPUs of any type."""
     held = _held(runs)
     size = (cluster.gpus[None] or 0) * PARTS_PER_GPU
-    return {kind: Pool("all", size, cluster.source, held) for kind in types}
+    return {kind: HeldPool("all", size, cluster.source, held) for kind in types}
 
 
 def _of_partitions(
     runs: pl.DataFrame,
     nodes: NamedNodes,
-    types: Mapping[str, Pool],
+    types: Mapping[str, HeldPool],
     cluster: StatedCluster | None,
-) -> dict[tuple[str, str], Pool]:
+) -> dict[tuple[str, str], HeldPool]:
     """Return the pools of partitions that may use some of the nodes of a type."""
-    pools: dict[tuple[str, str], Pool] = {}
+    pools: dict[tuple[str, str], HeldPool] = {}
     known = StatedCluster("", {}) if cluster is None else cluster
     for (kind, partition), used in sorted(nodes.used.items(), key=str):
         if partition is None or types[kind].gpu_type != kind:
@@ -306,7 +304,7 @@ def _of_partitions(
         gpus = {node: known.node_gpus.get(node, 0) * PARTS_PER_GPU for node in members}
         size = sum(gpus[node] or nodes.parts[node] for node in members)
         source = known.source if all(gpus.values()) else NODES
-        pools[kind, partition] = Pool(kind, size, source, nodes.held_on(runs, members))
+        pools[kind, partition] = HeldPool(kind, size, source, nodes.held_on(runs, members))
     return pools
 
 
