@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import UnsetType
 
 from gpuplan.cli.documents.study_command import StudyView, declared_command
-from gpuplan.cli.formats.waits_text import waits_text
+from gpuplan.cli.formats.waits_text import hardly_wait, waits_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,6 +47,7 @@ def _alone(
 
         return draw_workload(workload)
 
+    waits = workload.waits
     tables = workload_tables(workload)
     types = () if workload.today is None else (gpu_type_table(workload.today),)
     return StudyView(
@@ -60,7 +61,7 @@ def _alone(
         headline=" ".join(
             text
             for text in (
-                "" if workload.waits is None else waits_text(workload.waits),
+                "" if waits is None or hardly_wait(waits) else waits_text(waits),
                 workload_headline(workload, workload.today, period),
             )
             if text

@@ -33,7 +33,7 @@ def waits_text(waits: WaitSummary) -> str:
     if not waits.wait_h:
         return "No job with GPUs waits."
     mean, p95 = show_duration(waits.mean_wait_s), show_duration(waits.p95_wait_s)
-    if max(waits.p95_wait_s, waits.mean_wait_s) < SHORT_S:
+    if hardly_wait(waits):
         return f"Jobs hardly wait: {mean} on average from submission to start (P95 {p95})."
     eligible = waits.mean_eligible_wait_s
     from_eligible = (
@@ -44,6 +44,11 @@ def waits_text(waits: WaitSummary) -> str:
     start = f"A job waits {mean} on average from submission to start (P95 {p95}{from_eligible})."
     tail = _by_free_gpus(waits) if waits.basis == FREE_GPUS else f"{_why(waits)} {_size(waits)}"
     return f"{start} {tail}{_assumed(waits)}"
+
+
+def hardly_wait(waits: WaitSummary) -> bool:
+    """Return whether waits are too short to explain."""
+    return max(waits.p95_wait_s, waits.mean_wait_s) < SHORT_S
 
 
 def _why(waits: WaitSummary) -> str:
