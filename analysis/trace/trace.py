@@ -145,9 +145,9 @@ def read_trace(
             rows, running = _check_values(path, raw, scan)
             if LIMIT_COLUMN in wanted and LIMIT_COLUMN not in scan.collect_schema():
                 wanted.remove(LIMIT_COLUMN)
-            present = scan.collect_schema()
-            wanted += [name for name in optional if name in present and name not in wanted]
             _check_has(path if named is None else named, wanted, scan)
+            has = scan.collect_schema()
+            wanted += [name for name in optional if name in has and name not in wanted]
             scan, of_running = with_time_so_far(scan, **running, as_of=selection.as_of)
             scan = _matching(scan, selection)
             period, notes = None, tuple[str, ...]()
@@ -319,7 +319,13 @@ def _collected(
     scan: pl.LazyFrame, selection: Selection, wanted: list[str], categories: Sequence[str]
 ) -> pl.DataFrame:
     try:
-        jobs = scan.select(wanted).with_columns(pl.col(categories).cast(pl.Categorical)).collect()
+        jobs = (
+            scan.select(wanted)
+            .with_columns(
+                pl.col([name for name in categories if name in wanted]).cast(pl.Categorical)
+            )
+            .collect()
+        )
     except pl.exceptions.PolarsError as error:  # such as a cast of a value
         if selection.where is not None:
             raise _bad_predicate(selection.where, error) from error

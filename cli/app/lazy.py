@@ -21,7 +21,8 @@ GROUPS = {
         "characterize": (
             "Describe a workload: durations, GPU time, arrivals, load, groups, and cost."
         ),
-        "bill": "Show what a log costs a month, and who pays.",
+        "waits": "Show why jobs wait, who waits, and whether the cluster is too small.",
+        "bill": "Show what a log costs, who pays, and what changed.",
         "forecast": "Forecast the GPUs of each group, and how many to lend.",
     },
     "Plan: how many GPUs, and which": {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import UnsetType
 
 from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.formats.waits_text import hardly_wait, waits_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,6 +47,7 @@ def _alone(
 
         return draw_workload(workload)
 
+    waits = workload.waits
     tables = workload_tables(workload)
     types = () if workload.today is None else (gpu_type_table(workload.today),)
     return StudyView(
@@ -56,7 +58,14 @@ def _alone(
             *(() if isinstance(workload.fits, UnsetType) else fit_tables(workload.fits)),
             *(() if bill is None else bill_tables(bill.cost, bill.view)),
         ),
-        headline=workload_headline(workload, workload.today, period),
+        headline=" ".join(
+            text
+            for text in (
+                "" if waits is None or hardly_wait(waits) else waits_text(waits),
+                workload_headline(workload, workload.today, period),
+            )
+            if text
+        ),
         answer=(*types, main_statistics(tables[0])),
         figure=draw,
     )
