@@ -26,7 +26,8 @@ def _micros(seconds: str) -> pl.Expr:
 
 
 START_US = SUBMIT_US + _micros("queue_s")
-END_US = START_US + _micros("duration_s") + _micros(REQUEUE)
+END_OF_ONE_RUN_US = START_US + _micros("duration_s")
+END_US = END_OF_ONE_RUN_US + _micros(REQUEUE)
 
 
 UNTIMED = IS_RUNNING & pl.col("duration_s").is_null()

@@ -147,7 +147,8 @@ def read_trace(
                 wanted.remove(LIMIT_COLUMN)
             _check_has(path if named is None else named, wanted, scan)
             has = scan.collect_schema()
-            wanted += [name for name in optional if name in has and name not in wanted]
+            more = dict.fromkeys(name for name in optional if name in has)
+            wanted += [name for name in more if name not in wanted]
             scan, of_running = with_time_so_far(scan, **running, as_of=selection.as_of)
             scan = _matching(scan, selection)
             period, notes = None, tuple[str, ...]()
