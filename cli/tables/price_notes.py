@@ -53,7 +53,9 @@ def price_notes(
         whose = "prices as set" + (f", else of an {USUAL_GPU}" if False in were_set else "")
     scaled = ", before --price-ratio" if are_scaled else ""
     others = (
-        "(--price USD for others)" if owns else "(for others: --prices FILE, or builtin with --gpu)"
+        "(--price USD for others)"
+        if owns
+        else "(for others: --prices FILE, or --prices builtin --set gpu=NAME)"
     )
     if types:
         others = f"for all of {', '.join(types)} (--price TYPE=USD for each)"

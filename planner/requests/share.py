@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from gpuplan.analysis.base.amounts import parse_duration
+from gpuplan.analysis.base.amounts import check_finite, parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.base.option import Opt
@@ -36,6 +37,8 @@ NEITHER = (
 
 def read_gammas(text: str, flag: str) -> tuple[float, ...]:
     """Return the values of ``1.5``, ``1,1.5,2`` or ``1:2.5:0.1``. Raises `UsageError`."""
+    for part in re.split("[:,]", text):
+        check_finite(part, flag)
     try:
         if ":" in text:
             first, last, step = (float(part) for part in text.split(":"))
@@ -74,6 +77,7 @@ def read_placement(texts: Sequence[str], flag: str) -> dict[str, Any]:
             values[key] = FLAGS[value.lower()]
         else:
             least = 0.0 if key in ("alpha", "beta") else 1e-6
+            check_finite(value, f"{flag} {key}")
             try:
                 values[key] = float(value)
             except ValueError:

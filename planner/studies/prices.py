@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.analysis.base.time_units import as_utc
+from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.price_formats.format import PriceChoices
 from gpuplan.analysis.price_formats.schema import PriceProvenance
 from gpuplan.analysis.prices.book import PriceBook, book_of
@@ -55,6 +58,7 @@ def prices(
 
     def consider(table: pl.DataFrame, provenance: PriceProvenance) -> None:
         book = book_of(table, provenance, path=request.output)
+        _check_used(request, table)
         considered.append((book, market(book, reference=request.reference)))
         if before_writing is not None:
             before_writing(*considered[-1])
@@ -82,3 +86,21 @@ def prices(
             for source in account.provenance.sources
         ),
     )
+
+
+def _check_used(request: PricesRequest, table: pl.DataFrame) -> None:
+    """Raise `UsageError` where ``--gpu`` or ``--provider`` names what no row is of.
+
+    They stand for what a source leaves out, so they have no effect where every source says it.
+    """
+    gpu_type = None if request.gpu is None else gpu_name(request.gpu)
+    options = (
+        ("--gpu", "GPU", "gpu_type", gpu_type),
+        ("--provider", "provider", "provider", request.provider),
+    )
+    for flag, thing, column, name in options:
+        names = table[column].drop_nulls().unique().sort().to_list()
+        if name is not None and name not in names:
+            raise UsageError(
+                f"{flag} {name} has no effect: every source names its {thing}, {listed(names)}"
+            )
