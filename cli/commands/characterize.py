@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,7 +78,3 @@ def _compared(results: WorkloadComparison) -> StudyView:
         headline=comparison_headline(names, workloads),
         figure=draw,
     )
-
-
-COMMAND = declared_command("characterize", show)
-register = COMMAND.register

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,9 +36,11 @@ from gpuplan.cli.results.listing import (
     ListParameters,
     ListResults,
 )
+from gpuplan.planner.requests.settings import show_setting
 
 if TYPE_CHECKING:
     from gpuplan.analysis.plugins import Registry
+    from gpuplan.planner.policies.policy import Policy
     from gpuplan.planner.runs.settings import Setting
 
 
@@ -205,36 +208,34 @@ def _policies() -> Listing:
         rows.append(ListedPolicy(name, policy.about, policy.source, settings, package))
     columns = {"policy": "policy", "about": "what it does"}
     title = "Policies, for --policy"
-    return Listing(rows, "policy", title, columns, _policy_details, _policies_in_brief(rows))
+    details = partial(_policy_details, POLICIES)
+    return Listing(rows, "policy", title, columns, details, _policies_in_brief(POLICIES, rows))
 
 
-def _policies_in_brief(rows: Sequence[ListedPolicy]) -> list[ListedPolicy]:
+def _policies_in_brief(
+    policies: Registry[Policy], rows: Sequence[ListedPolicy]
+) -> list[ListedPolicy]:
     """Return the rows of a table in which some policies stand with another one."""
-    from gpuplan.planner.registry import POLICIES
-
     also: dict[str, list[str]] = {}
-    for name, policy in POLICIES.items():
+    for name, policy in policies.items():
         also.setdefault(policy.listed_with, []).append(name)
-    own = [row for row in rows if not POLICIES[row.policy].listed_with]
+    shown = [row for row in rows if not policies[row.policy].listed_with]
     return [
         replace(row, about=f"{row.about} (also {', '.join(also[row.policy])})")
         if row.policy in also
         else row
-        for row in own
+        for row in shown
     ]
 
 
-def _policy_details(rows: Sequence[ListedPolicy]) -> tuple[Table, ...]:
-    from gpuplan.planner.registry import POLICIES
-    from gpuplan.planner.requests.settings import show_setting
-
+def _policy_details(policies: Registry[Policy], rows: Sequence[ListedPolicy]) -> tuple[Table, ...]:
     columns = (
         Column("setting", "--set"),
         *(Column(name, name) for name in ("default", "takes", "about")),
     )
     tables: tuple[Table, ...] = ()
     for row in rows:
-        policy = POLICIES[row.policy]
+        policy = policies[row.policy]
         usual = policy.defaults()
         settings = [
             (key, show_setting(usual[key]), _takes(setting), setting.about)

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.prices.bands import bands
+from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
 from gpuplan.cli.app import messages
-from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.formats.report import cells_table, table
-from gpuplan.cli.options.shared_options import (
-    OUTPUT_PANEL,
-    AllowUnchecked,
-    OutputFormat,
-    Plot,
-    ResultFormat,
-)
+from gpuplan.cli.tables.price_tables import market_tables
+from gpuplan.planner.studies.prices import prices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,29 +29,10 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.prices import PricesResults
 
 
-@dataclass(frozen=True, slots=True)
-class PricesOutput:
-    """How the account of a price table is shown."""
-
-    output_format: OutputFormat = ResultFormat.table
-    plot: Annotated[Plot, COMMON] = None
-    fail_if: Annotated[
-        list[str] | None,
-        COMMON,
-        typer.Option(
-            help="Exit with 1 if this holds, such as 'rows_rejected > 0' or 'offers.saving "
-            "< 20%'. The table is written in any case. May be repeated.",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
-        ),
-    ] = None
-    allow_unchecked: AllowUnchecked = False
-
-
 GPUS_NAMED, OFFERS_SHOWN = 3, 24
 
 
-def _run(
+def run(
     request: PricesRequest,
     progress: Callable[[float], None],
     pictures: Sequence[Path] = (),
@@ -66,8 +41,6 @@ def _run(
 
     So either all files appear or none.
     """
-    from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
-    from gpuplan.planner.studies.prices import prices
 
     def draw(book: PriceBook, view: PriceView) -> None:
         from gpuplan.cli.figures.style import save
@@ -85,8 +58,6 @@ def _run(
 
 def show(study: Answer[PricesRequest, PricesResults]) -> StudyView:
     """Return the prices by source as people see them."""
-    from gpuplan.cli.tables.price_tables import market_tables
-
     account, book, view = study.results.account, study.results.book, study.results.view
     facts = [
         (key, value) for key, value in plain(account).items() if not isinstance(value, dict | list)
@@ -136,11 +107,6 @@ def _headline(view: PriceView, kept: str, output: str) -> str:
 
 
 def _figure(book: PriceBook, view: PriceView) -> Figure:
-    from gpuplan.analysis.prices.bands import bands
     from gpuplan.cli.figures.prices import draw_prices
 
     return draw_prices(bands(book, view.hourly))
-
-
-COMMAND = declared_command("prices", show, output=PricesOutput, run=_run)
-register = COMMAND.register

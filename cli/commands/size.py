@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +51,3 @@ def show(study: SizeAnswer) -> StudyView:
     )
     today = plain(results).get("today_groups")
     return with_group_waits(view, request.replay.by, groups, today, of_runs="size")
-
-
-COMMAND = declared_command("size", show)
-register = COMMAND.register

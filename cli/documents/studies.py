@@ -17,7 +17,8 @@ from typer.core import TyperGroup
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import did_you_mean
-from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.app.lazy import COMMANDS
+from gpuplan.cli.documents.study_command import Study, StudyCommand, study_command
 from gpuplan.cli.formats.report import Report
 from gpuplan.planner.requests.settings import removed_hint
 
@@ -221,14 +222,12 @@ def _reader(command: str) -> Any:
 
 def _study_command(command: str) -> StudyCommand:
     """Return the command of a study. Raises `UsageError` where there is none."""
-    from gpuplan.cli.app.lazy import COMMANDS, module_of
-
     if command not in COMMANDS:
         raise UsageError(f"no command {command!r}{did_you_mean(command, COMMANDS)}")
-    found = getattr(module_of(command), "COMMAND", None)
-    if not isinstance(found, StudyCommand):
+    declared = study_command(command)
+    if declared is None:
         raise UsageError(f"gpuplan {command} is not a study, so it has no report")
-    return found
+    return declared
 
 
 def _text(key: str, value: Any) -> str:

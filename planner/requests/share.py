@@ -14,6 +14,7 @@ from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.job_table.log_options import LogOptions, each_once, mapping
+from gpuplan.analysis.user_tables.sharing_functions import read_functions, services_of
 from gpuplan.planner.requests.clusters import METAVAR, ClusterRequest, read_size
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.settings import FLAGS, check_once
@@ -307,8 +308,6 @@ class ShareRequest(StudyRequest):
 
     def read_functions(self) -> list[SharedFunction]:
         """Return the functions; none of instances. Raises `InputError`."""
-        from gpuplan.analysis.user_tables.sharing_functions import read_functions
-
         return [] if self.functions is None else read_functions(self.functions)
 
     def settings(self) -> PlacementSettings:
@@ -348,7 +347,6 @@ class ShareRequest(StudyRequest):
 
     def _check_services(self, folder: Path) -> None:
         """Raise `UsageError` for what only instances take, or a load that cannot be."""
-        from gpuplan.analysis.user_tables.sharing_functions import services_of
         from gpuplan.planner.sharing.loads import Loads
 
         if self.usd_per_gpu_h is not None:

@@ -10,6 +10,7 @@ from typing import Annotated
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.job_table.log_options import LogOptions
+from gpuplan.analysis.storage.files import is_stream
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.files import table_file
 from gpuplan.planner.requests.trace import TRACE_HELP
@@ -162,7 +163,6 @@ class SynthRequest(StudyRequest):
 
     def check(self) -> None:
         """Check what can be checked before the original is read. Raises `UsageError`."""
-        from gpuplan.analysis.storage.files import is_stream
         from gpuplan.analysis.synth import Request
 
         model = self.save_model
