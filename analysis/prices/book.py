@@ -186,8 +186,10 @@ def _provenance(path: Path) -> PriceProvenance:
         hint = "write it again with gpuplan prices"
         raise InputError(path, f"its metadata cannot be read ({error})", hint=hint) from error
     if provenance.schema_version > SCHEMA_VERSION:
-        found = f"has the schema version {provenance.schema_version}"
-        raise InputError(path, found, expected=f"{SCHEMA_VERSION} or older", hint="upgrade gpuplan")
+        problem = f"has the schema version {provenance.schema_version}"
+        raise InputError(
+            path, problem, expected=f"{SCHEMA_VERSION} or older", hint="upgrade gpuplan"
+        )
     return provenance
 
 

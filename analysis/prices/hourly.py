@@ -106,12 +106,12 @@ def _hourly(provider: str, gpu_type: str, kind: str, stretches: pl.DataFrame) ->
     typical, lowest, cover = [], [], []
     for series in stretches.partition_by("region", "instance", maintain_order=True):
         start, end = series["start_us"].to_numpy(), series["end_us"].to_numpy()
-        known, (usual, cheapest) = means_within(
+        has_price, (usual, cheapest) = means_within(
             edges, start, end, series["typical"].to_numpy(), series["lowest"].to_numpy()
         )
         typical.append(usual)
         lowest.append(cheapest)
-        cover.append(known)
+        cover.append(has_price)
     some = np.max(cover, axis=0) > 0
     middle, least = np.full((2, edges.size - 1), np.nan)
     middle[some] = np.nanmedian(np.stack(typical)[:, some], axis=0)

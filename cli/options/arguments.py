@@ -67,10 +67,12 @@ def option_reader(name: str, function: Callable[..., Any]) -> Any:
 
 def types_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the types of a function's parameters, its groups not spread."""
-    own = {name: kind for name, kind in function.__annotations__.items() if name != "return"}
+    annotations = {
+        name: kind for name, kind in function.__annotations__.items() if name != "return"
+    }
     # The result of a command may have a type that is imported only where it runs.
     return get_type_hints(
-        SimpleNamespace(__annotations__=own),
+        SimpleNamespace(__annotations__=annotations),
         globalns=getattr(function, "__globals__", {}),
         include_extras=True,
     )
@@ -83,7 +85,7 @@ def spread(
 
     The parameters of ``more`` come last; they are left to the caller.
     """
-    own: list[inspect.Parameter] = []
+    single: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     hints = types_of(function)
     for parameter in inspect.signature(function).parameters.values():
@@ -91,13 +93,13 @@ def spread(
         if is_dataclass(_class_of(hint)):
             groups[parameter.name] = hint
         else:
-            own.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
+            single.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
 
     def call(**values: Any) -> Any:
         filled = {group: take(kind, values) for group, kind in groups.items()}
         return function(**values, **filled)
 
-    return call, [*own, *(p for kind in (*groups.values(), *more) for p in _parameters(kind))]
+    return call, [*single, *(p for kind in (*groups.values(), *more) for p in _parameters(kind))]
 
 
 def declare(

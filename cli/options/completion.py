@@ -28,11 +28,11 @@ def some_of(names: Names) -> Callable[[str], list[str]]:
 
     def offer(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
-        given = before.split(",")
+        typed = before.split(",")
         return [
             f"{before}{comma}{name}"
             for name in names()
-            if name.startswith(last) and name not in given
+            if name.startswith(last) and name not in typed
         ]
 
     return offer
@@ -71,5 +71,5 @@ def names_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
         "policies": (policies,),
         "baselines": (baselines,),
     }
-    found = (name for names in kinds.get(str(ctx.params.get("kind")), ()) for name in names())
-    return [name for name in dict.fromkeys(found) if name.startswith(incomplete) and name != "all"]
+    listed = (name for names in kinds.get(str(ctx.params.get("kind")), ()) for name in names())
+    return [name for name in dict.fromkeys(listed) if name.startswith(incomplete) and name != "all"]

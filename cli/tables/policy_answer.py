@@ -34,8 +34,8 @@ def answer_text(
         rows: the results of each policy.
         speedups: label -> the speedup of its jobs, where it changes their widths.
     """
-    known = speedups or {}
-    rows = [{**row, "assumed": _assumed(known.get(row["label"]))} for row in rows]
+    speedup_of = speedups or {}
+    rows = [{**row, "assumed": _assumed(speedup_of.get(row["label"]))} for row in rows]
     parts = (today_text(today), _answer(rows))
     return " ".join(part for part in parts if part)
 

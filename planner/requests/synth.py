@@ -135,10 +135,10 @@ class SynthRequest(StudyRequest):
             raise UsageError(
                 f"{self.output}: a trace is Parquet; give it a name that ends in .parquet"
             )
-        given = [name for name in ("like", "preset", "model") if getattr(self, name)]
-        if len(given) != 1:
-            found = " and ".join(f"--{name}" for name in given) or "none of them"
-            raise UsageError(f"give one of --like, --preset and --model; found {found}")
+        sources = [name for name in ("like", "preset", "model") if getattr(self, name)]
+        if len(sources) != 1:
+            listed = " and ".join(f"--{name}" for name in sources) or "none of them"
+            raise UsageError(f"give one of --like, --preset and --model; found {listed}")
         if self.preset == SPOT_MIX:
             self._check_mix()
         elif self.jobs is None:
