@@ -21,8 +21,8 @@ from gpuplan.planner.studies.prices import prices
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.analysis.prices.book import PriceBook
     from gpuplan.analysis.prices.offers import Offer
+    from gpuplan.analysis.prices.price_table import PriceTable
     from gpuplan.analysis.prices.view import PriceView
     from gpuplan.planner.requests.prices import PricesRequest
     from gpuplan.planner.studies.answer import Answer
@@ -42,12 +42,12 @@ def run(
     So either all files appear or none.
     """
 
-    def draw(book: PriceBook, view: PriceView) -> None:
+    def draw(price_table: PriceTable, view: PriceView) -> None:
         from gpuplan.cli.figures.style import save
 
-        refuse_overwrite(pictures, (Path(source.name) for source in book.provenance.sources))
+        refuse_overwrite(pictures, (Path(source.name) for source in price_table.provenance.sources))
         for path in pictures:
-            save(_figure(book, view), drawn.enter_context(atomic_output(path)))
+            save(_figure(price_table, view), drawn.enter_context(atomic_output(path)))
 
     with ExitStack() as drawn:
         study = prices(request, progress, draw if pictures else None)
@@ -58,7 +58,11 @@ def run(
 
 def show(study: Answer[PricesRequest, PricesResults]) -> StudyView:
     """Return the prices by source as people see them."""
-    account, book, view = study.results.account, study.results.book, study.results.view
+    account, price_table, view = (
+        study.results.account,
+        study.results.price_table,
+        study.results.view,
+    )
     facts = [
         (key, value) for key, value in plain(account).items() if not isinstance(value, dict | list)
     ]
@@ -84,7 +88,7 @@ def show(study: Answer[PricesRequest, PricesResults]) -> StudyView:
         headline=_headline(view, " and ".join(kept), str(account.output)),
         warnings=(unused,) if account.rows_rejected else (),
         answer=tuple(answer) or None,
-        figure=lambda: _figure(book, view),
+        figure=lambda: _figure(price_table, view),
     )
 
 
@@ -106,7 +110,7 @@ def _headline(view: PriceView, kept: str, output: str) -> str:
     return f"{lead}. {kept} in {output}." if shown else f"{kept} in {output}."
 
 
-def _figure(book: PriceBook, view: PriceView) -> Figure:
+def _figure(price_table: PriceTable, view: PriceView) -> Figure:
     from gpuplan.cli.figures.prices import draw_prices
 
-    return draw_prices(bands(book, view.hourly))
+    return draw_prices(bands(price_table, view.hourly))

@@ -195,28 +195,28 @@ def bill(request: BillRequest) -> BillStudy:
     cluster = cluster_of(hours, request.pools(), is_peak=request.is_peak)
     prices = Prices.read(request.prices)
     is_spread = request.idle == "spread"
-    group_bill = bill_of(hours, prices, cluster, spread_idle=is_spread)
-    shown = results = _results(request, trace, group_bill)
+    found = bill_of(hours, prices, cluster, spread_idle=is_spread)
+    shown = results = _results(request, trace, found)
     if trace.period is not None:
         in_period = bill_of(hours, prices, cluster, spread_idle=is_spread, month_us=hours.window_us)
         shown = _results(request, trace, in_period)
     return BillStudy(
         request=request,
         trace=trace,
-        bill=group_bill,
+        bill=found,
         results=results,
         shown=shown,
         inputs=(trace_input(trace), *prices.inputs),
-        warnings=tuple(_warnings(request, trace, group_bill, prices)),
+        warnings=tuple(_warnings(request, trace, found, prices)),
     )
 
 
-def _results(request: BillRequest, trace: Trace, group_bill: GroupBill) -> BillResults:
-    hours = group_bill.hours
+def _results(request: BillRequest, trace: Trace, found: GroupBill) -> BillResults:
+    hours = found.hours
     window_h = hours.window_us / HOUR_US
     jobs = dict(zip(hours.names, hours.jobs.tolist(), strict=True))
     held = float(hours.gpu_h.sum())
-    gpus = sum(group_bill.cluster) if group_bill.cluster else None
+    gpus = sum(found.cluster) if found.cluster else None
     groups = tuple(
         BillGroup(
             name=row_name(row.name, hours.names),
@@ -224,19 +224,19 @@ def _results(request: BillRequest, trace: Trace, group_bill: GroupBill) -> BillR
             gpu_h=row.gpu_h,
             jobs=0 if row.name is None else jobs[row.name],
             mean_gpus=row.gpu_h / window_h,
-            share=row.month_cents / group_bill.month_cents if group_bill.month_cents else None,
+            share=row.month_cents / found.month_cents if found.month_cents else None,
             usd=row.cents / 100,
             idle_usd_per_month=row.idle_month_cents / 100,
         )
-        for row in group_bill.rows
+        for row in found.rows
     )
     return BillResults(
-        usd_per_month=group_bill.month_cents / 100,
-        used_usd_per_month=(group_bill.month_cents - group_bill.idle_month_cents) / 100,
-        idle_usd_per_month=None if gpus is None else group_bill.idle_month_cents / 100,
+        usd_per_month=found.month_cents / 100,
+        used_usd_per_month=(found.month_cents - found.idle_month_cents) / 100,
+        idle_usd_per_month=None if gpus is None else found.idle_month_cents / 100,
         idle_share=None if not gpus else max(0.0, 1 - held / (gpus * window_h)),
-        usd=group_bill.cents / 100,
-        idle_usd=None if gpus is None else group_bill.idle_cents / 100,
+        usd=found.cents / 100,
+        idle_usd=None if gpus is None else found.idle_cents / 100,
         by=request.by,
         jobs=int(hours.jobs.sum()),
         window_s=hours.window_us / MICROS,
@@ -244,71 +244,63 @@ def _results(request: BillRequest, trace: Trace, group_bill: GroupBill) -> BillR
         mean_gpus=held / window_h,
         cluster_gpus=gpus,
         groups=groups,
-        gpu_types=tuple(_types(group_bill, window_h)),
-        months=tuple(_months(trace, group_bill)),
+        gpu_types=tuple(_types(found, window_h)),
+        months=tuple(_months(trace, found)),
     )
 
 
-def _types(group_bill: GroupBill, window_h: float) -> list[BillType]:
-    hours = group_bill.hours
+def _types(found: GroupBill, window_h: float) -> list[BillType]:
+    hours = found.hours
     by_type = [*hours.gpu_h.sum(axis=(0, 2)).tolist()]
     peaks = hours.peak_gpus.tolist()
-    more = len(group_bill.gpu_types) - len(by_type)
+    more = len(found.gpu_types) - len(by_type)
     by_type, peaks = by_type + [0.0] * more, peaks + [0.0] * more
     return [
         BillType(
             gpu_type=name or UNKNOWN,
             usd_per_gpu_h=price.usd_per_gpu_h,
             price_source=price.source,
-            gpus=group_bill.cluster[place] if group_bill.cluster else None,
+            gpus=found.cluster[place] if found.cluster else None,
             gpu_h=by_type[place],
             mean_gpus=by_type[place] / window_h,
             peak_gpus=peaks[place],
-            usd_per_month=group_bill.type_month_cents[place][0] / 100,
-            idle_usd_per_month=group_bill.type_month_cents[place][1] / 100,
+            usd_per_month=found.type_month_cents[place][0] / 100,
+            idle_usd_per_month=found.type_month_cents[place][1] / 100,
         )
-        for place, (name, price) in enumerate(
-            zip(group_bill.gpu_types, group_bill.prices, strict=True)
-        )
+        for place, (name, price) in enumerate(zip(found.gpu_types, found.prices, strict=True))
     ]
 
 
-def _months(trace: Trace, group_bill: GroupBill) -> list[BillMonth]:
-    edges = group_bill.hours.edges_us
-    names = month_names(group_bill, has_calendar=not trace.provenance.relative_time)
+def _months(trace: Trace, found: GroupBill) -> list[BillMonth]:
+    edges = found.hours.edges_us
+    names = month_names(found, has_calendar=not trace.provenance.relative_time)
     cents: list[dict[str, int]] = [{} for _ in names]
-    for cell in group_bill.cells:
-        called = row_name(cell.name, group_bill.hours.names)
+    for cell in found.cells:
+        called = row_name(cell.name, found.hours.names)
         cents[cell.period][called] = cents[cell.period].get(called, 0) + cell.cents
     return [
         BillMonth(
             name=name,
             hours=float(edges[place + 1] - edges[place]) / HOUR_US,
             usd=sum(parts.values()) / 100,
-            groups=tuple(MonthPart(group, amount / 100) for group, amount in parts.items()),
+            groups=tuple(MonthPart(one, amount / 100) for one, amount in parts.items()),
         )
         for place, (name, parts) in enumerate(zip(names, cents, strict=True))
     ]
 
 
-def _warnings(
-    request: BillRequest, trace: Trace, group_bill: GroupBill, prices: Prices
-) -> list[str]:
-    hours = group_bill.hours
-    notes = [
-        *trace.notes,
-        *prices.unmatched_note(group_bill.gpu_types),
-        *request.jobs.submission_notes,
-    ]
+def _warnings(request: BillRequest, trace: Trace, found: GroupBill, prices: Prices) -> list[str]:
+    hours = found.hours
+    notes = [*trace.notes, *prices.unmatched_note(found.gpu_types), *request.jobs.submission_notes]
     named = [name for name in hours.names if UNKNOWN not in name]
     if not named:
         notes.append(f"the log names no {request.by} for any job; choose another --by")
-    for place, gpus in enumerate(group_bill.cluster):
+    for place, gpus in enumerate(found.cluster):
         peak = hours.peak_gpus[place] if place < hours.peak_gpus.size else 0
         if peak > gpus:
             notes.append(
-                f"jobs held up to {peak:,.0f} {group_bill.gpu_types[place] or 'GPUs'} at once, "
-                f"more than the {gpus:,} of --cluster"
+                f"jobs held up to {peak:,.0f} {found.gpu_types[place] or 'GPUs'} at once, more "
+                f"than the {gpus:,} of --cluster"
             )
     if hours.window_us < MONTH_H * HOUR_US / 4:
         notes.append(
