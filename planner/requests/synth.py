@@ -12,8 +12,7 @@ from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.job_table.log_options import LogOptions
 from gpuplan.analysis.storage.files import is_stream
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.files import table_file
-from gpuplan.planner.requests.trace import TRACE_HELP
+from gpuplan.planner.requests.trace import TRACE_HELP, table_file
 
 SOURCE = "What to imitate (one of these)"
 SPOT_MIX = "gfs"
