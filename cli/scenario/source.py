@@ -100,7 +100,9 @@ def _check_texts(path: Path, data: dict[str, Any], places: Mapping[Keys, str]) -
 def _has_nul(value: Any) -> bool:
     if isinstance(value, dict):
         return _has_nul([*value, *value.values()])
-    return any(map(_has_nul, value)) if isinstance(value, list) else "\0" in str(value)
+    if isinstance(value, list):
+        return any(map(_has_nul, value))
+    return isinstance(value, str) and "\0" in value
 
 
 def _reason(error: Exception) -> str:
