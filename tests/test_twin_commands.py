@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gpuplan.cli.tables.twin_tables import whatif_headline
-from gpuplan.planner.site.effects import Effect, GroupWaits, verdict
-from gpuplan.planner.site.pairs import ChangeEffect, GroupEffect, wait_growth
+from gpuplan.planner.site.change_effects import ChangeEffect, GroupEffect, wait_growth
+from gpuplan.planner.site.effects import Effect, PairedWaits, verdict
 from gpuplan.planner.twin.score import mean_ranks, rank_correlation, score_waits
 
 pytestmark = pytest.mark.compiled
@@ -360,7 +360,7 @@ def test_the_headline_says_what_a_gate_trips_on(gpuplan, twin, tmp_path, change)
         said, grew = " ".join(out.split("Effect on")[0].split()), code == 1
         grows |= grew
         assert not grew or "longer (+" in said
-        assert said.split("Most of")[0] in " ".join(comment.read_text().split())
+        assert said.split("The group")[0] in " ".join(comment.read_text().split())
     assert grows == ("longer (" in said)
     code, out, _ = gpuplan(*options, "--strict", "--fail-if", "mean_wait_growth[any team] > 500%")
     assert code == 0 and "could change by +" in " ".join(out.split())
@@ -370,7 +370,7 @@ def group_of(name, mean, p95):
     """Return an effect on a group with waits of 1 h: (effect, error) of the mean and of the P95."""
     effects = [Effect(3600.0, 3600.0, 3600.0 + effect, 1.0, 0.0, error) for effect, error in
                (mean, p95)]  # fmt: skip
-    return GroupEffect.of(GroupWaits(name, 10, *effects))
+    return GroupEffect.of(PairedWaits(name, 10, *effects))
 
 
 NOTHING, MORE, LESS = (60.0, 90.0), (2000.0, 500.0), (-1800.0, 500.0)

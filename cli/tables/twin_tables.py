@@ -12,7 +12,7 @@ from gpuplan.cli.formats.report import Column, Table, cells_table, table
 from gpuplan.cli.formats.units import show_duration, show_share
 
 if TYPE_CHECKING:
-    from gpuplan.planner.site.pairs import ChangeEffect, WhatIfResults
+    from gpuplan.planner.site.change_effects import ChangeEffect, WhatIfResults
     from gpuplan.planner.twin.calibrate import CalibrateResults
     from gpuplan.planner.twin.score import WaitScore
     from gpuplan.planner.twin.validate import ChangeValidation
@@ -37,7 +37,7 @@ def calibration_headline(calibration: CalibrateResults) -> str:
     return (
         f"Replayed under {_rules(calibration.chosen)}, {show_share(score.within)} of "
         f"{score.jobs:,} jobs start within 5 min or 20% of their recorded wait; the mean error is "
-        f"{show_duration(score.mae_s)} (noise floor {show_duration(floor.mae_s)}, from ties)."
+        f"{show_duration(score.mae_s)} (noise floor {show_duration(floor.mae_s)}, from chance)."
     ) + (part if calibration.earlier_jobs else "")
 
 
@@ -154,7 +154,7 @@ class _Figure:
     @property
     def share(self) -> float:
         """The effect over the wait of today, as gates count it."""
-        from gpuplan.planner.site.pairs import LEAST_WAIT_S
+        from gpuplan.planner.site.change_effects import LEAST_WAIT_S
 
         return self.effect_s / max(self.today_s, LEAST_WAIT_S)
 
@@ -218,11 +218,12 @@ def _groups_that_change(groups: list[tuple[_Figure, _Figure]]) -> str:
         f"the {figure.measure} wait of {figure.group} gets {figure.verdict} ({figure.said})"
         for figure in named
     ]
-    return f"Most of all {' and '.join(parts)}."
+    which = "groups that change" if len(parts) > 1 else "group that changes"
+    return f"The {which} most: {' and '.join(parts)}."
 
 
 def _could_change(pairs: list[tuple[_Figure, _Figure]]) -> str:
-    from gpuplan.planner.site.pairs import LEAST_WAIT_S
+    from gpuplan.planner.site.change_effects import LEAST_WAIT_S
 
     worst = max(
         (figure for pair in pairs for figure in pair),

@@ -16,15 +16,13 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.site.patience import Patience
 from gpuplan.planner.twin.settings import shuffled
-from gpuplan.planner.twin.workload import SiteWorkload
+from gpuplan.planner.twin.workload import SiteWorkload, jittered
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.simulator import NOT_STARTED, replay_site
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 from gpuplan.simkit.watch import ReplayPace
 
-JITTER_S = 60
-"""A job is submitted up to so many seconds later than recorded."""
 FOREVER_S = 10**12
 """Nobody is more patient, so that a time stays a number of seconds that a replay takes."""
 BYTES_PER_JOB = 2_000
@@ -32,7 +30,7 @@ BYTES_PER_JOB = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SiteCase:
     """A site to replay.
 
     Attributes:
@@ -84,13 +82,9 @@ class Chance:
         A job has the same luck wherever it has the same id. Jobs that the log does not have are
         never given up.
         """
-        free = jobs.pinned == NEVER
-        luck = np.random.default_rng([number, 0])
-        draws = luck.integers(0, JITTER_S + 1, int(jobs.id.max(initial=-1)) + 1)
-        later = np.where(free, draws[jobs.id], 0)
-        ready = jobs.ready + later
-        cancel = np.where(jobs.cancel >= 0, jobs.cancel + later, jobs.cancel)
+        jobs = jittered(jobs, number)
         if self.patience is not None:
+            free, cancel = jobs.pinned == NEVER, jobs.cancel
             draw = np.random.default_rng([number, 1]).exponential(size=self.waited_s.size)
             waits = np.ceil(self.patience.waits_s(self.waited_s.astype(np.float64), draw))
             waits = np.append(np.minimum(waits, FOREVER_S), FOREVER_S).astype(np.int64)
@@ -98,8 +92,8 @@ class Chance:
             leaves = free & (cancel < 0) & (jobs.runtime > 0) & (wait < FOREVER_S)
             if jobs.patience is not None:  # who moves elsewhere before does not give up
                 leaves &= (jobs.patience < 0) | (wait < jobs.patience)
-            cancel = np.where(leaves, ready + wait, cancel)
-        return jobs.changed(submit=jobs.submit + later, ready=ready, cancel=cancel)
+            jobs = jobs.changed(cancel=np.where(leaves, jobs.ready + wait, cancel))
+        return jobs
 
 
 class Replicas:
@@ -109,7 +103,7 @@ class Replicas:
         of: the replicas of each case so far, in order.
     """
 
-    def __init__(self, cases: Sequence[Case], chance: Chance) -> None:
+    def __init__(self, cases: Sequence[SiteCase], chance: Chance) -> None:
         self.cases, self.chance = cases, chance
         self.of: list[list[Replica]] = [[] for _ in cases]
         self._pace, self._stopped = ReplayPace(), Event()

@@ -24,6 +24,8 @@ LEAST_LIMIT_S = 60
 MOST_JOBS = 200_000
 """Jobs of a log above which only its last weeks are replayed by default."""
 WEEK_S = 7 * 86400
+JITTER_S = 60
+"""Of submissions: what no record of a site tells better, and what moves every schedule."""
 NAMED_NODES = re.compile(r"(?:^|\s)(?:-w|--nodelist)[ =]?\S")
 HELD = (
     ("JobArrayTaskLimit", "JobArrayTaskLimit"), ("BeginTime", "BeginTime"),
@@ -200,6 +202,22 @@ def site_workload(
         counts["in a reservation or on named nodes (pinned)"] = unpinned
     return SiteWorkload(
         jobs, tuple(table["job_id"].to_list()), start, scored, gave_up, counts, until, tuple(notes)
+    )
+
+
+def jittered(jobs: SiteJobs, number: int) -> SiteJobs:
+    """Return the jobs submitted up to a minute later, at random; pinned ones start as recorded.
+
+    ``number`` is of the draw. A job moves alike wherever it has the same id.
+    """
+    draws = np.random.default_rng([number, 0]).integers(
+        0, JITTER_S + 1, int(jobs.id.max(initial=-1)) + 1
+    )
+    later = np.where(jobs.pinned == NEVER, draws[jobs.id], 0)
+    return jobs.changed(
+        submit=jobs.submit + later,
+        ready=jobs.ready + later,
+        cancel=np.where(jobs.cancel >= 0, jobs.cancel + later, jobs.cancel),
     )
 
 
