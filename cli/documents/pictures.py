@@ -27,6 +27,7 @@ TITLES = {
     "compare": "Completion times and cost by policy",
     "eta": "When the job would start",
     "forecast": "Demand so far, and in the next hours",
+    "options": "Waits against dollars a month, by option",
     "pareto": "Completion time against budget",
     "share": "GPUs in use",
     "simulate": "The replay over time",

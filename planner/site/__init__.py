@@ -1,1 +1,1 @@
-"""A site of today: what its log says of an instant, and what follows from it."""
+"""A site of one's own: whether a model of it may speak, and what changes of it do to waits."""

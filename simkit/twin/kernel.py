@@ -18,7 +18,7 @@ from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.twin.backfill import NONE, SLURM, Searches, new_searches, plan_pass
 from gpuplan.simkit.twin.priority import enqueue, set_factors, set_priority, tick
 from gpuplan.simkit.twin.profile import FAR, FreeProfile, new_profile
-from gpuplan.simkit.twin.refusals import CANCELLED, UNSTARTED
+from gpuplan.simkit.twin.refusals import CANCELLED, ELSEWHERE, UNSTARTED
 from gpuplan.simkit.twin.state import (
     COMING,
     GONE,
@@ -93,7 +93,8 @@ def main_pass(
                 break
             continue
         leave_queue(state, jobs, j, GONE)
-        if jobs.cancel[j] >= 0:
+        # How long a job would have run that was cancelled is unknown.
+        if jobs.cancel[j] >= 0 and jobs.runtime[j] == 0 and not jobs.moves[j]:
             state.reason[j] = CANCELLED
         else:
             choose(state, fit, jobs.nodes[j])
@@ -135,6 +136,16 @@ def push_ends(heap: Any, state: Any, ends: Any) -> None:
     """Add the ends of the jobs that just started to the heap, which has room for every job."""
     for i in range(1, ends[0] + 1):
         insert(heap, state.end[ends[i]], ends[i])
+
+
+@borrowing_helper
+def queue_up(state: Any, jobs: Any, tree: Any, rules: Any, j: int, now: int) -> None:
+    """Let a job that became eligible wait."""
+    state.status[j] = WAITING
+    state.waiting[jobs.shape[j]] += 1
+    state.waiting_part[jobs.part[j]] += 1
+    set_priority(state, jobs, tree, rules, j, now)
+    enqueue(state, jobs, j)
 
 
 class LoopBuffers(NamedTuple):
@@ -278,7 +289,7 @@ def run(
             j = cancels[leaving]
             if state.status[j] == WAITING:
                 leave_queue(state, jobs, j, GONE)
-                state.reason[j] = CANCELLED
+                state.reason[j] = ELSEWHERE if jobs.moves[j] else CANCELLED
                 event = True
             leaving += 1
         compact(state)
@@ -296,11 +307,15 @@ def run(
             elif 0 <= jobs.cancel[j] <= now:
                 state.reason[j] = CANCELLED
             else:
-                state.status[j] = WAITING
-                state.waiting[jobs.shape[j]] += 1
-                state.waiting_part[jobs.part[j]] += 1
-                set_priority(state, jobs, tree, rules, j, now)
-                enqueue(state, jobs, j)
+                queue_up(state, jobs, tree, rules, j, now)
+        for i in range(1, state.followers[0] + 1):
+            j = state.followers[i]
+            jobs.ready[j] = now
+            if jobs.refused[j]:
+                state.status[j], state.reason[j] = GONE, jobs.refused[j]
+            else:
+                queue_up(state, jobs, tree, rules, j, now)
+        state.followers[0] = 0
         if now == next_tick:
             tick(state, jobs, tree, rules, last_tick, now, ends)
             last_tick = now
