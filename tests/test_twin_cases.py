@@ -296,11 +296,19 @@ def test_an_announced_window_is_kept_free(backfill, second):
 
 
 def test_a_job_cancelled_while_it_waits_holds_its_place():
-    jobs = [J(1, 0, 1, 3, 100, 100), J(2, 1, 1, 4, 50, 50, cancel=60), J(3, 2, 1, 1, 20, 20)]
+    jobs = [J(1, 0, 1, 3, 100, 100), J(2, 1, 1, 4, 50, 0, cancel=60), J(3, 2, 1, 1, 20, 20)]
     assert starts(FOUR, jobs) == {1: 0, 3: 60}
     assert reasons(FOUR, jobs) == {2: "cancelled"}
-    early = [J(1, 0, 1, 4, 10, 10), J(2, 1, 1, 4, 50, 50, cancel=60), J(3, 2, 1, 4, 20, 20)]
+    early = [J(1, 0, 1, 4, 10, 10), J(2, 1, 1, 4, 50, 0, cancel=60), J(3, 2, 1, 4, 20, 20)]
     assert starts(FOUR, early) == {1: 0, 3: 10}  # it would start at 10, and leaves instead
+
+
+def test_a_job_that_is_given_up_later_runs_where_it_starts_before():
+    early = [J(1, 0, 1, 4, 10, 10), J(2, 1, 1, 4, 50, 50, cancel=60), J(3, 2, 1, 4, 20, 20)]
+    assert starts(FOUR, early) == {1: 0, 2: 10, 3: 60}
+    late = [J(1, 0, 1, 4, 70, 70), J(2, 1, 1, 4, 50, 50, cancel=60), J(3, 2, 1, 4, 20, 20)]
+    assert starts(FOUR, late) == {1: 0, 3: 70}
+    assert reasons(FOUR, late) == {2: "cancelled"}
 
 
 def test_eligible_not_submit_makes_the_order():

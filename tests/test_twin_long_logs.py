@@ -53,7 +53,7 @@ def test_less_than_a_week_is_kept_where_it_has_more_jobs():
 @pytest.fixture
 def few(monkeypatch):
     """A bound of 300 jobs, which the sample exceeds."""
-    for study in ("studies.calibrate", "twin.whatif"):
+    for study in ("studies.calibrate", "site.pairs"):
         monkeypatch.setattr(f"gpuplan.planner.{study}.recent", partial(recent, most=300))
 
 

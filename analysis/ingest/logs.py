@@ -92,8 +92,8 @@ def read_trace(
     selection: Selection | None = None,
     *,
     columns: Sequence[str] | None = None,
-    optional: Sequence[str] = (),
     categories: Sequence[str] = (),
+    optional: Sequence[str] = (),
 ) -> Trace:
     """Read a canonical trace, or a log, as `gpuplan.analysis.trace.trace.read_trace` does.
 
@@ -105,15 +105,15 @@ def read_trace(
     selection = selection or Selection()
     if selection.log == LogOptions() and path != STANDARD_INPUT and is_parquet(path):
         return read_canonical(
-            path, selection, columns=columns, optional=optional, categories=categories
+            path, selection, columns=columns, categories=categories, optional=optional
         )
     with opened_log(path, selection.log) as log:
         trace = read_canonical(
             log.trace,
             selection,
             columns=columns,
-            optional=optional,
             categories=categories,
+            optional=optional,
             named=path,
         )
     return replace(trace, path=path, sha256=log.sha256, log=log.account)

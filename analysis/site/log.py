@@ -91,6 +91,7 @@ class SiteLog:
         missing: fields that the log lacks.
         notes: what the user should know, one sentence each.
         sources: hashes of the logs that a trace was made of.
+        waiting: jobs that still wait at the end of the log, in the same columns.
     """
 
     jobs: pl.DataFrame
@@ -101,6 +102,7 @@ class SiteLog:
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    waiting: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SITE_COLUMNS))
 
     def switched_off(self) -> list[str]:
         """Return what each missing field means, one sentence each."""
@@ -195,7 +197,9 @@ def _of_trace(trace: Path, named: Path, sha256: str) -> SiteLog:
     recorded = set() if provenance.source_format == SWF.name else has & OFTEN_EMPTY
     absent = tuple(n for n in SWITCHED_OFF if n not in recorded and not jobs[n].count())
     sources = tuple(source.sha256 for source in provenance.sources)
-    return SiteLog(jobs, named, sha256, "trace", left_out, absent, sources=sources)
+    return SiteLog(
+        jobs, named, sha256, "trace", left_out, absent, sources=sources, waiting=_waiting(read)
+    )
 
 
 def _runs(table: pl.DataFrame, has: set[str]) -> pl.DataFrame:
@@ -292,6 +296,12 @@ def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         "submit", maintain_order=True
     )
     return jobs, counts
+
+
+def _waiting(read: pl.DataFrame) -> pl.DataFrame:
+    """Return the GPU jobs that still wait at the end of the log."""
+    rows = read.filter(pl.col("start").is_null() & pl.col("end").is_null())
+    return _usable(rows.with_columns(end="submit"))[0].with_columns(end=None, run_s=None)
 
 
 def left_out_notes(log: SiteLog) -> list[str]:

@@ -15,7 +15,7 @@ import polars as pl
 
 from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.history.free_gpus import StepFunction
-from gpuplan.analysis.history.runs import END_US, START_US
+from gpuplan.analysis.history.runs import END_OF_ONE_RUN_US, START_US
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.site.notation import expand_hosts
 
@@ -149,7 +149,7 @@ def held_runs(jobs: pl.DataFrame) -> pl.DataFrame:
         GpuKinds.of(jobs).of_jobs(jobs),
         text["partition"].alias("partition"),
         START_US.alias("start"),
-        END_US.alias("end"),
+        END_OF_ONE_RUN_US.alias("end"),
         pl.col("num_gpus").alias("gpus"),
         text["node_list"].alias("nodes"),
         (pl.col("runs") if "runs" in columns else pl.lit(None)).alias("runs"),

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, new_figure
 
 if TYPE_CHECKING:
+    from gpuplan.planner.site.pairs import WhatIfResults
     from gpuplan.planner.twin.calibrate import CalibrateResults
-    from gpuplan.planner.twin.whatif import WhatIfResults
 
 MOST_GROUPS = 12
 BINS = 40
@@ -61,25 +61,31 @@ def draw_calibration(calibration: CalibrateResults) -> Figure:
 
 
 def draw_whatif(effects: WhatIfResults) -> Figure:
-    """Draw the effect of every change on every group, with its error."""
+    """Draw the effects of changes on the mean and the P95 wait of groups, with their errors."""
+    from gpuplan.planner.site.effects import UNCLEAR
+
     rows = [
         (f"{change.name}: {group.name}" if len(effects.changes) > 1 else group.name, group)
         for change in effects.changes
         for group in sorted(change.groups[1:], key=lambda group: -group.jobs)[:MOST_GROUPS]
     ] or [(change.name, group) for change in effects.changes for group in change.groups]
-    figure = new_figure(height_in=1.2 + 0.35 * max(len(rows), 2))
+    figure = new_figure(panels=2, width_in=9.0, height_in=1.4 + 0.35 * max(len(rows), 2))
     with matplotlib.rc_context(SETTINGS):
-        axes = figure.axes[0]
-        for i, (_, group) in enumerate(rows):
-            is_clear = group.verdict != "within the error"
-            colour = COLOURS["orange"] if group.effect_s > 0 else COLOURS["green"]
-            axes.errorbar(
-                group.effect_s / HOUR_S, i, xerr=group.error_s / HOUR_S, fmt="o", capsize=3,
-                color=colour if is_clear else COLOURS["sky"],
-            )  # fmt: skip
-        axes.axvline(0, color=INK, linewidth=0.8)
-        axes.set_yticks(range(len(rows)), [name for name, _ in rows])
-        axes.invert_yaxis()
-        axes.set_xlabel("change of the mean wait, h; bars: error")
-        axes.set_title(f"Effect by {effects.by}")
+        panels = (("mean", ""), ("95th percentile", "p95_"))
+        for axes, (measure, kind) in zip(figure.axes, panels, strict=True):
+            for i, (_, group) in enumerate(rows):
+                effect, error = getattr(group, f"{kind}effect_s"), getattr(group, f"{kind}error_s")
+                is_clear = getattr(group, f"{kind}verdict") != UNCLEAR
+                colour = COLOURS["orange"] if effect > 0 else COLOURS["green"]
+                axes.errorbar(
+                    effect / HOUR_S, i, xerr=error / HOUR_S, fmt="o", capsize=3,
+                    color=colour if is_clear else COLOURS["sky"],
+                )  # fmt: skip
+            axes.axvline(0, color=INK, linewidth=0.8)
+            axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+            axes.invert_yaxis()
+            axes.set_xlabel(f"change of the {measure} of waits, h")
+        figure.axes[1].tick_params(labelleft=False)
+        figure.axes[0].set_title(f"Effect by {effects.by}, with its error")
+        figure.axes[1].set_title("Blue: too small to tell")
     return figure

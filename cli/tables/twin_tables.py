@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,14 @@ from gpuplan.cli.formats.report import Column, Table, cells_table, table
 from gpuplan.cli.formats.units import show_duration, show_share
 
 if TYPE_CHECKING:
+    from gpuplan.planner.site.pairs import ChangeEffect, WhatIfResults
     from gpuplan.planner.twin.calibrate import CalibrateResults
     from gpuplan.planner.twin.score import WaitScore
     from gpuplan.planner.twin.validate import ChangeValidation
-    from gpuplan.planner.twin.whatif import ChangeEffect, WhatIfResults
+
+
+LEAST_GIVEN_UP = 1
+"""Jobs given up that a headline tells."""
 
 
 def show_signed(seconds: float) -> str:
@@ -32,7 +37,7 @@ def calibration_headline(calibration: CalibrateResults) -> str:
     return (
         f"Replayed under {_rules(calibration.chosen)}, {show_share(score.within)} of "
         f"{score.jobs:,} jobs start within 5 min or 20% of their recorded wait; the mean error is "
-        f"{show_duration(score.mae_s)} (noise floor {show_duration(floor.mae_s)}, from ties)."
+        f"{show_duration(score.mae_s)} (noise floor {show_duration(floor.mae_s)}, from chance)."
     ) + (part if calibration.earlier_jobs else "")
 
 
@@ -109,57 +114,125 @@ def _groups(kind: str, scores: list[WaitScore]) -> Table:
 
 
 def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
-    """Return the answer in a sentence per change; with ``strict`` also what could be."""
+    """Return the answer in a sentence or two per change; with ``strict`` also what could be.
+
+    Every growth that a gate counts comes from the verdicts that are told here; the greatest of all
+    groups is among those named.
+    """
     texts = []
     for change in whatif.changes:
-        overall = change.groups[0] if change.groups else None
-        if overall is None:
+        if not change.groups:
             texts.append(f"{change.name}: no scored job starts in both replays.")
             continue
-        lost = sum(change.rejected.values())
-        rejected = f" {lost:,} jobs never start with it." if lost else ""
-        effect = (
-            "no effect beyond the error" if overall.verdict == "within the error"
-            else f"waits get {overall.verdict}"
-        )  # fmt: skip
-        texts.append(
-            f"{change.name}: {effect} (mean {show_signed(overall.effect_s)}, "
-            f"error {show_duration(overall.error_s)}){_but(change, strict)}.{rejected}"
-        )
+        whole, *groups = _figures(change)
+        text = f"{change.name}: {_moves(*whole)}."
+        if told := _groups_that_change(groups):
+            text += f" {told}"
+        if strict:
+            text += _could_change([whole, *groups])
+        if change.given_up is not None and abs(change.given_up) >= LEAST_GIVEN_UP:
+            more = "more" if change.given_up > 0 else "fewer"
+            text += f" About {abs(change.given_up):,.0f} {more} jobs are given up in the queue."
+        if lost := sum(change.rejected.values()):
+            text += f" {lost:,} jobs never start with it."
+        texts.append(text)
     return " ".join(texts)
 
 
-def _but(change: ChangeEffect, strict: bool) -> str:
-    """Return what a gate may trip on and the mean of all jobs does not say."""
-    from gpuplan.planner.twin.whatif import LEAST_WAIT_S, LONGER, WITHIN
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """An effect on the mean or the P95 wait of a group, as a headline names it."""
 
-    rows = [
-        row
+    measure: str
+    group: str
+    effect_s: float
+    error_s: float
+    under_s: float | None
+    verdict: str
+    today_s: float
+
+    @property
+    def share(self) -> float:
+        """The effect over the wait of today, as gates count it."""
+        from gpuplan.planner.site.pairs import LEAST_WAIT_S
+
+        return self.effect_s / max(self.today_s, LEAST_WAIT_S)
+
+    @property
+    def said(self) -> str:
+        """The effect with its error, or what it is below."""
+        if self.under_s is None:
+            return f"{show_signed(self.effect_s)}, error {show_duration(self.error_s)}"
+        return f"under {show_duration(self.under_s)}"
+
+
+def _figures(change: ChangeEffect) -> list[tuple[_Figure, _Figure]]:
+    """Return mean and P95 of each group, all jobs first."""
+    return [
+        (
+            _Figure("mean", group.name, group.effect_s, group.error_s, group.under_s,
+                    group.verdict, group.replayed_mean_wait_s),
+            _Figure("P95", group.name, group.p95_effect_s, group.p95_error_s, group.p95_under_s,
+                    group.p95_verdict, group.replayed_p95_wait_s),
+        )
         for group in change.groups
-        for row in (
-            ("mean", group.name, group.effect_s, group.error_s, group.verdict,
-             group.replayed_mean_wait_s),
-            ("P95", group.name, group.p95_effect_s, group.p95_error_s, group.p95_verdict,
-             group.replayed_p95_wait_s),
-        )
     ]  # fmt: skip
-    other = [row for row in rows if row[4] not in (WITHIN, rows[0][4])]
-    said = ""
-    if other:
-        sign = 1 if any(row[4] == LONGER for row in other) else -1
-        measure, name, effect, error, verdict, _ = max(
-            other, key=lambda row: sign * row[2] / max(row[5], LEAST_WAIT_S)
-        )
-        said = (
-            f", but the {measure} wait of {name} gets {verdict} ({show_signed(effect)}, "
-            f"error {show_duration(error)})"
-        )
-    measure, name, effect, error, _, _ = max(
-        rows, key=lambda row: (row[2] + row[3]) / max(row[5], LEAST_WAIT_S)
+
+
+def _moves(mean: _Figure, p95: _Figure) -> str:
+    """Return what happens to the mean and the P95 wait of all jobs."""
+    if mean.under_s == p95.under_s == 0:
+        return "no wait changes"
+    if mean.verdict == p95.verdict:
+        begin = "the effect is" if mean.under_s is not None else "waits get"
+        return f"{begin} {mean.verdict} (mean {mean.said}; P95 {p95.said})"
+    return "; ".join(
+        f"the effect on the {figure.measure} wait is {figure.verdict} ({figure.said})"
+        if figure.under_s is not None
+        else f"the {figure.measure} wait gets {figure.verdict} ({figure.said})"
+        for figure in (mean, p95)
     )
-    if strict and effect + error > 0:
-        said += f"; the {measure} wait of {name} could change by {show_signed(effect + error)}"
-    return said
+
+
+def _groups_that_change(groups: list[tuple[_Figure, _Figure]]) -> str:
+    """Return the two groups that change most; the one that grows most is one of them."""
+    from gpuplan.planner.site.effects import LONGER, UNCLEAR
+
+    clear = [
+        max(told, key=lambda figure: abs(figure.share))
+        for pair in groups
+        if (told := [figure for figure in pair if figure.verdict != UNCLEAR])
+    ]
+    clear.sort(key=lambda figure: -abs(figure.share))
+    longest = max(
+        (figure for pair in groups for figure in pair if figure.verdict == LONGER),
+        key=lambda figure: figure.share,
+        default=None,
+    )
+    if not clear:
+        return ""
+    named = clear[:2]
+    if longest is not None and longest not in named:
+        named = [longest, *(figure for figure in clear if figure.group != longest.group)][:2]
+    parts = [
+        f"the {figure.measure} wait of {figure.group} gets {figure.verdict} ({figure.said})"
+        for figure in named
+    ]
+    which = "groups that change" if len(parts) > 1 else "group that changes"
+    return f"The {which} most: {' and '.join(parts)}."
+
+
+def _could_change(pairs: list[tuple[_Figure, _Figure]]) -> str:
+    from gpuplan.planner.site.pairs import LEAST_WAIT_S
+
+    worst = max(
+        (figure for pair in pairs for figure in pair),
+        key=lambda figure: (figure.effect_s + figure.error_s) / max(figure.today_s, LEAST_WAIT_S),
+    )
+    most = worst.effect_s + worst.error_s
+    if most <= 0:
+        return ""
+    return f" The {worst.measure} wait of {worst.group} could change by {show_signed(most)}."
 
 
 def whatif_tables(whatif: WhatIfResults) -> Iterator[Table]:

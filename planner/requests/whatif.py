@@ -5,23 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.option import Opt, json_parameters
+from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.base.time_units import as_utc
-from gpuplan.planner.requests.calibrate import READING, SITE_LOG
-from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.calibrate import SITE_LOG
+from gpuplan.planner.requests.declaration import study
+from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TWIN, SiteRequest
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.site.document import SiteDocument
-    from gpuplan.analysis.site.schema import CalibrationTable
     from gpuplan.planner.twin.site_changes import SiteChange
 
-SITE, OUTPUT, HAPPENED = "The site", "Output", "A change that happened"
+OUTPUT, HAPPENED = "Output", "A change that happened"
 NONE_GIVEN = (
-    "give a change: --add-nodes, --remove-nodes, --set, --slurm-conf, --scale-load or "
-    "--limits-times"
+    "give a change: --limit, --add-nodes, --remove-nodes, --max-time, --move, --limits-run, "
+    "--reserve, --set, --slurm-conf, --scale-load or --limits-times"
 )
 
 
@@ -38,7 +37,7 @@ def epoch_s(time: datetime) -> int:
     has_rows=False,
 )
 @dataclass(frozen=True, slots=True)
-class WhatIfRequest(StudyRequest):
+class WhatIfRequest(SiteRequest):
     """Show what a change of a Slurm site does to waits.
 
     Whether users would submit otherwise is not modeled.
@@ -46,7 +45,13 @@ class WhatIfRequest(StudyRequest):
     Attributes:
         trace: the log, or a trace that kept its scheduler's fields.
         twin: the site's settings.
-        add_nodes, remove_nodes: changes of the form ``[PARTITION=]N``.
+        limit: limits of GPUs, ``user=32``.
+        add_nodes, remove_nodes: changes of the form ``[NAME=]N``.
+        max_time: longest time limits, ``gpu=1d``.
+        long_jobs: what becomes of jobs that ran longer.
+        move: partitions whose jobs go to another, ``debug=gpu``.
+        limits_run: most that a time limit may be, over the run time.
+        reserve: nodes kept for someone, ``a100=2@account:climate``.
         values: changes of the form ``KEY=VALUE``.
         slurm_conf: files whose settings are changes.
         scale_load, limits_times: factors.
@@ -62,20 +67,23 @@ class WhatIfRequest(StudyRequest):
     PANEL: ClassVar[str] = "Changes"
 
     trace: Annotated[Path, SITE_LOG]
-    twin: Annotated[
-        Path,
+    twin: Annotated[Path, TWIN]
+    limit: Annotated[
+        tuple[str, ...],
         Opt(
-            "The site's settings, written by [bold]gpuplan calibrate[/bold].",
-            metavar="FILE.toml",
-            panel=SITE,
+            "Most GPUs at a time: user=32 (each user), user:NAME=32, account:NAME=72, qos:NAME=96 "
+            "or qos:NAME/user=32; none for no limit. May be repeated.",
+            metavar="WHO=GPUS",
+            many=True,
             common=True,
         ),
-    ]
+    ] = ()
     add_nodes: Annotated[
         tuple[str, ...],
         Opt(
-            "Add nodes like the most common one of a partition, or of the site; may be repeated.",
-            metavar="[PARTITION=]N",
+            "Add N nodes like those of a GPU type, partition or node, such as a100=4; may be "
+            "repeated.",
+            metavar="[NAME=]N",
             many=True,
             common=True,
         ),
@@ -83,10 +91,55 @@ class WhatIfRequest(StudyRequest):
     remove_nodes: Annotated[
         tuple[str, ...],
         Opt(
-            "Remove nodes of the most common kind; may be repeated.",
-            metavar="[PARTITION=]N",
+            "Remove N nodes likewise, or those of a host list, such as ga[17-20]; may be repeated.",
+            metavar="[NAME=]N",
+            many=True,
+        ),
+    ] = ()
+    max_time: Annotated[
+        tuple[str, ...],
+        Opt(
+            "Longest time limit of a partition, or of all: gpu=1d, short=90m; may be repeated.",
+            metavar="[PARTITION=]TIME",
             many=True,
             common=True,
+        ),
+    ] = ()
+    long_jobs: Annotated[
+        str,
+        Opt(
+            "Jobs that ran longer than --max-time: continue (as a new job that queues again), cut "
+            "(their work is lost) or clip (only limits change; they run to their end).",
+            metavar="clip|cut|continue",
+            complete=("clip", "cut", "continue"),
+        ),
+    ] = "continue"
+    move: Annotated[
+        tuple[str, ...],
+        Opt(
+            "Send the jobs of a partition to another one, such as debug=gpu; may be repeated.",
+            metavar="FROM=TO",
+            many=True,
+            common=True,
+        ),
+    ] = ()
+    limits_run: Annotated[
+        tuple[float, ...],
+        Opt(
+            "Lower every time limit to at most this times the run time (at least 5 min): what "
+            "better limits would do. May be repeated.",
+            many=True,
+            low=1.0,
+            high=1000.0,
+        ),
+    ] = ()
+    reserve: Annotated[
+        tuple[str, ...],
+        Opt(
+            "Keep nodes for a partition, an account or a QOS: a100=2@account:climate, "
+            "ga[01-02]@short; may be repeated.",
+            metavar="NAME=N@WHO",
+            many=True,
         ),
     ] = ()
     values: Annotated[
@@ -111,14 +164,13 @@ class WhatIfRequest(StudyRequest):
     ] = ()
     scale_load: Annotated[
         tuple[float, ...],
-        Opt("Multiply the arrival rate of jobs by this; may be repeated.", many=True, common=True),
+        Opt("Multiply the arrival rate of jobs by this; may be repeated.", many=True),
     ] = ()
     limits_times: Annotated[
         tuple[float, ...],
         Opt(
             "Multiply every time limit, down to the run time; may be repeated.",
             many=True,
-            common=True,
         ),
     ] = ()
     together: Annotated[
@@ -133,24 +185,8 @@ class WhatIfRequest(StudyRequest):
             common=True,
         ),
     ] = "account"
-    level: Annotated[
-        str | None,
-        Opt(
-            "Rules to replay: fifo, easy, bf, multifactor, limits or events; otherwise those that "
-            "calibrate chose.",
-            metavar="LEVEL",
-            panel=SITE,
-        ),
-    ] = None
-    limit_factor: Annotated[
-        float | None,
-        Opt(
-            "Time limit of a job without one, over its run time. Default: as calibrated.",
-            low=1.0,
-            high=1000.0,
-            panel=READING,
-        ),
-    ] = None
+    level: Annotated[str | None, LEVEL] = None
+    limit_factor: Annotated[float | None, LIMIT_FACTOR] = None
     strict: Annotated[
         bool,
         Opt(
@@ -188,7 +224,7 @@ class WhatIfRequest(StudyRequest):
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""
-        from gpuplan.planner.twin.whatif import check_groups
+        from gpuplan.planner.site.pairs import check_groups
 
         changes = self.changes()
         named = [path for path in (self.before, self.after) if path is not None]
@@ -202,38 +238,26 @@ class WhatIfRequest(StudyRequest):
 
     def changes(self) -> tuple[SiteChange, ...]:
         """Return the changes one by one. Raises `InputError` or `UsageError`."""
-        from gpuplan.analysis.site.slurm_conf import read_slurm_conf
-        from gpuplan.planner.twin import site_changes
+        from gpuplan.planner.twin.change_texts import read_change
 
-        return (
-            *map(site_changes.add_nodes, self.add_nodes),
-            *map(site_changes.remove_nodes, self.remove_nodes),
-            *map(site_changes.set_value, self.values),
-            *(
-                site_changes.new_settings(path.name, read_slurm_conf(path))
-                for path in self.slurm_conf
-            ),
-            *map(site_changes.scale_load, self.scale_load),
-            *map(site_changes.scale_limits, self.limits_times),
+        return tuple(
+            read_change(name, str(value), self.long_jobs)
+            for name, values in self.by_name().items()
+            for value in values
         )
 
-    def site(self) -> tuple[SiteDocument, CalibrationTable]:
-        """Return the settings, and what the calibration found. Raises `InputError`."""
-        from gpuplan.analysis.site.document import read_twin
-
-        return read_twin(self.twin)
-
-    def calibration(self) -> CalibrationTable:
-        """Return how to replay: as calibrated where the request does not say."""
-        from msgspec import structs
-
-        calibration = self.site()[1]
-        factor = calibration.limit_factor if self.limit_factor is None else self.limit_factor
-        level = self.level or calibration.level
-        return structs.replace(calibration, level=level, limit_factor=factor)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what goes under ``parameters`` in the JSON output."""
-        calibration = self.calibration()
-        replayed = {"level": calibration.level, "limit_factor": calibration.limit_factor}
-        return json_parameters(self) | replayed
+    def by_name(self) -> dict[str, tuple[object, ...]]:
+        """Return the values of the changes, by the names that `read_change` knows."""
+        return {
+            "add-nodes": self.add_nodes,
+            "remove-nodes": self.remove_nodes,
+            "set": self.values,
+            "slurm-conf": self.slurm_conf,
+            "limit": self.limit,
+            "max-time": self.max_time,
+            "move": self.move,
+            "limits-run": self.limits_run,
+            "reserve": self.reserve,
+            "scale-load": self.scale_load,
+            "limits-times": self.limits_times,
+        }

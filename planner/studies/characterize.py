@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType
 from gpuplan.analysis.base.plain import Inlined
 from gpuplan.analysis.characterize import COLUMNS, NAMES, Characterization
 from gpuplan.analysis.characterize import characterize as portrait
+from gpuplan.analysis.characterize.capacity import NODES, warnings_above_nodes
 from gpuplan.analysis.characterize.group_bill import priced_groups
 from gpuplan.analysis.characterize.intervals import intervals
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
@@ -122,10 +123,9 @@ def characterize(
     is_alone = len(request.traces) == 1
     columns = tuple(dict.fromkeys((*COLUMNS, *(COLUMNS_OF_TODAY if is_alone else ()))))
     names = (*NAMES, *(("gpu_type",) if is_alone else ()))
+    optional = (NODES, *(SITE if is_alone else ()))
     traces = tuple(
-        read_trace(
-            path, request.jobs, columns=columns, optional=SITE if is_alone else (), categories=names
-        )
+        read_trace(path, request.jobs, columns=columns, categories=names, optional=optional)
         for path in request.traces
     )
     with ThreadPoolExecutor(max_workers=1) as beside:
@@ -192,7 +192,7 @@ def _alone(
             waits=waits.result(),
         ),
         inputs=inputs,
-        warnings=(*unmatched, *workload.notes),
+        warnings=(*unmatched, *workload.notes, *warnings_above_nodes(trace)),
         caveats=() if bill is None else (*bill.cost.notes, *bill.view.notes),
         bill=bill,
     )

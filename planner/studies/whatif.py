@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from gpuplan.analysis.site.log import SiteLog, read_site_log
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.requests.site_request import SiteRequest
 from gpuplan.planner.requests.whatif import WhatIfRequest, epoch_s
+from gpuplan.planner.site.pairs import WhatIfResults, what_if
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin import site_changes as changes
 from gpuplan.planner.twin.validate import ValidationResults, validate
-from gpuplan.planner.twin.whatif import WhatIfResults, what_if
 
 
 def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | ValidationResults]:
@@ -25,7 +26,7 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
     document, calibration = request.site()[0], request.calibration()
     log = read_site_log(request.trace, calibration.time_zone)
     inputs = (InputFile(str(log.path), log.sha256, log.jobs.height),)
-    warnings = tuple(_warnings(request, log))
+    warnings = tuple(calibration_warnings(request, log))
     if request.validate is not None and request.before is not None and request.after is not None:
         old, new = (
             changes.with_settings(document, read_slurm_conf(path))
@@ -39,9 +40,12 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
             warnings=warnings,
             notes=("both effects hold what the load did before and after",),
         )
-    made = request.changes()
+    made = tuple(change.settled(document, log) for change in request.changes())
     made = (changes.combined(list(made)),) if request.together else made
-    effects = what_if(log, document, made, calibration, by=request.by, strict=request.strict)
+    effects = what_if(
+        log, document, made, calibration, by=request.by, strict=request.strict,
+        chosen=request.site()[1].level,
+    )  # fmt: skip
     warnings += effects.unused
     lost = sum(sum(change.rejected.values()) for change in effects.changes)
     if lost:
@@ -51,11 +55,16 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
         results=effects,
         inputs=inputs,
         warnings=warnings,
-        notes=(*effects.work.notes, "whether users would submit otherwise is not modeled"),
+        notes=(
+            *(note for change in made for note in change.notes),
+            *effects.work.notes,
+            "whether users would submit otherwise is not modeled",
+        ),
     )
 
 
-def _warnings(request: WhatIfRequest, log: SiteLog) -> Iterator[str]:
+def calibration_warnings(request: SiteRequest, log: SiteLog) -> Iterator[str]:
+    """Yield a sentence where the settings were calibrated on another log."""
     calibrated_on = request.site()[1].sha256
     if calibrated_on is not None and calibrated_on not in (log.sha256, *log.sources):
         yield "the settings were calibrated on another log; the error is that of this one"

@@ -15,7 +15,7 @@ from gpuplan.analysis.site.log import SiteLog, left_out_notes
 from gpuplan.planner.twin.infer import Inferred
 from gpuplan.planner.twin.score import LevelScore, advice, score_run, score_waits, scored_mask
 from gpuplan.planner.twin.settings import LEVELS, config_of, level_config, shuffled, site_of
-from gpuplan.planner.twin.workload import SiteWorkload, site_workload
+from gpuplan.planner.twin.workload import SiteWorkload, jittered, site_workload
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.simulator import SiteRun, replay_site
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
@@ -36,7 +36,7 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """How far replays differ that differ in ties alone.
+    """How far replays differ that differ in ties and in submissions by up to a minute.
 
     Attributes:
         within: share of jobs close to each other, on average over the pairs.
@@ -59,7 +59,7 @@ class CalibrateResults:
         mae_s: mean absolute error of their waits.
         levels: a score per set of rules, each with more rules than the one before.
         skipped_levels: set of rules -> why it was not replayed.
-        noise_floor: how far replays differ that differ in ties alone.
+        noise_floor: how far replays differ that differ in ties and submissions by up to a minute.
         excluded: jobs that are replayed and not scored, by reason.
         scored_jobs: jobs scored.
         replayed_jobs: jobs replayed.
@@ -263,7 +263,10 @@ def _skipped(site: SiteCluster, full: SchedulerConfig, document: SiteDocument) -
 def _floor(
     replays: Replays, site: SiteCluster, work: SiteWorkload, config: SchedulerConfig, top: SiteRun
 ) -> NoiseFloor:
-    runs = [replays.run("noise floor", site, work.jobs, shuffled(config, seed)) for seed in SEEDS]
+    runs = [
+        replays.run("noise floor", site, jittered(work.jobs, seed), shuffled(config, seed))
+        for seed in SEEDS
+    ]
     within, mae = [], []
     for first, second in combinations(runs, 2):
         both = scored_mask(work, first) & scored_mask(work, second)

@@ -256,7 +256,7 @@ def level_config(full: SchedulerConfig, level: str) -> SchedulerConfig:
 
 
 def shuffled(config: SchedulerConfig, seed: int) -> SchedulerConfig:
-    """Return the same rules with job ties, node order, backfill and ticks shifted by a seed."""
+    """Return the same rules with job ties, backfill and ticks shifted by a seed."""
     return replace(
         config,
         tie_seed=seed,

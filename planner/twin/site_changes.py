@@ -1,26 +1,23 @@
-"""Changes of a site: more or fewer nodes, other settings, another load, other time limits."""
+"""Changes of a site: what a change is, and changes of its settings.
+
+Changes of nodes are in `node_changes`, those of jobs in `job_changes`, of limits in
+`limit_changes`; `change_texts` reads them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.site.document import TABLES, SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
-from gpuplan.analysis.site.notation import MOST_HOSTS, WHOLE
 from gpuplan.analysis.site.schema import nested, read_settings
 from gpuplan.planner.twin.settings import NAMED
-from gpuplan.simkit.arrays import IntArray
-from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
-from gpuplan.simkit.twin.site import SiteCluster, SiteNode
-
-LEAST_FACTOR = 0.01
-"""Of load and limits: a hundred times the length of the log is far enough."""
+from gpuplan.simkit.twin.jobs import SiteJobs
+from gpuplan.simkit.twin.site import SiteCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +30,8 @@ class SiteChange:
         keys: paths of the settings that it names.
         site: changes the cluster; None where it stays.
         jobs: changes the jobs; None where they stay.
+        settle: returns the change for these settings and this log, where it depends on them.
+        notes: how the change was read, one sentence each.
     """
 
     name: str
@@ -40,90 +39,12 @@ class SiteChange:
     site: Callable[[SiteCluster], SiteCluster] | None = None
     jobs: Callable[[SiteJobs], SiteJobs] | None = None
     keys: tuple[tuple[str, ...], ...] = ()
+    settle: Callable[[SiteDocument, SiteLog], SiteChange] | None = None
+    notes: tuple[str, ...] = ()
 
-
-def add_nodes(text: str) -> SiteChange:
-    """Return the change ``[PARTITION=]N``: N more nodes like the most common one.
-
-    Raises:
-        UsageError: it is not written so.
-    """
-    partition, count = _partition_count("--add-nodes", text)
-
-    def add(site: SiteCluster) -> SiteCluster:
-        like, where = _common_node(site, partition, "--add-nodes")
-        if len(site.nodes) + count > MOST_HOSTS:
-            raise UsageError(f"--add-nodes {text}: a site may have {MOST_HOSTS:,} nodes at most")
-        taken = {node.name for node in site.nodes}
-        names = [f"added{i}" for i in range(1, len(taken) + count + 1) if f"added{i}" not in taken]
-        new = tuple(replace(like, name=name) for name in names[:count])
-        parts = tuple(
-            replace(p, nodes=(*p.nodes, *(node.name for node in new))) if p.name in where else p
-            for p in site.partitions
-        )
-        return replace(site, nodes=site.nodes + new, partitions=parts)
-
-    return SiteChange(f"add-nodes {text}", site=add)
-
-
-def remove_nodes(text: str) -> SiteChange:
-    """Return the change ``[PARTITION=]N``: N nodes of the most common kind less.
-
-    Raises:
-        UsageError: it is not written so.
-    """
-    partition, count = _partition_count("--remove-nodes", text)
-
-    def remove(site: SiteCluster) -> SiteCluster:
-        like, where = _common_node(site, partition, "--remove-nodes")
-        part = next(p for p in site.partitions if p.name == where[0])
-        kinds = {node.name: replace(node, name="") for node in site.nodes}
-        same = [name for name in part.nodes if kinds[name] == replace(like, name="")]
-        if count > len(same) or count >= len(site.nodes):
-            raise UsageError(f"--remove-nodes {text}: there are only {len(same)} such nodes")
-        gone = set(same[-count:])
-        if empty := next((p.name for p in site.partitions if set(p.nodes) <= gone), None):
-            raise UsageError(f"--remove-nodes {text}: partition {empty} would have no node")
-        return replace(
-            site,
-            nodes=tuple(node for node in site.nodes if node.name not in gone),
-            partitions=tuple(
-                replace(p, nodes=tuple(n for n in p.nodes if n not in gone))
-                for p in site.partitions
-            ),
-            events=tuple(e for e in site.events if e.node not in gone),
-        )
-
-    return SiteChange(f"remove-nodes {text}", site=remove)
-
-
-def _partition_count(option: str, text: str) -> tuple[str, int]:
-    partition, _, number = text.rpartition("=")
-    if not WHOLE.fullmatch(number.strip()) or not 1 <= int(number) <= MOST_HOSTS:
-        raise UsageError(
-            f"{option} must be N or PARTITION=N with N from 1 to {MOST_HOSTS:,}, got {text!r}"
-        )
-    return partition.strip(), int(number)
-
-
-def _common_node(site: SiteCluster, partition: str, option: str) -> tuple[SiteNode, list[str]]:
-    """Return the most common node of a partition, or of the site, and the partitions it is in."""
-    by_name = {p.name: p for p in site.partitions}
-    if partition and partition not in by_name:
-        raise UsageError(f"{option}: no partition {partition}; found {', '.join(by_name)}")
-    of = {node.name: node for node in site.nodes}
-    names = by_name[partition].nodes if partition else tuple(of)
-    counts: dict[SiteNode, int] = {}
-    for name in names:
-        kind = replace(of[name], name="")
-        counts[kind] = counts.get(kind, 0) + 1
-    like = max(counts, key=lambda kind: counts[kind])
-    if partition:
-        return like, [partition]
-    within = [
-        p.name for p in site.partitions if any(replace(of[n], name="") == like for n in p.nodes)
-    ]
-    return like, within
+    def settled(self, document: SiteDocument, log: SiteLog) -> SiteChange:
+        """Return the change for the settings and the log of a site. Raises `UsageError`."""
+        return self if self.settle is None else self.settle(document, log)
 
 
 def set_value(text: str) -> SiteChange:
@@ -222,48 +143,12 @@ def combined(changes: list[SiteChange]) -> SiteChange:
             changed = changed if change.jobs is None else change.jobs(changed)
         return changed
 
+    def settle(of: SiteDocument, log: SiteLog) -> SiteChange:
+        return combined([change.settled(of, log) for change in changes])
+
     return SiteChange(
         " + ".join(change.name for change in changes), document, site, jobs,
         tuple(keys for change in changes for keys in change.keys),
+        settle if any(change.settle for change in changes) else None,
+        tuple(note for change in changes for note in change.notes),
     )  # fmt: skip
-
-
-def scale_load(factor: float) -> SiteChange:
-    """Return the change in which jobs come ``factor`` times as fast; pinned ones stay."""
-    if not LEAST_FACTOR <= factor <= 1000:
-        raise UsageError(f"--scale-load must be from {LEAST_FACTOR:g} to 1000, got {factor:g}")
-
-    def scale(jobs: SiteJobs) -> SiteJobs:
-        free = jobs.pinned == NEVER
-        if not free.any():
-            return jobs
-        origin = int(jobs.submit[free].min())
-
-        def moved(times: IntArray) -> IntArray:
-            scaled = origin + np.round((times - origin) / factor).astype(np.int64)
-            return np.where(free & (times >= 0), np.maximum(scaled, 0), times)
-
-        submit = moved(jobs.submit)
-        ready = submit + (jobs.ready - jobs.submit)
-        cancel = np.where(jobs.cancel >= 0, ready + (jobs.cancel - jobs.ready), jobs.cancel)
-        return jobs.changed(submit=submit, ready=ready, cancel=cancel)
-
-    return SiteChange(f"scale-load {factor:g}", jobs=scale)
-
-
-def scale_limits(factor: float) -> SiteChange:
-    """Return the change in which every time limit is ``factor`` times as long.
-
-    A limit stays at least the run time: how a job that is cut off would go on is unknown.
-    """
-    if not LEAST_FACTOR <= factor <= 1000:
-        raise UsageError(f"--limits-times must be from {LEAST_FACTOR:g} to 1000, got {factor:g}")
-
-    def scale(jobs: SiteJobs) -> SiteJobs:
-        scaled = np.round(jobs.limit * factor).astype(np.int64)
-        longest = np.maximum(jobs.limit, 1)
-        if factor < 1:
-            scaled = np.minimum(np.maximum(scaled, jobs.runtime), longest)
-        return jobs.changed(limit=np.maximum(scaled, 1))
-
-    return SiteChange(f"limits-times {factor:g}", jobs=scale)

@@ -10,7 +10,7 @@ from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.planner.twin.calibrate import Replays, prepared
 from gpuplan.planner.twin.settings import level_config
-from gpuplan.planner.twin.whatif import ALL_JOBS
+from gpuplan.planner.twin.workload import ALL_JOBS
 from gpuplan.simkit.arrays import BoolArray
 
 LEAST_JOBS = 20

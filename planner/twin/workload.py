@@ -15,6 +15,8 @@ from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.site import SiteCluster
 
+GROUPINGS = ("account", "user", "partition", "qos", "size")
+ALL_JOBS = "all jobs"
 ONE_PARTITION = "all"
 ONE_NAME = "none"
 LIMIT_FACTOR = 2.0
@@ -22,12 +24,15 @@ LEAST_LIMIT_S = 60
 MOST_JOBS = 200_000
 """Jobs of a log above which only its last weeks are replayed by default."""
 WEEK_S = 7 * 86400
+JITTER_S = 60
+"""Of submissions: what no record of a site tells better, and what moves every schedule."""
 NAMED_NODES = re.compile(r"(?:^|\s)(?:-w|--nodelist)[ =]?\S")
 HELD = (
     ("JobArrayTaskLimit", "JobArrayTaskLimit"), ("BeginTime", "BeginTime"),
     ("JobHeld", "JobHeldUser or JobHeldAdmin"), ("ReqNodeNotAvail", "ReqNodeNotAvail"),
     ("Licenses", "Licenses"),
 )  # fmt: skip
+NOT_WAITING = re.compile("^(?:Dependency|BeginTime|JobHeld)")
 MINUTES = re.compile(r"^Assoc(?:Grp|Max).*Minutes")
 
 
@@ -40,6 +45,7 @@ class SiteWorkload:
         job_ids: the log's ids.
         recorded_start: second of the recorded start; -1 for a job that never started.
         scored: whether the wait of the job counts.
+        gave_up: whether the job was eligible and cancelled in the queue, not held.
         excluded: jobs that are replayed and not scored, by reason.
         account, user, partition, qos: names, for groups.
         warmup_until: second at which scoring begins; times are seconds after 1970.
@@ -50,6 +56,7 @@ class SiteWorkload:
     job_ids: tuple[str, ...]
     recorded_start: IntArray
     scored: BoolArray
+    gave_up: BoolArray
     excluded: dict[str, int]
     warmup_until: int
     notes: tuple[str, ...]
@@ -183,6 +190,9 @@ def site_workload(
     )  # fmt: skip
     excluded = _excluded(table, log)
     scored = ran & ~pinned
+    could_start = (eligible >= 0) | ("eligible" in log.missing)
+    held = table["reason"].fill_null("").str.contains(NOT_WAITING.pattern).to_numpy()
+    gave_up = ~ran & (end >= 0) & could_start & ~held
     counts: dict[str, int] = {}
     for why, which in excluded.items():
         if hit := int((scored & which).sum()):
@@ -191,7 +201,23 @@ def site_workload(
     if unpinned := int((pinned & ran & ~in_warmup).sum()):
         counts["in a reservation or on named nodes (pinned)"] = unpinned
     return SiteWorkload(
-        jobs, tuple(table["job_id"].to_list()), start, scored, counts, until, tuple(notes)
+        jobs, tuple(table["job_id"].to_list()), start, scored, gave_up, counts, until, tuple(notes)
+    )
+
+
+def jittered(jobs: SiteJobs, number: int) -> SiteJobs:
+    """Return the jobs submitted up to a minute later, at random; pinned ones start as recorded.
+
+    ``number`` is of the draw. A job moves alike wherever it has the same id.
+    """
+    draws = np.random.default_rng([number, 0]).integers(
+        0, JITTER_S + 1, int(jobs.id.max(initial=-1)) + 1
+    )
+    later = np.where(jobs.pinned == NEVER, draws[jobs.id], 0)
+    return jobs.changed(
+        submit=jobs.submit + later,
+        ready=jobs.ready + later,
+        cancel=np.where(jobs.cancel >= 0, jobs.cancel + later, jobs.cancel),
     )
 
 

@@ -292,7 +292,8 @@ def plan_pass(
                     state.keys[fit] = (late << (NODE_BITS + IDLE_BITS)) | node
                 fit += 1
         choose(state, fit, need)
-        if start == now and jobs.cancel[j] >= 0:
+        leaves = jobs.cancel[j] >= 0 and jobs.runtime[j] == 0 and not jobs.moves[j]
+        if start == now and leaves:
             leave_queue(state, jobs, j, GONE)
             state.reason[j] = CANCELLED
         else:

@@ -13,6 +13,8 @@ from gpuplan.simkit.twin.site import SiteJob
 NEVER = -1
 """Stands for no cancellation and no pinned start."""
 
+OPTIONAL = ("rest", "rest_limit", "patience")
+"""Arrays that may be missing: then no job has any."""
 NUMBERS = ("id", "submit", "ready", "nodes", "gpus", "limit", "runtime", "cancel", "pinned", "nice")
 CODES = ("user", "account", "partition", "qos", "gpu_type")
 
@@ -23,6 +25,13 @@ class SiteJobs:
 
     ``cancel`` and ``pinned`` are `NEVER` where there is none. ``user`` to ``gpu_type`` are indices
     into the tuples of names; the name of a job that runs on any type is empty.
+
+    ``rest`` are seconds of work left after ``runtime``: when the job ends, another one like it
+    comes at once and runs for as long, or for what is left, and so on; ``rest_limit`` is what these
+    ask for together, each for as much as the job at most. ``patience`` are seconds after ``ready``
+    at which a job that still waits moves to GPUs elsewhere and starts there at once; `NEVER` where
+    it does not. A job that is cancelled before never moves, nor does a cancelled one without a run
+    time: how long it would run is unknown.
     """
 
     id: IntArray
@@ -46,6 +55,9 @@ class SiteJobs:
     partitions: tuple[str, ...]
     qoses: tuple[str, ...]
     gpu_types: tuple[str, ...]
+    rest: IntArray | None = None
+    rest_limit: IntArray | None = None
+    patience: IntArray | None = None
 
     def __post_init__(self) -> None:
         if self.id.size and (np.diff(self.id) <= 0).any():
@@ -63,9 +75,47 @@ class SiteJobs:
 
     def kept(self, mask: BoolArray) -> SiteJobs:
         """Return the jobs where ``mask`` is true."""
+        names = (*NUMBERS, "billing", *CODES, *OPTIONAL)
+        arrays = {name: getattr(self, name) for name in names}
         return self.changed(
-            **{name: getattr(self, name)[mask] for name in (*NUMBERS, "billing", *CODES)}
+            **{name: None if array is None else array[mask] for name, array in arrays.items()}
         )
+
+    @property
+    def moves(self) -> BoolArray:
+        """Where a job moves to GPUs elsewhere if it waits too long."""
+        if self.patience is None:
+            return np.zeros(self.id.size, np.bool_)
+        later = self.cancel >= self.ready + self.patience
+        waits = (self.cancel < 0) | (later & (self.runtime > 0))
+        moving: BoolArray = (self.patience >= 0) & (self.pinned < 0) & waits
+        return moving
+
+    def parts(self) -> tuple[SiteJobs, IntArray]:
+        """Return these jobs and after them those that go on with their ``rest``.
+
+        Also returns, for each of all these, the job that goes on with it, -1 for none.
+        """
+        n = self.id.size
+        follower = np.full(n, -1, np.int64)
+        if self.rest is None or not (self.rest > 0).any():
+            return self, follower
+        each = np.maximum(self.runtime, 1)
+        count = -(-self.rest // each)
+        first = n + np.cumsum(count) - count
+        of = np.concatenate([np.arange(n), np.repeat(np.arange(n), count)])
+        before = np.arange(n, of.size) - first[of[n:]]  # parts of the same job
+        follower = np.concatenate([np.where(count > 0, first, -1), np.arange(n, of.size) + 1])
+        follower[n:][before + 1 == count[of[n:]]] = -1
+        arrays = {name: getattr(self, name)[of] for name in (*NUMBERS, "billing", *CODES)}
+        arrays["id"][n:] = self.id.max() + 1 + np.arange(of.size - n)
+        left = self.rest[of[n:]] - before * each[of[n:]]
+        arrays["runtime"][n:] = np.minimum(each[of[n:]], left)
+        if self.rest_limit is not None:
+            asked = self.rest_limit[of[n:]] - before * self.limit[of[n:]]
+            arrays["limit"][n:] = np.clip(asked, 1, self.limit[of[n:]])
+        arrays["pinned"][n:] = arrays["cancel"][n:] = NEVER
+        return self.changed(**arrays, rest=None, rest_limit=None, patience=None), follower
 
     def changed(self, **values: object) -> SiteJobs:
         """Return the jobs with some arrays exchanged."""

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.heap import insert, new_heap, pop
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.twin.backfill import NONE, SLURM, Searches, new_searches, plan_pass
 from gpuplan.simkit.twin.priority import enqueue, set_factors, set_priority, tick
 from gpuplan.simkit.twin.profile import FAR, FreeProfile, new_profile
-from gpuplan.simkit.twin.refusals import CANCELLED, UNSTARTED
+from gpuplan.simkit.twin.refusals import CANCELLED, ELSEWHERE, UNSTARTED
 from gpuplan.simkit.twin.state import (
     COMING,
     GONE,
@@ -92,7 +93,8 @@ def main_pass(
                 break
             continue
         leave_queue(state, jobs, j, GONE)
-        if jobs.cancel[j] >= 0:
+        # How long a job would have run that was cancelled is unknown.
+        if jobs.cancel[j] >= 0 and jobs.runtime[j] == 0 and not jobs.moves[j]:
             state.reason[j] = CANCELLED
         else:
             choose(state, fit, jobs.nodes[j])
@@ -136,6 +138,16 @@ def push_ends(heap: Any, state: Any, ends: Any) -> None:
         insert(heap, state.end[ends[i]], ends[i])
 
 
+@borrowing_helper
+def queue_up(state: Any, jobs: Any, tree: Any, rules: Any, j: int, now: int) -> None:
+    """Let a job that became eligible wait."""
+    state.status[j] = WAITING
+    state.waiting[jobs.shape[j]] += 1
+    state.waiting_part[jobs.part[j]] += 1
+    set_priority(state, jobs, tree, rules, j, now)
+    enqueue(state, jobs, j)
+
+
 class LoopBuffers(NamedTuple):
     """What the loop needs beside the state.
 
@@ -159,6 +171,28 @@ class LoopBuffers(NamedTuple):
     profile: FreeProfile
 
 
+def new_loop(
+    jobs: Any, site: Any, tree: Any, rules: Any, arrival: Any, first: int
+) -> tuple[LoopBuffers, IntArray]:
+    """Return what the loop needs beside the state, and its clock, before the second ``first``."""
+    n = jobs.ready.size
+    parts, users = site.part_first.size - 1, int(jobs.user.max(initial=0)) + 1
+    # A node has a step for now and for each running job; two more for each plan and event of it.
+    steps = int(site.gpus.size + site.gpus.sum() + 2 * (jobs.nodes.sum() + site.event_node.size))
+    buffers = LoopBuffers(
+        arrival, np.argsort(arrival, kind="stable"), np.argsort(jobs.cancel, kind="stable"),
+        np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64),
+        new_searches(site.shape_class.size, parts, users, site.gpus.size), new_heap(n + 1),
+        new_profile(site.gpus.size, steps),
+    )  # fmt: skip
+    clock = np.zeros(11, np.int64)
+    clock[[LAST_FULL, LAST_TICK, NEXT_BACKFILL]] = -FAR, first, first + rules.bf_phase
+    clock[NEXT_TICK] = first + rules.calc_phase if rules.multifactor else FAR
+    if rules.multifactor:
+        set_factors(tree, rules.fairshare, rules.dampening)
+    return buffers, clock
+
+
 def replay(
     jobs: Any, site: Any, limits: Any, tree: Any, rules: Any,
     progress: Callable[[float], None] = lambda share: None,
@@ -174,22 +208,9 @@ def replay(
     """
     n = jobs.ready.size
     arrival = np.where(jobs.pinned >= 0, jobs.pinned, jobs.ready)
-    parts, users = site.part_first.size - 1, int(jobs.user.max(initial=0)) + 1
-    # A node has a step for now and for each running job; two more for each plan and event of it.
-    steps = int(site.gpus.size + site.gpus.sum() + 2 * (jobs.nodes.sum() + site.event_node.size))
-    buffers = LoopBuffers(
-        arrival, np.argsort(arrival, kind="stable"), np.argsort(jobs.cancel, kind="stable"),
-        np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64),
-        new_searches(site.shape_class.size, parts, users, site.gpus.size), new_heap(n + 1),
-        new_profile(site.gpus.size, steps),
-    )  # fmt: skip
-    state = new_state(jobs, site)
     first = int(arrival.min(initial=FAR)) if n else 0
-    clock = np.zeros(11, np.int64)
-    clock[[LAST_FULL, LAST_TICK, NEXT_BACKFILL]] = -FAR, first, first + rules.bf_phase
-    clock[NEXT_TICK] = first + rules.calc_phase if rules.multifactor else FAR
-    if rules.multifactor:
-        set_factors(tree, rules.fairshare, rules.dampening)
+    state = new_state(jobs, site)
+    buffers, clock = new_loop(jobs, site, tree, rules, arrival, first)
     instants, going = FEWEST_INSTANTS, True
     while going:
         began = perf_counter()
@@ -268,7 +289,7 @@ def run(
             j = cancels[leaving]
             if state.status[j] == WAITING:
                 leave_queue(state, jobs, j, GONE)
-                state.reason[j] = CANCELLED
+                state.reason[j] = ELSEWHERE if jobs.moves[j] else CANCELLED
                 event = True
             leaving += 1
         compact(state)
@@ -286,11 +307,15 @@ def run(
             elif 0 <= jobs.cancel[j] <= now:
                 state.reason[j] = CANCELLED
             else:
-                state.status[j] = WAITING
-                state.waiting[jobs.shape[j]] += 1
-                state.waiting_part[jobs.part[j]] += 1
-                set_priority(state, jobs, tree, rules, j, now)
-                enqueue(state, jobs, j)
+                queue_up(state, jobs, tree, rules, j, now)
+        for i in range(1, state.followers[0] + 1):
+            j = state.followers[i]
+            jobs.ready[j] = now
+            if jobs.refused[j]:
+                state.status[j], state.reason[j] = GONE, jobs.refused[j]
+            else:
+                queue_up(state, jobs, tree, rules, j, now)
+        state.followers[0] = 0
         if now == next_tick:
             tick(state, jobs, tree, rules, last_tick, now, ends)
             last_tick = now

@@ -17,9 +17,10 @@ REASONS = (
     "", "PartitionTimeLimit", "PartitionNodeLimit", "QOSMaxGRESPerJob",
     "QOSMaxWallDurationPerJobLimit", "shape", "QOSGrpGRES", "QOSGrpJobsLimit", "QOSMaxGRESPerUser",
     "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit", "AssocGrpGRES", "cancelled", "never",
+    "elsewhere",
 )  # fmt: skip
 """Why a job never started, by code."""
-CANCELLED, UNSTARTED = REASONS.index("cancelled"), REASONS.index("never")
+CANCELLED, UNSTARTED, ELSEWHERE = map(REASONS.index, ("cancelled", "never", "elsewhere"))
 
 
 def limit_value(value: int | None) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.kernel import replay
-from gpuplan.simkit.twin.refusals import REASONS
+from gpuplan.simkit.twin.refusals import ELSEWHERE, REASONS
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 from gpuplan.simkit.twin.state import NODE_BITS
 from gpuplan.simkit.twin.tables import kernel_input
@@ -38,6 +38,10 @@ class SiteRun:
             never started.
         usage: usage by (account, user) at the last tick, in billing-seconds; an account's own key
             has an empty user, the whole site's is ("", "").
+        elsewhere_gpu_s: GPU-seconds that each job, having waited too long, ran on GPUs elsewhere.
+
+    Jobs that go on with the rest of another are left out. One that moved elsewhere has its start
+    and end there, and no nodes.
     """
 
     jobs: SiteJobs
@@ -47,6 +51,7 @@ class SiteRun:
     node_first: IntArray
     node: IntArray
     usage: dict[tuple[str, str], float] = field(default_factory=dict)
+    elsewhere_gpu_s: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def reason(self, i: int) -> str:
         """Return why a job never started; empty where it did."""
@@ -79,14 +84,20 @@ def replay_site(
     _check(site, jobs, config)
     tables = kernel_input(site, jobs, config)
     state = replay(tables.jobs, tables.site, tables.limits, tables.tree, tables.rules, progress)
-    place = state.place
-    chosen = np.where(place >= 0, tables.node_order[place], -1)
     usage = {("", ""): float(tables.tree.usage[0])}
     for key, node in tables.associations.node.items():
         usage[key] = float(tables.tree.usage[node])
+    n = jobs.id.size
+    start, end, reason = state.start[:n], state.end[:n], state.reason[:n]
+    moved = reason == ELSEWHERE
+    runtime = jobs.runtime if jobs.rest is None else jobs.runtime + jobs.rest
+    start[moved] = tables.jobs.cancel[:n][moved]
+    end[moved] = start[moved] + runtime[moved]
+    reason[moved] = 0
+    first = state.place_first[: n + 1]
     return SiteRun(
-        jobs, state.start, state.end, state.reason, state.place_first, chosen.astype(np.int64),
-        usage,
+        jobs, start, end, reason, first, state.place[: first[-1]], usage,
+        np.where(moved, runtime * jobs.total_gpus, 0),
     )  # fmt: skip
 
 

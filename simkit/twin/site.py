@@ -149,7 +149,7 @@ class SchedulerConfig:
         dampening: FairShareDampeningFactor of ``classic``.
         half_life: of usage, in seconds; 0 for no decay.
         calc_period: seconds between two ticks of the priorities.
-        tie_seed: 0 breaks ties by job id and node order; another seed shuffles both.
+        tie_seed: 0 breaks ties by job id; another seed shuffles them. Nodes keep their order.
     """
 
     order: str = "fifo"
@@ -212,7 +212,8 @@ class SiteJob:
         user, account, partition, qos: names.
         gpu_type: the type of its nodes; empty for any.
         eligible: second from which it may start; None at once.
-        cancel: second at which it leaves if it still waits; None never.
+        cancel: second at which it leaves if it still waits; None never. One with a run time of 0
+            leaves where it could start too: how long it would have run is unknown.
         pinned: second at which it starts whatever the rules say; None by the rules.
         nice: taken off its priority.
         billing: what a second costs in fair share; None its GPUs.

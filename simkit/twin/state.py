@@ -48,6 +48,7 @@ class SiteState(NamedTuple):
         keys: a buffer, one per node.
         chosen: a buffer of nodes.
         part_stamp, node_stamp: passes in which a partition and its nodes were blocked.
+        followers: jobs that come now since the one before ended, ``followers[0]`` of them.
         count: numbers; see `QUEUED` and the next.
     """
 
@@ -79,6 +80,7 @@ class SiteState(NamedTuple):
     chosen: Any
     part_stamp: Any
     node_stamp: Any
+    followers: Any
     count: Any
 
 
@@ -104,7 +106,8 @@ def new_state(jobs: Any, site: Any) -> SiteState:
         site.gpus.copy(), level, zeros(nodes, most), zeros(nodes, most), zeros(nodes, most),
         zeros(nodes), zeros(site.shape_class.size), zeros(parts), zeros(nodes),
         zeros(events), zeros(events), zeros(events), zeros(n), zeros(1), zeros(n),
-        zeros(nodes), zeros(nodes), zeros(parts), zeros(nodes), zeros(4),
+        zeros(nodes), zeros(nodes), zeros(parts), zeros(nodes), zeros(n + 1),
+        zeros(4),
     )  # fmt: skip
 
 
@@ -252,8 +255,11 @@ def begin(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int, no
 
 @borrowing_helper
 def finish(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int) -> None:
-    """Give back the nodes of a job that ends."""
+    """Give back the nodes of a job that ends; the job that goes on with it comes now."""
     state.status[j] = GONE
+    if jobs.follower[j] >= 0:
+        state.followers[0] += 1
+        state.followers[state.followers[0]] = jobs.follower[j]
     for i in range(jobs.nodes[j]):
         node = state.place[state.place_first[j] + i]
         state.idle[node] += jobs.gpus[j]

@@ -1,7 +1,7 @@
 """What the kernel of the twin reads: a site, its jobs and its settings as arrays.
 
 Jobs with the same partition and GPU type form a class; those of a class that also ask for the same
-nodes and GPUs per node have one shape. Nodes and jobs are numbered in the order that breaks ties.
+nodes and GPUs per node have one shape. Nodes keep the order of the site, which breaks their ties.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.priority import CLASSIC, TREE, Associations, ShareTree, associations
+from gpuplan.simkit.twin.profile import FAR
 from gpuplan.simkit.twin.refusals import NO_LIMIT, limit_value, refusals
 from gpuplan.simkit.twin.site import BACKFILLS, PLACEMENTS, SchedulerConfig, SiteCluster
 
@@ -23,7 +25,8 @@ MOST_DOMINATED = 1500  # shapes up to which a failure of one also marks all larg
 class JobTable(NamedTuple):
     """One value per job. ``qos`` and ``part_qos`` are -1 for none; ``limited`` numbers the limits
     that hold for a job; ``base`` is the priority but for age and fair share; ``refused`` is a code
-    of `REASONS`.
+    of `REASONS`. ``follower`` is the job that comes when this one ends, -1 for none; ``moves``
+    says that a job which waits until ``cancel`` starts elsewhere then.
     """
 
     ready: Any
@@ -46,6 +49,8 @@ class JobTable(NamedTuple):
     tier: Any
     base: Any
     refused: Any
+    follower: Any
+    moves: Any
 
 
 class SiteTable(NamedTuple):
@@ -128,18 +133,13 @@ class RuleTable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KernelInput:
-    """Everything that a replay reads.
-
-    Attributes:
-        node_order: node of the site by its number in the tables.
-    """
+    """Everything that a replay reads."""
 
     jobs: JobTable
     site: SiteTable
     limits: LimitTable
     tree: ShareTree
     rules: RuleTable
-    node_order: IntArray
     associations: Associations
 
 
@@ -152,14 +152,13 @@ def lists(rows: list[Any]) -> tuple[IntArray, IntArray]:
 
 def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> KernelInput:
     """Return the tables. Raises ValueError where a job names a partition that is not there."""
-    rng = np.random.default_rng(config.tie_seed)
-    n, nodes = jobs.id.size, len(site.nodes)
-    shuffled = config.tie_seed != 0
-    order = rng.permutation(nodes) if shuffled else np.arange(nodes)
-    number = np.empty(nodes, np.int64)
-    number[order] = np.arange(nodes)
-    tie = rng.permutation(n) if shuffled else np.arange(n)
-    tables = _site_tables(site, jobs, config, order, number)
+    count = jobs.id.size
+    moves, patience = jobs.moves, jobs.patience
+    jobs, follower = jobs.parts()
+    n = jobs.id.size
+    tie = np.arange(n)
+    tie[_shuffled(jobs.id[:count].astype(np.uint64), config.tie_seed)] = np.arange(count)
+    tables = _site_tables(site, jobs, config)
     used = {(jobs.accounts[a], jobs.users[u]) for a, u in _pairs(jobs.account, jobs.user)}
     assocs = associations(site.assocs, sorted(used))
     tree = assocs.tree()
@@ -174,13 +173,31 @@ def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> 
     nodes_held = np.where(
         refused > 0, 1, jobs.nodes
     )  # what is refused needs no room, whatever it asks
+    ready, cancel = jobs.ready.copy(), jobs.cancel.copy()
+    ready[count:] = FAR  # until the job before ends
+    if patience is not None:
+        cancel[:count] = np.where(moves, ready[:count] + patience, cancel[:count])
     table = JobTable(
-        jobs.ready, nodes_held, jobs.gpus, jobs.limit, jobs.runtime, jobs.cancel, jobs.pinned,
-        jobs.billing, tie.astype(np.int64), part, line, shape, jobs.user, assoc, qos, part_qos,
+        ready, nodes_held, jobs.gpus, jobs.limit, jobs.runtime, cancel, jobs.pinned,
+        jobs.billing, tie, part, line, shape, jobs.user, assoc, qos, part_qos,
         limited, tier[part] if n else part, _base(site, jobs, config, part, qos),
-        refused,
+        refused, follower, np.concatenate([moves, np.zeros(n - count, np.bool_)]),
     )  # fmt: skip
-    return KernelInput(table, tables.site, limits, tree, _rules(config), order, assocs)
+    return KernelInput(table, tables.site, limits, tree, _rules(config), assocs)
+
+
+def _shuffled(keys: NDArray[np.uint64], seed: int) -> IntArray:
+    """Return an order of what the keys name, in which two of them stand alike whatever others do.
+
+    Seed 0 leaves all in place. Source: SplitMix64 of Steele, Lea and Flood, OOPSLA 2014.
+    """
+    if seed == 0:
+        return np.arange(keys.size)
+    mixed = keys + np.uint64(seed * 0x9E3779B97F4A7C15 % (1 << 64))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    order: IntArray = np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")
+    return order
 
 
 def _pairs(left: IntArray, right: IntArray) -> list[tuple[int, int]]:
@@ -207,9 +224,7 @@ class _Tables(NamedTuple):
     class_gpus: list[IntArray]  # GPUs of the nodes of each class
 
 
-def _site_tables(
-    site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig, order: IntArray, number: IntArray
-) -> _Tables:
+def _site_tables(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> _Tables:
     names = {p.name: i for i, p in enumerate(site.partitions)}
     in_use = set(np.unique(jobs.partition).tolist())
     for i, name in enumerate(jobs.partitions):
@@ -217,10 +232,10 @@ def _site_tables(
             raise ValueError(f"a job names the partition {name!r}, which the site does not have")
     part_of = np.array([names.get(name, 0) for name in jobs.partitions], np.int64)
     part = part_of[jobs.partition]
-    index = {node.name: int(number[i]) for i, node in enumerate(site.nodes)}
+    index = {node.name: i for i, node in enumerate(site.nodes)}
     members = [np.sort([index[name] for name in p.nodes]).astype(np.int64) for p in site.partitions]
-    kinds = np.array([site.nodes[i].gpu_type for i in order], object)
-    gpus = np.array([site.nodes[i].gpus for i in order], np.int64)
+    kinds = np.array([node.gpu_type for node in site.nodes], object)
+    gpus = np.array([node.gpus for node in site.nodes], np.int64)
     classes: dict[tuple[int, int], int] = {}
     class_nodes: list[IntArray] = []
     line_of = np.zeros((len(site.partitions), len(jobs.gpu_types)), np.int64)
@@ -231,7 +246,7 @@ def _site_tables(
         class_nodes.append(nodes_of[kinds[nodes_of] == kind] if kind else nodes_of)
     line = line_of[part, jobs.gpu_type]
     triples, shape = _triples(line, jobs.nodes, jobs.gpus)
-    weights = np.array([site.nodes[i].weight for i in order], np.int64)
+    weights = np.array([node.weight for node in site.nodes], np.int64)
     rank = np.unique(weights, return_inverse=True)[1].reshape(-1).astype(np.int64)
     of_node: list[list[int]] = [[] for _ in site.nodes]
     for c, nodes_of in enumerate(class_nodes):

@@ -42,6 +42,8 @@ def twin_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "whatif", [log, *change, "--set=qos.normal.MaxTRESPU.gpu=8"]
     validated = ["--validate=2026-03-16", f"--before={conf}", f"--after={conf}"]
     yield "whatif", [log, "--twin", twin, *validated]
+    job = ["--gpus=16", "--limit=24h", "--partition=h100", "--user=ana", "--replays=20"]
+    yield "eta", [log, "--twin", twin, *job, "--at=2026-03-12T12:00", "--backtest"]
 
 
 def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:

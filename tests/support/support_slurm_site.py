@@ -116,7 +116,8 @@ def _jobs(rng: np.random.Generator) -> list[SiteJob]:
         hold = at + int(rng.uniform(600, 7200)) if rng.random() < 0.03 and cancel is None else None
         jobs.append(
             SiteJob(
-                FIRST_ID + i, at, nodes, gpus // nodes, limit, min(run, limit), user, team, part,
+                FIRST_ID + i, at, nodes, gpus // nodes, limit,
+                0 if cancel is not None else min(run, limit), user, team, part,
                 "high" if high else "normal", eligible=hold, cancel=cancel,
             )
         )  # fmt: skip

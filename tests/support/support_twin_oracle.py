@@ -212,7 +212,7 @@ class Simulator:
         """Start a job, or let one that is cancelled later leave."""
         if j in self.queue:
             self.queue.remove(j)
-        if j.cancel is not None and j.pinned is None:
+        if j.cancel is not None and j.pinned is None and j.runtime == 0:
             self.out.rejected[j.id] = "cancelled"
             return False
         for n in nodes:

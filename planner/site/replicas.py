@@ -1,0 +1,153 @@
+"""Replays of a site under chance: submissions moved by seconds, shuffled ties, users who give up.
+
+What chance does in a replica depends on its number and on the jobs, not on the site or its rules,
+so that replays of the same number before and after a change differ by the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from threading import Event
+
+import numpy as np
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.planner.parallel import run_all
+from gpuplan.planner.site.patience import Patience
+from gpuplan.planner.twin.settings import shuffled
+from gpuplan.planner.twin.workload import SiteWorkload, jittered
+from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
+from gpuplan.simkit.twin.simulator import NOT_STARTED, replay_site
+from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
+from gpuplan.simkit.watch import ReplayPace
+
+FOREVER_S = 10**12
+"""Nobody is more patient, so that a time stays a number of seconds that a replay takes."""
+BYTES_PER_JOB = 2_000
+"""About what a replay takes at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A site to replay.
+
+    Attributes:
+        name: what it is called.
+        site, jobs, config: what is replayed.
+    """
+
+    name: str
+    site: SiteCluster
+    jobs: SiteJobs
+    config: SchedulerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """What one replay did to the jobs of the log, in their order; shape (n,).
+
+    Attributes:
+        wait: seconds from eligible to start; -1 where the job did not start.
+        reason: why it did not, as a position in `REASONS`.
+        elsewhere_gpu_s: GPU-seconds that it ran on GPUs elsewhere.
+    """
+
+    wait: IntArray
+    reason: IntArray
+    elsewhere_gpu_s: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """What differs between replicas.
+
+    Attributes:
+        patience: when users give up; None: never.
+        waited_s: wait that each job of the log had in the record; shape (n,).
+    """
+
+    patience: Patience | None
+    waited_s: IntArray
+
+    @classmethod
+    def of(cls, work: SiteWorkload, patience: Patience | None) -> Chance:
+        """Return the chance of a log's jobs."""
+        return cls(patience, np.maximum(work.recorded_wait, 0))
+
+    def applied(self, jobs: SiteJobs, number: int) -> SiteJobs:
+        """Return the jobs of a replica; pinned ones start as recorded.
+
+        A job has the same luck wherever it has the same id. Jobs that the log does not have are
+        never given up.
+        """
+        jobs = jittered(jobs, number)
+        if self.patience is not None:
+            free, cancel = jobs.pinned == NEVER, jobs.cancel
+            draw = np.random.default_rng([number, 1]).exponential(size=self.waited_s.size)
+            waits = np.ceil(self.patience.waits_s(self.waited_s.astype(np.float64), draw))
+            waits = np.append(np.minimum(waits, FOREVER_S), FOREVER_S).astype(np.int64)
+            wait = waits[np.minimum(jobs.id, waits.size - 1)]
+            leaves = free & (cancel < 0) & (jobs.runtime > 0) & (wait < FOREVER_S)
+            if jobs.patience is not None:  # who moves elsewhere before does not give up
+                leaves &= (jobs.patience < 0) | (wait < jobs.patience)
+            jobs = jobs.changed(cancel=np.where(leaves, jobs.ready + wait, cancel))
+        return jobs
+
+
+class Replicas:
+    """Replays cases side by side, each replica of each once.
+
+    Attributes:
+        of: the replicas of each case so far, in order.
+    """
+
+    def __init__(self, cases: Sequence[Case], chance: Chance) -> None:
+        self.cases, self.chance = cases, chance
+        self.of: list[list[Replica]] = [[] for _ in cases]
+        self._pace, self._stopped = ReplayPace(), Event()
+        self._done = self._total = 0
+
+    def grow(self, which: Iterable[int], count: int) -> None:
+        """Replay the cases at these positions until there are so many replicas of each.
+
+        Raises:
+            UsageError: a site or a job is too large for a replay.
+        """
+        items = [(at, number) for at in which for number in range(len(self.of[at]), count)]
+        jobs = max((self.cases[at].jobs.id.size for at, _ in items), default=0)
+        self._total += sum(self.cases[at].jobs.id.size for at, _ in items)
+        try:
+            runs = run_all(self._replica, items, bytes_each=BYTES_PER_JOB * jobs)
+        finally:
+            self._stopped.set()  # ends what an interrupt left running
+        self._stopped.clear()
+        for (at, _), run in zip(items, runs, strict=True):
+            self.of[at].append(run)
+
+    def _replica(self, item: tuple[int, int]) -> Replica:
+        """Replay one replica of a case; ``item`` is its position and the number."""
+        case, number = self.cases[item[0]], item[1]
+        jobs = self.chance.applied(case.jobs, number)
+        before = 0
+
+        def seen(share: float) -> None:
+            nonlocal before
+            if self._stopped.is_set():
+                raise KeyboardInterrupt
+            done = round(share * jobs.id.size)
+            self._done, before = self._done + done - before, done
+            self._pace.say(self._done, self._total, "jobs replayed")
+
+        try:
+            run = replay_site(case.site, jobs, shuffled(case.config, number + 1), seen)
+        except ValueError as error:
+            raise UsageError(f"the site cannot be replayed: {error}") from error
+        logged = jobs.id < self.chance.waited_s.size
+        wait = np.full(self.chance.waited_s.size, NOT_STARTED, np.int64)
+        reason, elsewhere = np.zeros(wait.size, np.int64), np.zeros(wait.size, np.int64)
+        ids = jobs.id[logged]
+        wait[ids], reason[ids] = run.wait[logged], run.reason_code[logged]
+        elsewhere[ids] = run.elsewhere_gpu_s[logged]
+        return Replica(wait, reason, elsewhere)
