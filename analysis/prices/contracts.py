@@ -18,7 +18,6 @@ from zoneinfo import ZoneInfo
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.job_table.gpu_names import gpu_name
-from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.storage.toml_source import read_toml, statements
 from gpuplan.analysis.trace.input_files import InputFile
@@ -259,6 +258,8 @@ class _Cells:
 
     def price(self) -> DatedPrice:
         """Return the entry as a price. Raises `InputError`."""
+        from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS  # loads polars
+
         word = self.entry["kind"]
         kind = KIND_WORDS.get(word.strip().lower()) if isinstance(word, str) else None
         if kind is None:

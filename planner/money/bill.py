@@ -105,7 +105,7 @@ def _merged(cells: Sequence[BillCell]) -> list[BillCell]:
 
 def _spread(cells: Sequence[BillCell]) -> list[BillCell]:
     spread: list[BillCell] = []
-    for _, of_type in grouped(cells, lambda cell: (cell.period, cell.gpu_type)).items():
+    for of_type in grouped(cells, lambda cell: (cell.period, cell.gpu_type)).values():
         used = [cell for cell in of_type if cell.name != IDLE]
         idle_usd = total_usd([cell for cell in of_type if cell.name == IDLE])
         used_h = sum((cell.gpu_h for cell in used), Fraction(0))
@@ -113,7 +113,7 @@ def _spread(cells: Sequence[BillCell]) -> list[BillCell]:
             spread += of_type
             continue
         spread += used
-        for (_, _), of_label in grouped(used, lambda cell: (cell.name, cell.part)).items():
+        for of_label in grouped(used, lambda cell: (cell.name, cell.part)).values():
             share = sum((cell.gpu_h for cell in of_label), Fraction(0)) / used_h
             first = of_label[0]
             spread.append(replace(first, market=SPREAD, gpu_h=Fraction(0), usd=idle_usd * share))

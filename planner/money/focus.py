@@ -7,12 +7,15 @@ own (``x_``). One row per group, GPU type and month; costs are of the window, no
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
 
-from gpuplan.planner.money.group_bill import GroupBill
+from gpuplan.analysis.prices.contracts import COMMITTED, OWNED, Contracts
+from gpuplan.planner.money.bill import IDLE, SPREAD, BillCell
+from gpuplan.planner.money.held_runs import Months
 
 VERSION = "1.2"
 TEXT, NUMBER = pl.String(), pl.Float64()
@@ -57,24 +60,24 @@ COLUMNS: dict[str, pl.DataType] = {
 
 OWN_CLUSTER = "own cluster"
 UNIT = "GPU-Hours"
-ANY_GPU = "GPU"
 
 
-def focus_rows(bill: GroupBill, by: str, account: str) -> pl.DataFrame:
-    """Return a bill in the columns `COLUMNS`; ``BilledCost`` adds up to the bill of the window.
+def focus_rows(
+    cells: Sequence[BillCell], months: Months, book: Contracts, by: Sequence[str], account: str
+) -> pl.DataFrame:
+    """Return a bill in the columns `COLUMNS`; ``BilledCost`` adds up to the bill of the period.
 
     It is split by the type of the sub accounts, of the billing ``account``, such as the log's name.
     """
-    edges = bill.hours.edges_us.tolist()
+    edges = months.edges_us.tolist()
     rows: list[dict[str, Any]] = []
-    for cell in bill.cells:
-        kind, price = bill.gpu_types[cell.gpu_type], bill.prices[cell.gpu_type]
+    for cell in cells:
         begin, end = edges[cell.period], edges[cell.period + 1]
-        sku = kind or ANY_GPU
-        cost = cell.cents / 100
-        issuer = ", ".join(price.offers) or OWN_CLUSTER
-        idle = cell.name is None
-        unit_usd = None if bill.is_spread else price.usd_per_gpu_h
+        cost, idle = cell.cents / 100, cell.name == IDLE
+        is_pool = cell.market in (OWNED, COMMITTED, SPREAD)
+        tags = {} if idle else dict(zip(by, (cell.name, cell.part), strict=False))
+        issuer = OWN_CLUSTER if is_pool else cell.market
+        unit_usd = float(cell.usd / cell.gpu_h) if cell.gpu_h else None
         rows.append(
             {
                 "BillingAccountId": account,
@@ -85,44 +88,38 @@ def focus_rows(bill: GroupBill, by: str, account: str) -> pl.DataFrame:
                 "ChargePeriodEnd": _instant(end),
                 "ChargeCategory": "Usage",
                 "ChargeClass": None,
-                "ChargeDescription": f"Idle {sku} hours" if idle else f"{sku} hours held by jobs",
+                "ChargeDescription": f"Idle {cell.gpu_type} hours"
+                if cell.is_idle
+                else f"{cell.gpu_type} hours held by jobs",
                 "ChargeFrequency": "Usage-Based",
                 "BilledCost": cost,
                 "EffectiveCost": cost,
                 "ListCost": cost,
                 "ContractedCost": cost,
                 "BillingCurrency": "USD",
-                "PricingQuantity": cell.gpu_h,
+                "PricingQuantity": float(cell.gpu_h),
                 "PricingUnit": UNIT,
-                "PricingCategory": "Standard",
+                "PricingCategory": "Committed" if is_pool else "Standard",
                 "ListUnitPrice": unit_usd,
                 "ContractedUnitPrice": unit_usd,
-                "ConsumedQuantity": cell.gpu_h,
+                "ConsumedQuantity": float(cell.gpu_h),
                 "ConsumedUnit": UNIT,
                 "ServiceCategory": "Compute",
                 "ServiceName": "GPU cluster",
                 "ProviderName": issuer,
                 "PublisherName": issuer,
                 "InvoiceIssuerName": issuer,
-                "SubAccountId": cell.name,
-                "SubAccountName": cell.name,
-                "SubAccountType": None if idle else by,
+                "SubAccountId": None if idle else cell.name,
+                "SubAccountName": None if idle else cell.name,
+                "SubAccountType": None if idle else by[0],
                 "ResourceType": "GPU",
-                "SkuId": sku,
-                "SkuPriceId": f"{sku}:{price.source}",
-                "Tags": json.dumps({} if idle else {by: cell.name}, ensure_ascii=False),
-                "x_IdleGpus": "true" if idle else "false",
+                "SkuId": cell.gpu_type,
+                "SkuPriceId": f"{cell.gpu_type}/{cell.market}",
+                "Tags": json.dumps(tags, ensure_ascii=False),
+                "x_IdleGpus": "true" if cell.is_idle else "false",
             }
         )
     return pl.DataFrame(rows, schema=COLUMNS)
-
-
-def month_names(bill: GroupBill, *, has_calendar: bool) -> list[str]:
-    """Return a name per period: ``2017-10``, or ``month 1`` where the log has no dates."""
-    edges = bill.hours.edges_us.tolist()[:-1]
-    if not has_calendar:
-        return [f"month {place}" for place in range(1, len(edges) + 1)]
-    return [_time(edge).strftime("%Y-%m") for edge in edges]
 
 
 def _time(us: int) -> datetime:
@@ -141,10 +138,3 @@ def _month(us: int, *, ahead: bool) -> str:
     if month > 12:
         year, month = year + 1, 1
     return f"{year:04d}-{month:02d}-01T00:00:00Z"
-
-
-def row_name(name: str | None, names: tuple[str, ...]) -> str:
-    """Return the name of a row; idle GPUs are ``idle`` where no group is called so."""
-    if name is not None:
-        return name
-    return "(idle)" if "idle" in names else "idle"

@@ -8,7 +8,7 @@ them is pay-per-use at the price of that instant. A label that uses ``x`` of the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -89,11 +89,13 @@ class Ledger:
         gpu_types: as the book names them, else as the log does; then those of the book alone.
         edges_us: of the periods; shape (m + 1,).
         cells: by type, period, label and source.
+        log_types: type -> as the log names it.
     """
 
     gpu_types: tuple[str, ...]
     edges_us: IntArray
     cells: tuple[LedgerCell, ...]
+    log_types: Mapping[str, tuple[str | None, ...]]
 
 
 def ledger(runs: HeldRuns, book: Contracts, edges_us: IntArray) -> Ledger:
@@ -119,7 +121,13 @@ def ledger(runs: HeldRuns, book: Contracts, edges_us: IntArray) -> Ledger:
         cells += _cells_of_type(
             runs.only(np.isin(runs.gpu_type, codes)), place, name, book, edges_us
         )
-    return Ledger(types, edges_us, tuple(cells))
+    log_types = {
+        name: tuple(
+            log_type for log_type, other in zip(runs.gpu_types, named, strict=True) if other == name
+        )
+        for name in types
+    }
+    return Ledger(types, edges_us, tuple(cells), log_types)
 
 
 def _check_priced(types: Sequence[str], book: Contracts) -> None:
