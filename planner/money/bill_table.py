@@ -47,6 +47,7 @@ class BilledPeriod:
         ledger: of all months.
         book: the price book.
         sources: GPU type -> where its price comes from.
+        is_cluster: whether the pools are a cluster that is paid for while the log lasts.
     """
 
     columns: tuple[str, ...]
@@ -57,6 +58,7 @@ class BilledPeriod:
     ledger: Ledger
     book: Contracts
     sources: Mapping[str, str]
+    is_cluster: bool = False
 
     @property
     def places(self) -> list[int]:
@@ -75,6 +77,12 @@ class BilledPeriod:
         """First submission to last instant; the months where some are asked for."""
         begin, end = self.runs.window_us
         return self.period_us if self.chosen else end - begin
+
+    @property
+    def last_us(self) -> int:
+        """The last microsecond in which pools are paid for."""
+        end = int(self.months.edges_us[self.places[-1] + 1])
+        return (min(end, self.runs.window_us[1]) if self.is_cluster else end) - 1
 
     def peak_of(self, gpu_type: str) -> float:
         """Return the most GPUs of a type of the book that jobs held at once, in the whole log."""
@@ -149,9 +157,10 @@ def _month_cents(bill: BilledPeriod) -> MonthCents:
     """Return the bill of a month of 730.5 hours at the rates of the period.
 
     What GPUs in use cost is of the time from the first submission to the last instant; GPUs owned
-    and committed are paid for in the whole period.
+    and committed are paid for in the whole period, those of a cluster while the log lasts.
     """
-    use, whole = MONTH_US / bill.window_us, MONTH_US / bill.period_us
+    use = MONTH_US / bill.window_us
+    whole = use if bill.is_cluster else MONTH_US / bill.period_us
     usd: dict[tuple[str, str, bool], Fraction] = defaultdict(Fraction)
     for gpu_type, of_type in grouped(bill.cells, lambda cell: cell.gpu_type).items():
         idle_usd = total_usd([cell for cell in of_type if cell.is_idle])
@@ -212,7 +221,7 @@ def _split(bill: BilledPeriod, cells: Sequence[BillCell]) -> tuple[BillPart, ...
 
 def _gpus_at_end(bill: BilledPeriod) -> dict[str, int]:
     """Return the GPUs owned and committed just before the end, by type."""
-    last = int(bill.months.edges_us[bill.places[-1] + 1]) - 1
+    last = bill.last_us
     gpus = {pool.gpu_type: 0 for pool in bill.book.pools}
     for pool in bill.book.pools:
         if pool.from_us <= last < pool.until_us:
@@ -221,7 +230,7 @@ def _gpus_at_end(bill: BilledPeriod) -> dict[str, int]:
 
 
 def _types(bill: BilledPeriod, month: MonthCents, window_h: float) -> list[BillType]:
-    gpus, last = _gpus_at_end(bill), int(bill.months.edges_us[bill.places[-1] + 1]) - 1
+    gpus, last = _gpus_at_end(bill), bill.last_us
     of_type = grouped(bill.cells, lambda cell: cell.gpu_type)
     rows = []
     for gpu_type in bill.ledger.gpu_types:

@@ -28,6 +28,7 @@ def complete_book(
     prices: Prices,
     gpu_types: Sequence[str | None],
     cluster: Mapping[str | None, int],
+    window_us: tuple[int, int],
 ) -> tuple[Contracts, dict[str, str]]:
     """Return a book that also has a price for each type of a log, and where prices come from.
 
@@ -36,6 +37,7 @@ def complete_book(
         prices: of types that the book has no price for.
         gpu_types: of the log; None for jobs that name none.
         cluster: owned GPUs by type of the log, at the price of the type.
+        window_us: when the cluster is paid for.
 
     Raises:
         UsageError: a type without a price; the message says which options give one.
@@ -52,7 +54,7 @@ def complete_book(
             entries.append(DatedPrice(name, ON_DEMAND, Fraction(str(price.usd_per_gpu_h))))
         if gpus := cluster.get(gpu_type, 0):
             usd = next(e.usd_per_gpu_h for e in entries if e.gpu_type == name)
-            pools.append(GpuPool(OWNED, name, gpus, usd))
+            pools.append(GpuPool(OWNED, name, gpus, usd, *window_us))
     return make_contracts(pools, entries, inputs=book.inputs, option=book.option), sources
 
 

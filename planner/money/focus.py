@@ -71,7 +71,7 @@ def focus_rows(
     """
     edges = months.edges_us.tolist()
     rows: list[dict[str, Any]] = []
-    for cell in cells:
+    for cell in sorted(cells, key=lambda cell: (cell.period, cell.name == IDLE)):
         begin, end = edges[cell.period], edges[cell.period + 1]
         cost, idle = cell.cents / 100, cell.name == IDLE
         is_pool = cell.market in (OWNED, COMMITTED, SPREAD)

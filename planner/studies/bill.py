@@ -96,7 +96,12 @@ def bill(request: BillRequest) -> BillAnswer:
         option=book.option,
     )
     used = [name for name, peak in zip(types, runs.peak_gpus.tolist(), strict=True) if peak > 0]
-    book, sources = complete_book(book, prices, used, cluster)
+    if request.cluster is not None and book.pools:
+        raise UsageError(
+            f"--cluster: the GPUs that are paid for are in {book.option} already\n"
+            "  next: leave out --cluster, or the pools"
+        )
+    book, sources = complete_book(book, prices, used, cluster, runs.window_us)
     entries = ledger(runs.runs, book, months.edges_us)
     cells = bill_cells(entries, runs.labels, spread_idle=request.idle == "spread")
     places = {months.names.index(name) for name in request.month_names()}
@@ -104,7 +109,15 @@ def bill(request: BillRequest) -> BillAnswer:
         cells = tuple(cell for cell in cells if cell.period in places)
     results = bill_results(
         BilledPeriod(
-            request.columns, request.month_names(), runs, months, cells, entries, book, sources
+            columns=request.columns,
+            chosen=request.month_names(),
+            runs=runs,
+            months=months,
+            cells=cells,
+            ledger=entries,
+            book=book,
+            sources=sources,
+            is_cluster=request.cluster is not None,
         )
     )
     return BillAnswer(
