@@ -90,7 +90,9 @@ class Contracts:
     @property
     def gpu_types(self) -> tuple[str, ...]:
         """The types that the book names, in its order."""
-        return tuple(dict.fromkeys(entry.gpu_type for entry in (*self.pools, *self.prices)))
+        named = [pool.gpu_type for pool in self.pools]
+        named += [price.gpu_type for price in self.prices]
+        return tuple(dict.fromkeys(named))
 
     def pools_of(self, gpu_type: str) -> tuple[GpuPool, ...]:
         """Return the pools of a type of the book in the order in which they fill."""

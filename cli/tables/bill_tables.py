@@ -162,10 +162,8 @@ def label_by_month_table(results: BillResults, *, is_full: bool = False) -> Tabl
         for month in months:
             usd = [paid[month.name].get(group.name) for group in small]
             rest[month.name] = sum(filter(None, usd)) if any(usd) else None
-        place = len(rows) - (
-            results.groups[-1] not in small and _is_idle(results, rows[-1]["name"])
-        )
-        rows.insert(place, rest)
+        has_idle = _is_idle(results, results.groups[-1].name)
+        rows.insert(len(rows) - has_idle, rest)
     rows.append({"name": TOTAL, "usd": results.usd} | {month.name: month.usd for month in months})
     columns = [
         Column(month.name, f"{month.name}*" if month.is_partial else month.name, _whole_usd)

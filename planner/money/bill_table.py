@@ -88,7 +88,7 @@ class BilledPeriod:
         """Return the most GPUs of a type of the book that jobs held at once, in the whole log."""
         types = self.ledger.log_types[gpu_type]
         peaks = zip(self.runs.runs.gpu_types, self.runs.peak_gpus.tolist(), strict=True)
-        return sum(peak for name, peak in peaks if name in types)
+        return float(sum(peak for name, peak in peaks if name in types))
 
 
 MonthCents = dict[tuple[str, str, bool], int]

@@ -163,12 +163,13 @@ def _cells_of_type(
             whole = pool.gpus * (int(begins[number + 1]) - at)
             gpu_us[period, IDLE, source] += whole - sum(covered.values())
         above = in_use.between(filled, None)
-        if above and price is None:
-            raise UsageError(
-                _unpriced(book, name, sum(above.values()), begins[number : number + 2])
-            )
+        if not above:
+            continue
+        if price is None:
+            total = sum(above.values(), Fraction(0))
+            raise UsageError(_unpriced(book, name, total, begins[number : number + 2]))
         for label, amount in above.items():
-            gpu_us[period, label, sources.index(price)] += amount  # type: ignore[arg-type]
+            gpu_us[period, label, sources.index(price)] += amount
     return [
         LedgerCell(
             label=None if label == IDLE else label,

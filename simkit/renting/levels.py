@@ -42,8 +42,16 @@ def held_at_levels(
         codes = int(code[part].max(initial=-1)) + 1
         high, low = (np.zeros((users, codes), np.int64) for _ in range(2))
         count = add_held(
-            *(user[part], change[part], lasting[part], code[part]),
-            *(used, active, place, count, high, low),
+            user[part],
+            change[part],
+            lasting[part],
+            code[part],
+            used,
+            active,
+            place,
+            count,
+            high,
+            low,
         )
         who, level = np.nonzero(high | low)
         pairs = zip(high[who, level].tolist(), low[who, level].tolist(), strict=True)
