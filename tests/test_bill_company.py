@@ -112,3 +112,17 @@ def test_the_change_between_two_months_is_the_truth(gpuplan, company, truth):
                 assert status == of_row["status"]
                 for part in ("price", "calendar", "volume", "mix"):
                     assert row[f"{part}_usd"] == pytest.approx(float(of_row[part]), abs=1e-6)
+
+
+def test_a_price_list_is_dated_as_the_book_is(gpuplan, company, tmp_path):
+    table, book = tmp_path / "prices.parquet", tmp_path / "prices.toml"
+    code, _, err = gpuplan("prices", company / "prices.csv", "-o", table, "--sampling", "change")
+    assert code == 0, err
+    text = (company / "contracts.toml").read_text()
+    book.write_text(text[text.index("[[price]]") :])
+    code, out, err = gpuplan(
+        "bill", company / "jobs.csv.gz", "--prices", table, "--output-format", "json"
+    )
+    assert code == 0, err
+    dated = billed(gpuplan, company, contracts=book)
+    assert json.loads(out)["results"]["months"] == dated["months"]

@@ -51,11 +51,29 @@ def complete_book(
         if not has_price and (means.get(gpu_type) is None or prices.usd(gpu_type) is not None):
             price = prices.of(gpu_type)
             sources[name] = price.source
-            entries.append(DatedPrice(name, ON_DEMAND, Fraction(str(price.usd_per_gpu_h))))
+            steps = () if prices.table is None else prices.dated(gpu_type)
+            first_usd = steps[0][1] if steps else Fraction(str(price.usd_per_gpu_h))
+            entries.append(DatedPrice(name, ON_DEMAND, first_usd))
+            entries += [DatedPrice(name, ON_DEMAND, usd, at_us) for at_us, usd in steps[1:]]
         if gpus := cluster.get(gpu_type, 0):
-            usd = next(e.usd_per_gpu_h for e in entries if e.gpu_type == name)
-            pools.append(GpuPool(OWNED, name, gpus, usd, *window_us))
+            pools += _cluster_pools(
+                name, gpus, [entry for entry in entries if entry.gpu_type == name], window_us
+            )
     return make_contracts(pools, entries, inputs=book.inputs, option=book.option), sources
+
+
+def _cluster_pools(
+    name: str, gpus: int, prices: Sequence[DatedPrice], window_us: tuple[int, int]
+) -> list[GpuPool]:
+    """Return the GPUs of a cluster as pools: one for each price while the log lasts."""
+    begin, end = window_us
+    until = [min(max(price.from_us, begin), end) for price in prices[1:]] + [end]
+    pools = []
+    for price, last in zip(prices, until, strict=True):
+        first = max(price.from_us, begin)
+        if first < last:
+            pools.append(GpuPool(OWNED, name, gpus, price.usd_per_gpu_h, first, last))
+    return pools
 
 
 def cluster_of(
