@@ -16,7 +16,7 @@ from gpuplan.analysis.prices.contracts import (
     OWNED,
     Contracts,
     DatedPrice,
-    GpuPool,
+    PaidPool,
     make_contracts,
 )
 from gpuplan.planner.money.bill import IDLE, SPREAD, bill_cells, total_cents, total_usd
@@ -37,7 +37,7 @@ def runs_of(rows, gpu_types=("A100",), labels=3):
 
 
 def book_of(*entries):
-    pools = [entry for entry in entries if isinstance(entry, GpuPool)]
+    pools = [entry for entry in entries if isinstance(entry, PaidPool)]
     return make_contracts(pools, [e for e in entries if isinstance(e, DatedPrice)])
 
 
@@ -53,7 +53,7 @@ def test_two_labels_share_a_pool_by_what_they_use():
     # 8 GPUs in use for 24 h, of 2 owned and 4 committed: y holds 4 of the 8, half of everything.
     runs = runs_of([(0, 24, 4, 0, 0), (0, 24, 4, 1, 0)], labels=2)
     book = book_of(
-        GpuPool(COMMITTED, "A100", 4, Fraction(1)), GpuPool(OWNED, "A100", 2, Fraction(1, 2)),
+        PaidPool(COMMITTED, "A100", 4, Fraction(1)), PaidPool(OWNED, "A100", 2, Fraction(1, 2)),
         DatedPrice("A100", ON_DEMAND, Fraction(2)),
     )  # fmt: skip
     found = ledger(runs, book, np.array([0, 24 * H]))
@@ -69,7 +69,7 @@ def test_idle_is_never_netted_against_overflow():
     # 10 h of 6 GPUs, 10 h of none, on 4 owned: 20 GPU-hours above, 40 idle.
     runs = runs_of([(0, 10, 6, 0, 0)], labels=1)
     book = book_of(
-        GpuPool(OWNED, "A100", 4, Fraction(0)), DatedPrice("A100", ON_DEMAND, Fraction(1))
+        PaidPool(OWNED, "A100", 4, Fraction(0)), DatedPrice("A100", ON_DEMAND, Fraction(1))
     )
     found = ledger(runs, book, np.array([0, 20 * H]))
     assert amounts(found) == {(0, OWNED): 40, (0, ON_DEMAND): 20, (-1, OWNED): 40}
@@ -79,7 +79,7 @@ def test_prices_and_pools_change_within_a_run():
     # A pool of 1 from hour 5 to 15; the price doubles at hour 10; a run of 2 GPUs from 0 to 20.
     runs = runs_of([(0, 20, 2, 0, 0)], labels=1)
     book = book_of(
-        GpuPool(COMMITTED, "A100", 1, Fraction(1), 5 * H, 15 * H),
+        PaidPool(COMMITTED, "A100", 1, Fraction(1), 5 * H, 15 * H),
         DatedPrice("A100", ON_DEMAND, Fraction(2)),
         DatedPrice("A100", ON_DEMAND, Fraction(4), 10 * H),
     )  # fmt: skip
@@ -103,7 +103,7 @@ def test_what_has_no_price_is_said():
     late = book_of(DatedPrice("H100", ON_DEMAND, Fraction(1), 3 * H))
     with pytest.raises(UsageError, match="no pay-per-use price of H100 from 1970-01-01 00:00 UTC"):
         ledger(runs, late, np.array([0, 9 * H]))
-    only_pools = book_of(GpuPool(OWNED, "H100", 1, Fraction(0)))
+    only_pools = book_of(PaidPool(OWNED, "H100", 1, Fraction(0)))
     with pytest.raises(UsageError, match=r"5\.0 GPU-hours above its pools"):
         ledger(runs, only_pools, np.array([0, 9 * H]))
     kinds = book_of(
@@ -132,7 +132,7 @@ POOLS = st.lists(
 def drawn_log(rows, pools):
     rows = [(begin, begin + lasting, *rest) for begin, lasting, *rest in rows]
     entries = [
-        GpuPool(market, "A", gpus, Fraction(1, 2), begin * H, (begin + lasting) * H)
+        PaidPool(market, "A", gpus, Fraction(1, 2), begin * H, (begin + lasting) * H)
         for market, gpus, begin, lasting in pools
     ]
     prices = [

@@ -40,7 +40,7 @@ A_DATE = "a date such as 2026-01-01, or a time with an offset"
 
 
 @dataclass(frozen=True, slots=True)
-class GpuPool:
+class PaidPool:
     """GPUs of one type that are paid for whether they are used or not.
 
     Attributes:
@@ -82,7 +82,7 @@ class Contracts:
         option: what to name in messages: the file or the options.
     """
 
-    pools: tuple[GpuPool, ...] = ()
+    pools: tuple[PaidPool, ...] = ()
     prices: tuple[DatedPrice, ...] = ()
     inputs: tuple[InputFile, ...] = ()
     option: str = "--contracts"
@@ -94,7 +94,7 @@ class Contracts:
         named += [price.gpu_type for price in self.prices]
         return tuple(dict.fromkeys(named))
 
-    def pools_of(self, gpu_type: str) -> tuple[GpuPool, ...]:
+    def pools_of(self, gpu_type: str) -> tuple[PaidPool, ...]:
         """Return the pools of a type of the book in the order in which they fill."""
         return tuple(pool for pool in self.pools if pool.gpu_type == gpu_type)
 
@@ -123,7 +123,7 @@ class Contracts:
 
 
 def make_contracts(
-    pools: list[GpuPool],
+    pools: list[PaidPool],
     prices: list[DatedPrice],
     *,
     inputs: tuple[InputFile, ...] = (),
@@ -171,7 +171,7 @@ def read_contracts(path: Path, time_zone: str | None = None) -> Contracts:
                 row=rows.get((name, 0), {}).get(""),
                 expected="tables [[owned]], [[commitment]] and [[price]]",
             )
-    pools: list[GpuPool] = []
+    pools: list[PaidPool] = []
     prices: list[DatedPrice] = []
     for name in TABLES:
         for place, entry in enumerate(_entries(path, data, name)):
@@ -248,7 +248,7 @@ class _Cells:
                 have = f"[[{self.table}]] has no {key!r}"
                 raise self.error("", have, f"{key!r} in each [[{self.table}]]")
 
-    def pool(self, market: str) -> GpuPool:
+    def pool(self, market: str) -> PaidPool:
         """Return the entry as a pool. Raises `InputError`."""
         gpus = self.entry["gpus"]
         if isinstance(gpus, bool) or not isinstance(gpus, int) or not 1 <= gpus <= MOST_GPUS:
@@ -256,7 +256,7 @@ class _Cells:
         begin, end = self.instant("from", ALWAYS_US), self.instant("until", FOREVER_US)
         if begin >= end:
             raise self.error("until", f"found {self.entry['until']!s}", "a date after 'from'")
-        return GpuPool(market, self.gpu_type(), gpus, self.usd(), begin, end)
+        return PaidPool(market, self.gpu_type(), gpus, self.usd(), begin, end)
 
     def price(self) -> DatedPrice:
         """Return the entry as a price. Raises `InputError`."""

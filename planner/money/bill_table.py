@@ -11,7 +11,7 @@ from fractions import Fraction
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
-from gpuplan.analysis.prices.contracts import COMMITTED, OWNED, Contracts, GpuPool
+from gpuplan.analysis.prices.contracts import COMMITTED, OWNED, Contracts, PaidPool
 from gpuplan.planner.money.bill import IDLE, BillCell, grouped, total_cents, total_h, total_usd
 from gpuplan.planner.money.bill_results import (
     BillGroup,
@@ -103,7 +103,7 @@ def bill_results(bill: BilledPeriod) -> BillResults:
     has_pools = bool(bill.book.pools)
     window_h = bill.window_us / HOUR_US
     gpu_h = float(total_h([cell for cell in cells if not cell.is_idle]))
-    in_pools = [cell for cell in bill.ledger.cells if isinstance(cell.source, GpuPool)]
+    in_pools = [cell for cell in bill.ledger.cells if isinstance(cell.source, PaidPool)]
     in_pools = [cell for cell in in_pools if cell.period in bill.places]
     pool_h = sum((cell.gpu_h for cell in in_pools), ZERO)
     idle_h = sum((cell.gpu_h for cell in in_pools if cell.label is None), ZERO)

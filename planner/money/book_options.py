@@ -14,7 +14,7 @@ from gpuplan.analysis.prices.contracts import (
     OWNED,
     Contracts,
     DatedPrice,
-    GpuPool,
+    PaidPool,
     make_contracts,
     read_contracts,
 )
@@ -64,7 +64,7 @@ def complete_book(
 
 def _cluster_pools(
     name: str, gpus: int, prices: Sequence[DatedPrice], window_us: tuple[int, int]
-) -> list[GpuPool]:
+) -> list[PaidPool]:
     """Return the GPUs of a cluster as pools: one for each price while the log lasts."""
     begin, end = window_us
     until = [min(max(price.from_us, begin), end) for price in prices[1:]] + [end]
@@ -72,7 +72,7 @@ def _cluster_pools(
     for price, last in zip(prices, until, strict=True):
         first = max(price.from_us, begin)
         if first < last:
-            pools.append(GpuPool(OWNED, name, gpus, price.usd_per_gpu_h, first, last))
+            pools.append(PaidPool(OWNED, name, gpus, price.usd_per_gpu_h, first, last))
     return pools
 
 

@@ -19,7 +19,7 @@ from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
-from gpuplan.analysis.prices.contracts import Contracts, DatedPrice, GpuPool
+from gpuplan.analysis.prices.contracts import Contracts, DatedPrice, PaidPool
 
 GUARD = 10**24
 """Shares of a pool are exact to this part of a GPU-microsecond."""
@@ -70,7 +70,7 @@ class LedgerCell:
 
     label: int | None
     gpu_type: int
-    source: GpuPool | DatedPrice
+    source: PaidPool | DatedPrice
     period: int
     gpu_h: Fraction
     usd: Fraction
@@ -78,7 +78,7 @@ class LedgerCell:
     @property
     def market(self) -> str:
         """``owned``, ``committed``, or the kind of the pay-per-use price."""
-        return self.source.market if isinstance(self.source, GpuPool) else self.source.kind
+        return self.source.market if isinstance(self.source, PaidPool) else self.source.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def _cells_of_type(
 ) -> list[LedgerCell]:
     """Return the cells of the runs of one type."""
     pools, prices = book.pools_of(name), book.prices_of(name)
-    sources: tuple[GpuPool | DatedPrice, ...] = (*pools, *prices)
+    sources: tuple[PaidPool | DatedPrice, ...] = (*pools, *prices)
     begins = _stretches(edges_us, pools, prices)
     period_of = np.searchsorted(edges_us, begins[:-1], side="right") - 1
     open_at = [[p for p in pools if p.from_us <= at < p.until_us] for at in begins[:-1].tolist()]
@@ -203,7 +203,7 @@ def _written(at_us: int) -> str:
 
 
 def _stretches(
-    edges_us: IntArray, pools: Sequence[GpuPool], prices: Sequence[DatedPrice]
+    edges_us: IntArray, pools: Sequence[PaidPool], prices: Sequence[DatedPrice]
 ) -> IntArray:
     """Return the edges of the stretches in which neither period, pools nor price change."""
     dates = [edge for pool in pools for edge in (pool.from_us, pool.until_us)]

@@ -15,13 +15,13 @@ from gpuplan.analysis.prices.contracts import (
     ON_DEMAND,
     OWNED,
     DatedPrice,
-    GpuPool,
+    PaidPool,
 )
 
 FORM = re.compile(r"(?P<type>[^=@]+)=(?P<gpus>\d+)(?:@\$?(?P<usd>[\d.]+))?")
 
 
-def parse_pools(texts: Sequence[str], option: str) -> tuple[GpuPool, ...]:
+def parse_pools(texts: Sequence[str], option: str) -> tuple[PaidPool, ...]:
     """Return the pools of ``A100=32@0.90``; of ``--owned A100=128`` at $0.
 
     Raises `UsageError` for a text that is none.
@@ -37,7 +37,7 @@ def parse_pools(texts: Sequence[str], option: str) -> tuple[GpuPool, ...]:
         if not 1 <= gpus <= MOST_GPUS:
             raise UsageError(f"{option} {text!r}: expected 1 to {MOST_GPUS:,} GPUs")
         usd = _usd(match["usd"] or "0", f"{option} {text!r}")
-        pools.append(GpuPool(market, gpu_name(match["type"]), gpus, usd))
+        pools.append(PaidPool(market, gpu_name(match["type"]), gpus, usd))
     return tuple(pools)
 
 
@@ -53,7 +53,7 @@ def parse_on_demand(texts: Sequence[str], option: str) -> tuple[DatedPrice, ...]
     return tuple(prices)
 
 
-def pool_texts(pools: Sequence[GpuPool]) -> list[str]:
+def pool_texts(pools: Sequence[PaidPool]) -> list[str]:
     """Return pools as their option gives them."""
     return [f"{p.gpu_type}={p.gpus}@{float(p.usd_per_gpu_h):g}" for p in pools]
 

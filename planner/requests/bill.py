@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
-from gpuplan.analysis.prices.contracts import DatedPrice, GpuPool
+from gpuplan.analysis.prices.contracts import DatedPrice, PaidPool
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.money.pool_texts import (
     parse_on_demand,
@@ -66,7 +66,7 @@ class BillRequest(StudyRequest):
         ),
     ] = None
     commit: Annotated[
-        tuple[GpuPool, ...],
+        tuple[PaidPool, ...],
         Opt(
             "GPUs committed to and paid for whether used or not: A100=32@0.90. May be repeated.",
             parse=parse_pools,
@@ -77,7 +77,7 @@ class BillRequest(StudyRequest):
         ),
     ] = ()
     owned: Annotated[
-        tuple[GpuPool, ...],
+        tuple[PaidPool, ...],
         Opt(
             "GPUs that you own: A100=128, at no cost, or at an amortized rate A100=128@0.35. They "
             "take work first. May be repeated.",

@@ -33,26 +33,13 @@ def held_at_levels(
         One entry per stretch: users and codes of the non-zero sums, and each sum of GPUs x time, a
         Python int as it may have more than 64 bits.
     """
-    used = np.zeros(users, np.int64)
-    active = np.zeros(users, np.int64)
-    place = np.zeros(users, np.int64)
+    holders = np.zeros((3, users), np.int64)
     count, sums = 0, []
     for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         part = slice(first, last)
-        codes = int(code[part].max(initial=-1)) + 1
-        high, low = (np.zeros((users, codes), np.int64) for _ in range(2))
-        count = add_held(
-            user[part],
-            change[part],
-            lasting[part],
-            code[part],
-            used,
-            active,
-            place,
-            count,
-            high,
-            low,
-        )
+        held = np.zeros((2, users, int(code[part].max(initial=-1)) + 1), np.int64)
+        count = add_held(user[part], change[part], lasting[part], code[part], holders, count, held)
+        high, low = held
         who, level = np.nonzero(high | low)
         pairs = zip(high[who, level].tolist(), low[who, level].tolist(), strict=True)
         sums.append((who, level, [(upper << LOW_BITS) + rest for upper, rest in pairs]))
@@ -65,18 +52,23 @@ def add_held(
     change: IntArray,
     lasting: IntArray,
     code: IntArray,
-    used: IntArray,
-    active: IntArray,
-    place: IntArray,
+    holders: IntArray,
     count: int,
-    high: IntArray,
-    low: IntArray,
+    held: IntArray,
 ) -> int:
     """Add GPUs x time of each user and level, in two parts of a number of up to 83 bits.
 
-    ``used`` has the GPUs of each user, ``active[:count]`` those who hold any, ``place`` where each
-    of them stands. Returns the new ``count``.
+    Args:
+        user, change, lasting, code: as those of `held_at_levels`.
+        holders: the GPUs of each user; the ``count`` users who hold any; where each of them stands.
+        count: of users who hold any.
+        held: upper and lower parts of the sums, by user and level.
+
+    Returns:
+        The new ``count``.
     """
+    used, active, place = holders[0], holders[1], holders[2]
+    high, low = held[0], held[1]
     for event in range(user.size):
         who, taken = user[event], change[event]
         if taken != 0:
