@@ -128,24 +128,46 @@ def test_focus_rows_add_up_to_the_cluster(gpuplan, two_groups, tmp_path):
     words = ("--price", "1.29", "--cluster", "7", "-o", out)
     assert gpuplan("bill", two_groups, *words)[0] == 0
     rows = list(csv.DictReader(out.open()))
-    assert sum(cents(float(row["BilledCost"])) for row in rows) == cents(7 * 1.29 * 10)
-    idle = [row for row in rows if row["x_IdleGpus"] == "true"]
-    assert len(idle) == 1 and not idle[0]["SubAccountId"]
-    first = rows[0]
-    assert json.loads(first["Tags"]) == {"group": "a"}
-    assert first["ChargePeriodStart"] == f"{START:%Y-%m-%dT%H:%M:%SZ}"
-    assert first["BillingPeriodStart"] == "2024-03-01T00:00:00Z"
-    assert first["BillingPeriodEnd"] == "2024-04-01T00:00:00Z"
+    for cost in ("BilledCost", "EffectiveCost"):
+        assert sum(cents(float(row[cost])) for row in rows) == cents(7 * 1.29 * 10)
+    kinds = [(row["ChargeCategory"], row["CommitmentDiscountStatus"]) for row in rows]
+    assert kinds == [("Purchase", ""), ("Usage", "Unused"), ("Usage", "Used"), ("Usage", "Used")]
+    bought, unused, *used = rows
+    assert not unused["SubAccountId"] and not unused["ConsumedQuantity"]
+    assert [json.loads(row["Tags"]) for row in used] == [{"group": "a"}, {"group": "b"}]
+    assert [float(row["ConsumedQuantity"]) for row in used] == [30, 10]
+    assert float(bought["PricingQuantity"]) == 70 and not bought["ConsumedQuantity"]
+    assert bought["ChargePeriodStart"] == f"{START:%Y-%m-%dT00:00:00Z}"
+    assert bought["BillingPeriodStart"] == "2024-03-01T00:00:00Z"
+    assert bought["BillingPeriodEnd"] == "2024-04-01T00:00:00Z"
     mandatory = set(
         "BilledCost BillingAccountId BillingAccountName BillingCurrency BillingPeriodEnd "
         "BillingPeriodStart ChargeCategory ChargeClass ChargeDescription ChargePeriodEnd "
         "ChargePeriodStart ContractedCost EffectiveCost InvoiceIssuerName ListCost PricingQuantity "
         "PricingUnit ProviderName PublisherName ServiceCategory ServiceName".split()
     )
-    assert mandatory <= first.keys()
+    assert mandatory <= bought.keys()
     for row in rows:
-        cost = float(row["PricingQuantity"]) * float(row["ListUnitPrice"])
-        assert float(row["BilledCost"]) == pytest.approx(cost, abs=0.0100001)
+        cost = float(row["PricingQuantity"]) * float(row["ContractedUnitPrice"])
+        assert float(row["ContractedCost"]) == pytest.approx(cost, abs=1e-8)
+
+
+def test_focus_rows_are_of_days_or_months(gpuplan, tmp_path):
+    late = 30 * 86_400.0 + 12 * HOUR  # from noon of 2024-03-31 on, one GPU for two days
+    path = write_trace(tmp_path / "t.parquet", [late], [2 * 86_400.0], group=["a"])
+    out = tmp_path / "focus.csv"
+    words = ("--price", "1", "--account", "lab", "--invoice-id", "7", "-o", out)
+    days = {}
+    for rows in ("day", "month"):
+        assert gpuplan("bill", path, *words, "--rows", rows)[0] == 0
+        days[rows] = [
+            (row["ChargePeriodStart"][:10], float(row["ConsumedQuantity"]))
+            for row in csv.DictReader(out.open())
+        ]
+    assert days["day"] == [("2024-03-31", 12), ("2024-04-01", 24), ("2024-04-02", 12)]
+    assert days["month"] == [("2024-03-31", 12), ("2024-04-01", 36)]
+    row = next(csv.DictReader(out.open()))
+    assert (row["BillingAccountId"], row["InvoiceId"]) == ("lab", "7")
 
 
 def test_gpu_time_is_billed_in_the_month_in_which_it_is_held(gpuplan, tmp_path):

@@ -1,6 +1,9 @@
 """Bills of a made-up company against its known truth: every month, label, type and market."""
 
+import csv
 import json
+from collections import Counter
+from decimal import Decimal
 
 import pytest
 
@@ -126,3 +129,23 @@ def test_a_price_list_is_dated_as_the_book_is(gpuplan, company, tmp_path):
     assert code == 0, err
     dated = billed(gpuplan, company, contracts=book)
     assert json.loads(out)["results"]["months"] == dated["months"]
+
+
+def test_focus_rows_sum_to_the_exact_bill(gpuplan, company, truth, tmp_path):
+    out = tmp_path / "focus.csv"
+    billed(gpuplan, company, "-o", out)
+    sums = {"BilledCost": Counter(), "EffectiveCost": Counter()}
+    hours = Counter()
+    for row in csv.DictReader(out.open()):
+        month = row["BillingPeriodStart"][:7]
+        for cost, by_month in sums.items():
+            by_month[month] += Decimal(row[cost])
+        if row["CommitmentDiscountId"]:
+            sign = 1 if row["ChargeCategory"] == "Purchase" else -1
+            of_pool = Decimal(row["CommitmentDiscountQuantity"])
+            hours[month, row["CommitmentDiscountId"]] += sign * of_pool
+    for month, true in truth["bill_by_group"]["months"].items():
+        exact = float(sum(map(Decimal, true["exact"].values())))
+        for by_month in sums.values():
+            assert float(by_month[month]) == pytest.approx(exact, abs=1e-6)
+    assert all(abs(off) < 1e-6 for off in hours.values())  # Used + Unused = Purchase

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
@@ -223,9 +224,13 @@ def show_change_usd(usd: float | None) -> str:
 def focus_table(study: BillAnswer) -> Table:
     """Return the rows in the columns of FOCUS, which CSV has."""
     frame = study.to_frame()
+    rows = [
+        {name: f"{cell:f}" if isinstance(cell, Decimal) else cell for name, cell in row.items()}
+        for row in frame.rows(named=True)
+    ]
     return table(
         "The rows as FOCUS",
-        frame.rows(named=True),
+        rows,
         {name: name for name in frame.columns},
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -111,36 +112,42 @@ class Months:
     Attributes:
         edges_us: of the months within the period; shape (m + 1,).
         names: ``2026-03``; ``month 1`` where the log has no dates.
-        is_partial: whether the period has not the whole month.
+        whole_us: begin and end of each whole month.
     """
 
     edges_us: IntArray
     names: tuple[str, ...]
-    is_partial: tuple[bool, ...]
+    whole_us: tuple[tuple[int, int], ...]
+
+    @property
+    def is_partial(self) -> tuple[bool, ...]:
+        """Whether the period has not the whole month."""
+        parts = pairwise(self.edges_us.tolist())
+        return tuple(part != whole for part, whole in zip(parts, self.whole_us, strict=True))
 
 
 def months_of(period_us: tuple[int, int], zone: tzinfo) -> Months:
     """Return the calendar months of a period in a time zone."""
     begin, end = period_us
     at = (EPOCH + timedelta(microseconds=begin)).astimezone(zone)
-    edges, names, is_partial = [begin], [], []
+    edges, names, whole_us = [begin], [], []
     first = date(at.year, at.month, 1)
     while edges[-1] < end:
         following = date(first.year + first.month // 12, first.month % 12 + 1, 1)
         whole = midnight_us(first, zone), midnight_us(following, zone)
         edges.append(min(whole[1], end))
         names.append(f"{first:%Y-%m}")
-        is_partial.append((edges[-2], edges[-1]) != whole)
+        whole_us.append(whole)
         first = following
-    return Months(np.array(edges, np.int64), tuple(names), tuple(is_partial))
+    return Months(np.array(edges, np.int64), tuple(names), tuple(whole_us))
 
 
 def months_without_dates(period_us: tuple[int, int]) -> Months:
     """Return stretches of 730.5 hours of a log that has no dates."""
     edges = [*range(period_us[0], period_us[1], MONTH_US), period_us[1]]
     names = tuple(f"month {place}" for place in range(1, len(edges)))
-    lasting = np.diff(edges)
-    return Months(np.array(edges, np.int64), names, tuple((lasting < MONTH_US).tolist()))
+    whole_us = tuple((begin, begin + MONTH_US) for begin in edges[:-1])
+    return Months(np.array(edges, np.int64), names, whole_us)
 
 
 def whole_days(window_us: tuple[int, int], zone: tzinfo) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
@@ -28,6 +28,33 @@ Pools = tuple[tuple[str | None, int], ...]
 """GPU type and GPUs of each pool of a cluster; None for GPUs of any type."""
 
 
+@dataclass(frozen=True, slots=True)
+class FocusRequest:
+    """How the rows of a bill are written as FOCUS.
+
+    Attributes:
+        rows: whether a row is of a day (UTC) or of a month.
+        account: the billing account; None for the name of the log.
+        issuer: who issues the invoice.
+        invoice_id: of the invoice.
+    """
+
+    PANEL: ClassVar[str] = "Rows as FOCUS"
+
+    rows: Annotated[
+        Literal["day", "month"],
+        Opt("What a row of a .csv or .parquet file covers: a day (UTC) or a month."),
+    ] = "day"
+    account: Annotated[
+        str | None,
+        Opt("Billing account in the rows. Default: the name of the log."),
+    ] = None
+    issuer: Annotated[
+        str | None, Opt("Who issues the invoice, in the rows. Default: own cluster.")
+    ] = None
+    invoice_id: Annotated[str | None, Opt("InvoiceId of the rows. Default: none.")] = None
+
+
 @study(
     "bill",
     title="What it costs a month, and who pays",
@@ -48,6 +75,7 @@ class BillRequest(StudyRequest):
         months: one calendar month, or two to compare; None for the whole period.
         cluster: its shape, ``peak`` for the most GPUs held at once; None bills what jobs hold.
         idle: whether idle GPUs are a row apart, or paid for by the jobs of their type.
+        focus: how its rows are written.
     """
 
     trace: Annotated[Path, TRACE]
@@ -137,6 +165,7 @@ class BillRequest(StudyRequest):
             common=True,
         ),
     ] = "apart"
+    focus: Annotated[FocusRequest, Group(in_json=False)] = field(default_factory=FocusRequest)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -19,11 +19,11 @@ from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.storage.files import is_parquet
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.money.bill import NO_LABEL, BillCell, bill_cells
+from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillResults
 from gpuplan.planner.money.bill_table import BilledPeriod, bill_results
 from gpuplan.planner.money.book_options import cluster_of, complete_book, read_book
-from gpuplan.planner.money.focus import focus_rows
+from gpuplan.planner.money.focus import FocusNames, focus_rows
 from gpuplan.planner.money.held_runs import (
     COLUMNS,
     BilledRuns,
@@ -47,13 +47,13 @@ class BillAnswer(Answer[BillRequest, BillResults]):
     Attributes:
         trace: as read.
         months: the periods of the cells.
-        cells: of the bill.
+        runs: that are billed.
         book: the price book.
     """
 
     trace: Trace
     months: Months
-    cells: tuple[BillCell, ...]
+    runs: BilledRuns
     book: Contracts
 
     @property
@@ -68,8 +68,21 @@ class BillAnswer(Answer[BillRequest, BillResults]):
 
     def to_frame(self) -> pl.DataFrame:
         """Return the rows as FOCUS."""
+        asked = self.request.focus
+        names = FocusNames(
+            account=asked.account or self.trace.path.name.partition(".")[0],
+            issuer=asked.issuer,
+            invoice_id=asked.invoice_id,
+            by=self.request.columns,
+        )
+        places = [self.months.names.index(name) for name in self.request.month_names()]
         return focus_rows(
-            self.cells, self.months, self.book, self.request.columns, self.trace.path.stem
+            self.runs,
+            self.book,
+            self.months,
+            places or range(len(self.months.names)),
+            names,
+            is_daily=asked.rows == "day",
         )
 
 
@@ -127,7 +140,7 @@ def bill(request: BillRequest) -> BillAnswer:
         warnings=tuple(_warnings(request, trace, runs, prices, results)),
         trace=trace,
         months=months,
-        cells=cells,
+        runs=runs,
         book=book,
     )
 
