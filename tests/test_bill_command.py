@@ -282,7 +282,7 @@ def test_what_cannot_be_billed_is_said(gpuplan, tmp_path, two_groups):
     over = answer(gpuplan, two_groups, "--price", "1", "--cluster", "3")
     assert over["results"]["usd"] == 40.0 and over["results"]["idle_usd"] == 0.0
     said = [text for text in over["warnings"] if "at once" in text]
-    assert said and "up to 4 unknown at once, more than the 3 of --cluster" in said[0]
+    assert said and "up to 4 GPUs at once, more than the 3 of --cluster" in said[0]
     assert "a bill needs a number" in answer(
         gpuplan, two_groups, "--price", "1", "--cluster", "x8", code=2
     )
