@@ -14,7 +14,7 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
-from gpuplan.analysis.prices.book import PriceBook
+from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_selection import option_of
@@ -241,12 +241,12 @@ class PolicyComparison:
 
 def price(
     specs: Sequence[PolicySpec],
-    book: PriceBook | None,
+    price_table: PriceTable | None,
     first_submit_us: int | None,
     *,
     beside: tuple[str, str] | None = None,
 ) -> tuple[list[PolicySpec], tuple[str, ...]]:
-    """Return specs with the prices of one book, each as it pays, and where those come from.
+    """Return specs with the prices of one price table, each as it pays, and where those come from.
 
     Arguments are those of `gpuplan.planner.money.price_settings.with_prices`; ``beside`` is the
     GPU of what else they are compared with, and its label.
@@ -260,7 +260,7 @@ def price(
     for spec in specs:
         settings = find_policy(spec.policy).settings
         with spec.blamed(is_alone=len(specs) == 1):
-            priced = with_prices(spec.settings, book, first_submit_us, settings)
+            priced = with_prices(spec.settings, price_table, first_submit_us, settings)
         priced_specs.append(replace(spec, settings=priced.settings))
         if priced.gpu:
             gpus.setdefault(priced.gpu, spec.label)
@@ -269,7 +269,7 @@ def price(
     if len(gpus) > 1:
         each = " and ".join(f"{gpu} ({label})" for gpu, label in gpus.items())
         raise UsageError(
-            f"{option_of(book)}: the policies would pay for different GPUs, {each}\n"
+            f"{option_of(price_table)}: the policies would pay for different GPUs, {each}\n"
             "  next: --set gpu=NAME alone, one for all"
         )
     notes = (

@@ -15,7 +15,7 @@ from gpuplan.planner.site.effects import (
 )
 from gpuplan.planner.site.pairs import _is_explained
 from gpuplan.planner.site.patience import LEAST_GIVEN_UP, Patience, patience_of
-from gpuplan.planner.site.replicas import Case, Chance, Replica, Replicas
+from gpuplan.planner.site.replicas import Chance, Replica, Replicas, SiteCase
 from gpuplan.planner.twin.workload import JITTER_S, SiteWorkload
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.refusals import CANCELLED
@@ -59,7 +59,10 @@ def replayed(changed_site, changed_config, count=1500, pairs=12):
     """Return the work and the replicas of today and of a change, on four nodes."""
     jobs = busy_jobs(count)
     work = work_of(jobs, jobs.submit.copy())
-    cases = [Case("today", site(4), jobs, EASY), Case("x", changed_site, jobs, changed_config)]
+    cases = [
+        SiteCase("today", site(4), jobs, EASY),
+        SiteCase("x", changed_site, jobs, changed_config),
+    ]
     replicas = Replicas(cases, Chance.of(work, None))
     replicas.grow([0, 1], pairs)
     return work, replicas
@@ -71,7 +74,7 @@ def test_where_nothing_is_real_few_of_many_groups_get_a_verdict():
     for seed in range(3):
         jobs = busy_jobs(1000, seed, users=20)
         work = work_of(jobs, jobs.submit.copy())
-        replicas = Replicas([Case("today", site(4), jobs, EASY)], Chance.of(work, None))
+        replicas = Replicas([SiteCase("today", site(4), jobs, EASY)], Chance.of(work, None))
         replicas.grow([0], 24)
         for by in ("user", "account", "size"):
             for group in effects_of(
@@ -101,7 +104,7 @@ def test_the_same_site_gives_exactly_nothing():
 def test_replicas_do_not_depend_on_what_is_replayed_beside_them():
     jobs = busy_jobs(200)
     chance = Chance.of(work_of(jobs, jobs.submit.copy()), None)
-    cases = [Case("today", site(4), jobs, EASY), Case("x", site(3), jobs, EASY)]
+    cases = [SiteCase("today", site(4), jobs, EASY), SiteCase("x", site(3), jobs, EASY)]
     both, alone = Replicas(cases, chance), Replicas(cases[1:], chance)
     both.grow([0, 1], 6)
     alone.grow([0], 3)

@@ -58,8 +58,8 @@ def _bills(
 def _priced(table: Groups, bills: Mapping[str | None, float | None]) -> Groups:
     shown = {row.name for row in table.rows}
     others = [usd for name, usd in bills.items() if name not in shown]
-    known = [usd for usd in others if usd is not None]
-    rest, usd = table.others, sum(known) if len(known) == len(others) else None
+    prices = [usd for usd in others if usd is not None]
+    rest, usd = table.others, sum(prices) if len(prices) == len(others) else None
     return replace(
         table,
         rows=tuple(replace(row, usd_per_month=bills.get(row.name, 0.0)) for row in table.rows),

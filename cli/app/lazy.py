@@ -1,4 +1,4 @@
-"""The commands by name; the module of one is imported when it runs, and not for ``--help``."""
+"""The commands by name; the module of each is imported when it runs, and not for ``--help``."""
 
 from __future__ import annotations
 
@@ -97,11 +97,15 @@ class LazyGroup(TyperGroup):
 
 @cache
 def command_named(name: str) -> Any:
-    """Return a command of `COMMANDS` with its options; its module is imported now."""
-    module = module_of(name)
+    """Return a command of `COMMANDS` with its options.
+
+    Its module is imported now where it is not a study, whose request says all options.
+    """
+    studies = import_module("gpuplan.cli.documents.study_command")  # which knows this file
+    shows = studies.study_command(name) or module_of(name)
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
     app.callback()(_nothing)  # so that one command stays a command of a group
-    module.register(app)
+    shows.register(app)
     return typer.main.get_group(app).commands[name]
 
 

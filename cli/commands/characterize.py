@@ -6,8 +6,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.formats.waits_text import hardly_wait, waits_text
+from gpuplan.cli.tables.characterize_tables import (
+    gpu_type_table,
+    main_statistics,
+    workload_headline,
+    workload_tables,
+)
+from gpuplan.cli.tables.fit_tables import fit_tables
+from gpuplan.cli.tables.price_tables import bill_tables
+from gpuplan.cli.tables.trace_comparison import comparison_headline, comparison_tables
+from gpuplan.planner.studies.characterize import WorkloadComparison
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,14 +26,11 @@ if TYPE_CHECKING:
         CharacterizeAnswer,
         CharacterizeResults,
         TraceBill,
-        WorkloadComparison,
     )
 
 
 def show(study: CharacterizeAnswer) -> StudyView:
     """Return one workload, or several compared, as people see it."""
-    from gpuplan.planner.studies.characterize import WorkloadComparison
-
     results = study.results
     if isinstance(results, WorkloadComparison):
         return _compared(results)
@@ -33,14 +40,6 @@ def show(study: CharacterizeAnswer) -> StudyView:
 def _alone(
     workload: CharacterizeResults, bill: TraceBill | None, period: dict[str, str | None] | None
 ) -> StudyView:
-    from gpuplan.cli.tables.characterize_tables import (
-        gpu_type_table,
-        main_statistics,
-        workload_headline,
-        workload_tables,
-    )
-    from gpuplan.cli.tables.fit_tables import fit_tables
-    from gpuplan.cli.tables.price_tables import bill_tables
 
     def draw() -> Figure:
         from gpuplan.cli.figures.workload import draw_workload
@@ -72,7 +71,6 @@ def _alone(
 
 
 def _compared(results: WorkloadComparison) -> StudyView:
-    from gpuplan.cli.tables.trace_comparison import comparison_headline, comparison_tables
 
     names = [trace.name for trace in results.traces]
     workloads = [trace.workload for trace in results.traces]
@@ -87,7 +85,3 @@ def _compared(results: WorkloadComparison) -> StudyView:
         headline=comparison_headline(names, workloads),
         figure=draw,
     )
-
-
-COMMAND = declared_command("characterize", show)
-register = COMMAND.register

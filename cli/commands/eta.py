@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.eta_tables import backtest_table, eta_headline, eta_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
 def show(study: StartForecast) -> StudyView:
     """Return the forecast as people see it."""
-    from gpuplan.cli.tables.eta_tables import backtest_table, eta_headline, eta_tables
-
     results = study.results
 
     def draw() -> Figure:
@@ -36,7 +35,3 @@ def show(study: StartForecast) -> StudyView:
         figure=draw,
         texts={".toml": lambda _: study.twin_text()},
     )
-
-
-COMMAND = declared_command("eta", show)
-register = COMMAND.register

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
+from gpuplan.cli.tables.pareto_answer import answer_tables
+from gpuplan.cli.tables.pareto_headline import caveats, headline, warnings
+from gpuplan.cli.tables.pareto_sections import section_tables
+from gpuplan.cli.tables.pareto_tables import study_tables
+from gpuplan.planner.studies.pareto import first_submit_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,13 +20,6 @@ if TYPE_CHECKING:
 
 def show(study: ParetoStudy) -> StudyView:
     """Return the frontier as people see it."""
-    from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
-    from gpuplan.cli.tables.pareto_answer import answer_tables
-    from gpuplan.cli.tables.pareto_headline import caveats, headline, warnings
-    from gpuplan.cli.tables.pareto_sections import section_tables
-    from gpuplan.cli.tables.pareto_tables import study_tables
-    from gpuplan.planner.studies.pareto import first_submit_of
-
     frontier = study.frontier
 
     def figure() -> Figure:
@@ -41,7 +40,3 @@ def show(study: ParetoStudy) -> StudyView:
         warnings=tuple(warnings(frontier)),
         caveats=tuple(caveats(frontier, assumed=study.request.speedup is None)),
     )
-
-
-COMMAND = declared_command("pareto", show)
-register = COMMAND.register

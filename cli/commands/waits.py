@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.formats.waits_text import waits_text
+from gpuplan.cli.tables.wait_tables import groups_table, reasons_table, wait_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 def show(study: WaitsAnswer) -> StudyView:
     """Return the waits as people see them."""
-    from gpuplan.cli.tables.wait_tables import groups_table, reasons_table, wait_tables
-
     results = study.results
 
     def draw() -> Figure:
@@ -31,7 +30,3 @@ def show(study: WaitsAnswer) -> StudyView:
         notes=study.notes,
         figure=draw,
     )
-
-
-COMMAND = declared_command("waits", show)
-register = COMMAND.register

@@ -40,8 +40,8 @@ def answer_text(
     """
     if contradiction:
         return f"{contradiction}\n{today_text(today)}"
-    known = speedups or {}
-    rows = [{**row, "assumed": _assumed(known.get(row["label"]))} for row in rows]
+    speedup_of = speedups or {}
+    rows = [{**row, "assumed": _assumed(speedup_of.get(row["label"]))} for row in rows]
     parts = (today_text(today), _answer(rows))
     return " ".join(part for part in parts if part)
 

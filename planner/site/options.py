@@ -18,8 +18,8 @@ from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.site.change_effects import ChangeEffect, GroupEffect, WhatIfResults
 from gpuplan.planner.site.effects import SHORTER
-from gpuplan.planner.site.pairs import ChangeEffect, GroupEffect, WhatIfResults
 from gpuplan.planner.sizing.targets import MEAN, PERCENTILE, WAIT, Target, parse_target
 from gpuplan.planner.twin.settings import site_of
 from gpuplan.planner.twin.site_changes import SiteChange

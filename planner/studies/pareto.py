@@ -16,10 +16,13 @@ from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.baselines import compare_baselines
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.elastic.job_classes import COLUMNS
 from gpuplan.planner.frontier.reference_points import reference_points_of
 from gpuplan.planner.frontier.study import FrontierStudy, PlanRequest, Section, study_frontier
+from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
+from gpuplan.planner.frontier.uncertainty.laws import laws_of
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.pareto import ParetoRequest
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
@@ -122,8 +125,6 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     study = study_frontier(trace, on_types, classes, plans, today=now, progress=progress)
     sections = _sections(request, study, progress)
     if not types.is_mixed and _needs_other_laws(request, model):
-        from gpuplan.planner.frontier.uncertainty.laws import laws_of
-
         sections = (*sections, laws_of(study, trace, classes))
     fidelity = _fidelity(request, trace, now)
     study = replace(study, sections=sections, mix=mix, recommends=fidelity.may_speak)
@@ -169,12 +170,8 @@ def _sections(
     if request.marks:
         sections.append(reference_points_of(study, request.reference_points()))
     if request.baselines:
-        from gpuplan.planner.baselines import compare_baselines
-
         sections.append(compare_baselines(study, request.baselines, progress))
     if request.ci is not None or request.sensitivity:
-        from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
-
         if request.ci is not None:
             sections.append(confidence_of(study, request.ci, request.jobs.seed, progress))
         if request.sensitivity:
