@@ -16,7 +16,6 @@ PARTS = ("analysis", "cli", "planner", "simkit")
 MOST_LINES = 400  # of a file; these have more
 LONG_FILES = {
     "analysis/prices/ingest.py": "one subject: from price lists to a price table",
-    "cli/scenario/loading.py": "one subject: a scenario file, each mistake shown at its line",
     "simkit/allpass/kernel.py": "one kernel, compiled as one function and its parts",
 }
 HEAVY = set("cvxpy jinja2 matplotlib msgspec numba numpy polars pyarrow rich scipy".split())

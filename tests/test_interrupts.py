@@ -27,6 +27,7 @@ WHOLE = {  # every command as it is used, with a result on standard output
     "simulate": ("TRACE", "--sample", "20", "--policy", "fifo"),
     "compare": ("TRACE", "--sample", "20", "--policy", "fifo", "--policy", "sjf"),
     "calibrate": ("SITE/sacct.txt", "--slurm-conf", "SITE/slurm.conf"),
+    "options": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--option", "scale-load 1.1"),
     "whatif": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--add-nodes", "1"),
     "report": ("TRACE", "--study", "characterize", "-o", "DIR/report"),
     "diff": ("RESULT", "RESULT"),
@@ -50,7 +51,7 @@ def test_a_closed_pipe_is_not_an_error(gpuplan, trace, tmp_path, monkeypatch, na
     if "RESULT" in WHOLE[name]:
         assert gpuplan("characterize", trace, "-q", "-o", result)[0] == 0
     site = samples / "slurm_site"
-    if name == "whatif":
+    if name in ("whatif", "options"):
         given = (site / "sacct.txt", "--slurm-conf", site / "slurm.conf")
         assert gpuplan("calibrate", *given, "-q", "-o", tmp_path / "twin.toml")[0] == 0
     if name == "run":

@@ -370,9 +370,12 @@ def test_a_site_may_have_so_many_nodes_and_no_more():
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
-        ({"ElapsedRaw": "99999999999"}, "of a run over 20 years"),
-        ({"Start": "9999-12-31T00:00:00", "End": "9999-12-31T23:59:59"}, "after 2200"),
-        ({"NNodes": "9223372036854775807"}, "of more than a million GPUs"),
+        ({"ElapsedRaw": "999999999"}, "of a run over 20 years"),
+        ({"ElapsedRaw": "99999999999"}, "that cannot be read"),
+        ({"Eligible": "9999-12-31T00:00:00"}, "after 2200"),
+        ({"Start": "9999-12-31T00:00:00", "End": "9999-12-31T23:59:59"}, "that cannot be read"),
+        ({"NNodes": "2000000"}, "of more than a million GPUs"),
+        ({"NNodes": "9223372036854775807"}, "that cannot be read"),
     ],
 )
 def test_rows_beyond_any_site_are_left_out_and_counted(tmp_path, cells, reason):

@@ -45,6 +45,9 @@ def test_parts_are_as_long_as_the_first_and_the_last_has_what_is_left():
     assert parts.runtime.tolist() == [100, 60, 9, 100, 100, 50, 9]
     assert follower.tolist() == [3, -1, 6, 4, 5, -1, -1]
     assert parts.id.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert parts.limit.tolist() == [100, 60, 9, 100, 100, 100, 9]
+    asked = table.changed(rest=np.array([250, 0, 9]), rest_limit=np.array([260, 0, 5]))
+    assert asked.parts()[0].limit.tolist() == [100, 60, 9, 100, 100, 60, 5]
 
 
 @pytest.mark.parametrize("settings", BACKFILLS)
@@ -67,10 +70,18 @@ def test_the_rest_of_a_job_that_moves_runs_elsewhere_too():
     assert went.elsewhere_gpu_s.tolist() == [0, 2 * 75, 0]
 
 
-def test_a_cancelled_job_never_moves():
-    jobs = [J(1, 0, 1, 4, 100, 100), J(2, 0, 1, 4, 50, 50, cancel=60)]
-    went = run(FOUR, jobs, patience=[30, 30])
-    assert went.reason(1) == "cancelled" and went.elsewhere_gpu_s.tolist() == [0, 0]
+def test_a_cancelled_job_moves_only_where_it_waits_so_long_and_its_run_time_is_known():
+    # Job 2 is given up at 60 after it would have moved at 30, job 3 before; job 4 never ran.
+    jobs = [
+        J(1, 0, 1, 4, 100, 100),
+        J(2, 0, 1, 4, 50, 50, cancel=60),
+        J(3, 0, 1, 4, 50, 50, cancel=20),
+        J(4, 0, 1, 4, 50, 0, cancel=60),
+    ]
+    went = run(FOUR, jobs, patience=[30] * 4)
+    assert went.start.tolist() == [0, 30, -1, -1]
+    assert [went.reason(i) for i in range(4)] == ["", "", "cancelled", "cancelled"]
+    assert went.elsewhere_gpu_s.tolist() == [0, 200, 0, 0]
 
 
 @pytest.mark.parametrize("seed", [0, 3])

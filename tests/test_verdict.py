@@ -20,6 +20,7 @@ KNEE = {
     "mean_jct_s": 11319.0,
     "replay": {"mean_jct_s": 11406.0, "peak_gpus": 114},
 }
+OPTION = {"name": "add-nodes 2", "usd_per_month": 7536.0, "waits": {"p95_wait_s": 19800.0}}
 GROUP = {"effect_s": 14400.0, "error_s": 5346.0, "verdict": "longer"}
 
 
@@ -100,13 +101,16 @@ def test_a_bill_of_any_study_is_shown_and_unknown_waits_are_named():
          KeyFigure("Recommended", "Rented GPUs", "$784, 60 s per job")),
         ("whatif", {"changes": [{"name": "add-nodes 2", "groups": [GROUP]}]},
          KeyFigure("Mean wait with add-nodes 2", "+4 h", "longer; error 89.1 min")),
+        ("options", {"cheapest": "add-nodes 2", "targets": ["p95_wait <= 6h"], "options": [OPTION]},
+         KeyFigure("Cheapest for p95_wait <= 6h", "add-nodes 2",
+                   "$7,540 a month more, P95 wait 5.5 h")),
     ],
 )  # fmt: skip
 def test_what_a_study_recommends(command, results, figure):
     assert key_figures(made.document(study(command, **results))) == [figure]
 
 
-@pytest.mark.parametrize("command", ["size", "pareto", "sweep", "whatif", "simulate"])
+@pytest.mark.parametrize("command", ["size", "pareto", "sweep", "whatif", "options", "simulate"])
 def test_a_study_may_recommend_nothing(command):
     assert key_figures(made.document(study(command, jobs=3))) == []
 

@@ -296,6 +296,10 @@ def _check_choices(used: Sequence[LogFormat], choices: IngestOptions) -> None:
             f"--duration source: the format {names} does not record durations beside starts and "
             "ends; leave it out"
         )
+    if choices.scheduler and not all(log_format.has_scheduler for log_format in used):
+        raise UsageError(
+            f"--twin: the format {names} does not record the fields of a scheduler; leave it out"
+        )
     if choices.throughputs is not None and not any(
         log_format.takes_throughputs for log_format in used
     ):

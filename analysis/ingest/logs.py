@@ -21,6 +21,7 @@ from gpuplan.analysis.base.errors import GpuplanError, OutputError
 from gpuplan.analysis.base.words import a_log, counted
 from gpuplan.analysis.ingest.ingest import LogReader, log_reader
 from gpuplan.analysis.job_table.log_options import LogAccount, LogOptions
+from gpuplan.analysis.job_table.schema import TRACE_COLUMNS
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT, Inputs
 from gpuplan.analysis.reading.rejects import rejects_path
@@ -103,7 +104,7 @@ def read_trace(
     selection = selection or Selection()
     if selection.log == LogOptions() and path != STANDARD_INPUT and is_parquet(path):
         return read_canonical(path, selection, columns=columns, categories=categories)
-    with _open_log(path, selection.log) as log:
+    with opened_log(path, selection.log) as log:
         trace = read_canonical(
             log.trace, selection, columns=columns, categories=categories, named=path
         )
@@ -111,7 +112,7 @@ def read_trace(
 
 
 @contextmanager
-def _open_log(path: Path, options: LogOptions) -> Iterator[IngestedLog]:
+def opened_log(path: Path, options: LogOptions) -> Iterator[IngestedLog]:
     """Yield the trace of a log; a temporary one is removed at the end."""
     kept = _ingested.get()
     if kept is None:
@@ -144,6 +145,7 @@ def _ingest(path: Path, options: LogOptions, files: ExitStack) -> IngestedLog:
             values=[(name, list(words.items())) for name, words in options.values.items()],
             max_rejects=options.max_rejects.text,
             keep=options.keep,
+            holds=TRACE_COLUMNS,
         )
         cache = _usual_cache()
         log = None if cache is None else _from_cache(cache, key, sha256)

@@ -26,6 +26,7 @@ from gpuplan.analysis.job_table.schema import (
     LIMIT_COLUMN,
     METADATA_KEY,
     OWN_COLUMNS,
+    SCHEDULER_COLUMNS,
     SOURCE,
     Provenance,
     SourceFile,
@@ -43,6 +44,8 @@ from gpuplan.analysis.reading.times import Offsets, mixed_note, zone_of
 
 ROW_GROUP_ROWS = 1 << 18
 MAX_WORDS_LISTED = 5
+OF_LOG = SCHEDULER_COLUMNS.keys() - {LIMIT_COLUMN}
+"""Columns of the scheduler under the names of the log: ``--keep`` finds them kept."""
 SETTLE_S = 0.2  # polars' threads still hold our rows for a moment; Python must outlive them
 
 
@@ -256,8 +259,9 @@ class Reading:
                 opened.append(self.format.open(stream))
                 if self.format.kept is not None:
                     file = replace(head, file=stream.file)
-                    columns |= self.format.kept(file, opened[-1].columns)
-        self.extra = kept_columns(self.choices.keep, opened, [*columns, LIMIT_COLUMN, SOURCE])
+                    columns |= self.format.kept(file, opened[-1].columns, self.choices)
+        keep = [name for name in self.choices.keep if name not in columns.keys() & OF_LOG]
+        self.extra = kept_columns(keep, opened, [*columns, LIMIT_COLUMN, SOURCE])
         return columns | self.extra
 
     def _job_plan(self, context: SourceContext) -> ReadingPlan:

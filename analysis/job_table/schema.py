@@ -53,13 +53,59 @@ SOURCE = "source"
 """Column that only a trace of several log formats has: the format of each job."""
 
 LIMIT_COLUMN = "limit_s"
-"""Column that only a trace of ``ingest --twin`` has: the time limit of each job."""
+"""Column that only a trace with its scheduler's fields has: the time limit of each job."""
+
+SCHEDULER_COLUMNS: dict[str, pl.DataType] = {
+    "eligible_time": SUBMIT_TYPE,
+    LIMIT_COLUMN: pl.Float64(),
+    "partition": pl.String(),
+    "qos": pl.String(),
+    "account": pl.String(),
+    "req_nodes": pl.Int32(),
+    "recorded_priority": pl.Int64(),
+    "reason": pl.String(),
+    "cancel_time": SUBMIT_TYPE,
+    "billing": pl.Float64(),
+    "gres_type": pl.String(),
+    "reservation": pl.String(),
+    "node_list": pl.String(),
+    "submit_line": pl.String(),
+}
+"""Fields of the scheduler that a trace keeps where its log has them; all may be null."""
+
+RUNS, REQUEUE = "runs", "requeue_s"
+RUN_FIELDS: dict[str, pl.DataType] = {
+    "start": SUBMIT_TYPE,
+    "end": SUBMIT_TYPE,
+    "gpus": pl.Float64(),
+    "nodes": pl.Int32(),
+    "state": CANONICAL["state"],
+    "submit_time": SUBMIT_TYPE,
+    **{
+        name: SCHEDULER_COLUMNS[name]
+        for name in (
+            "eligible_time", LIMIT_COLUMN, "partition", "qos", "req_nodes", "recorded_priority",
+            "reason", "cancel_time", "billing", "gres_type", "node_list",
+        )
+    },
+}  # fmt: skip
+"""What a trace keeps of each run of a requeued job. A run without a start waits, or gave up."""
+
+RUN_COLUMNS: dict[str, pl.DataType] = {
+    RUNS: pl.List(pl.Struct(RUN_FIELDS)),
+    REQUEUE: pl.Float64(),
+}
+"""Columns of a trace whose log has several runs of a job: the runs, null where a job had one, in
+order; and the seconds between them, null where there are none."""
 
 STEPS = "steps"
 """Column of the traces of logs that record training steps: what a job has to do."""
 
 OWN_COLUMNS: dict[str, pl.DataType] = {STEPS: pl.Float64()}
 """Columns that only the traces of some log formats have, by name; after the canonical ones."""
+
+TRACE_COLUMNS = (*CANONICAL, *OWN_COLUMNS, *SCHEDULER_COLUMNS, *RUN_COLUMNS, *RUN_FIELDS)
+"""What a trace may hold: one that was kept when it held less is made anew."""
 
 REQUIRED = ("submit_time", "duration_s", "num_gpus")
 """Columns that a canonical file from another tool must have; `DEFAULTS` fills the rest."""

@@ -7,17 +7,26 @@ from dataclasses import replace
 
 import polars as pl
 
+from gpuplan.analysis.job_table.run_cells import is_runs, runs_of_text
 from gpuplan.analysis.job_table.schema import (
     CANONICAL,
     METADATA_KEY,
     OWN_COLUMNS,
     REQUIRED,
+    RUN_COLUMNS,
+    RUNS,
     SOURCE,
     STEPS,
     SUBMIT_TYPE,
     Provenance,
 )
-from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
+from gpuplan.analysis.log_formats.format import (
+    IngestOptions,
+    LogFormat,
+    SourceContext,
+    has_columns,
+    need,
+)
 from gpuplan.analysis.log_formats.mapped import TARGETS, mapped_plan, table_plan
 from gpuplan.analysis.reading.delimited import open_rows
 from gpuplan.analysis.reading.plan import NUMBER, Field, ReadingPlan, Rule, text
@@ -39,7 +48,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
             need(context, REQUIRED, "canonical")
         columns = {name: name for name in TARGETS if name in context.columns}
         plan = table_plan(context, columns, "job")
-    kept = _extra_columns(context.head, context.columns)
+    kept = _extra_columns(context.head, context.columns, context.choices)
     plan = replace(plan, fields=(*plan.fields, *(_extra_field(*column) for column in kept.items())))
     if STEPS in kept:
         negative = Rule("negative_duration", STEPS, "at least 0", pl.col(STEPS) < 0)
@@ -51,21 +60,28 @@ def _plan(context: SourceContext) -> ReadingPlan:
                    notes=before.notes)  # fmt: skip
 
 
-def _extra_columns(head: Head, columns: Sequence[str]) -> dict[str, pl.DataType]:
+def _extra_columns(
+    head: Head, columns: Sequence[str], choices: IngestOptions
+) -> dict[str, pl.DataType]:
     """Return the columns besides the canonical ones: all that ingest itself wrote."""
-    written_by_ingest = {SOURCE: pl.String(), **OWN_COLUMNS}
+    written_by_ingest = {SOURCE: pl.String(), **OWN_COLUMNS, **RUN_COLUMNS}
     if _provenance(head) is None:
-        return {name: kind for name, kind in written_by_ingest.items() if name in columns}
+        names = [name for name in columns if name in written_by_ingest and name != RUNS]
+        return {name: written_by_ingest[name] for name in names}
     written = pl.read_parquet_schema(head.file or head.path)
     extra = {name: kind for name, kind in written.items() if name not in CANONICAL}
     return {
-        name: written_by_ingest.get(name, kind) for name, kind in extra.items() if kind in KINDS
+        name: written_by_ingest.get(name, kind)
+        for name, kind in extra.items()
+        if kind in KINDS or (name == RUNS and is_runs(kind))
     }
 
 
 def _extra_field(name: str, kind: pl.DataType) -> Field:
     if kind == pl.String():
         return text(name, name)
+    if name == RUNS:
+        return Field(name, name, runs_of_text(name))
     if kind == SUBMIT_TYPE:
         return Field(name, name, moment(name, "UTC"), "a time")
     value = pl.col(name).cast(kind, strict=False)

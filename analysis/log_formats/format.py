@@ -36,6 +36,8 @@ class IngestOptions:
         own_durations: whether to use the log's own column instead of end - start (``--duration``).
         keep: source columns that the trace has too (``--keep``).
         is_forced: whether the user named the format (``--source-format``).
+        scheduler: whether to keep the fields of the scheduler (``--twin``); None for what the
+            format does by default.
         values: canonical column -> word of the log in lower case -> value (``--map-value``).
     """
 
@@ -46,6 +48,7 @@ class IngestOptions:
     own_durations: bool = False
     keep: tuple[str, ...] = ()
     is_forced: bool = False
+    scheduler: bool | None = None
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
@@ -115,7 +118,8 @@ class LogFormat:
         side_table: returns the side table that a source is; None where its rows are jobs.
         columns: required columns of a CSV log, to suggest the nearest format; empty for others.
         kept: returns the columns that a trace keeps besides the canonical ones, given the columns
-            of a source.
+            of a source and the user's options.
+        has_scheduler: whether it records fields of a scheduler, such as limits and partitions.
     """
 
     name: str
@@ -132,7 +136,8 @@ class LogFormat:
     jobs_table: str | None = None
     side_table: Callable[[Head], SideTable | None] = no_side_table
     columns: tuple[str, ...] = ()
-    kept: Callable[[Head, Sequence[str]], Mapping[str, pl.DataType]] | None = None
+    kept: Callable[[Head, Sequence[str], IngestOptions], Mapping[str, pl.DataType]] | None = None
+    has_scheduler: bool = False
 
 
 @cache

@@ -34,6 +34,11 @@ from gpuplan.analysis.log_formats.slurm_cells import (
     tres_gpus,
     tres_type,
 )
+from gpuplan.analysis.log_formats.slurm_scheduler import (
+    kept_columns,
+    scheduler_fields,
+    scheduler_values,
+)
 from gpuplan.analysis.reading.batch import EARLY, Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, text
@@ -167,7 +172,8 @@ def _plan(context: SourceContext) -> ReadingPlan:
     _check(context)
     has = frozenset(context.columns)
     zone = context.choices.time_zone or "UTC"
-    fields = _fields(has, zone)
+    keeps = context.choices.scheduler is not False
+    fields = (*_fields(has, zone), *(scheduler_fields(has) if keeps else ()))
     source = {f.name: f.source for f in fields}
 
     def value(name: str, kind: pl.DataType | None = None) -> pl.Expr:
@@ -205,6 +211,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
             "num_workers": nodes,
             "gpu_type": gpu_names(pl.when(~is_mixed).then(named)),
             "state": pl.when(never).then(pl.lit("not_started", STATE)).otherwise(word),
+            **(scheduler_values(has, zone, ended, never) if keeps else {}),
         },
         rules=(
             Rule("negative_duration", clock, "seconds, at least 0", value("elapsed_s") < 0),
@@ -227,6 +234,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
         notes=tuple(_notes(context, has, zone)),
         time_zone=zone,
         nothing=NOTHING,
+        verbatim=("timelimit",),
         join=join(run_start, is_mixed),
     )  # fmt: skip
 
@@ -336,4 +344,6 @@ SLURM_FORMAT = LogFormat(
     plan=_plan,
     open=_open,
     takes_zone=True,
+    kept=kept_columns,
+    has_scheduler=True,
 )

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 import polars as pl
 
-from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
-from gpuplan.analysis.job_table.schema import CANONICAL
+from gpuplan.analysis.base.time_units import DAY_S, HOUR_S, MICROS
+from gpuplan.analysis.job_table.schema import (
+    CANONICAL,
+    REQUEUE,
+    RUN_COLUMNS,
+    RUN_FIELDS,
+    RUNS,
+    SCHEDULER_COLUMNS,
+)
 from gpuplan.analysis.log_formats.format import state_words
 from gpuplan.analysis.reading.batch import Tally
 from gpuplan.analysis.reading.joins import FIRST, KEY, Join
@@ -31,6 +38,8 @@ GRES_GPU = (
 )
 GRES_COUNT = r"[:=](\d+)$"
 IN_PARENTHESES = r"\([^)]*\)"
+FOREVER_S = 366 * 86400
+"""The time limit of a job without one."""
 MOST_WORKERS = 2**31 - 1
 MIXED = ","
 """Marks several GPU types; it cannot be the name of a type."""
@@ -88,6 +97,22 @@ def elapsed_s(source: str) -> pl.Expr:
     parts = pl.col(source).str.extract_groups(ELAPSED)
     days, hours, minutes, rest = (parts.struct.field(p).cast(pl.Float64) for p in "dhms")
     return days.fill_null(0) * DAY_S + hours.fill_null(0) * HOUR_S + minutes * 60 + rest
+
+
+def time_limit_s(cell: pl.Expr) -> pl.Expr:
+    """Return seconds of ``[DD-]HH:MM:SS``, ``MM:SS`` or minutes; null for Partition_Limit."""
+    parts = cell.str.extract_groups(r"^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$").struct
+    days, first, second, third = (parts.field(str(i)).cast(pl.Int64) for i in range(1, 5))
+    with_days = days * 86400 + first * 3600 + second.fill_null(0) * 60 + third.fill_null(0)
+    plain = (
+        pl.when(third.is_not_null())
+        .then(first * 3600 + second * 60 + third)
+        .when(second.is_not_null())
+        .then(first * 60 + second)
+        .otherwise(first * 60)
+    )
+    parsed = pl.when(days.is_not_null()).then(with_days).otherwise(plain)
+    return pl.when(cell.str.to_lowercase() == "unlimited").then(FOREVER_S).otherwise(parsed)
 
 
 def tres_gpus(source: str) -> pl.Expr:
@@ -150,12 +175,14 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
 
     The GPUs and workers of the components of a run add up, its duration is the longest of theirs.
     The durations of the runs add up; GPUs and workers are those of the first run that started, the
-    state is that of the last. A run that occurs twice, as in the dumps of two months, counts once,
-    by its later row. If an id has several owners, the jobs of the later ones are
-    called ``12-2``, ``12-3``.
+    state is that of the last, what the scheduler recorded that of the first. All runs stand in
+    `RUNS`, the time between them in `REQUEUE`. A run that occurs twice, as in the dumps of two
+    months, counts once, by its later row. If an id has several owners, the jobs of the later ones
+    are called ``12-2``, ``12-3``.
     """
     started = pl.col("start_time").is_not_null()
     last_state = pl.col("state").filter(started).last()
+    recorded = [name for name in SCHEDULER_COLUMNS if name in rows.columns]
     is_mixed = pl.col("is_mixed").any() | (pl.col("gpu_type").drop_nulls().n_unique() > 1)
     runs = (
         rows.with_row_index(FIRST)
@@ -168,6 +195,7 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
         .agg(
             pl.col(FIRST, "submit_time", "queue_s", "start_time", "state", "source_state").first(),
             pl.col("duration_s").max(),
+            pl.col(recorded).first(),
             pl.col("num_gpus").sum(),
             pl.col("num_workers").cast(pl.Int64).sum(),
             *(pl.col(name).drop_nulls().first() for name in PER_JOB if name != "gpu_type"),
@@ -177,6 +205,7 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
     )
     jobs = (
         runs.sort(*KEY, "run")
+        .with_columns(_run(recorded).alias("this_run"))
         .group_by(*KEY, maintain_order=True)
         .agg(
             pl.col(FIRST).min(),
@@ -194,6 +223,9 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
             *(pl.col(name).drop_nulls().first() for name in PER_JOB),
             pl.col("is_mixed").any(),
             started.sum().clip(1).alias("attempts"),
+            pl.col(recorded).first(),
+            pl.when(pl.len() > 1).then(pl.col("this_run").implode()).alias(RUNS),
+            pl.when(started.sum() > 1).then(_between_runs_s()).alias(REQUEUE),
         )
     )
     nth = pl.int_range(1, pl.len() + 1).over("job_id")
@@ -205,7 +237,30 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
         else pl.col(name).cast(kind)
         for name, kind in CANONICAL.items()
     ]
-    return jobs.select(*canonical, "is_mixed", FIRST)
+    kept = [name for name in (*recorded, *RUN_COLUMNS) if name in rows.columns]
+    return jobs.select(*canonical, *kept, "is_mixed", FIRST)
+
+
+def _run(recorded: Sequence[str]) -> pl.Expr:
+    """Return the `RUN_FIELDS` of a row; a run ends when it has run for its duration."""
+    run_us = (pl.col("duration_s") * MICROS).round().cast(pl.Int64)
+    values = {
+        "start": pl.col("start_time"),
+        "end": pl.col("start_time") + pl.duration(microseconds=run_us),
+        "gpus": pl.col("num_gpus"),
+        "nodes": pl.col("num_workers").clip(upper_bound=MOST_WORKERS),
+        **{name: pl.col(name) for name in ("state", "submit_time", *recorded)},
+    }
+    return pl.struct(
+        values.get(name, pl.lit(None)).cast(kind).alias(name) for name, kind in RUN_FIELDS.items()
+    )
+
+
+def _between_runs_s() -> pl.Expr:
+    """Return the seconds between the runs of a job that started, in its group of runs."""
+    runs = pl.col("this_run").filter(pl.col("start_time").is_not_null()).struct
+    gap = runs.field("start") - runs.field("end").shift(1)
+    return gap.dt.total_microseconds().clip(0).sum() / MICROS
 
 
 def join(start_time: pl.Expr, is_mixed: pl.Expr) -> Join:

@@ -7,12 +7,14 @@ JSSPP 1999; version 2.2 of the Parallel Workloads Archive. It counts processors 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
+from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.job_table.schema import CANONICAL, SCHEDULER_COLUMNS
+from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
 from gpuplan.analysis.reading.batch import Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, number, states, text
@@ -32,6 +34,7 @@ SPACES = re.compile(rb"[ \t]+")
 EDGES = re.compile(rb"(?m)^ | (?=\r?$)")
 COMMENT = re.compile(rb"(?m)^;[^\n]*")
 STATE = CANONICAL["state"]
+OF_SCHEDULER = ("limit_s", "partition", "account", "cancel_time")
 
 
 def _clean(lines: bytes) -> bytes:
@@ -52,6 +55,8 @@ def _plan(context: SourceContext) -> ReadingPlan:
     cancelled = pl.col("state_word") == "cancelled"
     never = cancelled & (ran.is_null() | ((ran == 0) & (allocated.fill_null(0) == 0)))
     waited = pl.col("wait_s")
+    limit, submit = pl.col("requested_s"), pl.col("submit_time")
+    ended = submit + pl.duration(microseconds=(waited + ran.fill_null(0)) * MICROS)
     return ReadingPlan(
         fields=(
             text("job_id", "job_number", required=True),
@@ -66,12 +71,17 @@ def _plan(context: SourceContext) -> ReadingPlan:
             number("requested", "requested_processors"),
             text("source_state", "status"),
             states("status", STATUS, "state_word"),
+            number("requested_s", "requested_time", expected="seconds, or -1"),
+            text("account", "group_id"),
+            text("partition", "partition"),
         ),
         jobs={
             "num_gpus": recorded.fill_null(0.0),
             "queue_s": pl.when(~never & (waited >= 0)).then(waited),
             "duration_s": pl.when(~never).then(ran),
             "state": pl.when(never).then(pl.lit("not_started", STATE)).otherwise("state_word"),
+            "limit_s": pl.when(limit > 0).then(limit),
+            "cancel_time": pl.when(never).then(ended),
         },
         rules=(
             Rule("negative_duration", "run_time", "seconds, at least 0, or -1", ran < 0),
@@ -95,6 +105,15 @@ def _plan(context: SourceContext) -> ReadingPlan:
         relative_time=not begins_s,
         nothing=UNKNOWN,
     )  # fmt: skip
+
+
+def _kept_columns(
+    head: Head, columns: Sequence[str], choices: IngestOptions
+) -> dict[str, pl.DataType]:
+    """Return the columns of the scheduler that a trace keeps."""
+    if choices.scheduler is False:
+        return {}
+    return {name: SCHEDULER_COLUMNS[name] for name in OF_SCHEDULER}
 
 
 def _header_value(head: Head, name: str, form: str) -> str | None:
@@ -129,4 +148,6 @@ SWF = LogFormat(
     recognizes=_recognizes,
     plan=_plan,
     open=_open,
+    kept=_kept_columns,
+    has_scheduler=True,
 )

@@ -13,6 +13,8 @@ import polars as pl
 from gpuplan.analysis.base.casts import PER_S, kind_in_words
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import DAY_S
+from gpuplan.analysis.job_table.run_cells import is_runs, runs_text
+from gpuplan.analysis.job_table.schema import RUNS
 from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.source import SourceStream
 
@@ -57,7 +59,7 @@ def _batches(
 ) -> Iterator[Callable[[], Batch]]:
     first = 1
     for name in wanted:
-        if _has_no_text(schema[name]):
+        if _has_no_text(name, schema[name]):
             raise InputError(
                 path,
                 f"holds {kind_in_words(schema[name])}",
@@ -106,7 +108,8 @@ def _batch(cells: pl.DataFrame) -> Batch:
 
 
 def _as_text(schema: pl.Schema | dict[str, pl.DataType]) -> list[pl.Expr]:
-    """Return every column as text, times with their offset; lists and records are null."""
+    """Return every column as text, times with their offset; lists and records but
+    runs are null."""
     return [_text_of(name, kind).alias(name) for name, kind in schema.items()]
 
 
@@ -129,8 +132,10 @@ def _text_of(name: str, kind: pl.DataType) -> pl.Expr:
         )
     if isinstance(kind, pl.Duration):
         return (column.to_physical() / PER_S[kind.time_unit]).cast(pl.String)
-    if _has_no_text(kind):
+    if _has_no_text(name, kind):
         return pl.lit(None, pl.String)
+    if kind.is_nested():
+        return runs_text(kind)
     recorded = column.cast(pl.String)
     if kind == pl.Binary():
         recorded = column.map_batches(_decoded, return_dtype=pl.String)
@@ -158,8 +163,9 @@ def _within(column: pl.Expr, least: int, most: int, kind: pl.DataType) -> pl.Exp
     return pl.when(value.is_between(least, most)).then(value).cast(kind)
 
 
-def _has_no_text(kind: pl.DataType) -> bool:
-    return kind.is_nested() or kind == pl.Object()
+def _has_no_text(name: str, kind: pl.DataType) -> bool:
+    is_nested = kind.is_nested() and not (name == RUNS and is_runs(kind))
+    return is_nested or kind == pl.Object()
 
 
 def _damaged(path: Path, error: BaseException) -> InputError:

@@ -77,7 +77,8 @@ class ReadingPlan:
         zone_columns: source columns of times whose offsets determine the zone, submissions first.
         relative_time: whether times count from the start of the log.
         made_ids: whether the log has no ids, so that equal rows are noted and kept.
-        nothing: words that mean an empty cell, in any column.
+        nothing: words that mean an empty cell, in any column but those of ``verbatim``.
+        verbatim: source columns in which these words mean something.
         left_out: lines that are not jobs, such as the steps of a job: over source columns. They are
             counted in a note, and are neither kept nor rejected.
         join: how the rows of one job become one; None where a second row of an id is a mistake.
@@ -94,6 +95,7 @@ class ReadingPlan:
     relative_time: bool = False
     made_ids: bool = False
     nothing: tuple[str, ...] = ()
+    verbatim: tuple[str, ...] = ()
     left_out: tuple[Tally, ...] = ()
     join: Join | None = None
 

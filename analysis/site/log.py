@@ -1,34 +1,37 @@
-"""Read a log with the fields of its scheduler: sacct, SWF, or a trace that kept them.
+"""The runs of a log with the fields of its scheduler: sacct, SWF, or a trace that kept them.
 
-Every other reader of logs brings them into the canonical schema; this one keeps what a replay under
-the site's rules needs. A missing field is reported with the rule that it switches off.
+A log is read by way of its trace, so that both give the same answers. A missing field is reported
+with the rule that it switches off.
 """
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.job_table.schema import METADATA_KEY, UNREADABLE, Provenance
+from gpuplan.analysis.ingest.logs import opened_log
+from gpuplan.analysis.job_table.log_options import LogOptions
+from gpuplan.analysis.job_table.reject_limit import Limit
+from gpuplan.analysis.job_table.run_cells import as_runs, is_runs
+from gpuplan.analysis.job_table.schema import (
+    METADATA_KEY,
+    RUN_COLUMNS,
+    RUN_FIELDS,
+    RUNS,
+    SCHEDULER_COLUMNS,
+    UNREADABLE,
+    Provenance,
+)
 from gpuplan.analysis.log_formats.format import LogFormat
 from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
-from gpuplan.analysis.log_formats.slurm_cells import (
-    elapsed_s,
-    gres_gpus,
-    instant,
-    is_step,
-    job_id,
-    state,
-    tres_gpus,
-    tres_type,
-)
-from gpuplan.analysis.log_formats.swf import STATUS, SWF
+from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
+from gpuplan.analysis.log_formats.swf import SWF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.storage.files import existing_file, sha256_of
@@ -39,7 +42,7 @@ SITE_COLUMNS: dict[str, pl.DataType] = {
     "job_id": TEXT, "user": TEXT, "account": TEXT, "partition": TEXT, "qos": TEXT,
     "submit": WHOLE, "eligible": WHOLE, "start": WHOLE, "end": WHOLE, "run_s": WHOLE,
     "limit_s": WHOLE, "nodes": WHOLE, "gpus": WHOLE, "gpu_type": TEXT, "state": TEXT,
-    "priority": WHOLE, "reason": TEXT, "flags": TEXT, "reservation": TEXT, "node_list": TEXT,
+    "priority": WHOLE, "reason": TEXT, "reservation": TEXT, "node_list": TEXT,
     "submit_line": TEXT, "billing": pl.Float64(),
 }  # fmt: skip
 """Times are seconds after 1970; ``start`` is null for a job that never started."""
@@ -59,15 +62,16 @@ SWITCHED_OFF = {
     "billing": ("billing", "usage counts GPUs"),
 }
 """Field -> its name in sacct, and the rule that is off without it."""
-NOTHING = ("Unknown", "None", "NONE", "N/A", "(null)", "INVALID")
-FOREVER_S = 366 * 86400
-"""The time limit of a job without one."""
-PARTIAL = ("2", "3", "4")
+OFTEN_EMPTY = {"limit_s", "reason", "reservation", "node_list", "submit_line", "billing"}
+"""Fields that a trace has where its log has them, even if no job has a value."""
+OF_RUN = {name: kind for name, kind in RUN_FIELDS.items() if name in SCHEDULER_COLUMNS}
+"""Fields of the scheduler that each run of a job has."""
 TIMES = ("submit", "eligible", "start", "end")
 LAST_SECOND = 7_258_118_400  # 2200
 LONGEST_S = 20 * FOREVER_S
 MOST_GPUS = 1_000_000
 MOST_BILLING = 1e12
+ALL_ROWS = Limit.of("100%", "")
 NEEDED = {
     "slurm": ("jobid", "submit", "start", "end"),
     "swf": ("submit_time", "wait_time", "run_time"),
@@ -123,7 +127,7 @@ def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
         raise InputError(
             path,
             f"cannot be read ({str(error).partition(chr(10))[0][:120]})",
-            expected="a log of sacct, a SWF file, or a trace of gpuplan ingest --twin",
+            expected="a log of sacct, a SWF file, or a trace of gpuplan ingest",
         ) from error
 
 
@@ -132,35 +136,22 @@ def _read(path: Path, zone: str) -> SiteLog:
     with closing(SourceStream(source)) as stream:
         head = Head(path, stream.head)
         if head.is_parquet:
-            return _checked(_from_trace(path))
-        kind, log_format = _format_of(head)
-        rows = log_format.open(stream)
-        has = frozenset(rows.columns)
-        missing = [name for name in NEEDED[kind] if name not in has]
+            return _checked(_of_trace(path, path, sha256_of(path)))
+        log_format = _format_of(head)
+        has = log_format.open(stream).columns
+        missing = [name for name in NEEDED[log_format.name] if name not in has]
         if missing:
             raise InputError(
                 path,
-                f"no column {', '.join(missing)}; found {', '.join(rows.columns[:12])}",
+                f"no column {', '.join(missing)}; found {', '.join(has[:12])}",
                 expected="sacct -a -X -P -D --noconvert with JobID, Submit, Start, End, AllocTRES",
             )
-        batches = [task() for task in rows.batches(rows.columns)]
-        unread = sum(len(batch.refused) for batch in batches)
-        if not batches:
-            raise InputError(path, "has a header but no rows", expected="at least one GPU job")
-        cells = pl.concat([batch.cells for batch in batches])
-        digest = stream.sha256()
-    begins = 0
-    if kind == "swf":
-        starts = [part for part in head.data.decode("utf-8", "replace").splitlines()[:400]
-                if "UnixStartTime:" in part]  # fmt: skip
-        time = re.search(r"UnixStartTime:\s*(\d{1,12})", starts[0]) if starts else None
-        begins = int(time[1]) if time else 0
-    read, present = _slurm(cells, has, zone) if kind == "slurm" else _swf(cells, begins)
-    jobs, left_out = _usable(read)
-    if unread:
-        left_out["that cannot be read"] = unread
-    absent = tuple(name for name in SWITCHED_OFF if name not in present)
-    return _checked(SiteLog(jobs, path, digest, kind, left_out, absent))
+    local = log_format.takes_zone and zone != "UTC"
+    with opened_log(
+        path, LogOptions(time_zone=zone if local else None, max_rejects=ALL_ROWS)
+    ) as ingested:
+        log = _of_trace(ingested.trace, path, ingested.sha256)
+    return _checked(replace(log, kind=log_format.name, sources=()))
 
 
 def _checked(log: SiteLog) -> SiteLog:
@@ -175,14 +166,14 @@ def _checked(log: SiteLog) -> SiteLog:
     return log
 
 
-def _format_of(head: Head) -> tuple[str, LogFormat]:
+def _format_of(head: Head) -> LogFormat:
     for log_format in (SLURM_FORMAT, SWF):
         if log_format.recognizes(head) is not None:
-            return log_format.name, log_format
+            return log_format
     raise InputError(
         head.path,
         f"is neither sacct output nor an SWF log nor a trace: {head.shown()}",
-        expected="sacct -a -X -P -D --noconvert output, an SWF log or a trace of ingest --twin",
+        expected="sacct -a -X -P -D --noconvert output, an SWF log or a trace of gpuplan ingest",
     )
 
 
@@ -190,155 +181,79 @@ def _seconds(time: pl.Expr) -> pl.Expr:
     return (time.dt.epoch("us") // 1_000_000).cast(pl.Int64)
 
 
-def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.DataFrame, set[str]]:
-    """Return the rows of sacct in the columns of the twin, and which of them the log has."""
-    text = [name for name in cells.columns if cells[name].dtype == pl.String]
-    cells = cells.with_columns(
-        pl.when(~pl.col(name).is_in(NOTHING) & (pl.col(name) != "")).then(pl.col(name)).alias(name)
-        for name in text
-    ).filter(~is_step("jobid").fill_null(True))
-
-    def column(name: str) -> pl.Expr:
-        return pl.col(name) if name in has else pl.lit(None, pl.String)
-
-    start, end = instant("start", zone), instant("end", zone, "start")
-    gpu_counts: list[pl.Expr] = []
-    kinds: list[pl.Expr] = []
-    nodes = column("nnodes").cast(pl.Int64, strict=False)
-    for name in ("alloctres", "reqtres", "allocgres", "reqgres"):
-        if name in has:
-            each = gres_gpus(name) * nodes.fill_null(1) if name.endswith("gres") else None
-            gpus = tres_gpus(name) if each is None else each
-            gpu_counts.append(pl.when(gpus > 0).then(gpus))
-            if each is None:
-                kinds.append(tres_type(name))
-    kinds = [pl.when((kind != "") & (kind != ",")).then(kind) for kind in kinds]
-    elapsed = column("elapsedraw").cast(pl.Float64, strict=False)
-    if "elapsed" in has:
-        elapsed = pl.coalesce(elapsed, elapsed_s("elapsed"))
-    limit = _limit(column("timelimit"))
-    if "timelimitraw" in has:
-        limit = pl.coalesce(limit, pl.col("timelimitraw").cast(pl.Int64, strict=False) * 60)
-    billing = column("alloctres").str.extract(r"(?:^|,)billing=(\d+(?:\.\d+)?)")
-    requested = column("reqnodes").str.extract(r"^(\d+)").cast(pl.Int64, strict=False)
-    read = cells.select(
-        job_id=job_id("jobid"),
-        user=column("user"), account=column("account"), partition=column("partition"),
-        qos=column("qos"),
-        submit=_seconds(instant("submit", zone)),
-        eligible=_seconds(instant("eligible", zone)) if "eligible" in has
-        else pl.lit(None, pl.Int64),
-        start=_seconds(start), end=_seconds(end), run_s=elapsed.cast(pl.Int64),
-        limit_s=limit,
-        nodes=pl.coalesce(pl.when(nodes > 0).then(nodes), requested),
-        gpus=(pl.coalesce(gpu_counts) if gpu_counts else pl.lit(None, pl.Float64)).cast(pl.Int64),
-        gpu_type=(pl.coalesce(kinds) if kinds else pl.lit(None, pl.String)).str.to_lowercase(),
-        state=state("state").cast(pl.String) if "state" in has else pl.lit("unknown"),
-        priority=column("priority").cast(pl.Int64, strict=False),
-        reason=column("reason"), flags=column("flags"), reservation=column("reservation"),
-        node_list=column("nodelist"), submit_line=column("submitline"),
-        billing=billing.cast(pl.Float64),
-    )  # fmt: skip
-    names = {"limit_s": "timelimit", "nodes": "nnodes", "node_list": "nodelist",
-             "submit_line": "submitline", "billing": "alloctres"}  # fmt: skip
-    present = {name for name in SITE_COLUMNS if names.get(name, name) in has}
-    present |= {"limit_s"} if "timelimitraw" in has else set()
-    present |= {"nodes"} if "reqnodes" in has else set()
-    return read, present
-
-
-def _limit(cell: pl.Expr) -> pl.Expr:
-    """Return seconds of ``[DD-]HH:MM:SS``, ``MM:SS`` or minutes; null for Partition_Limit."""
-    parts = cell.str.extract_groups(r"^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$").struct
-    days, first, second, third = (parts.field(str(i)).cast(pl.Int64) for i in range(1, 5))
-    with_days = days * 86400 + first * 3600 + second.fill_null(0) * 60 + third.fill_null(0)
-    plain = (
-        pl.when(third.is_not_null())
-        .then(first * 3600 + second * 60 + third)
-        .when(second.is_not_null())
-        .then(first * 60 + second)
-        .otherwise(first * 60)
-    )
-    parsed = pl.when(days.is_not_null()).then(with_days).otherwise(plain)
-    return pl.when(cell.str.to_lowercase() == "unlimited").then(FOREVER_S).otherwise(parsed)
-
-
-def _swf(cells: pl.DataFrame, begins: int) -> tuple[pl.DataFrame, set[str]]:
-    cells = cells.filter(~pl.col("status").is_in(PARTIAL).fill_null(False))
-
-    def number(name: str) -> pl.Expr:
-        value = pl.col(name).cast(pl.Float64, strict=False)
-        return pl.when(value >= 0).then(value.round()).cast(pl.Int64)
-
-    def present(name: str) -> pl.Expr:
-        return pl.when(~pl.col(name).is_in(["-1", "-1.0"])).then(pl.col(name))
-
-    submit, wait, run = number("submit_time") + begins, number("wait_time"), number("run_time")
-    gpus = pl.coalesce(
-        pl.when(number(name) > 0).then(number(name))
-        for name in ("allocated_processors", "requested_processors")
-    )
-    word = pl.col("status").replace_strict(STATUS, default="unknown", return_dtype=pl.String)
-    limit = number("requested_time")
-    never = run.is_null() | ((run == 0) & (word == "cancelled"))
-    none = pl.lit(None, pl.String)
-    read = cells.select(
-        job_id=pl.col("job_number"), user=present("user_id"), account=present("group_id"),
-        partition=present("partition"), qos=none, submit=submit, eligible=pl.lit(None, pl.Int64),
-        start=pl.when(~never).then(submit + wait),
-        end=submit + wait + run.fill_null(0), run_s=pl.when(~never).then(run),
-        limit_s=pl.when(limit > 0).then(limit),
-        nodes=pl.lit(None, pl.Int64), gpus=gpus, gpu_type=none, state=word,
-        priority=pl.lit(None, pl.Int64), reason=none, flags=none, reservation=none,
-        node_list=none, submit_line=none, billing=pl.lit(None, pl.Float64),
-    )  # fmt: skip
-    recorded = {name for name in ("user", "account", "partition", "limit_s") if read[name].count()}
-    return read, recorded | {"job_id", "submit", "start", "end", "run_s", "gpus", "state"}
-
-
-def _from_trace(path: Path) -> SiteLog:
-    """Return the log that a trace of ``ingest --twin`` kept; a plain trace lacks most fields."""
-    table = pl.read_parquet(path)
+def _of_trace(trace: Path, named: Path, sha256: str) -> SiteLog:
+    """Return what a trace kept of its log; one without its scheduler's fields lacks most."""
+    table = pl.read_parquet(trace)
     has = set(table.columns)
     if not {"submit_time", "duration_s", "num_gpus"} <= has:
-        raise InputError(path, "is not a trace", expected="a trace written by gpuplan ingest")
+        raise InputError(named, "is not a trace", expected="a trace written by gpuplan ingest")
+    provenance = _provenance(trace)
+    read = _runs(table, has)
+    jobs, left_out = _usable(read)
+    if rejected := sum((provenance.rows_rejected or {}).values()):
+        left_out["that cannot be read"] = rejected
+    recorded = set() if provenance.source_format == SWF.name else has & OFTEN_EMPTY
+    absent = tuple(n for n in SWITCHED_OFF if n not in recorded and not jobs[n].count())
+    sources = tuple(source.sha256 for source in provenance.sources)
+    return SiteLog(jobs, named, sha256, "trace", left_out, absent, sources=sources)
+
+
+def _runs(table: pl.DataFrame, has: set[str]) -> pl.DataFrame:
+    """Return the runs of the jobs of a trace in `SITE_COLUMNS`, in the order of the jobs."""
 
     def column(name: str, kind: pl.DataType) -> pl.Expr:
         return pl.col(name).cast(kind) if name in has else pl.lit(None, kind)
 
     text, whole = pl.String(), pl.Int64()
-    submit = _seconds(pl.col("submit_time"))
-    start = submit + column("queue_s", pl.Float64()).round().cast(whole)
-    run = column("duration_s", pl.Float64()).round().cast(whole)
-    cancel = _seconds(pl.col("cancel_time")) if "cancel_time" in has else pl.lit(None, whole)
-    read = table.select(
+    rows = table.select(
         job_id=column("job_id", text), user=column("user", text),
-        account=pl.coalesce(column("account", text), column("group", text)),
-        partition=column("partition", text), qos=column("qos", text), submit=submit,
-        eligible=_seconds(pl.col("eligible_time")) if "eligible_time" in has
-        else pl.lit(None, whole),
-        start=start, end=pl.coalesce(start + run, cancel), run_s=run,
-        limit_s=column("limit_s", pl.Float64()).cast(whole),
-        nodes=column("req_nodes", whole), gpus=pl.col("num_gpus").ceil().cast(whole),
-        gpu_type=column("gpu_type", text),
-        state=column("state", text).fill_null("unknown"),
-        priority=column("recorded_priority", whole), reason=column("reason", text),
-        flags=pl.lit(None, text), reservation=pl.lit(None, text), node_list=pl.lit(None, text),
-        submit_line=pl.lit(None, text), billing=column("billing", pl.Float64()),
+        account=column("account" if has & SCHEDULER_COLUMNS.keys() else "group", text),
+        submit_time="submit_time", start_us=_micros(pl.col("submit_time"))
+        + (column("queue_s", pl.Float64()) * MICROS).round().cast(whole),
+        run_s=column("duration_s", pl.Float64()),
+        gpus=column("num_gpus", pl.Float64()), state=column("state", text).fill_null("unknown"),
+        gpu_type=column("gpu_type", text), reservation=column("reservation", text),
+        submit_line=column("submit_line", text),
+        **{name: column(name, kind) for name, kind in OF_RUN.items()},
+        runs=as_runs(table.schema[RUNS]) if is_runs(table.schema.get(RUNS))
+        else pl.lit(None, RUN_COLUMNS[RUNS]),
+    ).with_row_index("place")  # fmt: skip
+    several = rows.filter(pl.col("runs").is_not_null())
+    run = pl.col("runs").struct
+    each = several.explode("runs").with_columns(
+        submit_time=pl.coalesce(run.field("submit_time"), "submit_time"),
+        start_us=_micros(run.field("start")),
+        run_s=(_micros(run.field("end")) - _micros(run.field("start"))) / MICROS,
+        gpus=run.field("gpus"), state=run.field("state").cast(text),
+        **{name: run.field(name).cast(kind) for name, kind in OF_RUN.items()},
     )  # fmt: skip
-    jobs, left_out = _usable(read)
-    absent = tuple(name for name in SWITCHED_OFF if not jobs[name].count())
-    return SiteLog(jobs, path, sha256_of(path), "trace", left_out, absent, sources=_made_of(path))
+    if several.height:
+        plain = rows.filter(pl.col("runs").is_null())
+        rows = pl.concat([plain.drop("runs"), each.drop("runs")]).sort("place", maintain_order=True)
+    start = pl.col("start_us").floordiv(int(MICROS))
+    run_s = pl.col("run_s").round().cast(whole)
+    return rows.select(
+        "job_id", "user", "account", "partition", "qos", "state", "reason", "reservation",
+        "node_list", "submit_line", "billing",
+        submit=_seconds(pl.col("submit_time")), eligible=_seconds(pl.col("eligible_time")),
+        start=start, end=pl.coalesce(start + run_s, _seconds(pl.col("cancel_time"))), run_s=run_s,
+        limit_s=pl.col("limit_s").cast(whole), nodes=pl.col("req_nodes").cast(whole),
+        gpus=pl.col("gpus").ceil().cast(whole),
+        gpu_type=pl.coalesce("gres_type", "gpu_type"), priority="recorded_priority",
+    )  # fmt: skip
 
 
-def _made_of(trace: Path) -> tuple[str, ...]:
-    """Return the hashes of the logs that a trace was made of, where it says so."""
+def _micros(time: pl.Expr) -> pl.Expr:
+    return time.dt.epoch("us")
+
+
+def _provenance(trace: Path) -> Provenance:
+    """Return where a trace comes from, where it says so."""
     stored = pl.read_parquet_metadata(trace).get(METADATA_KEY)
     try:
-        sources = Provenance.from_json(stored).sources if stored else ()
+        return Provenance.from_json(stored) if stored else Provenance("")
     except (ValueError, TypeError):
-        return ()
-    return tuple(source.sha256 for source in sources)
+        return Provenance("")
 
 
 def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
@@ -351,6 +266,8 @@ def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         ("without a job id", pl.col("job_id").is_null()),
         ("without a submission", pl.col("submit").is_null()),
         ("without GPUs (CPU jobs)", pl.col("gpus").fill_null(0) < 1),
+        ("with a start before the submission, or none", pl.col("start").is_null()
+         & pl.col("run_s").is_not_null() & (pl.col("state") != "not_started")),
         ("still waiting or unfinished at the end of the log",
          pl.col("end").is_null() & pl.col("run_s").is_null()),
         ("with an end before the start", pl.col("run_s") < 0),
@@ -359,7 +276,6 @@ def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
          | ~pl.max_horizontal(*TIMES).is_between(0, LAST_SECOND)),
         ("of a run over 20 years", pl.col("run_s") > LONGEST_S),
         ("of more than a million GPUs", pl.max_horizontal("gpus", "nodes") > MOST_GPUS),
-        ("with a start before the submission", pl.col("start") < pl.col("submit")),
         ("whose GPUs are not a multiple of their nodes",
          pl.col("gpus") % pl.col("nodes").fill_null(1).clip(1) != 0),
     ):  # fmt: skip

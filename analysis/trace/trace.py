@@ -20,6 +20,7 @@ from gpuplan.analysis.history.runs import RUNNING, with_time_so_far, within
 from gpuplan.analysis.job_table.column_rules import COLUMN_RULES
 from gpuplan.analysis.job_table.log_options import LogAccount
 from gpuplan.analysis.job_table.predicate import PredicateTooLarge, read_predicate
+from gpuplan.analysis.job_table.run_cells import as_runs, is_runs
 from gpuplan.analysis.job_table.sampling import (
     LOAD_COLUMNS,
     draw_jobs,
@@ -35,6 +36,7 @@ from gpuplan.analysis.job_table.schema import (
     METADATA_KEY,
     OWN_COLUMNS,
     REQUIRED,
+    RUNS,
     SCHEMA_VERSION,
     UNREADABLE,
     Provenance,
@@ -238,8 +240,10 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
         columns.append((pl.col(name) if has_it else pl.lit(None)).cast(kind).alias(name))
     if schema.get(LIMIT_COLUMN) == pl.Float64():
         columns.append(pl.col(LIMIT_COLUMN))
-    more = [n for n in schema if n not in (*CANONICAL, *OWN_COLUMNS, LIMIT_COLUMN)]
+    more = [n for n in schema if n not in (*CANONICAL, *OWN_COLUMNS, LIMIT_COLUMN, RUNS)]
     columns += [pl.col(n) for n in more if not schema[n].is_nested()]  # for --where, --spot, --by
+    if is_runs(schema.get(RUNS)):
+        columns.append(as_runs(schema[RUNS]))
     return scan.select(columns)
 
 

@@ -40,12 +40,13 @@ GROUPS = {
         "compare": "Replay a trace under several policies, and compare cost and completion times.",
         "calibrate": "Show how well a site's Slurm rules explain its waits.",
         "whatif": "Show what a change of a Slurm site does to waits.",
+        "options": "Compare changes of a Slurm site: dollars and waits.",
     },
     "Report, automate, track changes": {
         "report": (
             "Run several studies of a trace, and write a page, a comment, JSON, and test cases."
         ),
-        "init": "Write a commented scenario for gpuplan run; it runs unchanged.",
+        "init": "Write a commented scenario for gpuplan run.",
         "run": "Run the studies of a scenario file, write its documents, and check its gates.",
         "diff": "Show what changed between two results: workload, cost, and completion times.",
     },

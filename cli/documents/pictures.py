@@ -26,6 +26,7 @@ TITLES = {
     "characterize": "Durations, their inequality, and load",
     "compare": "Completion times and cost by policy",
     "forecast": "Demand so far, and in the next hours",
+    "options": "Waits against dollars a month, by option",
     "pareto": "Completion time against budget",
     "share": "GPUs in use",
     "simulate": "The replay over time",

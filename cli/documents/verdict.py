@@ -14,7 +14,7 @@ from gpuplan.cli.documents import view
 from gpuplan.cli.documents.study import Document, StudyResult
 from gpuplan.cli.formats.render import as_text
 from gpuplan.cli.formats.report import Column, Report, cells_table, table
-from gpuplan.cli.formats.units import show_duration, show_number, show_usd
+from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number, show_usd
 
 Results = Mapping[str, Any]
 SENTENCE = re.compile(r"(?<=[.!?])(?<!vs\.) (?=[A-Z$\d])")
@@ -201,8 +201,20 @@ def _whatif(results: Results, _: Results) -> KeyFigure | None:
     return KeyFigure(f"Mean wait with {changes[0]['name']}", effect, error)
 
 
+def _options(results: Results, _: Results) -> KeyFigure | None:
+    """Return the cheapest option that meets the targets."""
+    options = {option["name"]: option for option in results.get("options") or []}
+    best = options.get(results.get("cheapest") or "")
+    if best is None:
+        return None
+    usd, wait = best["usd_per_month"], best["waits"]
+    detail = f"{show_about_usd(usd)} a month more, P95 wait {show_duration(wait['p95_wait_s'])}"
+    return KeyFigure(f"Cheapest for {' and '.join(results['targets'])}", best["name"], detail)
+
+
 ADVICE: dict[str, Callable[[Results, Results], KeyFigure | None]] = {
     "size": _size,
+    "options": _options,
     "whatif": _whatif,
     "pareto": _pareto,
     "sweep": _sweep,

@@ -104,7 +104,7 @@ class _Loader:
             trace = self.text(("workload",), table, "trace") or ""
             with self.placed(("workload", "trace")):
                 if not is_parquet(Path(trace)):  # a log, or a folder of them
-                    return self.made("ingest", "trace", [trace], self.of_site({}), Path(trace).name)
+                    return self.made("ingest", "trace", [trace], {}, Path(trace).name)
             return DeclaredWorkload(
                 "", (), (), trace, KeyPlaces(self.source.place(("workload", "trace")))
             )
@@ -124,13 +124,8 @@ class _Loader:
             for file in files:
                 if not os.path.isdir(file):  # all the logs in it
                     existing_file(Path(file))
-        rest = self.of_site({key: value for key, value in options.items() if key != "file"})
+        rest = {key: value for key, value in options.items() if key != "file"}
         return self.made("ingest", "log", files, rest, Path(files[0]).name if files else "log")
-
-    def of_site(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options of ingest, with the fields of the scheduler if a study needs them."""
-        commands = [table.get("command", name) for name, table in self.study_tables()]
-        return {"twin": True, **options} if "whatif" in commands else options
 
     def study_tables(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the tables of studies by name, unchecked."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpuplan.analysis.base.errors import GpuplanError, OutputError
 from gpuplan.analysis.base.option import declared_options
+from gpuplan.analysis.job_table.schema import TRACE_COLUMNS
 from gpuplan.analysis.storage.cache import Cache, hashes_of, key_of, open_cache
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.cli.app import messages
@@ -150,6 +151,7 @@ def _trace_key(workload: DeclaredWorkload) -> str:
         command=workload.command,
         arguments=workload.arguments,
         files=hashes_of(*workload.arguments),
+        holds=TRACE_COLUMNS,
     )
 
 

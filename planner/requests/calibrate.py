@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 READING = "How to read the input"
 SITE_LOG = Opt(
-    "The log: sacct -a -X -P -D --noconvert output, an SWF log, or a trace of "
-    "[bold]gpuplan ingest --twin[/bold]; plain or compressed.",
+    "The log: sacct -a -X -P -D --noconvert output, an SWF log, or the trace that "
+    "[bold]gpuplan ingest[/bold] makes of one; plain or compressed.",
     key=None,
     metavar="LOG",
     argument=True,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.job_table.log_options import LogOptions
 from gpuplan.planner.requests.declaration import StudyRequest, study
@@ -31,7 +30,7 @@ class IngestRequest(StudyRequest):
         throughputs: steps per second of each job type, for a Gavel trace.
         worker_type: the worker type of ``throughputs`` that the jobs run on.
         duration: ``source`` takes the log's own durations, not end - start.
-        twin: keep the scheduler's fields of a Slurm or SWF log too.
+        twin: whether to keep the scheduler's fields of the log; None where the log has them.
     """
 
     PANEL: ClassVar[str] = LogOptions.PANEL
@@ -75,13 +74,14 @@ class IngestRequest(StudyRequest):
         ),
     ] = "computed"
     twin: Annotated[
-        bool,
+        bool | None,
         Opt(
-            "Keep the scheduler's fields of a Slurm or SWF log too: limits, partitions, QOS, "
-            "eligible times and more, for [bold]gpuplan calibrate[/bold].",
-            flag="--twin",
+            "Keep the scheduler's fields: limits, partitions, QOS, eligible times, reasons, nodes "
+            "and more. Slurm and SWF logs keep them by default; --twin also says what is missing "
+            "for [bold]gpuplan calibrate[/bold].",
+            flag="--twin/--no-twin",
         ),
-    ] = False
+    ] = None
     log: Annotated[
         LogOptions,
         Group(common=("source_format", "columns", "time_zone", "max_rejects")),
@@ -98,10 +98,3 @@ class IngestRequest(StudyRequest):
         from gpuplan.analysis.reading.rejects import rejects_path
 
         return (self.output, rejects_path(self.output))
-
-    def check(self) -> None:
-        """Check what can be checked before the sources are read. Raises `UsageError`."""
-        from gpuplan.analysis.site.trace_columns import FORMATS
-
-        if self.twin and self.log.source_format not in (None, *FORMATS):
-            raise UsageError(f"--twin: reads the formats {' and '.join(FORMATS)}")

@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.option import Opt, json_parameters
+from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.base.time_units import as_utc
-from gpuplan.planner.requests.calibrate import READING, SITE_LOG
-from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.calibrate import SITE_LOG
+from gpuplan.planner.requests.declaration import study
+from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TWIN, SiteRequest
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.site.document import SiteDocument
-    from gpuplan.analysis.site.schema import CalibrationTable
     from gpuplan.planner.twin.site_changes import SiteChange
 
-SITE, OUTPUT, HAPPENED = "The site", "Output", "A change that happened"
+OUTPUT, HAPPENED = "Output", "A change that happened"
 NONE_GIVEN = (
     "give a change: --limit, --add-nodes, --remove-nodes, --max-time, --move, --limits-run, "
     "--reserve, --set, --slurm-conf, --scale-load or --limits-times"
@@ -38,7 +37,7 @@ def epoch_s(time: datetime) -> int:
     has_rows=False,
 )
 @dataclass(frozen=True, slots=True)
-class WhatIfRequest(StudyRequest):
+class WhatIfRequest(SiteRequest):
     """Show what a change of a Slurm site does to waits.
 
     Whether users would submit otherwise is not modeled.
@@ -68,15 +67,7 @@ class WhatIfRequest(StudyRequest):
     PANEL: ClassVar[str] = "Changes"
 
     trace: Annotated[Path, SITE_LOG]
-    twin: Annotated[
-        Path,
-        Opt(
-            "The site's settings, written by [bold]gpuplan calibrate[/bold].",
-            metavar="FILE.toml",
-            panel=SITE,
-            common=True,
-        ),
-    ]
+    twin: Annotated[Path, TWIN]
     limit: Annotated[
         tuple[str, ...],
         Opt(
@@ -194,24 +185,8 @@ class WhatIfRequest(StudyRequest):
             common=True,
         ),
     ] = "account"
-    level: Annotated[
-        str | None,
-        Opt(
-            "Rules to replay: fifo, easy, bf, multifactor, limits or events; otherwise those that "
-            "calibrate chose.",
-            metavar="LEVEL",
-            panel=SITE,
-        ),
-    ] = None
-    limit_factor: Annotated[
-        float | None,
-        Opt(
-            "Time limit of a job without one, over its run time. Default: as calibrated.",
-            low=1.0,
-            high=1000.0,
-            panel=READING,
-        ),
-    ] = None
+    level: Annotated[str | None, LEVEL] = None
+    limit_factor: Annotated[float | None, LIMIT_FACTOR] = None
     strict: Annotated[
         bool,
         Opt(
@@ -286,24 +261,3 @@ class WhatIfRequest(StudyRequest):
             "scale-load": self.scale_load,
             "limits-times": self.limits_times,
         }
-
-    def site(self) -> tuple[SiteDocument, CalibrationTable]:
-        """Return the settings, and what the calibration found. Raises `InputError`."""
-        from gpuplan.analysis.site.document import read_twin
-
-        return read_twin(self.twin)
-
-    def calibration(self) -> CalibrationTable:
-        """Return how to replay: as calibrated where the request does not say."""
-        from msgspec import structs
-
-        calibration = self.site()[1]
-        factor = calibration.limit_factor if self.limit_factor is None else self.limit_factor
-        level = self.level or calibration.level
-        return structs.replace(calibration, level=level, limit_factor=factor)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what goes under ``parameters`` in the JSON output."""
-        calibration = self.calibration()
-        replayed = {"level": calibration.level, "limit_factor": calibration.limit_factor}
-        return json_parameters(self) | replayed

@@ -1,1 +1,1 @@
-"""What a change of a site does to waits: pairs of replays under the same chance."""
+"""A site of one's own: whether a model of it may speak, and what changes of it do to waits."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.planner.site.effects import UNCLEAR, PairedWaits
 from gpuplan.planner.twin.workload import SiteWorkload
+from gpuplan.simkit.arrays import FloatArray
 
 LEAST_WAIT_S = 60.0
 """Growth counts from a wait of at least this: from 1 s to 3 s is no growth of 200%."""
@@ -84,6 +87,7 @@ class ChangeEffect:
         rejected: jobs that start in the base replay and not with the change, by reason.
         rejected_jobs: their ids, at most 100.
         groups: all jobs first, then the groups by name.
+        elsewhere_gpu_s: GPU-seconds that each job runs on GPUs elsewhere, on average.
     """
 
     name: str
@@ -99,6 +103,7 @@ class ChangeEffect:
     rejected: dict[str, int]
     rejected_jobs: tuple[str, ...]
     groups: tuple[GroupEffect, ...]
+    elsewhere_gpu_s: Hidden[FloatArray] = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True, slots=True)

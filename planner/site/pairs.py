@@ -262,4 +262,5 @@ def _change_effect(pairs: Pairs, at: int, waits: Sequence[PairedWaits]) -> Chang
         rejected=_rejected(np.where(lost, changed[0].reason, 0)),
         rejected_jobs=tuple(work.job_ids[int(i)] for i in np.flatnonzero(lost)[:MOST_NAMED]),
         groups=groups,
+        elsewhere_gpu_s=np.mean([run.elsewhere_gpu_s for run in changed], axis=0),
     )

@@ -51,10 +51,12 @@ class Replica:
     Attributes:
         wait: seconds from eligible to start; -1 where the job did not start.
         reason: why it did not, as a position in `REASONS`.
+        elsewhere_gpu_s: GPU-seconds that it ran on GPUs elsewhere.
     """
 
     wait: IntArray
     reason: IntArray
+    elsewhere_gpu_s: IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,8 @@ class Replicas:
             raise UsageError(f"the site cannot be replayed: {error}") from error
         logged = jobs.id < self.chance.waited_s.size
         wait = np.full(self.chance.waited_s.size, NOT_STARTED, np.int64)
-        reason = np.zeros(wait.size, np.int64)
-        wait[jobs.id[logged]], reason[jobs.id[logged]] = run.wait[logged], run.reason_code[logged]
-        return Replica(wait, reason)
+        reason, elsewhere = np.zeros(wait.size, np.int64), np.zeros(wait.size, np.int64)
+        ids = jobs.id[logged]
+        wait[ids], reason[ids] = run.wait[logged], run.reason_code[logged]
+        elsewhere[ids] = run.elsewhere_gpu_s[logged]
+        return Replica(wait, reason, elsewhere)

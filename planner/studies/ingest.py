@@ -7,7 +7,7 @@ from collections.abc import Callable
 from gpuplan.analysis.ingest.ingest import IngestResult
 from gpuplan.analysis.ingest.ingest import ingest as ingest_logs
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.site.trace_columns import add_site_columns, read_site_columns
+from gpuplan.analysis.site.log import read_site_log
 from gpuplan.planner.requests.ingest import IngestRequest
 from gpuplan.planner.studies.answer import Answer
 
@@ -22,10 +22,6 @@ def ingest(
         OutputError: the trace cannot be written.
         UsageError: the fields of the request do not fit together.
     """
-    request.check()
-    kept, off = None, list[str]()
-    if request.twin:  # read first, so that a log without these fields leaves no trace behind
-        kept, off = read_site_columns(request.sources, request.log.time_zone or "UTC")
     result = ingest_logs(
         request.sources,
         request.output,
@@ -38,11 +34,11 @@ def ingest(
             own_durations=request.duration == "source",
             values=request.log.values,
             keep=request.log.keep,
+            scheduler=request.twin,
         ),
         limit=request.log.max_rejects,
         on_progress=progress,
     )
-    if kept is not None:
-        add_site_columns(request.output, kept)
+    off = read_site_log(request.output).switched_off() if request.twin else []
     warnings = (*result.warnings, *off)
     return Answer(request=request, results=result, inputs=result.inputs, warnings=warnings)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuplan.analysis.site.log import SiteLog, read_site_log
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.requests.site_request import SiteRequest
 from gpuplan.planner.requests.whatif import WhatIfRequest, epoch_s
 from gpuplan.planner.site.change_effects import WhatIfResults
 from gpuplan.planner.site.pairs import what_if
@@ -26,7 +27,7 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
     document, calibration = request.site()[0], request.calibration()
     log = read_site_log(request.trace, calibration.time_zone)
     inputs = (InputFile(str(log.path), log.sha256, log.jobs.height),)
-    warnings = tuple(_warnings(request, log))
+    warnings = tuple(calibration_warnings(request, log))
     if request.validate is not None and request.before is not None and request.after is not None:
         old, new = (
             changes.with_settings(document, read_slurm_conf(path))
@@ -63,7 +64,8 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
     )
 
 
-def _warnings(request: WhatIfRequest, log: SiteLog) -> Iterator[str]:
+def calibration_warnings(request: SiteRequest, log: SiteLog) -> Iterator[str]:
+    """Yield a sentence where the settings were calibrated on another log."""
     calibrated_on = request.site()[1].sha256
     if calibrated_on is not None and calibrated_on not in (log.sha256, *log.sources):
         yield "the settings were calibrated on another log; the error is that of this one"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
-from gpuplan.analysis.site.slurm_conf import read_slurm_conf
+from gpuplan.analysis.site.slurm_conf import included_files, read_slurm_conf
 from gpuplan.planner.twin.job_changes import (
     CONTINUE,
     burst,
@@ -88,10 +88,10 @@ def read_option(text: str) -> SiteChange:
 
 
 def conf_files(text: str) -> Iterator[Path]:
-    """Yield the files of a text that `read_option` reads."""
+    """Yield the files of a text that `read_option` reads, those that a slurm.conf includes too."""
     for name, value in _pairs(text):
         if name == SLURM_CONF:
-            yield Path(value)
+            yield from included_files(Path(value))
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:

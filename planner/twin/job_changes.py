@@ -88,8 +88,8 @@ def max_time(text: str, long_jobs: str = CONTINUE) -> SiteChange:
     """Return the change ``[PARTITION=]TIME``, or several with commas: the longest time limit.
 
     Limits above it become the new maximum. A job that ran longer is cut there, goes on as a new
-    job that queues again, or, with ``clip``, runs to its end as if it were exempt. Jobs of the
-    warm-up stay as they were.
+    job that queues again and asks for what is left of the limit, or, with ``clip``, runs to its end
+    as if it were exempt. Jobs of the warm-up stay as they were.
 
     Raises:
         UsageError: it is not written so.
@@ -159,8 +159,10 @@ def _shortened(jobs: SiteJobs, limits: dict[str, int], long_jobs: str) -> SiteJo
         return jobs.changed(limit=limit, runtime=runtime)
     # A job that its limit ended ran a little longer than that: the rest counts to the limit.
     rest = np.where(over, np.maximum(np.minimum(jobs.runtime, jobs.limit) - most, 0), 0)
-    before = 0 if jobs.rest is None else jobs.rest
-    return jobs.changed(limit=limit, runtime=runtime, rest=rest + before)
+    left = np.where(over, jobs.limit - most, 0)
+    if jobs.rest is not None and jobs.rest_limit is not None:
+        rest, left = rest + jobs.rest, left + jobs.rest_limit
+    return jobs.changed(limit=limit, runtime=runtime, rest=rest, rest_limit=left)
 
 
 def _on_long_jobs(log: SiteLog, limits: dict[str, int], long_jobs: str) -> tuple[str, ...]:

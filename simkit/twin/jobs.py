@@ -13,7 +13,7 @@ from gpuplan.simkit.twin.site import SiteJob
 NEVER = -1
 """Stands for no cancellation and no pinned start."""
 
-OPTIONAL = ("rest", "patience")
+OPTIONAL = ("rest", "rest_limit", "patience")
 """Arrays that may be missing: then no job has any."""
 NUMBERS = ("id", "submit", "ready", "nodes", "gpus", "limit", "runtime", "cancel", "pinned", "nice")
 CODES = ("user", "account", "partition", "qos", "gpu_type")
@@ -27,10 +27,11 @@ class SiteJobs:
     into the tuples of names; the name of a job that runs on any type is empty.
 
     ``rest`` are seconds of work left after ``runtime``: when the job ends, another one like it
-    comes at once and runs for as long, or for what is left, and so on. ``patience`` are seconds
-    after ``ready`` at which a job that still waits moves to GPUs elsewhere and starts there at
-    once; `NEVER` where it does not. A job with a cancellation never moves: how long it would run
-    is unknown.
+    comes at once and runs for as long, or for what is left, and so on; ``rest_limit`` is what these
+    ask for together, each for as much as the job at most. ``patience`` are seconds after ``ready``
+    at which a job that still waits moves to GPUs elsewhere and starts there at once; `NEVER` where
+    it does not. A job that is cancelled before never moves, nor does a cancelled one without a run
+    time: how long it would run is unknown.
     """
 
     id: IntArray
@@ -55,6 +56,7 @@ class SiteJobs:
     qoses: tuple[str, ...]
     gpu_types: tuple[str, ...]
     rest: IntArray | None = None
+    rest_limit: IntArray | None = None
     patience: IntArray | None = None
 
     def __post_init__(self) -> None:
@@ -84,7 +86,9 @@ class SiteJobs:
         """Where a job moves to GPUs elsewhere if it waits too long."""
         if self.patience is None:
             return np.zeros(self.id.size, np.bool_)
-        moving: BoolArray = (self.patience >= 0) & (self.cancel < 0) & (self.pinned < 0)
+        later = self.cancel >= self.ready + self.patience
+        waits = (self.cancel < 0) | (later & (self.runtime > 0))
+        moving: BoolArray = (self.patience >= 0) & (self.pinned < 0) & waits
         return moving
 
     def parts(self) -> tuple[SiteJobs, IntArray]:
@@ -107,8 +111,11 @@ class SiteJobs:
         arrays["id"][n:] = self.id.max() + 1 + np.arange(of.size - n)
         left = self.rest[of[n:]] - before * each[of[n:]]
         arrays["runtime"][n:] = np.minimum(each[of[n:]], left)
+        if self.rest_limit is not None:
+            asked = self.rest_limit[of[n:]] - before * self.limit[of[n:]]
+            arrays["limit"][n:] = np.clip(asked, 1, self.limit[of[n:]])
         arrays["pinned"][n:] = arrays["cancel"][n:] = NEVER
-        return self.changed(**arrays, rest=None, patience=None), follower
+        return self.changed(**arrays, rest=None, rest_limit=None, patience=None), follower
 
     def changed(self, **values: object) -> SiteJobs:
         """Return the jobs with some arrays exchanged."""

@@ -33,6 +33,7 @@ IMAGES = ROOT / "docs" / "images"
 PAGES = [
     ROOT / "README.md",
     *(ROOT / "docs" / n for n in ("index.md", "tutorial.md", "gates.md", "library.md", "twin.md")),
+    ROOT / "docs" / "options.md",
     *(ROOT / "docs" / n for n in ("extend.md", "dilu.md")),
     *sorted((ROOT / "docs" / "howto").glob("*.md")),
 ]

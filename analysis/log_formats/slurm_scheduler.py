@@ -1,0 +1,90 @@
+"""The fields of the scheduler in ``sacct``: limits, partitions, QOS, eligible times, nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+import polars as pl
+
+from gpuplan.analysis.job_table.schema import RUN_COLUMNS, SCHEDULER_COLUMNS
+from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.log_formats.slurm_cells import MIXED, instant, time_limit_s, tres_type
+from gpuplan.analysis.reading.plan import Field
+from gpuplan.analysis.reading.source import Head
+
+SOURCES: dict[str, tuple[str, ...]] = {
+    "eligible_time": ("eligible",),
+    "limit_s": ("timelimit", "timelimitraw"),
+    "partition": ("partition",),
+    "qos": ("qos",),
+    "account": ("account",),
+    "req_nodes": ("nnodes", "reqnodes"),
+    "recorded_priority": ("priority",),
+    "reason": ("reason",),
+    "cancel_time": ("end",),
+    "billing": ("alloctres",),
+    "gres_type": ("alloctres", "reqtres"),
+    "reservation": ("reservation",),
+    "node_list": ("nodelist",),
+    "submit_line": ("submitline",),
+}
+"""Column of a trace -> columns of sacct that it is read from; one of them is enough."""
+BILLING = r"(?:^|,)billing=(\d+(?:\.\d+)?)"
+TEXTS = ("partition", "qos", "account", "reason", "reservation", "node_list", "submit_line")
+CELL = "cell of "
+
+
+def kept_columns(
+    head: Head, columns: Sequence[str], choices: IngestOptions
+) -> dict[str, pl.DataType]:
+    """Return what the trace of a log keeps: runs, and the fields of the scheduler that it has."""
+    if choices.scheduler is False:
+        return RUN_COLUMNS
+    return {name: SCHEDULER_COLUMNS[name] for name in _present(set(columns))} | RUN_COLUMNS
+
+
+def scheduler_fields(has: Set[str]) -> tuple[Field, ...]:
+    """Return the cells that `scheduler_values` reads; none of them refuses a row."""
+    used = {source for name in _present(has) for source in SOURCES[name] if source in has}
+    return tuple(Field(f"{CELL}{source}", source, pl.col(source)) for source in sorted(used))
+
+
+def scheduler_values(
+    has: Set[str], zone: str, ended: pl.Expr, never: pl.Expr
+) -> dict[str, pl.Expr]:
+    """Return the columns of a trace as expressions over fields; a cell that is unclear is null.
+
+    Args:
+        has: the columns of the log.
+        zone: zone of times without an offset.
+        ended: the end of a job.
+        never: whether a job never started.
+    """
+
+    def cell(source: str) -> pl.Expr:
+        return pl.col(f"{CELL}{source}") if source in has else pl.lit(None, pl.String)
+
+    limit = time_limit_s(cell("timelimit"))
+    if "timelimitraw" in has:
+        limit = pl.coalesce(limit, cell("timelimitraw").cast(pl.Int64, strict=False) * 60)
+    nodes = cell("nnodes").cast(pl.Int64, strict=False)
+    requested = cell("reqnodes").str.extract(r"^(\d+)").cast(pl.Int64, strict=False)
+    kinds = [
+        pl.when((kind != "") & (kind != MIXED)).then(kind)
+        for kind in (tres_type(f"{CELL}{name}") for name in SOURCES["gres_type"] if name in has)
+    ]
+    values = {
+        "eligible_time": instant(f"{CELL}eligible", zone) if "eligible" in has else None,
+        "limit_s": limit,
+        "req_nodes": pl.coalesce(pl.when(nodes > 0).then(nodes), requested),
+        "recorded_priority": cell("priority").cast(pl.Int64, strict=False),
+        "cancel_time": pl.when(never).then(ended),
+        "billing": cell("alloctres").str.extract(BILLING),
+        "gres_type": pl.coalesce(kinds).str.to_lowercase() if kinds else None,
+        **{name: cell(SOURCES[name][0]) for name in TEXTS},
+    }
+    return {name: value for name in _present(has) if (value := values[name]) is not None}
+
+
+def _present(has: Set[str]) -> list[str]:
+    return [name for name, sources in SOURCES.items() if not has.isdisjoint(sources)]

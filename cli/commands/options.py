@@ -1,0 +1,38 @@
+"""``gpuplan options``: changes of a site side by side, with dollars and waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuplan.cli.documents.study_command import StudyView, declared_command
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gpuplan.planner.requests.options import OptionsRequest
+    from gpuplan.planner.site.options import OptionsResults
+    from gpuplan.planner.studies.answer import Answer
+
+
+def show(study: Answer[OptionsRequest, OptionsResults]) -> StudyView:
+    """Return the options as people compare them."""
+    from gpuplan.cli.tables.option_tables import groups_table, headline, options_table
+
+    results = study.results
+
+    def draw() -> Figure:
+        from gpuplan.cli.figures.options import draw_options
+
+        return draw_options(results, study.request.targets())
+
+    groups = (groups_table(results),) if results.by is not None else ()
+    return StudyView(
+        headline=headline(results),
+        tables=(options_table(results), *groups),
+        notes=study.notes,
+        figure=draw,
+    )
+
+
+COMMAND = declared_command("options", show)
+register = COMMAND.register

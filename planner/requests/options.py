@@ -1,0 +1,124 @@
+"""What ``gpuplan options`` is asked: changes of a site, what GPUs cost, and the waits accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.option import Group, Opt
+from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.requests.calibrate import SITE_LOG
+from gpuplan.planner.requests.declaration import study
+from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TWIN, SiteRequest
+
+if TYPE_CHECKING:
+    from gpuplan.planner.sizing.targets import Target
+    from gpuplan.planner.twin.site_changes import SiteChange
+
+
+def stripped(texts: Sequence[str], _: str) -> tuple[str, ...]:
+    """Return texts without blanks around them."""
+    return tuple(text.strip() for text in texts)
+
+
+@study(
+    "options",
+    title="Options side by side",
+    example="gpuplan options sacct.txt --twin twin.toml --option 'add-nodes 2' --price 2",
+    doing="replaying",
+    has_rows=False,
+)
+@dataclass(frozen=True, slots=True)
+class OptionsRequest(SiteRequest):
+    """Compare changes of a Slurm site: dollars and waits.
+
+    The answer names the cheapest that meets the target.
+
+    Attributes:
+        trace: the log, or a trace that kept its scheduler's fields.
+        twin: the site's settings.
+        option: the options, each one or more changes.
+        target: what the waits must meet; may be empty.
+        prices: of a GPU-hour, of nodes and on demand.
+        by: what groups are; None for none.
+        level: the rules to replay; None for those that the calibration chose.
+        limit_factor: limit of a job without one, over its run time; None as calibrated.
+    """
+
+    PANEL: ClassVar[str] = "Options"
+
+    trace: Annotated[Path, SITE_LOG]
+    twin: Annotated[Path, TWIN]
+    option: Annotated[
+        tuple[str, ...],
+        Opt(
+            "One option: a change as gpuplan whatif takes it, 'limit user=32' or 'add-nodes "
+            "a100=4', several joined by +, or 'burst over 12h': jobs that waited so long run on "
+            "GPUs on demand. May be repeated.",
+            key="options",
+            parse=stripped,
+            metavar="CHANGE",
+            many=True,
+            common=True,
+        ),
+    ] = ()
+    target: Annotated[
+        tuple[str, ...],
+        Opt(
+            "What the waits must meet: 'p95_wait <= 6h' or 'mean_wait <= 30m'. May be repeated.",
+            key="targets",
+            parse=stripped,
+            metavar="TARGET",
+            many=True,
+            common=True,
+        ),
+    ] = ()
+    by: Annotated[
+        str | None,
+        Opt(
+            "Also the waits of groups: account, user, partition, qos or size.",
+            metavar="GROUP",
+            common=True,
+        ),
+    ] = None
+    prices: Annotated[PriceRequest, Group(common=("prices",))] = field(default_factory=PriceRequest)
+    level: Annotated[str | None, LEVEL] = None
+    limit_factor: Annotated[float | None, LIMIT_FACTOR] = None
+
+    @property
+    def reads(self) -> tuple[Path | str | None, ...]:
+        """The files it reads, those among them that an option names."""
+        from gpuplan.planner.twin.change_texts import conf_files
+
+        confs = (file for text in self.option for file in conf_files(text))
+        return (self.trace, self.twin, self.prices.prices, *confs)
+
+    def check(self) -> None:
+        """Check everything but the log. Raises `InputError` or `UsageError`."""
+        from gpuplan.planner.site.pairs import check_groups
+
+        self.targets()
+        if not self.changes():
+            raise UsageError(
+                "give the options to compare\n"
+                "  next: for example --option 'limit user=32' --option 'add-nodes a100=4'"
+            )
+        if self.by is not None:
+            check_groups(self.by, self.calibration().level)
+
+    def targets(self) -> tuple[Target, ...]:
+        """Return what the waits must meet. Raises `UsageError`."""
+        from gpuplan.planner.site.options import read_wait_target
+
+        return tuple(map(read_wait_target, self.target))
+
+    def changes(self) -> tuple[SiteChange, ...]:
+        """Return the options, each with its text as name. Raises `InputError` or `UsageError`."""
+        from gpuplan.planner.twin.change_texts import read_option
+
+        if twice := next((text for text in self.option if self.option.count(text) > 1), None):
+            raise UsageError(f"--option {twice!r}: given twice")
+        return tuple(replace(read_option(text), name=text) for text in self.option)

@@ -1,0 +1,54 @@
+"""Compare changes of a Slurm site: what each costs and does to waits, and the cheapest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuplan.analysis.site.log import read_site_log
+from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.requests.options import OptionsRequest
+from gpuplan.planner.site.options import OptionsResults, options_of
+from gpuplan.planner.site.pairs import what_if
+from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.whatif import calibration_warnings
+
+
+def options(request: OptionsRequest) -> Answer[OptionsRequest, OptionsResults]:
+    """Replay a log with and without each option, and price them.
+
+    Raises:
+        InputError: a file cannot be used, or the log names a partition that the settings lack.
+        UsageError: no option is given, one cannot be made, or a GPU that costs has no price.
+    """
+    request.check()
+    document, calibration = request.site()[0], request.calibration()
+    prices = Prices.read(request.prices)
+    log = read_site_log(request.trace, calibration.time_zone)
+    changes = [
+        replace(change.settled(document, log), name=change.name) for change in request.changes()
+    ]
+    effects = what_if(
+        log, document, changes, calibration, by=request.by or "account",
+        chosen=request.site()[1].level,
+    )  # fmt: skip
+    compared = options_of(effects, changes, document, prices, request.targets(), request.by)
+    warnings = (*calibration_warnings(request, log), *effects.unused)
+    lost = {option.name: sum(option.never_start.values()) for option in compared.options}
+    warnings += tuple(
+        f"{name}: {count:,} jobs that start today never start with it"
+        for name, count in lost.items()
+        if count
+    )
+    return Answer(
+        request=request,
+        results=compared,
+        inputs=(InputFile(str(log.path), log.sha256, log.jobs.height), *prices.inputs),
+        warnings=warnings,
+        notes=(
+            *dict.fromkeys(note for change in changes for note in change.notes),
+            *effects.work.notes,
+            "waits are the log's plus the effect of each option; whether users would submit "
+            "otherwise is not modeled",
+        ),
+    )
