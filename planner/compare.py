@@ -14,7 +14,7 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
-from gpuplan.analysis.prices.book import PriceBook
+from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_selection import option_of
@@ -24,12 +24,14 @@ from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.policy_results import MeasuredResults, policy_results
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.panels import TimeLines, together
+from gpuplan.planner.runs.recorded_waits import WaitMatch, paired_waits
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.simulation import Simulation, results_as
 from gpuplan.planner.runs.ties import by_cost, fastest_of, non_dominated, same_cost, same_times
 from gpuplan.planner.runs.trace_jobs import TraceJobs, replay_bytes
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import ClusterShape
+from gpuplan.simkit.time import MICROS
 
 LOG = logging.getLogger("gpuplan")
 
@@ -98,8 +100,7 @@ class PolicyOutcome:
     """What one policy made of the trace.
 
     Attributes:
-        label, name, policy: of the `PolicySpec`.
-        settings: the effective value of every setting.
+        label, name, policy: of the `PolicySpec`; settings: the effective value of every setting.
         results: the headline numbers.
         jct_s: job completion times, ascending; shape (n,).
         warnings: what a reader must know, of the simulation.
@@ -107,6 +108,7 @@ class PolicyOutcome:
         lines: what its picture shows over time, of a policy that lends GPUs; None of others.
         ftf: finish-time fairness of the jobs, ascending; None where the policy does not measure it.
         simulation: the replay itself, where it is kept.
+        match: its waits and those of the log; None where the log has too few.
     """
 
     label: str
@@ -120,6 +122,7 @@ class PolicyOutcome:
     lines: TimeLines | None = field(default=None, compare=False)
     ftf: FloatArray | None = field(default=None, compare=False)
     simulation: Simulation | None = field(default=None, compare=False)
+    match: WaitMatch | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,19 +182,13 @@ class PolicyComparison:
 
     @property
     def cheapest(self) -> tuple[PolicyOutcome, ...]:
-        """The outcome of least cost, first, and all whose costs tie with it.
-
-        Of equal ones the one of least mean JCT comes first.
-        """
+        """The outcome of least cost, then of least mean JCT, and all whose costs tie with it."""
         first = int(np.lexsort((self._values("mean_jct_s"), self._values("cost_usd")))[0])
         return self._led_by(first, by_cost(self._rows())[0])
 
     @property
     def fastest(self) -> tuple[PolicyOutcome, ...]:
-        """The outcome of least mean JCT, first, and all whose times tie with it.
-
-        Of equal ones the one of least cost comes first.
-        """
+        """The outcome of least mean JCT, then of least cost, and all whose times tie with it."""
         first = int(np.lexsort((self._values("cost_usd"), self._values("mean_jct_s")))[0])
         return self._led_by(first, fastest_of(self._rows()))
 
@@ -244,12 +241,12 @@ class PolicyComparison:
 
 def price(
     specs: Sequence[PolicySpec],
-    book: PriceBook | None,
+    price_table: PriceTable | None,
     first_submit_us: int | None,
     *,
     beside: tuple[str, str] | None = None,
 ) -> tuple[list[PolicySpec], tuple[str, ...]]:
-    """Return specs with the prices of one book, each as it pays, and where those come from.
+    """Return specs with the prices of one price table, each as it pays, and where those come from.
 
     Arguments are those of `gpuplan.planner.money.price_settings.with_prices`; ``beside`` is the
     GPU of what else they are compared with, and its label.
@@ -263,7 +260,7 @@ def price(
     for spec in specs:
         settings = find_policy(spec.policy).settings
         with spec.blamed(is_alone=len(specs) == 1):
-            priced = with_prices(spec.settings, book, first_submit_us, settings)
+            priced = with_prices(spec.settings, price_table, first_submit_us, settings)
         priced_specs.append(replace(spec, settings=priced.settings))
         if priced.gpu:
             gpus.setdefault(priced.gpu, spec.label)
@@ -272,7 +269,7 @@ def price(
     if len(gpus) > 1:
         each = " and ".join(f"{gpu} ({label})" for gpu, label in gpus.items())
         raise UsageError(
-            f"{option_of(book)}: the policies would pay for different GPUs, {each}\n"
+            f"{option_of(price_table)}: the policies would pay for different GPUs, {each}\n"
             "  next: --set gpu=NAME alone, one for all"
         )
     notes = (
@@ -380,7 +377,7 @@ def _replayed(
     is_alone: bool,
 ) -> PolicyOutcome:
     run = spec.run(jobs, deepcopy(rng), is_alone=is_alone)
-    frame = run.frame
+    frame, waited_s = run.frame, run.run.waited_us / MICROS
     return PolicyOutcome(
         label=spec.label,
         policy=spec.policy,
@@ -393,6 +390,7 @@ def _replayed(
         lines=run.lines() if lends(run.settings) else None,
         ftf=np.sort(frame["ftf"].to_numpy()) if "ftf" in frame.columns else None,
         simulation=run if keeps else None,
+        match=paired_waits(jobs, waited_s).summary(),
     )
 
 

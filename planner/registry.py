@@ -76,10 +76,10 @@ class _Baselines(Mapping[str, Baseline]):
     """The policies of `POLICIES` that have a baseline."""
 
     def __getitem__(self, name: str) -> Baseline:
-        found = POLICIES[name].baseline
-        if found is None:
+        baseline = POLICIES[name].baseline
+        if baseline is None:
             raise KeyError(name)
-        return found
+        return baseline
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, policy in POLICIES.items() if policy.baseline is not None)

@@ -126,6 +126,6 @@ def test_recorded_limits_count_and_it_is_said_which(gpuplan, lab, tmp_path):
 
 def test_a_policy_without_limits_takes_no_factor(gpuplan, lab):
     code, _, err = gpuplan("simulate", lab, "--policy=fifo", "--gpus=32", "--limit-factor=2")
-    assert code == 2 and "limit_factor" in err
+    assert code == 2 and "--limit-factor 2.0 does not apply to fifo" in err
     code, _, err = gpuplan("compare", lab, "--gpus=32", "--policy=fifo", "--limit-factor=2")
-    assert code == 2 and "limit_factor" in err
+    assert code == 2 and "--limit-factor 2.0 does not apply to fifo" in err

@@ -35,7 +35,7 @@ def test_what_can_be_said():
         (lambda texts: parse_usd(texts, "--price"), ["T4=1,T4=2"], "'T4' is given twice"),
         (lambda texts: parse_by_type(texts, "--price"), ["T4"], "--price 'T4': expected TYPE="),
         (lambda texts: parse_by_type(texts, "--price"), ["T4=0"], "above 0"),
-        (lambda texts: parse_by_type(texts, "--price"), ["T4=inf"], "above 0"),
+        (lambda texts: parse_by_type(texts, "--price"), ["T4=inf"], "finite"),
         (lambda texts: parse_by_type(texts, "--price"), ["T4=1", "T4=2"], "given twice"),
     ],
 )

@@ -67,7 +67,7 @@ def test_usage_errors_exit_2_with_one_message_and_the_next_step(gpuplan, trace):
 def test_a_second_output_does_not_silently_replace_the_first(gpuplan, tmp_path, command):
     files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     code, out, err = gpuplan(*command, "-o", files[0], "-o", files[1])
-    assert (code, out) == (2, "") and "--output: given 2 times" in err
+    assert (code, out) == (2, "") and "--output is given 2 times" in err
     assert list(tmp_path.glob("*.parquet")) == []
 
 

@@ -217,7 +217,7 @@ def test_gates_are_test_cases_and_annotations(gpuplan, files, tmp_path, monkeypa
     [
         (("--tolerance", "soon"), 2, "--tolerance 'soon': expected a share from 0 to 1"),
         (("--tolerance", "101%"), 2, "--tolerance '101%': expected a share"),
-        (("--tolerance", "nan"), 2, "--tolerance 'nan': expected a share"),
+        (("--tolerance", "nan"), 2, "--tolerance must be a finite number"),
         (("--fail-if", "jobs > 5%"), 2, "a change has a sign"),
         (("--junit", "old.json"), 3, "old.json: is the input"),
         (("-o", "x.svg"), 2, "expected one of .json, .md, .csv, .txt"),

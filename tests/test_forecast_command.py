@@ -97,8 +97,8 @@ def test_holidays_change_the_forecast_and_are_among_the_inputs(gpuplan, tmp_path
     path, days = tmp_path / "demand.csv", tmp_path / "days.csv"
     path.write_text("time,a\n" + "".join(f"{t},{v}\n" for t, v in zip(times, values, strict=True)))
     days.write_text("".join(f"2026-03-{1 + day:02}\n" for day in range(2, 30, 6)))
-    words = ("--output-format", "json", "--model", "orglinear")
-    code, out, err = gpuplan("forecast", str(path), "--holidays", str(days), *words)
+    words, form = ("--model", "orglinear"), ("--output-format", "json")
+    code, out, err = gpuplan("forecast", str(path), "--holidays", str(days), *words, *form)
     assert code == 0, err
     found = json.loads(out)
     assert [one["rows"] for one in found["inputs"]] == [at.size, 5]
@@ -106,7 +106,7 @@ def test_holidays_change_the_forecast_and_are_among_the_inputs(gpuplan, tmp_path
     plain = results_of(gpuplan, path, *words)
     mae = [one["series"][0]["models"][-1]["mae"] for one in (found["results"], plain)]
     assert mae[0] < mae[1]
-    code, out, err = gpuplan("forecast", str(path), "--holidays", "2027-01-01", *words)
+    code, out, err = gpuplan("forecast", str(path), "--holidays", "2027-01-01", *words, *form)
     assert code == 0 and "treat holidays as other days" in out + err
 
 

@@ -117,6 +117,7 @@ MADE_FIRST = {
     "run": [("init", "scenario.toml")],
     "share": [("profile", "resnet152.csv", "--slo", "100ms", "-o", "functions.toml")],
     "options": [("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf", "-o", "twin.toml")],
+    "eta": [("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf", "-o", "twin.toml")],
     "whatif": [("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf", "-o", "twin.toml")],
 }
 

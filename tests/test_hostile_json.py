@@ -10,8 +10,8 @@ from gpuplan.analysis.base.errors import GpuplanError, InputError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.log_formats.gavel import read_throughputs
-from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
+from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.reading.records import parsed
 from gpuplan.analysis.synth.store import read_model
 from gpuplan.analysis.trace.trace import read_trace

@@ -29,6 +29,7 @@ WHOLE = {  # every command as it is used, with a result on standard output
     "calibrate": ("SITE/sacct.txt", "--slurm-conf", "SITE/slurm.conf"),
     "options": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--option", "scale-load 1.1"),
     "whatif": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--add-nodes", "1"),
+    "eta": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--gpus", "8", "--limit", "4h"),
     "report": ("TRACE", "--study", "characterize", "-o", "DIR/report"),
     "diff": ("RESULT", "RESULT"),
     "synth": ("--like", "TRACE", "--jobs", "20", "-o", "DIR/s.parquet"),
@@ -51,7 +52,7 @@ def test_a_closed_pipe_is_not_an_error(gpuplan, trace, tmp_path, monkeypatch, na
     if "RESULT" in WHOLE[name]:
         assert gpuplan("characterize", trace, "-q", "-o", result)[0] == 0
     site = samples / "slurm_site"
-    if name in ("whatif", "options"):
+    if name in ("whatif", "options", "eta"):
         given = (site / "sacct.txt", "--slurm-conf", site / "slurm.conf")
         assert gpuplan("calibrate", *given, "-q", "-o", tmp_path / "twin.toml")[0] == 0
     if name == "run":

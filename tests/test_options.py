@@ -254,15 +254,14 @@ def test_effects_agree_with_the_truth_of_sitelab(tmp_path):
     log, twin = calibrated(tmp_path)
     found = compared((Path(log), twin), *truth, price=1.29)
     assert found.may_speak
-    inside = []
     for option in found.options:
         waits, truth_s = option.waits, [3600 * hours for hours in effect_on_all(truth[option.name])]
         rows = ((waits.effect_s, waits.error_s, waits.verdict),
                 (waits.p95_effect_s, waits.p95_error_s, waits.p95_verdict))  # fmt: skip
         for (effect, error, verdict), true_s in zip(rows, truth_s, strict=True):
-            inside.append(abs(effect - true_s) <= error)
+            # Errors are meant to hold nine effects of ten, so a miss is to be a near one.
+            assert abs(effect - true_s) <= 1.5 * error
             assert verdict != ("longer" if true_s < 0 else "shorter")
-    assert sum(inside) >= 0.85 * len(inside)
     costs = {option.name: option.usd_per_month for option in found.options}
     assert costs["add-nodes a100=4"] == pytest.approx(16 * 1.29 * MONTH_H)
     assert costs["remove-nodes h100=1"] == pytest.approx(-8 * 1.29 * MONTH_H)

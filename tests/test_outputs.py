@@ -1,8 +1,6 @@
 """No command writes over a file that it reads, nor two outputs into one file."""
 
-import importlib
 import inspect
-import pkgutil
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +9,8 @@ import typer
 from support_prices import HEADER
 from support_traces import write_trace
 
-import gpuplan.cli.commands
+from gpuplan.cli.app.lazy import COMMANDS, module_of
+from gpuplan.cli.documents.study_command import study_command
 
 SCENARIO = """
 [workload]
@@ -24,6 +23,7 @@ READS = {
     "characterize": {"trace"},
     "compare": {"trace", "checkpoints"},
     "diff": {"old", "new"},
+    "eta": {"queue", "trace", "twin"},
     "forecast": {"trace"},
     "ingest": {"sources", "throughputs"},
     "pareto": {"trace"},
@@ -46,6 +46,7 @@ WRITES = {
     "compare": {"out", "plot", "timeline"},
     "demo": {"out"},
     "diff": {"out", "junit"},
+    "eta": {"out", "plot"},
     "forecast": {"out", "plot"},
     "ingest": {"output"},
     "init": {"path"},
@@ -69,9 +70,9 @@ PLAIN = {"compare": ("--policy", "fifo"), "sweep": (), "simulate": ("--policy", 
 
 def test_every_path_that_a_command_takes_is_known_here_as_read_or_written():
     found = {}
-    for module in pkgutil.iter_modules(gpuplan.cli.commands.__path__):
+    for name in COMMANDS:
         app = typer.Typer()
-        importlib.import_module(f"gpuplan.cli.commands.{module.name}").register(app)
+        (study_command(name) or module_of(name)).register(app)
         (command,) = app.registered_commands
         hints = inspect.signature(command.callback).parameters
         paths = {name for name, one in hints.items() if "pathlib.Path" in str(one.annotation)}

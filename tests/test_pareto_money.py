@@ -44,7 +44,7 @@ def test_dollars_are_paid_for_gpus_in_use(gpuplan, hours):
 )
 def test_too_small_a_budget_says_which_is_enough(gpuplan, hours, asked, price, said, raised):
     # 2 GPUs of load and a start of 111 s twice an hour: 2 (3600 + 111) / 3600 = 2.0617 GPUs.
-    trace = (hours, *FREE, "--speedup", "power:0.8", "--rescale", "111s")
+    trace = (hours, "--speedup", "power:0.8", "--rescale", "111s")
     extra = () if price is None else ("--price", price)
     code, _, err = gpuplan("pareto", "--full", *trace, *extra, "--budget", asked)
     assert code == 4

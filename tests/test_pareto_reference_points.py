@@ -31,7 +31,7 @@ def test_known_points_beside_the_optimum_as_worked_by_hand(gpuplan, hours, tmp_p
         (["64,2h"], "expected NAME=GPUS,JCT"),
         (["x=64"], "expected NAME=GPUS,JCT"),
         (["x=0,2h"], "expected NAME=GPUS,JCT"),
-        (["x=nan,2h"], "expected NAME=GPUS,JCT"),
+        (["x=nan,2h"], "must be a finite number"),
         (["x=64,soon"], "expected a duration"),
         (["x=64,0s"], "time: expected more than 0"),
         (["x=64,2h", "x=65,2h"], "'x' is given twice"),

@@ -13,8 +13,8 @@ from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.price_formats.schema import PRICE
-from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
+from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.trace import read_trace
 
 ALL = Limit.of("100%")

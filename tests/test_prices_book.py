@@ -7,7 +7,7 @@ from support_prices import ORIGIN, book
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.price_formats.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
-from gpuplan.analysis.prices.book import in_force, read_prices
+from gpuplan.analysis.prices.price_table import in_force, read_prices
 from gpuplan.analysis.prices.view import read_market
 
 

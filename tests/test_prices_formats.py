@@ -23,9 +23,9 @@ from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.price_formats.aws import aws_instances
 from gpuplan.analysis.price_formats.format import PriceChoices
 from gpuplan.analysis.price_formats.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
-from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
+from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.prices.view import market
 
 

@@ -10,8 +10,8 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.price_formats.format import PriceChoices
 from gpuplan.analysis.price_formats.schema import PRICE, PriceProvenance
-from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
+from gpuplan.analysis.prices.price_table import read_prices
 
 
 def test_bad_rows_are_kept_aside_with_their_place(tmp_path):

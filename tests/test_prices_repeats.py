@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support_prices import HEADER, ORIGIN, aws_history, aws_record, book, frame, prime_line
 
 from gpuplan.analysis.price_formats.schema import PRICE
-from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import REPEATED, SOURCE_NUMBER, ingest_prices, without_repeats
+from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.prices.view import market
 
 HISTORY = (

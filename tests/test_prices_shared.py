@@ -7,8 +7,8 @@ import pytest
 
 from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.price_formats.schema import PRICE
-from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
+from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.prices.supply import supplies
 from gpuplan.analysis.prices.view import market
 

@@ -17,9 +17,9 @@ from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.bands import bands
-from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ingest import REPEATED, ingest_prices
+from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.prices.supply import availability_steps, supplies
 from gpuplan.analysis.prices.view import market
 from gpuplan.planner.money.trace_bill import trace_cost

@@ -222,11 +222,11 @@ def test_a_row_is_the_same_with_a_space_behind(gpuplan, trace):
             "--capacity 10 and --set capacity=5: give one of the two",
             "",
         ),
-        ("--mark 5m --mark 7m", "--mark 5m and --mark 7m: give one of the two", ""),
+        ("--mark 5m --mark 7m", "--mark is given 2 times; give it once", None),
         (
             "--against fifo --against hpa --against allpass",
-            "--against fifo and --against hpa and --against allpass: give one of them",
-            "",
+            "--against is given 3 times; give it once",
+            None,
         ),
         (
             "--against fifo:gpus=32,gpus=64",

@@ -123,7 +123,8 @@ def fake(meets):
 def test_the_answer_meets_and_the_next_smaller_does_not_on_any_pattern(drawn, step, workers):
     pattern = [*drawn, True]  # where no job waits, the target is met
     jobs = jobs_of([0] * (step * len(pattern)), [1.0] * (step * len(pattern)))
-    sizes = replace(sizes_of(jobs, "mean_wait <= 1h", step=step), engine=Engine("threads", workers))
+    sizes = sizes_of(jobs, "mean_wait <= 1h", step=step)
+    sizes.engine = Engine("threads", workers)
 
     def at(wanted):
         wanted = list(wanted)

@@ -36,13 +36,13 @@ def test_a_panic_at_a_damaged_file_is_one_message(gpuplan, tmp_path, monkeypatch
     write_trace(trace, range(5), [60.0] * 5)
     offers.write_text(f"{HEADER}\n2024-03-01T00:00:00Z,vast,A100,,marketplace,1,\n")
     assert gpuplan("prices", offers, "-o", table)[0] == 0
-    monkeypatch.setattr("gpuplan.analysis.prices.book._canonical", panic)
+    monkeypatch.setattr("gpuplan.analysis.prices.price_table._canonical", panic)
     monkeypatch.setattr("gpuplan.analysis.trace.trace._as_canonical", panic)
     capfd.readouterr()
     code, _, err = gpuplan("characterize", trace)
     assert code == 3 and "t.parquet" in err
     monkeypatch.undo()
-    monkeypatch.setattr("gpuplan.analysis.prices.book._canonical", panic)
+    monkeypatch.setattr("gpuplan.analysis.prices.price_table._canonical", panic)
     code, _, err = gpuplan("simulate", trace, "--prices", table)
     assert code == 3 and "p.parquet: is a damaged price table (assertion failed)" in err
     assert "panicked" not in capfd.readouterr().err

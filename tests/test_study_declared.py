@@ -88,7 +88,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.formats.report import Column, Table
 
 if TYPE_CHECKING:
@@ -100,10 +100,6 @@ def show(study: HeadcountStudy) -> StudyView:
     count = study.results.count
     table = Table("Who submits", (Column("count", "count"),), [(count,)])
     return StudyView(headline=f"{count} submit.", tables=(table,))
-
-
-COMMAND = declared_command("headcount", show)
-register = COMMAND.register
 '''
 
 FILES = {

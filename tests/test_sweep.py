@@ -238,7 +238,7 @@ def test_a_gate_on_the_recommendation(gpuplan, lab):
         (["--policy", "fast"], "fixed"),
         (["--capacity", "10,few"], "whole numbers or none, such as 10,20,none"),
         (["--capacity", "-1"], "whole numbers or none"),
-        (["--price-ratio", "0.5,inf"], "--price-ratio '0.5,inf': expected numbers"),
+        (["--price-ratio", "0.5,inf"], "--price-ratio must be a finite number, got 'inf'"),
         (["--price-ratio", "0"], "--price-ratio '0': expected numbers above 0"),
         (["--price-ratio", "1", "--set", "serverless_usd_per_gpu_h=0"], "price above 0"),
         (["--mark", "30,60"], "--mark '30,60': expected a duration"),
@@ -272,8 +272,8 @@ def test_thresholds_and_factors_are_read():
     for text in ("0", "-1", "1,0"):
         with pytest.raises(UsageError, match="expected numbers above 0"):
             parse_numbers(text, "--price-ratio", most=9, above=True)
-    for text, problem in (("0", "0: expected a factor"), ("nan", "nan: expected a factor")):
-        with pytest.raises(UsageError, match=f"--deadline-factor {problem} above 0"):
+    for text, problem in (("0", "0: expected a factor above 0"), ("nan", "must be a finite")):
+        with pytest.raises(UsageError, match=f"--deadline-factor {problem}"):
             check_factor(None, read_deadline_factor(text, FACTOR))
     with pytest.raises(UsageError, match="3:2: expected two factors"):
         check_factor(None, read_deadline_factor("3:2", FACTOR))

@@ -97,7 +97,7 @@ def test_a_saved_model_draws_the_same_jobs(gpuplan, trace, tmp_path):
         (["--preset", "borg"], 2, "expected one of abc, gfs, helios, kalos, philly, seren, wandb"),
         (["--preset", "kalos", "--jobs", 0], 2, "--jobs"),
         (["--preset", "kalos", "--days", 0], 2, "--days must be above 0"),
-        (["--preset", "kalos", "--days", "nan"], 2, "--days must be above 0"),
+        (["--preset", "kalos", "--days", "nan"], 2, "--days must be a finite number"),
         (["--preset", "kalos", "--seed", -1], 2, "--seed"),
         (["--preset", "kalos", "--start", "soon"], 2, "--start"),
         (["--preset", "kalos", "--start", "9999-12-31"], 2, "past the year 9999"),

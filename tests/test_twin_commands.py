@@ -285,7 +285,7 @@ def test_a_change_that_happened_is_predicted(gpuplan, twin):
         (("--add-nodes=²",), "--add-nodes must be N or NAME=N"),
         (("--add-nodes=100000",), "a site may have 100,000 nodes at most"),
         (("--scale-load=1e-308",), "--scale-load must be from 0.01 to 1000"),
-        (("--limits-times=nan",), "--limits-times must be from 0.01 to 1000"),
+        (("--limits-times=nan",), "--limits-times must be a finite number"),
         (("--set=partition.q.MaxTime=3",), "no partition q"),
         (("--add-nodes=1", "--by=color"), "--by must be one of"),
         (("--add-nodes=1", "--level=best"), "level must be one of"),

@@ -14,6 +14,16 @@ NO_LIMIT = ("none", "inf", "unlimited")
 DURATION = re.compile(r"^\s*((?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)\s*$")
 
 
+def check_finite(text: str, option: str) -> None:
+    """Raise `UsageError` for a number that is not finite: ``nan``, ``inf`` or ``1e400``."""
+    try:
+        is_finite = math.isfinite(float(text))
+    except ValueError:  # other messages say what is expected instead of this text
+        return
+    if not is_finite:
+        raise UsageError(f"{option} must be a finite number, got {text.strip()!r}")
+
+
 def parse_duration(text: str, option: str, most_s: float = CENTURY_S) -> float:
     """Return seconds for ``90``, ``90s``, ``45m``, ``48h`` or ``2d``.
 
@@ -39,6 +49,7 @@ def parse_share(text: str, option: str) -> float:
         UsageError: the text is not a share from 0 to 1; the message names ``option``.
     """
     number, size = (text[:-1], 100) if text.endswith("%") else (text, 1)
+    check_finite(number, option)
     try:
         share = float(number) / size
     except ValueError:
@@ -64,6 +75,7 @@ def parse_by_type(
     values: dict[str, float] = {}
     for text in _parts(texts):
         name, equals, number = (part.strip() for part in text.partition("="))
+        check_finite(number, option)
         try:
             value = float(number) if equals else default
         except ValueError:
@@ -86,6 +98,7 @@ def parse_usd(texts: Sequence[str], option: str) -> dict[str, float]:
     prices: dict[str, float] = {}
     for text in _parts(texts):
         name, _, number = (part.strip() for part in text.rpartition("="))
+        check_finite(number, option)
         try:
             usd = float(number)
         except ValueError:

@@ -248,7 +248,7 @@ def _written(option: Declared, value: Any) -> Any:
     return written_utc(value) if isinstance(value, datetime) else plain(value)
 
 
-def given_options(request: Any) -> dict[str, Any]:
+def changed_options(request: Any) -> dict[str, Any]:
     """Return the options that are not as by default, by their names in a scenario."""
     changed = {}
     for option in declared_options(request.__class__):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -120,8 +120,8 @@ def characterize(trace: Trace, *, top: int = 10) -> Characterization:
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
     jobs = trace.arrays()
-    own = jobs.submitted()
-    if not own.jobs:
+    submitted = jobs.submitted()
+    if not submitted.jobs:
         raise InputError(
             trace.path,
             "no job is submitted in the period, so there is nothing to describe",
@@ -132,29 +132,31 @@ def characterize(trace: Trace, *, top: int = 10) -> Characterization:
     with ThreadPoolExecutor(max_workers=2) as pool:
         load_part = pool.submit(load, jobs)
         tables = {name: pool.submit(by_name, trace.jobs[name], jobs, top=top) for name in GROUPED}
-        cdf_part = pool.submit(duration_cdf, own, ascending)
+        cdf_part = pool.submit(duration_cdf, submitted, ascending)
         gpu_time_part = pool.submit(gpu_time, jobs)
     groups = {name: table for name in GROUPED if (table := tables[name].result()) is not None}
     submit = trace.jobs["submit_time"][jobs.earlier :]
     calendar = not trace.provenance.relative_time
     return Characterization(
-        jobs=own.jobs,
-        cpu_only_jobs=int(np.count_nonzero((own.num_gpus == 0) & (own.state != NOT_STARTED))),
-        censored_jobs=int(np.count_nonzero(own.censored)),
+        jobs=submitted.jobs,
+        cpu_only_jobs=int(
+            np.count_nonzero((submitted.num_gpus == 0) & (submitted.state != NOT_STARTED))
+        ),
+        censored_jobs=int(np.count_nonzero(submitted.censored)),
         users=groups["user"].distinct if "user" in groups else None,
-        span_s=own.span_s,
+        span_s=submitted.span_s,
         first_submit=submit[0].isoformat() if calendar else None,
         last_submit=submit[-1].isoformat() if calendar else None,
-        duration_s=spread(ascending),
+        duration_s=replace(spread(ascending), max=jobs.longest_run_s()),
         short_jobs={f"under_{limit:.0f}s": share_at_most(ascending, limit) for limit in SHORT_S},
         duration_cdf=cdf_part.result(),
         gpu_time=gpu_time_part.result(),
-        interarrival=interarrival(own.submit_us),
-        arrivals=arrivals(own, trace.provenance, top=top),
+        interarrival=interarrival(submitted.submit_us),
+        arrivals=arrivals(submitted, trace.provenance, top=top),
         load=load_part.result(),
         gpu_counts=by_gpu_count(jobs),
         states=by_state(jobs),
-        queue_s=spread(known_ascending(own.queue_s)),
+        queue_s=spread(known_ascending(submitted.queue_s)),
         groups=groups,
         notes=_notes(trace, jobs),
     )

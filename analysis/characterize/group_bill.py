@@ -28,7 +28,9 @@ def priced_groups(trace: Trace, groups: Mapping[str, Groups], usd_of: UsdOf) -> 
     begin, end = jobs.window_us()
     if end <= begin or not jobs.holding().any():
         return dict(groups)
-    held = trace.jobs.with_columns(pl.Series("held_s", jobs.held_s, nan_to_null=True))
+    held = trace.jobs.filter(jobs.holding()).with_columns(
+        pl.Series("gpu_s", jobs.gpu_s[jobs.holding()])
+    )
     return {
         column: _priced(table, _bills(held, column, usd_of, (end - begin) / MICROS))
         for column, table in groups.items()
@@ -40,9 +42,8 @@ def _bills(
 ) -> dict[str | None, float | None]:
     """Return the dollars a month of each name in a column; None where a type has no price."""
     parts = (
-        jobs.filter(pl.col("held_s").is_not_null() & (pl.col("num_gpus") > 0))
-        .group_by(column, "gpu_type", maintain_order=True)
-        .agg(gpu_h=(pl.col("held_s") * pl.col("num_gpus")).sum() / HOUR_S)
+        jobs.group_by(column, "gpu_type", maintain_order=True)
+        .agg(gpu_h=pl.col("gpu_s").sum() / HOUR_S)
         .sort("gpu_h", descending=True, maintain_order=True)
         .with_columns(pl.col(column, "gpu_type").cast(pl.String))
     )
@@ -57,8 +58,8 @@ def _bills(
 def _priced(table: Groups, bills: Mapping[str | None, float | None]) -> Groups:
     shown = {row.name for row in table.rows}
     others = [usd for name, usd in bills.items() if name not in shown]
-    known = [usd for usd in others if usd is not None]
-    rest, usd = table.others, sum(known) if len(known) == len(others) else None
+    prices = [usd for usd in others if usd is not None]
+    rest, usd = table.others, sum(prices) if len(prices) == len(others) else None
     return replace(
         table,
         rows=tuple(replace(row, usd_per_month=bills.get(row.name, 0.0)) for row in table.rows),

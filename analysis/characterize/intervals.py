@@ -116,13 +116,13 @@ def intervals(
     samples = resampled(jobs, blocks)
     medians = samples["duration_s.p50"]
     assert isinstance(medians, np.ndarray)
-    found = {name: _ends(name, values, level, blocks.count) for name, values in samples.items()}
+    ends = {name: _ends(name, values, level, blocks.count) for name, values in samples.items()}
     for values, count in (
         resampled_load(jobs, resamples, rng),
         resampled_bursts(jobs.submit_us, resamples, rng),
         *resampled_rhythm(jobs.submit_us, zone_of(trace.provenance), resamples, rng),
     ):
-        found |= {name: _ends(name, samples, level, count) for name, samples in values.items()}
+        ends |= {name: _ends(name, samples, level, count) for name, samples in values.items()}
     return Intervals(
         level=level,
         resamples=resamples,
@@ -131,7 +131,7 @@ def intervals(
             "users": distinct_interval(
                 trace.jobs["user"], block_of_a_day(jobs.jobs, jobs.span_s), level
             ),
-            **found,
+            **ends,
         },
         medians=medians,
         blocks=blocks.count,
@@ -190,16 +190,16 @@ def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, Resampled]:
     )
     with ThreadPoolExecutor(max_workers=2) as pool:  # NumPy releases the interpreter's lock
         rows = np.array(list(pool.map(ordered, range(len(blocks.starts)))))
-    found: dict[str, Resampled] = dict(zip(names, rows.T, strict=True))
+    samples: dict[str, Resampled] = dict(zip(names, rows.T, strict=True))
     whole = gpu.concentration(np.ones(jobs.jobs, dtype=np.int32))
     shares = [name for name in names if name.startswith("gpu_time.")]
-    found |= {
+    samples |= {
         name: ResampledShare(rows[:, names.index(name)], share)
         for name, share in zip(shares, whole, strict=True)
     }
     return {
         "duration_s.mean": _mean(blocks, jobs.duration_s),
-        **found,
+        **samples,
         "queue_s.mean": _mean(blocks, jobs.queue_s),
         **_additive(jobs, blocks),
     }
@@ -208,27 +208,27 @@ def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, Resampled]:
 def _additive(jobs: JobArrays, blocks: Blocks) -> dict[str, Resampled]:
     """Return the statistics that are made of sums over the jobs."""
     gap_s = _gaps(jobs)
-    known = (~np.isnan(gap_s)).astype(np.float64)
+    has_gap = (~np.isnan(gap_s)).astype(np.float64)
     unit = float(np.nanmean(gap_s)) if jobs.jobs > 1 else 0.0  # keeps squares small
     gap = np.nan_to_num(gap_s) / (unit or 1.0)
     gpu_s = jobs.gpu_s if jobs.holding().any() else np.full(jobs.jobs, np.nan)
     hours = gpu_s * (jobs.jobs / HOUR_S)
-    moments = np.stack([known, gap, gap**2])
+    moments = np.stack([has_gap, gap, gap**2])
     zero = (gap_s == 0).astype(np.float64)
     return {
         "gpu_time.gpu_hours": studentize(blocks, np.stack([hours, np.ones(jobs.jobs)]), ratio),
         "interarrival.mean_s": _mean(blocks, gap_s),
         "interarrival.scv": studentize(blocks, moments, squared_cv),
         # A share has no heavy tail, and a rare event leaves resamples without any error.
-        "interarrival.zero_share": ratio(np.stack([blocks.sums(zero), blocks.sums(known)]))[0],
+        "interarrival.zero_share": ratio(np.stack([blocks.sums(zero), blocks.sums(has_gap)]))[0],
         "load.mean_gpus": studentize(blocks, np.stack([gpu_s, np.nan_to_num(gap_s)]), ratio),
     }
 
 
 def _mean(blocks: Blocks, column: FloatArray) -> Studentized:
     """Return the mean of the known values of a column in each resample."""
-    known = ~np.isnan(column)
-    marks = np.stack([np.where(known, column, 0.0), known.astype(np.float64)])
+    has_value = ~np.isnan(column)
+    marks = np.stack([np.where(has_value, column, 0.0), has_value.astype(np.float64)])
     return studentize(blocks, marks, ratio)
 
 

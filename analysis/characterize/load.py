@@ -241,9 +241,9 @@ def _held_by(jobs: JobArrays) -> Iterator[Batch]:
     """Yield the jobs that hold GPUs, in microseconds after the first submission or the begin."""
     first = jobs.submit_us[0] if jobs.period is None else jobs.period[0]
     for part in chunks(jobs.jobs):
-        start, end = jobs.runs_us(part)
+        runs = jobs.runs(part)
         later = None if part.stop == jobs.jobs else int(jobs.submit_us[part.stop] - first)
-        yield start - first, end - first, jobs.num_gpus[part][jobs.holding(part)], later
+        yield runs.start_us - first, runs.end_us - first, runs.gpus, later
 
 
 def _unknown_waits(jobs: JobArrays) -> int:

@@ -55,8 +55,8 @@ def distinct_interval(names: pl.Series, block: int, level: float) -> tuple[float
     """
     blocks = -(-len(names) // block)
     where = pl.Series("block", np.arange(len(names)) // block)
-    known = pl.DataFrame([names.alias("name"), where]).drop_nulls("name").unique()
-    seen_in = known.group_by("name").len()["len"]
+    sightings = pl.DataFrame([names.alias("name"), where]).drop_nulls("name").unique()
+    seen_in = sightings.group_by("name").len()["len"]
     seen = len(seen_in)
     if not seen or blocks < 2:
         return None
@@ -215,23 +215,23 @@ def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
 
     Names of equal GPU time are sorted by jobs, then by name.
     """
-    codes, known = name_codes(names)
-    if known.is_empty():
+    codes, distinct = name_codes(names)
+    if distinct.is_empty():
         return None
-    nameless = len(known)
+    nameless = len(distinct)
     tally = _tally(lambda part: codes[part], nameless + 1, jobs)
     present = tally.present()
     ranked = present[np.lexsort((-tally.jobs[present], -tally.gpu_s[present]))]
     shown = ranked[:top]
     codes = codes[jobs.earlier :]
     together = _positions(codes, shown, tally.jobs)
-    own = jobs.submitted()
+    submitted = jobs.submitted()
     rows = tuple(
         _row(
-            None if code == nameless else known[int(code)],
+            None if code == nameless else distinct[int(code)],
             tally.share(code),
             chosen,
-            own,
+            submitted,
         )
         for code, chosen in zip(shown, together, strict=True)
     )
@@ -260,9 +260,9 @@ def name_codes(names: pl.Series) -> tuple[NDArray[Any], pl.Series]:
     names = names_of(names)
     names = names if names.dtype == pl.Categorical else names.cast(pl.Categorical)
     physical = names.to_physical()
-    known = physical.drop_nulls().to_numpy()
-    unknown = int(known.max()) + 1 if known.size else 0
-    del known
+    used = physical.drop_nulls().to_numpy()
+    unknown = int(used.max()) + 1 if used.size else 0
+    del used
 
     def stored(part: slice) -> NDArray[Any]:
         return physical[part].fill_null(unknown).to_numpy()
@@ -297,11 +297,11 @@ def _positions(
     for part in chunks(codes.size):
         ranks = rank[codes[part]]
         order = np.argsort(ranks, kind="stable")
-        found = np.bincount(ranks, minlength=shown.size)[: shown.size]
-        order = order[: int(found.sum())]  # codes that are not shown have the largest rank
-        first = np.repeat(filled - (np.cumsum(found) - found), found)
+        counts = np.bincount(ranks, minlength=shown.size)[: shown.size]
+        order = order[: int(counts.sum())]  # codes that are not shown have the largest rank
+        first = np.repeat(filled - (np.cumsum(counts) - counts), counts)
         together[first + np.arange(order.size)] = order + part.start
-        filled += found
+        filled += counts
     return np.split(together, end[:-1])
 
 

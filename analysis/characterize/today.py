@@ -18,7 +18,7 @@ from gpuplan.analysis.base.plain import Inlined, fields_of
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
-from gpuplan.analysis.history.jobs import JobArrays, job_arrays
+from gpuplan.analysis.history.jobs import JobArrays, job_arrays, of_runs
 from gpuplan.analysis.history.steps import time_weighted_quantiles
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.trace.trace import Trace
@@ -154,7 +154,7 @@ class Today:
 
 def today(trace: Trace) -> Today | None:
     """Return what a trace with `COLUMNS` shows; None if no job holds GPUs for a known time."""
-    frame = trace.jobs.select(COLUMNS)
+    frame = trace.jobs.select(*COLUMNS, *of_runs(trace.jobs))
     if not frame["submit_time"].is_sorted():
         frame = frame.sort("submit_time", maintain_order=True)
     jobs = job_arrays(frame, trace.period)
@@ -176,16 +176,16 @@ def today(trace: Trace) -> Today | None:
     whole = types[0].total() if one_type else _usage(jobs, counted, window_s)
     ended = counted & ~np.isnan(jobs.duration_s)
     wait_s, run_s = jobs.queue_s[ended], jobs.duration_s[ended]
-    known = ~np.isnan(wait_s)
+    has_wait = ~np.isnan(wait_s)
     running = jobs.running()
-    jct_s = (wait_s + run_s)[known]
+    jct_s = (wait_s + run_s)[has_wait]
     return Today(
         usage=whole,
         span_s=span_s,
         window_s=window_s,
-        mean_wait_s=_mean(wait_s[known]),
-        p95_wait_s=_p95(wait_s[known]),
-        jobs_with_wait=int(known.sum()),
+        mean_wait_s=_mean(wait_s[has_wait]),
+        p95_wait_s=_p95(wait_s[has_wait]),
+        jobs_with_wait=int(has_wait.sum()),
         mean_run_s=_mean(run_s),
         mean_jct_s=_mean(jct_s),
         p95_jct_s=_p95(jct_s),

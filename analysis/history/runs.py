@@ -13,7 +13,8 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import DAY_US, MICROS, as_utc
-from gpuplan.analysis.history.jobs import LONGEST_US, PeriodUs
+from gpuplan.analysis.history.jobs import LONGEST_US, PARTS, PARTS_TYPE, PeriodUs
+from gpuplan.analysis.job_table.schema import REQUEUE, RUNS
 
 IS_RUNNING = (pl.col("state") == "running").fill_null(False)
 SUBMIT_US = pl.col("submit_time").dt.epoch("us")
@@ -25,12 +26,40 @@ def _micros(seconds: str) -> pl.Expr:
 
 
 START_US = SUBMIT_US + _micros("queue_s")
-END_US = START_US + _micros("duration_s")
+END_OF_ONE_RUN_US = START_US + _micros("duration_s")
+END_US = END_OF_ONE_RUN_US + _micros(REQUEUE)
 
 
 UNTIMED = IS_RUNNING & pl.col("duration_s").is_null()
 RUNNING = {"running": IS_RUNNING.sum(), "untimed": UNTIMED.sum(), "last_us": END_US.max()}
 """Of all jobs of a log: those still running, those of them without a run time, the last instant."""
+
+
+def requeue_s() -> pl.Expr:
+    """Return the seconds between the runs of a job, of the column `RUNS`; null for one run."""
+    run = _started()
+    gap = run.list.eval(_gap_s()).list.sum()
+    return pl.when(run.list.len() > 1).then(gap)
+
+
+def run_parts() -> pl.Expr:
+    """Return the column `RUNS` as `PARTS`; null for a job with one run."""
+    run = _started()
+    field = pl.element().struct.field
+    length_s = (field("end") - field("start")).dt.total_microseconds() / MICROS
+    part = pl.struct(wait_s=_gap_s(), run_s=length_s, gpus=field("gpus"))
+    parts = run.list.eval(part).cast(PARTS_TYPE)
+    return pl.when(run.list.len() > 1).then(parts).alias(PARTS)
+
+
+def _started() -> pl.Expr:
+    has_start = pl.element().struct.field("start").is_not_null()
+    return pl.col(RUNS).list.eval(pl.element().filter(has_start))
+
+
+def _gap_s() -> pl.Expr:
+    field = pl.element().struct.field
+    return (field("start") - field("end").shift(1)).dt.total_microseconds().clip(0) / MICROS
 
 
 def with_time_so_far(
@@ -63,7 +92,7 @@ def with_time_so_far(
             )
         last_us = given_us
     chosen = UNTIMED if as_of is None else IS_RUNNING
-    so_far = (last_us - START_US) / MICROS
+    so_far = (last_us - START_US - _micros(REQUEUE)) / MICROS
     duration_s = pl.when(chosen).then(so_far).otherwise(pl.col("duration_s"))
     return scan.with_columns(duration_s=duration_s), notes
 

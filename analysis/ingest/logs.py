@@ -93,6 +93,7 @@ def read_trace(
     *,
     columns: Sequence[str] | None = None,
     categories: Sequence[str] = (),
+    optional: Sequence[str] = (),
 ) -> Trace:
     """Read a canonical trace, or a log, as `gpuplan.analysis.trace.trace.read_trace` does.
 
@@ -103,10 +104,17 @@ def read_trace(
     """
     selection = selection or Selection()
     if selection.log == LogOptions() and path != STANDARD_INPUT and is_parquet(path):
-        return read_canonical(path, selection, columns=columns, categories=categories)
+        return read_canonical(
+            path, selection, columns=columns, categories=categories, optional=optional
+        )
     with opened_log(path, selection.log) as log:
         trace = read_canonical(
-            log.trace, selection, columns=columns, categories=categories, named=path
+            log.trace,
+            selection,
+            columns=columns,
+            categories=categories,
+            optional=optional,
+            named=path,
         )
     return replace(trace, path=path, sha256=log.sha256, log=log.account)
 

@@ -26,14 +26,15 @@ from gpuplan.analysis.job_table.schema import (
     LIMIT_COLUMN,
     METADATA_KEY,
     OWN_COLUMNS,
-    SCHEDULER_COLUMNS,
+    RUN_COLUMNS,
+    SAME_NAMES,
     SOURCE,
     Provenance,
     SourceFile,
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, Batch, Refused
+from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, SET_BACK, Batch, Refused
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.outcome import BatchOutcome
@@ -44,8 +45,6 @@ from gpuplan.analysis.reading.times import Offsets, mixed_note, zone_of
 
 ROW_GROUP_ROWS = 1 << 18
 MAX_WORDS_LISTED = 5
-OF_LOG = SCHEDULER_COLUMNS.keys() - {LIMIT_COLUMN}
-"""Columns of the scheduler under the names of the log: ``--keep`` finds them kept."""
 SETTLE_S = 0.2  # polars' threads still hold our rows for a moment; Python must outlive them
 
 
@@ -167,14 +166,19 @@ class Reading:
         )
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what makes the trace doubtful: most jobs start early, or GPUs are of a worker."""
-        warnings = []
-        early, few = self.counts[EARLY], self.counts[FEW_GPUS]
+        """Return what makes the trace doubtful: wrong times, or GPUs of one worker."""
+        warnings, early, few = list[str](), self.counts[EARLY], self.counts[FEW_GPUS]
         if early > self.waits:
             warnings.append(
                 f"{early:,} of {early + self.waits:,} jobs with a start have it before their "
                 "submission, so most waits are lost\n  next: look whether the times of submission "
                 "and start are of one zone, and from the same columns as in the log's description"
+            )
+        if set_back := self.counts[SET_BACK]:
+            warnings.append(
+                f"{counted(set_back, 'job')} ran an hour longer than from start to end: the times "
+                "are local and the clock was set back, so GPUs seem held for an hour too long\n"
+                "  next: --time-zone NAME, such as America/New_York"
             )
         if few:
             warnings.append(
@@ -260,7 +264,9 @@ class Reading:
                 if self.format.kept is not None:
                     file = replace(head, file=stream.file)
                     columns |= self.format.kept(file, opened[-1].columns, self.choices)
-        keep = [name for name in self.choices.keep if name not in columns.keys() & OF_LOG]
+        if self.repeated and self.format.has_runs:
+            columns |= RUN_COLUMNS
+        keep = [name for name in self.choices.keep if name not in columns.keys() & SAME_NAMES]
         self.extra = kept_columns(keep, opened, [*columns, LIMIT_COLUMN, SOURCE])
         return columns | self.extra
 

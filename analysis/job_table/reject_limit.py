@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpuplan.analysis.base.amounts import check_finite
 from gpuplan.analysis.base.errors import UsageError
 
 
@@ -27,6 +28,7 @@ class Limit:
 
         Raises `UsageError`.
         """
+        check_finite(text.removesuffix("%"), flag)
         try:
             if text.endswith("%"):
                 limit = cls(text, share=float(text[:-1]) / 100)

@@ -73,6 +73,9 @@ SCHEDULER_COLUMNS: dict[str, pl.DataType] = {
 }
 """Fields of the scheduler that a trace keeps where its log has them; all may be null."""
 
+SAME_NAMES = SCHEDULER_COLUMNS.keys() - {LIMIT_COLUMN}
+"""Of these, the names that columns of a log may have too: ``--keep`` takes them as kept."""
+
 RUNS, REQUEUE = "runs", "requeue_s"
 RUN_FIELDS: dict[str, pl.DataType] = {
     "start": SUBMIT_TYPE,
@@ -140,6 +143,10 @@ class SourceFile:
 
     name: str
     sha256: str
+
+
+SYNTHETIC = "synthetic"
+"""Source format of the traces of ``gpuplan synth``."""
 
 
 @dataclass(frozen=True, slots=True)

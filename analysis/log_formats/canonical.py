@@ -64,14 +64,13 @@ def _extra_columns(
     head: Head, columns: Sequence[str], choices: IngestOptions
 ) -> dict[str, pl.DataType]:
     """Return the columns besides the canonical ones: all that ingest itself wrote."""
-    written_by_ingest = {SOURCE: pl.String(), **OWN_COLUMNS, **RUN_COLUMNS}
+    written_by_ingest = {SOURCE: pl.String(), **OWN_COLUMNS}
     if _provenance(head) is None:
-        names = [name for name in columns if name in written_by_ingest and name != RUNS]
-        return {name: written_by_ingest[name] for name in names}
+        return {name: kind for name, kind in written_by_ingest.items() if name in columns}
     written = pl.read_parquet_schema(head.file or head.path)
     extra = {name: kind for name, kind in written.items() if name not in CANONICAL}
     return {
-        name: written_by_ingest.get(name, kind)
+        name: RUN_COLUMNS[RUNS] if is_runs(kind) else written_by_ingest.get(name, kind)
         for name, kind in extra.items()
         if kind in KINDS or (name == RUNS and is_runs(kind))
     }

@@ -120,6 +120,7 @@ class LogFormat:
         kept: returns the columns that a trace keeps besides the canonical ones, given the columns
             of a source and the user's options.
         has_scheduler: whether it records fields of a scheduler, such as limits and partitions.
+        has_runs: whether several rows may be runs of one job, which its traces then keep.
     """
 
     name: str
@@ -138,6 +139,7 @@ class LogFormat:
     columns: tuple[str, ...] = ()
     kept: Callable[[Head, Sequence[str], IngestOptions], Mapping[str, pl.DataType]] | None = None
     has_scheduler: bool = False
+    has_runs: bool = False
 
 
 @cache

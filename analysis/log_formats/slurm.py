@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.base.time_units import HOUR_S, MICROS
 from gpuplan.analysis.job_table.gpu_names import gpu_names
 from gpuplan.analysis.job_table.schema import CANONICAL, SUBMIT_TYPE
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
@@ -39,7 +39,7 @@ from gpuplan.analysis.log_formats.slurm_scheduler import (
     scheduler_fields,
     scheduler_values,
 )
-from gpuplan.analysis.reading.batch import EARLY, Rows, Tally
+from gpuplan.analysis.reading.batch import EARLY, SET_BACK, Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, text
 from gpuplan.analysis.reading.records import Cell, open_records
@@ -227,6 +227,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
         tallies=(
             Tally("jobs whose Elapsed is not End - Start by more than 1 s (Elapsed counts, without "
                   "suspended time)", ~never & ((span - value("elapsed_s")).abs() > CLOCK_S)),
+            Tally(SET_BACK, ~never & ((value("elapsed_s") - span - HOUR_S).abs() <= CLOCK_S)),
             Tally(EARLY,
                   ~never & (waited < 0)),
             Tally("jobs that tell no GPUs (0)", allocated.is_null() & requested.is_null()),
@@ -346,4 +347,5 @@ SLURM_FORMAT = LogFormat(
     takes_zone=True,
     kept=kept_columns,
     has_scheduler=True,
+    has_runs=True,
 )

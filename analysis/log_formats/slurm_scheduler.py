@@ -6,9 +6,9 @@ from collections.abc import Sequence, Set
 
 import polars as pl
 
-from gpuplan.analysis.job_table.schema import RUN_COLUMNS, SCHEDULER_COLUMNS
+from gpuplan.analysis.job_table.schema import SCHEDULER_COLUMNS
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.log_formats.slurm_cells import MIXED, instant, time_limit_s, tres_type
+from gpuplan.analysis.log_formats.slurm_cells import MIXED, instant, time_limit_s
 from gpuplan.analysis.reading.plan import Field
 from gpuplan.analysis.reading.source import Head
 
@@ -37,10 +37,10 @@ CELL = "cell of "
 def kept_columns(
     head: Head, columns: Sequence[str], choices: IngestOptions
 ) -> dict[str, pl.DataType]:
-    """Return what the trace of a log keeps: runs, and the fields of the scheduler that it has."""
+    """Return the fields of the scheduler that the trace of a log keeps."""
     if choices.scheduler is False:
-        return RUN_COLUMNS
-    return {name: SCHEDULER_COLUMNS[name] for name in _present(set(columns))} | RUN_COLUMNS
+        return {}
+    return {name: SCHEDULER_COLUMNS[name] for name in _present(set(columns))}
 
 
 def scheduler_fields(has: Set[str]) -> tuple[Field, ...]:
@@ -54,6 +54,8 @@ def scheduler_values(
 ) -> dict[str, pl.Expr]:
     """Return the columns of a trace as expressions over fields; a cell that is unclear is null.
 
+    The types of GPUs (``alloctres_type``) are fields of the log's own plan.
+
     Args:
         has: the columns of the log.
         zone: zone of times without an offset.
@@ -64,14 +66,16 @@ def scheduler_values(
     def cell(source: str) -> pl.Expr:
         return pl.col(f"{CELL}{source}") if source in has else pl.lit(None, pl.String)
 
-    limit = time_limit_s(cell("timelimit"))
+    limit = cell("timelimit")
+    if "timelimit" in has:  # few limits are shared by many jobs
+        limit = time_limit_s(limit.first()).over(limit)
     if "timelimitraw" in has:
         limit = pl.coalesce(limit, cell("timelimitraw").cast(pl.Int64, strict=False) * 60)
     nodes = cell("nnodes").cast(pl.Int64, strict=False)
     requested = cell("reqnodes").str.extract(r"^(\d+)").cast(pl.Int64, strict=False)
     kinds = [
         pl.when((kind != "") & (kind != MIXED)).then(kind)
-        for kind in (tres_type(f"{CELL}{name}") for name in SOURCES["gres_type"] if name in has)
+        for kind in (pl.col(f"{name}_type") for name in SOURCES["gres_type"] if name in has)
     ]
     values = {
         "eligible_time": instant(f"{CELL}eligible", zone) if "eligible" in has else None,

@@ -10,8 +10,8 @@ import polars as pl
 from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.price_formats.schema import PRICE
-from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.hourly import HourlyPrices
+from gpuplan.analysis.prices.price_table import PriceTable
 
 MAX_BINS = 160
 BIN_HOURS = (1, 2, 3, 6, 12, 24, 48, 168, 336, 672)
@@ -49,18 +49,18 @@ class PriceBand:
         return bool(np.isfinite(self.median).any())
 
 
-def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[PriceBand, ...]:
-    """Return a band per GPU and kind of a book that has any row, the longest first.
+def bands(table: PriceTable, hourly: tuple[HourlyPrices, ...]) -> tuple[PriceBand, ...]:
+    """Return a band per GPU and kind of a price table that has any row, the longest first.
 
     A snapshot counts in the bin in which it was taken, a change in every hour it is in force.
     """
-    recorded = book.supply.select(_HOUR).to_series()
+    recorded = table.supply.select(_HOUR).to_series()
     spans = [(source.first_hour, source.first_hour + source.typical.size) for source in hourly]
     if not recorded.is_empty():
         spans.append((int(recorded[0]), int(recorded[-1]) + 1))
     first, last = min(start for start, _ in spans), max(end for _, end in spans)
     bin_h = next((h for h in BIN_HOURS if (last - first) <= h * MAX_BINS), BIN_HOURS[-1])
-    points = pl.concat([_snapshots(book), _changes(book, hourly)]).with_columns(
+    points = pl.concat([_snapshots(table), _changes(table, hourly)]).with_columns(
         (pl.col("hour") - first) // bin_h
     )
     binned = (
@@ -73,7 +73,7 @@ def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[PriceBand,
             pl.col("provider").n_unique().cast(pl.Float64).alias("sources"),
         )
         .join(
-            _available(book, first, bin_h),
+            _available(table, first, bin_h),
             on=["gpu_type", "kind", "hour"],
             how="full",
             coalesce=True,
@@ -88,13 +88,13 @@ def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[PriceBand,
     return tuple(sorted(each, key=lambda band: (-band.start_h.size, band.gpu_type, band.kind)))
 
 
-def _snapshots(book: PriceBook) -> pl.DataFrame:
-    rows = book.prices.filter(~pl.col("is_change"))
+def _snapshots(table: PriceTable) -> pl.DataFrame:
+    rows = table.prices.filter(~pl.col("is_change"))
     return rows.select("gpu_type", pl.col("kind").cast(pl.String), "provider", _HOUR, PRICE)
 
 
-def _changes(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> pl.DataFrame:
-    changing = book.prices.filter("is_change").select("provider", "gpu_type", "kind")
+def _changes(table: PriceTable, hourly: tuple[HourlyPrices, ...]) -> pl.DataFrame:
+    changing = table.prices.filter("is_change").select("provider", "gpu_type", "kind")
     names = {tuple(map(str, row)) for row in changing.unique().rows()}
     schema = {"gpu_type": pl.String(), "kind": pl.String(), "provider": pl.String(),
               "hour": pl.Int64(), PRICE: pl.Float64()}  # fmt: skip
@@ -113,10 +113,10 @@ def _changes(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def _available(book: PriceBook, first: int, bin_h: int) -> pl.DataFrame:
+def _available(table: PriceTable, first: int, bin_h: int) -> pl.DataFrame:
     """Return the mean availability of all sources together over the snapshots of a bin."""
     # Providers are seldom seen in the same instant, so each is averaged by itself and then added.
-    per_instant = book.supply.group_by("gpu_type", "kind", "provider", "timestamp").agg(
+    per_instant = table.supply.group_by("gpu_type", "kind", "provider", "timestamp").agg(
         pl.col("available").sum()
     )
     return (

@@ -16,7 +16,7 @@ from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.history.steps import means_within
 from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.price_formats.schema import OFFER
-from gpuplan.analysis.prices.book import PriceBook, in_force
+from gpuplan.analysis.prices.price_table import PriceTable, in_force
 from gpuplan.analysis.trace.trace import Trace
 
 DEMAND_COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
@@ -61,14 +61,14 @@ class HourlyPrices:
         return float(np.average(price[is_priced], weights=self.cover[is_priced]))
 
 
-def hourly_prices(book: PriceBook, gpu: str | None = None) -> tuple[HourlyPrices, ...]:
-    """Return every source of a book hour by hour, in the order of provider, GPU and kind.
+def hourly_prices(table: PriceTable, gpu: str | None = None) -> tuple[HourlyPrices, ...]:
+    """Return every source of a price table hour by hour, in the order of provider, GPU and kind.
 
     Args:
-        book: the prices.
+        table: the prices.
         gpu: only sources with a GPU that can be this one (see `same_gpu`).
     """
-    groups = in_force(book).partition_by(OFFER, as_dict=True, maintain_order=True)
+    groups = in_force(table).partition_by(OFFER, as_dict=True, maintain_order=True)
     names = sorted((str(p), str(g), str(k)) for p, g, k in groups)
     return tuple(
         _hourly(*name, groups[name]) for name in names if gpu is None or same_gpu(gpu, name[1])
@@ -106,12 +106,12 @@ def _hourly(provider: str, gpu_type: str, kind: str, stretches: pl.DataFrame) ->
     typical, lowest, cover = [], [], []
     for series in stretches.partition_by("region", "instance", maintain_order=True):
         start, end = series["start_us"].to_numpy(), series["end_us"].to_numpy()
-        known, (usual, cheapest) = means_within(
+        has_price, (usual, cheapest) = means_within(
             edges, start, end, series["typical"].to_numpy(), series["lowest"].to_numpy()
         )
         typical.append(usual)
         lowest.append(cheapest)
-        cover.append(known)
+        cover.append(has_price)
     some = np.max(cover, axis=0) > 0
     middle, least = np.full((2, edges.size - 1), np.nan)
     middle[some] = np.nanmedian(np.stack(typical)[:, some], axis=0)
@@ -170,12 +170,13 @@ def demands(trace: Trace, gpu: str | None) -> tuple[HourlyDemand, ...]:
 
     def of(gpu_type: str | None) -> HourlyDemand:
         of_type = np.array([name == gpu_type for name in named])[codes] & chosen
-        duration_h, gpus = jobs.held_s[of_type] / HOUR_S, jobs.num_gpus[of_type]
-        count, gpu_hours = gpus.size, float((duration_h * gpus).sum())
+        runs = jobs.only(of_type).runs()
+        duration_h, gpus = (runs.end_us - runs.start_us) / US_PER_S / HOUR_S, runs.gpus
+        count, gpu_hours = int(of_type.sum()), float((duration_h * gpus).sum())
         if not calendar:
             none = np.zeros(0)
             return HourlyDemand(gpu_type, count, gpu_hours, start_h=none, end_h=none, num_gpus=none)
-        start_h = jobs.only(of_type).runs_us()[0] / US_PER_S / HOUR_S
+        start_h = runs.start_us / US_PER_S / HOUR_S
         return HourlyDemand(gpu_type, count, gpu_hours, start_h, start_h + duration_h, gpus)
 
     types = {name for name, some in zip(named, is_held, strict=True) if some}

@@ -12,7 +12,7 @@ from gpuplan.analysis.base.arrays import FloatArray, IntArray
 from gpuplan.analysis.history.steps import sum_between
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.price_formats.schema import PRICE
-from gpuplan.analysis.prices.book import PriceBook, stretches
+from gpuplan.analysis.prices.price_table import PriceTable, stretches
 from gpuplan.analysis.prices.supply import AvailabilitySteps, availability_steps
 
 MOST_PRICES = 20_000_000
@@ -46,7 +46,7 @@ class Ladder:
 
 
 def ladder_of(
-    book: PriceBook,
+    table: PriceTable,
     *,
     gpu: str,
     provider: str,
@@ -62,7 +62,7 @@ def ladder_of(
     weighted by the availability at each price, or equally if that is unknown.
 
     Args:
-        book: the prices.
+        table: the prices.
         gpu, provider, kind: the source; the GPU may be any that can be ``gpu`` (see `same_gpu`).
         region: one of its regions; None for all.
         assumed: number of offers if the source does not have it.
@@ -71,19 +71,19 @@ def ladder_of(
 
     Raises:
         TooManyOffers: all steps together have more than `MOST_PRICES`.
-        ValueError: the book has no such source.
+        ValueError: the table has no such source.
     """
     wanted = (pl.col("provider") == provider) & (pl.col("kind").cast(pl.String) == kind)
     if region is not None:
         wanted &= pl.col("region") == region
-    rows = book.prices.filter(wanted)
+    rows = table.prices.filter(wanted)
     rows = rows.filter(pl.col("gpu_type").map_elements(lambda g: same_gpu(gpu, g), pl.Boolean))
     priced = stretches(
         rows, pl.col(PRICE).alias("prices"), pl.col("available").fill_null(1).alias("weights")
     ).filter(pl.col("end_us") > pl.col("start_us"))
     counts = [
         steps
-        for steps in availability_steps(book, gpu)
+        for steps in availability_steps(table, gpu)
         if (steps.provider, steps.kind) == (provider, kind) and region in (None, steps.region)
     ]
     times = [priced["start_us"].to_numpy(), priced["end_us"].to_numpy()]

@@ -16,9 +16,9 @@ import polars as pl
 from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.analysis.price_formats.schema import OFFER, PRICE, SERIES
-from gpuplan.analysis.prices.book import PriceBook, in_force
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, ListPrice
 from gpuplan.analysis.prices.hourly import HourlyPrices
+from gpuplan.analysis.prices.price_table import PriceTable, in_force
 
 STALE_DAYS = 90.0
 HOURS_PER_DAY = 24
@@ -129,26 +129,26 @@ def _listed(listing: ListPrice, as_of: datetime | None) -> Offer:
 
 
 def offers_of(
-    book: PriceBook, hourly: tuple[HourlyPrices, ...], as_of: datetime | None = None
+    table: PriceTable, hourly: tuple[HourlyPrices, ...], as_of: datetime | None = None
 ) -> tuple[Offer, ...]:
-    """Return every source of a book that has prices, in order of GPU, provider and kind.
+    """Return every source of a price table that has prices, in order of GPU, provider and kind.
 
     Args:
-        book: the prices.
+        table: the prices.
         hourly: all of its sources, from `hourly_prices`.
         as_of: when the prices are used; their age is counted to it.
     """
-    stretches = in_force(book)
+    stretches = in_force(table)
     share = (pl.col("end_us") - pl.col("start_us")) / pl.col("offers")
     lasting = stretches.select(*SERIES, "start_us", "end_us", share.alias("lasting"))
-    rows = book.prices.with_columns(pl.col("timestamp").dt.epoch("us").alias("start_us"))
+    rows = table.prices.with_columns(pl.col("timestamp").dt.epoch("us").alias("start_us"))
     rows = rows.join(lasting, on=[*SERIES, "start_us"], how="left", nulls_equal=True)
     hours = {gpu: _hours_known(gpu, hourly) for gpu in {source.gpu_type for source in hourly}}
     groups = rows.partition_by(OFFER, as_dict=True, maintain_order=True)
     prices: dict[tuple[object, ...], HourlyPrices] = {
         (source.provider, source.gpu_type, source.kind): source for source in hourly
     }
-    supply = book.supply.partition_by(OFFER, as_dict=True)
+    supply = table.supply.partition_by(OFFER, as_dict=True)
     offers = [
         _offer(of, supply.get(key), prices[key], hours[str(key[1])], as_of)
         for key, of in groups.items()

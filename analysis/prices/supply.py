@@ -13,7 +13,7 @@ from gpuplan.analysis.base.arrays import FloatArray, IntArray
 from gpuplan.analysis.base.time_units import DAY_US, HOUR_US
 from gpuplan.analysis.history.steps import sum_between
 from gpuplan.analysis.job_table.gpu_names import same_gpu
-from gpuplan.analysis.prices.book import PriceBook, stretches
+from gpuplan.analysis.prices.price_table import PriceTable, stretches
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +74,17 @@ class Supply:
     longest_unavailable_h: float | None
 
 
-def availability_steps(book: PriceBook, gpu: str | None = None) -> tuple[AvailabilitySteps, ...]:
+def availability_steps(table: PriceTable, gpu: str | None = None) -> tuple[AvailabilitySteps, ...]:
     """Return the availability by provider, GPU, region and kind, in this order.
 
     A snapshot holds until the next of its series, but no longer than a price does (`in_force`).
     Offers of one instant and instance types of one region add up, as the source counts them.
 
     Args:
-        book: a price table; rows with and without a price count.
+        table: a price table; rows with and without a price count.
         gpu: only GPUs that can be this one (see `same_gpu`).
     """
-    held = stretches(book.supply, pl.col("available").sum())
+    held = stretches(table.supply, pl.col("available").sum())
     groups = held.partition_by("provider", "gpu_type", "region", "kind", as_dict=True)
     in_order = sorted(groups.items(), key=lambda group: tuple(part or "" for part in group[0]))
     return tuple(
@@ -116,9 +116,9 @@ def _steps(
     )
 
 
-def supplies(book: PriceBook) -> tuple[Supply, ...]:
+def supplies(table: PriceTable) -> tuple[Supply, ...]:
     """Return availability statistics in order of GPU, provider, kind and region."""
-    each = (_supply(steps) for steps in availability_steps(book) if steps.start_us.size)
+    each = (_supply(steps) for steps in availability_steps(table) if steps.start_us.size)
     return tuple(sorted(each, key=lambda s: (s.gpu_type, s.provider, s.kind, s.region or "")))
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
-from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.catalogue import AS_OF, BUILT_IN, SOURCE
 from gpuplan.analysis.prices.hourly import HourlyPrices, common_means, hourly_prices
 from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
+from gpuplan.analysis.prices.price_table import PriceTable, read_prices
 from gpuplan.analysis.prices.supply import Supply, supplies
 
 MAX_NAMES_LISTED = 6
@@ -98,12 +98,12 @@ class PriceView:
 
 
 def market(
-    book: PriceBook | None, *, reference: str | None = None, as_of: datetime | None = None
+    price_table: PriceTable | None, *, reference: str | None = None, as_of: datetime | None = None
 ) -> PriceView:
-    """Return the offers of a book, or of the built-in list if it is None.
+    """Return the offers of a price table, or of the built-in list if it is None.
 
     Args:
-        book: the prices.
+        price_table: the prices.
         reference: ``provider:kind`` to compare savings to; None takes the most expensive on-demand
             source of each GPU.
         as_of: when the prices are used, to mark stale ones.
@@ -112,13 +112,13 @@ def market(
         UsageError: ``reference`` is not a source of the prices.
     """
     hourly: tuple[HourlyPrices, ...] = ()
-    if book is None:
+    if price_table is None:
         offers = listed_offers(as_of)
         source, notes = BUILT_IN, [f"built-in prices: {SOURCE}, as of {AS_OF:%Y-%m-%d}"]
     else:
-        hourly = hourly_prices(book)
-        offers = offers_of(book, hourly, as_of)
-        source, notes = str(book.path), []
+        hourly = hourly_prices(price_table)
+        offers = offers_of(price_table, hourly, as_of)
+        source, notes = str(price_table.path), []
     name = None if reference is None else _reference(reference, offers)
     chosen = {
         gpu: offer_of_reference
@@ -131,7 +131,7 @@ def market(
         offers=saved,
         hourly=hourly,
         cheapest=cheapest_sources(hourly),
-        supply=() if book is None else supplies(book),
+        supply=() if price_table is None else supplies(price_table),
         references={gpu: offer.name for gpu, offer in chosen.items()},
         notes=(*notes, *_age_notes(offers, as_of), *_apart_notes(saved, chosen)),
     )
@@ -139,13 +139,13 @@ def market(
 
 def read_market(
     prices: str, *, reference: str | None = None, as_of: datetime | None = None
-) -> tuple[PriceView, PriceBook | None]:
+) -> tuple[PriceView, PriceTable | None]:
     """Return the market of a file, or of the built-in list for the word ``builtin``.
 
     Raises as `market` and `read_prices`.
     """
-    book = None if prices == BUILT_IN else read_prices(Path(prices))
-    return market(book, reference=reference, as_of=as_of), book
+    price_table = None if prices == BUILT_IN else read_prices(Path(prices))
+    return market(price_table, reference=reference, as_of=as_of), price_table
 
 
 def _reference(text: str, offers: Sequence[Offer]) -> str:

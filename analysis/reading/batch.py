@@ -11,6 +11,8 @@ ROW = "\0row"
 """Name of the column with row numbers; no source can have a column of this name."""
 EARLY = "jobs that start before their submission (no wait recorded)"
 """The name of the `Tally` of negative waits."""
+SET_BACK = "runs an hour longer than End - Start, as clocks were set back meanwhile"
+"""The name of the `Tally` of local times that are read in the wrong zone."""
 FEW_GPUS = "jobs with fewer GPUs than workers"
 """The name of the `Tally` of jobs whose GPUs may be those of one worker."""
 

@@ -72,6 +72,7 @@ LONGEST_S = 20 * FOREVER_S
 MOST_GPUS = 1_000_000
 MOST_BILLING = 1e12
 ALL_ROWS = Limit.of("100%", "")
+UNFINISHED = "still waiting or unfinished at the end of the log"
 NEEDED = {
     "slurm": ("jobid", "submit", "start", "end"),
     "swf": ("submit_time", "wait_time", "run_time"),
@@ -91,6 +92,7 @@ class SiteLog:
         missing: fields that the log lacks.
         notes: what the user should know, one sentence each.
         sources: hashes of the logs that a trace was made of.
+        waiting: jobs that still wait at the end of the log, in the same columns.
     """
 
     jobs: pl.DataFrame
@@ -101,6 +103,7 @@ class SiteLog:
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    waiting: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SITE_COLUMNS))
 
     def switched_off(self) -> list[str]:
         """Return what each missing field means, one sentence each."""
@@ -195,7 +198,9 @@ def _of_trace(trace: Path, named: Path, sha256: str) -> SiteLog:
     recorded = set() if provenance.source_format == SWF.name else has & OFTEN_EMPTY
     absent = tuple(n for n in SWITCHED_OFF if n not in recorded and not jobs[n].count())
     sources = tuple(source.sha256 for source in provenance.sources)
-    return SiteLog(jobs, named, sha256, "trace", left_out, absent, sources=sources)
+    return SiteLog(
+        jobs, named, sha256, "trace", left_out, absent, sources=sources, waiting=_waiting(read)
+    )
 
 
 def _runs(table: pl.DataFrame, has: set[str]) -> pl.DataFrame:
@@ -268,7 +273,7 @@ def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         ("without GPUs (CPU jobs)", pl.col("gpus").fill_null(0) < 1),
         ("with a start before the submission, or none", pl.col("start").is_null()
          & pl.col("run_s").is_not_null() & (pl.col("state") != "not_started")),
-        ("still waiting or unfinished at the end of the log",
+        (UNFINISHED,
          pl.col("end").is_null() & pl.col("run_s").is_null()),
         ("with an end before the start", pl.col("run_s") < 0),
         ("with a time before 1970 or after 2200",
@@ -292,6 +297,12 @@ def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         "submit", maintain_order=True
     )
     return jobs, counts
+
+
+def _waiting(read: pl.DataFrame) -> pl.DataFrame:
+    """Return the GPU jobs that still wait at the end of the log."""
+    rows = read.filter(pl.col("start").is_null() & pl.col("end").is_null())
+    return _usable(rows.with_columns(end="submit"))[0].with_columns(end=None, run_s=None)
 
 
 def left_out_notes(log: SiteLog) -> list[str]:

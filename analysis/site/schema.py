@@ -181,6 +181,20 @@ class Event(SettingsTable, frozen=True):
     announced: Second | None = None
 
 
+class StartCalibration(Struct, frozen=True):
+    """What a backtest of forecast starts found; see `gpuplan.planner.site.backtest`."""
+
+    jobs: Whole
+    replays: Whole
+    until: Second
+    tail: Annotated[float, Meta(ge=0, le=0.5)]
+    coverage_80: Annotated[float, Meta(ge=0, le=1)]
+    raw_coverage_80: Annotated[float, Meta(ge=0, le=1)]
+    pinball_s: Annotated[float, Meta(ge=0, le=1e18)]
+    mean_pinball_s: Annotated[float, Meta(ge=0, le=1e18)]
+    easy_pinball_s: Annotated[float, Meta(ge=0, le=1e18)] | None = None
+
+
 class CalibrationTable(Struct, frozen=True):
     """What a what-if reads of a calibration."""
 
@@ -193,6 +207,7 @@ class CalibrationTable(Struct, frozen=True):
     mae_s: Annotated[float, Meta(ge=0, le=1e18)] | None = None
     sources: dict[str, str] = {}
     all_jobs: bool = False
+    eta: StartCalibration | None = None
 
 
 class SiteSettings(SettingsTable, frozen=True):

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError, OutputError
+from gpuplan.analysis.base.lookup import nearest
 from gpuplan.analysis.storage.temporary import Held, tempfile_folder, temporary_file
 
 CHUNK_BYTES = 1 << 20
@@ -346,8 +347,6 @@ def _copy(temporary: Path, path: Path) -> None:
 
 def _nearest_name(path: Path) -> str | None:
     """Return the sibling with the name most similar to ``path``, if any is close."""
-    from gpuplan.analysis.base.lookup import nearest
-
     try:
         names = sorted(entry.name for entry in path.parent.iterdir())
     except OSError:

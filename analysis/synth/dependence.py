@@ -16,6 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import nnls
+from scipy.signal import lfilter
+from scipy.special import ndtr, ndtri
 
 from gpuplan.analysis.base.arrays import FloatArray, IntArray
 from gpuplan.analysis.synth.curve import DurationCurve
@@ -53,8 +56,6 @@ class Shared:
 
 def normal_scores(values: FloatArray) -> FloatArray:
     """Return the normal scores of values, shape (n,); equal values share theirs."""
-    from scipy.special import ndtri
-
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     middle = (np.cumsum(counts) - counts / 2) / values.size
     result: FloatArray = ndtri(middle)[inverse]
@@ -66,8 +67,6 @@ def fit_memory(scores: FloatArray) -> tuple[float, ...]:
 
     Least squares on the autocorrelation at `LAGS`, without negative weights; the rest is noise.
     """
-    from scipy.optimize import nnls
-
     lags = [lag for lag in LAGS if lag * 8 < scores.size]
     centred = scores - scores.mean() if scores.size else scores
     if not lags or not centred.any():
@@ -98,9 +97,6 @@ def memory_scores(
         bursting: share of the time, counted in jobs, at the lower of the two levels (a burst)
             that the sum of the long memories is cut to; None leaves it as it wanders.
     """
-    from scipy.signal import lfilter
-    from scipy.special import ndtri
-
     scores = rng.standard_normal(count)
     scores *= np.sqrt(1 - sum(weights))
     long = np.zeros(count)
@@ -146,8 +142,6 @@ def fit_crowd(
     Ties are broken at random (the distributional transform), so that many jobs of one value in a
     crowd mean low scores or high ones as well.
     """
-    from scipy.special import ndtr, ndtri
-
     jobs = np.bincount(crowd, minlength=crowds)
     if crowds < 2 or jobs.min() < CROWD_JOBS:
         return ()
@@ -243,8 +237,6 @@ def even_scores(
         shift: mean of each part; shape (parts,).
         rng: source of the place within each stratum.
     """
-    from scipy.special import ndtri
-
     order = ascending(scores)
     order = order[np.argsort(part[order].astype(np.int16), kind="stable")]
     jobs = np.bincount(part, minlength=shift.size)
@@ -287,8 +279,6 @@ def on_one_curve(
         Probabilities of small pieces of the curve, shape (cells, pieces), and the seconds in the
         middle of each piece, shape (pieces,), ascending.
     """
-    from scipy.special import ndtr
-
     below = ndtr(np.linspace(-9, 11, GRID) - shift[:, None])
     seconds = curve.at(np.clip(shares @ below, 0.0, 1.0))
     return np.diff(below, axis=1), (seconds[1:] + seconds[:-1]) / 2

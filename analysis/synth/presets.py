@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from scipy.special import ndtri
 
 from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
@@ -137,8 +138,6 @@ def preset_model(name: str) -> WorkloadModel:
 
 def _arrivals(facts: Published) -> ArrivalModel:
     """Return gaps of a lognormal law, with the rate, the C^2 and the zeros of the figures."""
-    from scipy.special import ndtri
-
     positive_scv = (1 - facts.zero_share) * (facts.scv + 1) - 1
     spread = np.log1p(positive_scv) ** 0.5
     levels = np.concatenate([[0.0], np.arange(0.02, 0.99, 0.02), [0.99, 0.999]])
@@ -216,8 +215,6 @@ def _bins(
 
 def _middles(shares: FloatArray) -> FloatArray:
     """Return the normal score of the middle of each bin."""
-    from scipy.special import ndtri
-
     result: FloatArray = ndtri(np.cumsum(shares) - shares / 2)
     return result
 

@@ -18,7 +18,13 @@ from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import DAY_S, HOUR_S, MICROS
 from gpuplan.analysis.base.version import gpuplan_version
-from gpuplan.analysis.job_table.schema import CANONICAL, LAST_INSTANT_US, METADATA_KEY, Provenance
+from gpuplan.analysis.job_table.schema import (
+    CANONICAL,
+    LAST_INSTANT_US,
+    METADATA_KEY,
+    SYNTHETIC,
+    Provenance,
+)
 from gpuplan.analysis.storage.files import atomic_output
 from gpuplan.analysis.synth.compare import ComparedStatistic, Statistic, compared
 from gpuplan.analysis.synth.week import local_midnight_s
@@ -153,7 +159,7 @@ def synthesize_mix(mix: SpotMix, request: Request, output: Path) -> Synthesis:
         pl.format("gfs-{}", pl.int_range(pl.len()).cast(pl.String).str.zfill(7)).alias("job_id")
     )
     provenance = Provenance(
-        source_format="synthetic",
+        source_format=SYNTHETIC,
         rows_read=jobs.height,
         rows_kept=jobs.height,
         rows_rejected={},

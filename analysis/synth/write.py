@@ -21,6 +21,7 @@ from gpuplan.analysis.job_table.schema import (
     FIRST_SUBMIT,
     LAST_INSTANT_US,
     METADATA_KEY,
+    SYNTHETIC,
     Provenance,
     SourceFile,
 )
@@ -201,7 +202,7 @@ def synthesize(
     zone = model.arrivals.time_zone
     relative = model.arrivals.start is None and request.start is None
     provenance = Provenance(
-        source_format="synthetic",
+        source_format=SYNTHETIC,
         sources=sources,
         rows_read=request.jobs,
         rows_kept=request.jobs,

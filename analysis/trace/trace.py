@@ -15,8 +15,14 @@ from gpuplan.analysis.base.errors import InputError, UsageError, shortened
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.history.jobs import JobArrays, PeriodUs, job_arrays
-from gpuplan.analysis.history.runs import RUNNING, with_time_so_far, within
+from gpuplan.analysis.history.jobs import PARTS, JobArrays, PeriodUs, job_arrays
+from gpuplan.analysis.history.runs import (
+    RUNNING,
+    requeue_s,
+    run_parts,
+    with_time_so_far,
+    within,
+)
 from gpuplan.analysis.job_table.column_rules import COLUMN_RULES
 from gpuplan.analysis.job_table.log_options import LogAccount
 from gpuplan.analysis.job_table.predicate import PredicateTooLarge, read_predicate
@@ -35,7 +41,9 @@ from gpuplan.analysis.job_table.schema import (
     LIMIT_COLUMN,
     METADATA_KEY,
     OWN_COLUMNS,
+    REQUEUE,
     REQUIRED,
+    RUN_COLUMNS,
     RUNS,
     SCHEMA_VERSION,
     UNREADABLE,
@@ -58,7 +66,8 @@ class Trace:
 
     Attributes:
         jobs: one row per selected job; the requested columns, of the types in `CANONICAL` or
-            categorical if requested. Each column is one piece of memory.
+            categorical if requested, and `PARTS` where jobs with a duration were requeued. Each
+            column is one piece of memory.
         path: the file, as the user gave it.
         sha256: hash of the file; of several logs the hash of their hashes.
         rows: jobs in the file, before selection.
@@ -103,6 +112,7 @@ def read_trace(
     *,
     columns: Sequence[str] | None = None,
     categories: Sequence[str] = (),
+    optional: Sequence[str] = (),
     named: Path | None = None,
 ) -> Trace:
     """Read a canonical Parquet file and apply a selection.
@@ -116,6 +126,7 @@ def read_trace(
             `LIMIT_COLUMN` may be among them and is left out where the trace has none.
         categories: those of them that hold names which many jobs share, to be kept as codes: a
             quarter of the memory.
+        optional: more columns to read where the trace has them.
         named: what messages call it; default its path.
 
     Raises:
@@ -135,13 +146,20 @@ def read_trace(
             if LIMIT_COLUMN in wanted and LIMIT_COLUMN not in scan.collect_schema():
                 wanted.remove(LIMIT_COLUMN)
             _check_has(path if named is None else named, wanted, scan)
+            has = scan.collect_schema()
+            more = dict.fromkeys(name for name in optional if name in has)
+            wanted += [name for name in more if name not in wanted]
             scan, of_running = with_time_so_far(scan, **running, as_of=selection.as_of)
             scan = _matching(scan, selection)
             period, notes = None, tuple[str, ...]()
             if selection.has_period:
                 begin, end = selection.period_from, selection.period_to
                 scan, period, notes = within(scan, begin, end, path if named is None else named)
+            if "duration_s" in wanted and PARTS in scan.collect_schema():
+                wanted.append(PARTS)
             jobs = _collected(scan, selection, [*dict.fromkeys([*wanted, *of_load])], categories)
+            if PARTS in wanted and not jobs[PARTS].count():
+                wanted.remove(PARTS)
     except UNREADABLE as error:
         raise _damaged(path, error) from error
     if jobs.is_empty():
@@ -240,11 +258,12 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
         columns.append((pl.col(name) if has_it else pl.lit(None)).cast(kind).alias(name))
     if schema.get(LIMIT_COLUMN) == pl.Float64():
         columns.append(pl.col(LIMIT_COLUMN))
-    more = [n for n in schema if n not in (*CANONICAL, *OWN_COLUMNS, LIMIT_COLUMN, RUNS)]
+    more = [n for n in schema if n not in (*CANONICAL, *OWN_COLUMNS, LIMIT_COLUMN, *RUN_COLUMNS)]
     columns += [pl.col(n) for n in more if not schema[n].is_nested()]  # for --where, --spot, --by
-    if is_runs(schema.get(RUNS)):
-        columns.append(as_runs(schema[RUNS]))
-    return scan.select(columns)
+    if not is_runs(schema.get(RUNS)):
+        return scan.select(*columns, pl.lit(None, RUN_COLUMNS[REQUEUE]).alias(REQUEUE))
+    scan = scan.select(*columns, as_runs(schema[RUNS]))
+    return scan.with_columns(requeue_s().alias(REQUEUE), run_parts())
 
 
 def _check_has(path: Path, wanted: Sequence[str], scan: pl.LazyFrame) -> None:
@@ -301,7 +320,13 @@ def _collected(
     scan: pl.LazyFrame, selection: Selection, wanted: list[str], categories: Sequence[str]
 ) -> pl.DataFrame:
     try:
-        jobs = scan.select(wanted).with_columns(pl.col(categories).cast(pl.Categorical)).collect()
+        jobs = (
+            scan.select(wanted)
+            .with_columns(
+                pl.col([name for name in categories if name in wanted]).cast(pl.Categorical)
+            )
+            .collect()
+        )
     except pl.exceptions.PolarsError as error:  # such as a cast of a value
         if selection.where is not None:
             raise _bad_predicate(selection.where, error) from error
@@ -372,6 +397,10 @@ def _scaled(jobs: pl.DataFrame, selection: Selection) -> pl.DataFrame:
         jobs = jobs.with_columns(scale_durations(jobs["duration_s"], selection.scale_duration))
         if LIMIT_COLUMN in jobs.columns:
             jobs = jobs.with_columns(pl.col(LIMIT_COLUMN) * selection.scale_duration)
+        if PARTS in jobs.columns:
+            run = pl.element().struct
+            longer = run.with_fields(pl.field("run_s") * selection.scale_duration)
+            jobs = jobs.with_columns(pl.col(PARTS).list.eval(longer))
     if selection.scale_interarrival != 1:
         jobs = scale_arrivals(jobs, selection.scale_interarrival)
     return jobs

@@ -1,4 +1,4 @@
-"""The commands by name; the module of one is imported when it runs, and not for ``--help``."""
+"""The commands by name; the module of each is imported when it runs, and not for ``--help``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ GROUPS = {
         "characterize": (
             "Describe a workload: durations, GPU time, arrivals, load, groups, and cost."
         ),
-        "bill": "Show what a log costs a month, and who pays: by group, user, class, or GPU type.",
+        "waits": "Show why jobs wait, who waits, and whether the cluster is too small.",
+        "bill": "Show what a log costs, who pays, and what changed.",
         "forecast": "Forecast the GPUs of each group, and how many to lend.",
     },
     "Plan: how many GPUs, and which": {
@@ -41,6 +42,7 @@ GROUPS = {
         "calibrate": "Show how well a site's Slurm rules explain its waits.",
         "whatif": "Show what a change of a Slurm site does to waits.",
         "options": "Compare changes of a Slurm site: dollars and waits.",
+        "eta": "Show when a Slurm job starts, and what starts sooner.",
     },
     "Report, automate, track changes": {
         "report": (
@@ -95,11 +97,15 @@ class LazyGroup(TyperGroup):
 
 @cache
 def command_named(name: str) -> Any:
-    """Return a command of `COMMANDS` with its options; its module is imported now."""
-    module = module_of(name)
+    """Return a command of `COMMANDS` with its options.
+
+    Its module is imported now where it is not a study, whose request says all options.
+    """
+    studies = import_module("gpuplan.cli.documents.study_command")  # which knows this file
+    shows = studies.study_command(name) or module_of(name)
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
     app.callback()(_nothing)  # so that one command stays a command of a group
-    module.register(app)
+    shows.register(app)
     return typer.main.get_group(app).commands[name]
 
 

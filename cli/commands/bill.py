@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.bill_tables import (
+    focus_table,
+    groups_table,
+    headline,
+    months_table,
+    types_table,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,14 +21,6 @@ if TYPE_CHECKING:
 
 def show(study: BillStudy) -> StudyView:
     """Return the bill as people see it."""
-    from gpuplan.cli.tables.bill_tables import (
-        focus_table,
-        groups_table,
-        headline,
-        months_table,
-        types_table,
-    )
-
     results, shown, period = study.results, study.shown, study.period
     types = types_table(shown, period)
     is_mixed = len(results.gpu_types) > 1
@@ -39,7 +38,3 @@ def show(study: BillStudy) -> StudyView:
         figure=figure,
         frame=study.to_frame,
     )
-
-
-COMMAND = declared_command("bill", show)
-register = COMMAND.register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,3 @@ def show(study: Calibration) -> StudyView:
         figure=draw,
         texts={".toml": lambda _: study.twin_text()},
     )
-
-
-COMMAND = declared_command("calibrate", show)
-register = COMMAND.register

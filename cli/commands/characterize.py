@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.waits_text import hardly_wait, waits_text
+from gpuplan.cli.tables.characterize_tables import (
+    gpu_type_table,
+    main_statistics,
+    workload_headline,
+    workload_tables,
+)
+from gpuplan.cli.tables.fit_tables import fit_tables
+from gpuplan.cli.tables.price_tables import bill_tables
+from gpuplan.cli.tables.trace_comparison import comparison_headline, comparison_tables
+from gpuplan.planner.studies.characterize import WorkloadComparison
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,14 +26,11 @@ if TYPE_CHECKING:
         CharacterizeAnswer,
         CharacterizeResults,
         TraceBill,
-        WorkloadComparison,
     )
 
 
 def show(study: CharacterizeAnswer) -> StudyView:
     """Return one workload, or several compared, as people see it."""
-    from gpuplan.planner.studies.characterize import WorkloadComparison
-
     results = study.results
     if isinstance(results, WorkloadComparison):
         return _compared(results)
@@ -32,20 +40,13 @@ def show(study: CharacterizeAnswer) -> StudyView:
 def _alone(
     workload: CharacterizeResults, bill: TraceBill | None, period: dict[str, str | None] | None
 ) -> StudyView:
-    from gpuplan.cli.tables.characterize_tables import (
-        gpu_type_table,
-        main_statistics,
-        workload_headline,
-        workload_tables,
-    )
-    from gpuplan.cli.tables.fit_tables import fit_tables
-    from gpuplan.cli.tables.price_tables import bill_tables
 
     def draw() -> Figure:
         from gpuplan.cli.figures.workload import draw_workload
 
         return draw_workload(workload)
 
+    waits = workload.waits
     tables = workload_tables(workload)
     types = () if workload.today is None else (gpu_type_table(workload.today),)
     return StudyView(
@@ -56,14 +57,20 @@ def _alone(
             *(() if isinstance(workload.fits, UnsetType) else fit_tables(workload.fits)),
             *(() if bill is None else bill_tables(bill.cost, bill.view)),
         ),
-        headline=workload_headline(workload, workload.today, period),
+        headline=" ".join(
+            text
+            for text in (
+                "" if waits is None or hardly_wait(waits) else waits_text(waits),
+                workload_headline(workload, workload.today, period),
+            )
+            if text
+        ),
         answer=(*types, main_statistics(tables[0])),
         figure=draw,
     )
 
 
 def _compared(results: WorkloadComparison) -> StudyView:
-    from gpuplan.cli.tables.trace_comparison import comparison_headline, comparison_tables
 
     names = [trace.name for trace in results.traces]
     workloads = [trace.workload for trace in results.traces]
@@ -78,7 +85,3 @@ def _compared(results: WorkloadComparison) -> StudyView:
         headline=comparison_headline(names, workloads),
         figure=draw,
     )
-
-
-COMMAND = declared_command("characterize", show)
-register = COMMAND.register

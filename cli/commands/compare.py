@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.tables.policy_answer import POLICY
+from gpuplan.cli.tables.policy_report import first_submission, with_policies
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
 
 def show(study: CompareAnswer) -> StudyView:
     """Return the comparison as people see it."""
-    from gpuplan.cli.tables.policy_report import first_submission, with_policies
-
     comparison, inputs = study.replays.comparison, study.replays.inputs
     rows = plain(study.results.policies)
 
@@ -35,10 +35,6 @@ def show(study: CompareAnswer) -> StudyView:
         timeline=comparison.timeline,
     )
     return with_policies(view, study, rows)
-
-
-COMMAND = declared_command("compare", show)
-register = COMMAND.register
 
 
 def _ratio(value: float) -> str:
@@ -69,8 +65,6 @@ SHARES = {
 
 
 def _tables(rows: list[dict[str, Any]], *, has_deadlines: bool) -> tuple[Table, ...]:
-    from gpuplan.cli.tables.policy_answer import POLICY
-
     hidden = ("window_s", "mean_jct_over_first", *SHARES, "non_dominated")
     late = {} if has_deadlines else {"deadline_miss_share": ""}
     return (

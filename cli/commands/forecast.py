@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.forecast_tables import forecast_tables, headline
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 def show(study: Answer[ForecastRequest, ForecastResults]) -> StudyView:
     """Return the next hours as people see them."""
-    from gpuplan.cli.tables.forecast_tables import forecast_tables, headline
-
     results, request = study.results, study.request
 
     def draw() -> Figure:
@@ -34,7 +33,3 @@ def show(study: Answer[ForecastRequest, ForecastResults]) -> StudyView:
         answer=answer,
         figure=draw,
     )
-
-
-COMMAND = declared_command("forecast", show)
-register = COMMAND.register

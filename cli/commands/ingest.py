@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.formats.report import cells_table
-from gpuplan.cli.options.shared_options import OutputFormat, ResultFormat
 
 if TYPE_CHECKING:
     from gpuplan.analysis.ingest.ingest import IngestResult
     from gpuplan.planner.requests.ingest import IngestRequest
     from gpuplan.planner.studies.answer import Answer
-
-
-@dataclass(frozen=True, slots=True)
-class IngestOutput:
-    """How the account of an ingest is shown."""
-
-    output_format: OutputFormat = ResultFormat.table
 
 
 def show(study: Answer[IngestRequest, IngestResult]) -> StudyView:
@@ -46,7 +37,3 @@ def show(study: Answer[IngestRequest, IngestResult]) -> StudyView:
         tables=tuple(tables),
         warnings=(unused,) if rejected else (),
     )
-
-
-COMMAND = declared_command("ingest", show, output=IngestOutput)
-register = COMMAND.register

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,9 +36,11 @@ from gpuplan.cli.results.listing import (
     ListParameters,
     ListResults,
 )
+from gpuplan.planner.requests.settings import show_setting
 
 if TYPE_CHECKING:
     from gpuplan.analysis.plugins import Registry
+    from gpuplan.planner.policies.policy import Policy
     from gpuplan.planner.runs.settings import Setting
 
 
@@ -89,10 +92,10 @@ class Listing:
         Raises:
             UsageError: unknown name; the message has the nearest one.
         """
-        known = list(dict.fromkeys(str(getattr(row, self.key)) for row in self.rows))
-        if name not in known:
+        names = list(dict.fromkeys(str(getattr(row, self.key)) for row in self.rows))
+        if name not in names:
             raise UsageError(
-                f"no {name!r} among the {kind}{perhaps(name, known)}\n  next: gpuplan list {kind}"
+                f"no {name!r} among the {kind}{perhaps(name, names)}\n  next: gpuplan list {kind}"
             )
         rows = [row for row in self.rows if getattr(row, self.key) == name]
         return replace(self, rows=rows)
@@ -130,14 +133,14 @@ def list_built_in(
     """List log formats, policies, speedups, methods, baselines, and providers."""
     output = Output(output_format=output_format, out=out)
     check_output(output, picture=False, rows=False)
-    found = LISTS[kind]()
-    tables: tuple[Table, ...] = (found.short(),)
+    listing = LISTS[kind]()
+    tables: tuple[Table, ...] = (listing.short(),)
     if name is not None:
-        found = found.named(name, kind.value)
-        tables = found.details(found.rows)
+        listing = listing.named(name, kind.value)
+        tables = listing.details(listing.rows)
     report = Report(
         command="list",
-        results=plain(ListResults(**{kind.value: tuple(found.rows)})),
+        results=plain(ListResults(**{kind.value: tuple(listing.rows)})),
         tables=tables,
         parameters=plain(ListParameters(UNSET if name is None else name)),
         notes=() if name else (f"details of one: gpuplan list {kind.value} NAME",),
@@ -167,14 +170,14 @@ def _formats() -> Listing:
     kinds: tuple[tuple[str, Registry[Any]], ...] = (("ingest", FORMATS), ("prices", PRICE_FORMATS))
     rows = [
         ListedFormat(
-            name=known.name,
-            description=known.description,
-            source=known.source,
+            name=log_format.name,
+            description=log_format.description,
+            source=log_format.source,
             command=command_name,
-            package=formats.package_of(known.name),
+            package=formats.package_of(log_format.name),
         )
         for command_name, formats in kinds
-        for known in formats.values()
+        for log_format in formats.values()
     ]
     columns = {"name": "name", "command": "for", "description": "what it is"}
     title = "Formats of logs (gpuplan ingest) and prices (gpuplan prices), for --source-format"
@@ -205,36 +208,34 @@ def _policies() -> Listing:
         rows.append(ListedPolicy(name, policy.about, policy.source, settings, package))
     columns = {"policy": "policy", "about": "what it does"}
     title = "Policies, for --policy"
-    return Listing(rows, "policy", title, columns, _policy_details, _policies_in_brief(rows))
+    details = partial(_policy_details, POLICIES)
+    return Listing(rows, "policy", title, columns, details, _policies_in_brief(POLICIES, rows))
 
 
-def _policies_in_brief(rows: Sequence[ListedPolicy]) -> list[ListedPolicy]:
+def _policies_in_brief(
+    policies: Registry[Policy], rows: Sequence[ListedPolicy]
+) -> list[ListedPolicy]:
     """Return the rows of a table in which some policies stand with another one."""
-    from gpuplan.planner.registry import POLICIES
-
     also: dict[str, list[str]] = {}
-    for name, policy in POLICIES.items():
+    for name, policy in policies.items():
         also.setdefault(policy.listed_with, []).append(name)
-    own = [row for row in rows if not POLICIES[row.policy].listed_with]
+    shown = [row for row in rows if not policies[row.policy].listed_with]
     return [
         replace(row, about=f"{row.about} (also {', '.join(also[row.policy])})")
         if row.policy in also
         else row
-        for row in own
+        for row in shown
     ]
 
 
-def _policy_details(rows: Sequence[ListedPolicy]) -> tuple[Table, ...]:
-    from gpuplan.planner.registry import POLICIES
-    from gpuplan.planner.requests.settings import show_setting
-
+def _policy_details(policies: Registry[Policy], rows: Sequence[ListedPolicy]) -> tuple[Table, ...]:
     columns = (
         Column("setting", "--set"),
         *(Column(name, name) for name in ("default", "takes", "about")),
     )
     tables: tuple[Table, ...] = ()
     for row in rows:
-        policy = POLICIES[row.policy]
+        policy = policies[row.policy]
         usual = policy.defaults()
         settings = [
             (key, show_setting(usual[key]), _takes(setting), setting.about)
@@ -269,13 +270,13 @@ def _speedups() -> Listing:
 
     rows = [
         ListedSpeedup(
-            name=one.name,
-            description=one.description,
-            source=one.source,
-            as_of=one.as_of,
-            package=package_of_speedup(one.name),
+            name=speedup.name,
+            description=speedup.description,
+            source=speedup.source,
+            as_of=speedup.as_of,
+            package=package_of_speedup(speedup.name),
         )
-        for one in list_speedups()
+        for speedup in list_speedups()
     ]
     facts = {"name": "name", "description": "what it is", "source": "source", "as_of": "as of"}
     facts |= PACKAGE
@@ -286,7 +287,7 @@ def _speedups() -> Listing:
 def _methods() -> Listing:
     from gpuplan.planner.frontier.methods.registry import METHODS
 
-    rows = [ListedMethod(name, one.about, one.source) for name, one in METHODS.items()]
+    rows = [ListedMethod(name, method.about, method.source) for name, method in METHODS.items()]
     facts = {"name": "name", "about": "what it does", "source": "source"}
     columns = {"name": "name", "about": "what it does"}
     return Listing(rows, "name", "Methods, for gpuplan pareto --method", columns, _facts(facts))
@@ -296,8 +297,8 @@ def _baselines() -> Listing:
     from gpuplan.planner.registry import BASELINES, POLICIES
 
     rows = [
-        ListedBaseline(name, POLICIES[name].about, one.knob or None, POLICIES[name].source)
-        for name, one in BASELINES.items()
+        ListedBaseline(name, POLICIES[name].about, baseline.knob or None, POLICIES[name].source)
+        for name, baseline in BASELINES.items()
     ]
     columns = {"name": "name", "about": "what it does"}
     facts = {**columns, "knob": "knob", "source": "source"}
@@ -310,28 +311,28 @@ def _providers() -> Listing:
 
     rows = [
         ListedPrice(
-            provider=one.provider,
-            category=one.category,
-            gpu_type=one.gpu_type,
-            kind=one.kind,
-            usd_per_gpu_h=one.typical,
-            least_usd_per_gpu_h=one.least,
-            most_usd_per_gpu_h=one.most,
-            startup_s=STARTUP[one.provider].mean_s if one.is_start_up_tested else None,
+            provider=price.provider,
+            category=price.category,
+            gpu_type=price.gpu_type,
+            kind=price.kind,
+            usd_per_gpu_h=price.typical,
+            least_usd_per_gpu_h=price.least,
+            most_usd_per_gpu_h=price.most,
+            startup_s=STARTUP[price.provider].mean_s if price.is_start_up_tested else None,
             source=SOURCE,
             as_of=f"{AS_OF:%Y-%m-%d}",
         )
-        for one in CATALOGUE
+        for price in CATALOGUE
     ]
     overview = []
     for name in dict.fromkeys(row.provider for row in rows):
-        own = [row for row in rows if row.provider == name]
+        offers = [row for row in rows if row.provider == name]
         overview.append(
             ProviderOverview(
                 provider=name,
-                category=own[0].category,
-                gpu_types=", ".join(dict.fromkeys(row.gpu_type for row in own)),
-                kinds=", ".join(dict.fromkeys(row.kind for row in own)),
+                category=offers[0].category,
+                gpu_types=", ".join(dict.fromkeys(row.gpu_type for row in offers)),
+                kinds=", ".join(dict.fromkeys(row.kind for row in offers)),
             )
         )
     columns = {
@@ -361,7 +362,9 @@ def _provider_details(rows: Sequence[ListedPrice]) -> tuple[Table, ...]:
     )
     title = f"{rows[0].provider} ({rows[0].source}, as of {rows[0].as_of})"
     return (
-        Table(title, columns, [tuple(getattr(row, one.key) for one in columns) for row in rows]),
+        Table(
+            title, columns, [tuple(getattr(row, column.key) for column in columns) for row in rows]
+        ),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.option_tables import groups_table, headline, options_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 def show(study: Answer[OptionsRequest, OptionsResults]) -> StudyView:
     """Return the options as people compare them."""
-    from gpuplan.cli.tables.option_tables import groups_table, headline, options_table
-
     results = study.results
 
     def draw() -> Figure:
@@ -32,7 +31,3 @@ def show(study: Answer[OptionsRequest, OptionsResults]) -> StudyView:
         notes=study.notes,
         figure=draw,
     )
-
-
-COMMAND = declared_command("options", show)
-register = COMMAND.register

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
+from gpuplan.cli.tables.pareto_answer import answer_tables
+from gpuplan.cli.tables.pareto_headline import caveats, headline, warnings
+from gpuplan.cli.tables.pareto_sections import section_tables
+from gpuplan.cli.tables.pareto_tables import study_tables
+from gpuplan.planner.studies.pareto import first_submit_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,12 +20,6 @@ if TYPE_CHECKING:
 
 def show(study: ParetoStudy) -> StudyView:
     """Return the frontier as people see it."""
-    from gpuplan.cli.tables.pareto_answer import answer_tables
-    from gpuplan.cli.tables.pareto_headline import caveats, headline, warnings
-    from gpuplan.cli.tables.pareto_sections import section_tables
-    from gpuplan.cli.tables.pareto_tables import study_tables
-    from gpuplan.planner.studies.pareto import first_submit_of
-
     frontier = study.frontier
 
     def figure() -> Figure:
@@ -27,19 +27,16 @@ def show(study: ParetoStudy) -> StudyView:
 
         return draw_frontier(frontier, first_submit_of(study.trace))
 
+    checked = fidelity_table(study.fidelity)
     first, *others = study_tables(frontier)
     budgets, *widths = answer_tables(frontier)
     requested = tuple(section_tables(frontier, requested_only=True))
     return StudyView(
-        headline=headline(frontier),
-        tables=(first, budgets, *others, *section_tables(frontier)),
+        headline=headline(frontier, contradiction(study.fidelity)),
+        tables=(first, budgets, *others, *section_tables(frontier), *checked),
         answer=(budgets, *(requested or widths)),
         figure=figure,
         frame=frontier.to_frame,
         warnings=tuple(warnings(frontier)),
         caveats=tuple(caveats(frontier, assumed=study.request.speedup is None)),
     )
-
-
-COMMAND = declared_command("pareto", show)
-register = COMMAND.register

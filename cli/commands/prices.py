@@ -4,60 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.prices.bands import bands
+from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
 from gpuplan.cli.app import messages
-from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.formats.report import cells_table, table
-from gpuplan.cli.options.shared_options import (
-    OUTPUT_PANEL,
-    AllowUnchecked,
-    OutputFormat,
-    Plot,
-    ResultFormat,
-)
+from gpuplan.cli.tables.price_tables import market_tables
+from gpuplan.planner.studies.prices import prices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.analysis.prices.book import PriceBook
     from gpuplan.analysis.prices.offers import Offer
+    from gpuplan.analysis.prices.price_table import PriceTable
     from gpuplan.analysis.prices.view import PriceView
     from gpuplan.planner.requests.prices import PricesRequest
     from gpuplan.planner.studies.answer import Answer
     from gpuplan.planner.studies.prices import PricesResults
 
 
-@dataclass(frozen=True, slots=True)
-class PricesOutput:
-    """How the account of a price table is shown."""
-
-    output_format: OutputFormat = ResultFormat.table
-    plot: Annotated[Plot, COMMON] = None
-    fail_if: Annotated[
-        list[str] | None,
-        COMMON,
-        typer.Option(
-            help="Exit with 1 if this holds, such as 'rows_rejected > 0' or 'offers.saving "
-            "< 20%'. The table is written in any case. May be repeated.",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
-        ),
-    ] = None
-    allow_unchecked: AllowUnchecked = False
-
-
 GPUS_NAMED, OFFERS_SHOWN = 3, 24
 
 
-def _run(
+def run(
     request: PricesRequest,
     progress: Callable[[float], None],
     pictures: Sequence[Path] = (),
@@ -66,15 +41,13 @@ def _run(
 
     So either all files appear or none.
     """
-    from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
-    from gpuplan.planner.studies.prices import prices
 
-    def draw(book: PriceBook, view: PriceView) -> None:
+    def draw(price_table: PriceTable, view: PriceView) -> None:
         from gpuplan.cli.figures.style import save
 
-        refuse_overwrite(pictures, (Path(source.name) for source in book.provenance.sources))
+        refuse_overwrite(pictures, (Path(source.name) for source in price_table.provenance.sources))
         for path in pictures:
-            save(_figure(book, view), drawn.enter_context(atomic_output(path)))
+            save(_figure(price_table, view), drawn.enter_context(atomic_output(path)))
 
     with ExitStack() as drawn:
         study = prices(request, progress, draw if pictures else None)
@@ -85,9 +58,11 @@ def _run(
 
 def show(study: Answer[PricesRequest, PricesResults]) -> StudyView:
     """Return the prices by source as people see them."""
-    from gpuplan.cli.tables.price_tables import market_tables
-
-    account, book, view = study.results.account, study.results.book, study.results.view
+    account, price_table, view = (
+        study.results.account,
+        study.results.price_table,
+        study.results.view,
+    )
     facts = [
         (key, value) for key, value in plain(account).items() if not isinstance(value, dict | list)
     ]
@@ -113,7 +88,7 @@ def show(study: Answer[PricesRequest, PricesResults]) -> StudyView:
         headline=_headline(view, " and ".join(kept), str(account.output)),
         warnings=(unused,) if account.rows_rejected else (),
         answer=tuple(answer) or None,
-        figure=lambda: _figure(book, view),
+        figure=lambda: _figure(price_table, view),
     )
 
 
@@ -135,12 +110,7 @@ def _headline(view: PriceView, kept: str, output: str) -> str:
     return f"{lead}. {kept} in {output}." if shown else f"{kept} in {output}."
 
 
-def _figure(book: PriceBook, view: PriceView) -> Figure:
-    from gpuplan.analysis.prices.bands import bands
+def _figure(price_table: PriceTable, view: PriceView) -> Figure:
     from gpuplan.cli.figures.prices import draw_prices
 
-    return draw_prices(bands(book, view.hourly))
-
-
-COMMAND = declared_command("prices", show, output=PricesOutput, run=_run)
-register = COMMAND.register
+    return draw_prices(bands(price_table, view.hourly))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.tables.sharing_tables import show_latency
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +65,6 @@ def _headline(profiled: Sequence[ProfiledFunction]) -> str:
 
 
 def _for_load(name: str, choice: LoadChoice) -> str:
-    from gpuplan.cli.tables.sharing_tables import show_latency
-
     share = f"{100 * choice.request:g}% of a GPU"
     needs = (
         share if choice.instances == 1 else f"{choice.instances:,} instances, each with {share},"
@@ -101,7 +100,3 @@ def _table(results: ProfileResults) -> Table:
         columns += (Column("for_load", f"for {rows[0]['for_load']['load_rps']:g}/s", _served),)
     cells = [[row[column.key] for column in columns] for row in rows]
     return Table("Batch size and share of the GPU", columns, cells)
-
-
-COMMAND = declared_command("profile", show)
-register = COMMAND.register

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.option import DATE_FORMATS, Group, given_options
+from gpuplan.analysis.base.option import DATE_FORMATS, Group, changed_options
 from gpuplan.analysis.storage.cache import chosen_folder, open_cache
 from gpuplan.analysis.storage.files import existing_file, files_named_in
 from gpuplan.analysis.trace.selection import Selection
@@ -28,8 +28,7 @@ from gpuplan.cli.documents.assemble import (
 )
 from gpuplan.cli.documents.emit import write_stdout
 from gpuplan.cli.documents.gates import conclude
-from gpuplan.cli.documents.studies import given_options as study_options_given
-from gpuplan.cli.documents.studies import words_of
+from gpuplan.cli.documents.studies import given_options, words_of
 from gpuplan.cli.documents.study import Document
 from gpuplan.cli.documents.verdict import said
 from gpuplan.cli.documents.view import titles
@@ -175,7 +174,7 @@ def report(
     no_cache: NoCache = False,
 ) -> None:
     """Run several studies of a trace, and write a page, a comment, JSON, and test cases."""
-    shared = given_options(jobs)
+    shared = changed_options(jobs)
     stamp = time_stamp(time)
     if source.suffix.lower() == ".toml":
         if study or prices or shared:
@@ -250,9 +249,7 @@ def _of_trace(
         return Document(f"GPU workload report: {name}", results, notes=notes)
 
     named = [
-        word
-        for name, chosen in options.items()
-        for word in words_of(study_options_given(name, chosen))
+        word for name, chosen in options.items() for word in words_of(given_options(name, chosen))
     ]
     return make, {name: name for name in options}, [trace, *files_named_in(*named)]
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.sharing_tables import (
+    coscaling_headline,
+    coscaling_tables,
+    coscaling_warnings,
+    placement_headline,
+    placement_tables,
+)
+from gpuplan.planner.sharing.placement_study import PlacementResults
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,15 +22,6 @@ if TYPE_CHECKING:
 
 def show(study: ShareAnswer) -> StudyView:
     """Return what sharing saves as people see it."""
-    from gpuplan.cli.tables.sharing_tables import (
-        coscaling_headline,
-        coscaling_tables,
-        coscaling_warnings,
-        placement_headline,
-        placement_tables,
-    )
-    from gpuplan.planner.sharing.placement_study import PlacementResults
-
     results = study.results
 
     def draw() -> Figure:
@@ -47,7 +46,3 @@ def show(study: ShareAnswer) -> StudyView:
             "cold start, registered capacity and the curve of training are assumptions",
         ),
     )
-
-
-COMMAND = declared_command("share", show)
-register = COMMAND.register

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.formats.report import Column, Table, replay_shapes, table
 from gpuplan.cli.formats.units import show_threshold
+from gpuplan.cli.tables.policy_report import first_submission, with_policies
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 def show(study: SimulateAnswer) -> StudyView:
     """Return the replay as people see it."""
-    from gpuplan.cli.tables.policy_report import first_submission, with_policies
-
     run, inputs = study.run, study.replays.inputs
     results: dict[str, Any] = plain(study.results)
     tables = _tables(results, has_deadlines=inputs.jobs.has_deadlines)
@@ -37,10 +36,6 @@ def show(study: SimulateAnswer) -> StudyView:
         timeline=run.timeline,
     )
     return with_policies(view, study, [{**results, "name": run.policy, "label": run.policy}])
-
-
-COMMAND = declared_command("simulate", show)
-register = COMMAND.register
 
 
 SHOWN = {

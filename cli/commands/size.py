@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.fidelity_text import fidelity_table
+from gpuplan.cli.tables.group_waits import with_group_waits
+from gpuplan.cli.tables.size_tables import (
+    commitment_table,
+    curve_table,
+    headline,
+    pools_table,
+    price_note,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,15 +24,6 @@ if TYPE_CHECKING:
 
 def show(study: SizeAnswer) -> StudyView:
     """Return the size and the commitment as people see them."""
-    from gpuplan.cli.tables.group_waits import with_group_waits
-    from gpuplan.cli.tables.size_tables import (
-        commitment_table,
-        curve_table,
-        headline,
-        pools_table,
-        price_note,
-    )
-
     request, results = study.request, study.results
 
     def figure() -> Figure:
@@ -43,7 +43,7 @@ def show(study: SizeAnswer) -> StudyView:
     ]
     view = StudyView(
         headline=headline(results, request.replay.jobs.parameters().get("period")),
-        tables=(*curve, *committed, pools_table(results)),
+        tables=(*curve, *committed, pools_table(results), *fidelity_table(results.fidelity)),
         notes=price_note(study),
         answer=(*pools, *(curve or committed))[:2],
         figure=figure,
@@ -51,7 +51,3 @@ def show(study: SizeAnswer) -> StudyView:
     )
     today = plain(results).get("today_groups")
     return with_group_waits(view, request.replay.by, groups, today, of_runs="size")
-
-
-COMMAND = declared_command("size", show)
-register = COMMAND.register

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.price_notes import price_notes
+from gpuplan.cli.tables.sweep_answer import answer_tables, headline, sweep_warnings
+from gpuplan.cli.tables.sweep_tables import sweep_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,10 +18,6 @@ if TYPE_CHECKING:
 
 def show(study: SweepAnswer) -> StudyView:
     """Return the thresholds as people see them."""
-    from gpuplan.cli.tables.price_notes import price_notes
-    from gpuplan.cli.tables.sweep_answer import answer_tables, headline, sweep_warnings
-    from gpuplan.cli.tables.sweep_tables import sweep_tables
-
     request, replays = study.request, study.replays
     marked_s = request.marked_s()
 
@@ -44,7 +43,3 @@ def show(study: SweepAnswer) -> StudyView:
         frame=study.to_frame,
         timeline=replays.timeline,
     )
-
-
-COMMAND = declared_command("sweep", show)
-register = COMMAND.register

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.app import messages
-from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.formats.report import Column, Shown, Table, cells_table, table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
-from gpuplan.cli.options.shared_options import (
-    OUTPUT_PANEL,
-    AllowUnchecked,
-    ResultFormat,
-)
 
 if TYPE_CHECKING:
     from gpuplan.analysis.synth import Synthesis
@@ -34,31 +25,6 @@ UNIT_SHOW: dict[str, Callable[[Any], str]] = {
     "gpu_h": show_number,
     "1": show_number,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class SynthOutput:
-    """How the comparison with the original is shown."""
-
-    output_format: Annotated[
-        ResultFormat,
-        COMMON,
-        typer.Option(
-            "--output-format",
-            help="Form of the comparison on standard output.",
-            rich_help_panel=OUTPUT_PANEL,
-        ),
-    ] = ResultFormat.table
-    fail_if: Annotated[
-        list[str] | None,
-        COMMON,
-        typer.Option(
-            help="Exit with 1 if this holds, such as 'statistics_outside > 0'. May be repeated.",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
-        ),
-    ] = None
-    allow_unchecked: AllowUnchecked = False
 
 
 def show(study: Answer[SynthRequest, Synthesis]) -> StudyView:
@@ -102,7 +68,3 @@ def _tables(result: Synthesis) -> list[Table]:
 
 def _show_verdict(verdict: Verdict) -> str:
     return {"within": "yes", "outside": "NO"}.get(verdict, "too few data")
-
-
-COMMAND = declared_command("synth", show, output=SynthOutput)
-register = COMMAND.register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, declared_command
+from gpuplan.cli.documents.study_command import StudyView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +44,3 @@ def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> Stu
         notes=study.notes,
         figure=draw,
     )
-
-
-COMMAND = declared_command("whatif", show)
-register = COMMAND.register

@@ -15,6 +15,7 @@ from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.analysis.base.lookup import did_you_mean
 from gpuplan.analysis.base.time_units import as_utc
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.main import CLICK_ERROR, usage_message
 from gpuplan.cli.documents.studies import (
     check_study,
     given_options,
@@ -74,13 +75,19 @@ def read_options(
             raise UsageError(f"--study {name}: given twice")
         taken = study_options(name)
         options[name] = {key: value for key, value in shared.items() if key in taken}
+    typed: dict[tuple[str, str], str] = {}
     for setting in settings:
         match = SETTING.fullmatch(setting)
         if match is None:
             raise UsageError(
                 f"--set {setting}: expected study.option=value, for example pareto.budget=1.2x,2x"
             )
-        _set(options, match["study"], match["option"].replace("-", "_"), match["value"])
+        study, key = match["study"], match["option"].replace("-", "_")
+        _set(options, study, key, match["value"])
+        if (study, key) in typed and not isinstance(options[study][key], list):
+            first = typed[study, key]
+            raise UsageError(f"--set {first} and --set {setting}: give one of the two")
+        typed[study, key] = setting
     for name, chosen in options.items():
         given_options(name, chosen)  # says what is wrong before any study runs
     return options
@@ -115,6 +122,8 @@ def _named(study: str) -> Iterator[None]:
     except GpuplanError as error:
         error.args = (f"{study}: {error}",)
         raise
+    except CLICK_ERROR as error:
+        raise UsageError(f"{study}: {usage_message(error)}") from error
 
 
 def run_all(

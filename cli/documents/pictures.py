@@ -25,6 +25,7 @@ TITLES = {
     "bill": "What each month cost, by who pays",
     "characterize": "Durations, their inequality, and load",
     "compare": "Completion times and cost by policy",
+    "eta": "When the job would start",
     "forecast": "Demand so far, and in the next hours",
     "options": "Waits against dollars a month, by option",
     "pareto": "Completion time against budget",

@@ -24,6 +24,15 @@ from gpuplan.analysis.base.plain import shown_names
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.app.lazy import COMMANDS
 from gpuplan.cli.documents.view import titles
+from gpuplan.cli.results.documents import (
+    DiffParameters,
+    DiffResults,
+    ReportedStudy,
+    ReportResults,
+    RunParameters,
+    RunResults,
+)
+from gpuplan.cli.results.listing import ListParameters, ListResults
 from gpuplan.planner.requests.declaration import declaration_of, parameters_of, results_of
 
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
@@ -65,10 +74,6 @@ ATTRIBUTE = re.compile(r"    (?P<names>\w+(?:, \w+)*): (?P<text>.*)")
 
 def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     """Return command -> the type of its parameters, and those its results may have."""
-    from gpuplan.cli.results.diff import DiffParameters, DiffResults
-    from gpuplan.cli.results.listing import ListParameters, ListResults
-    from gpuplan.cli.results.run import RunParameters, RunResults
-
     older = {
         "run": (RunParameters, (RunResults,)),
         "list": (ListParameters, (ListResults,)),
@@ -100,8 +105,6 @@ def result_schema(command: str) -> Schema:
 
 def report_schema() -> Schema:
     """Return the schema of ``report.json``, which has the JSON output of each of its studies."""
-    from gpuplan.cli.results.report import ReportedStudy, ReportResults
-
     _, definitions = type_schemas(ReportResults, ReportedStudy)
     results, study = definitions.pop("ReportResults"), definitions["ReportedStudy"]
     study["required"] = sorted([*study["required"], "command"])

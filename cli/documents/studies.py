@@ -17,7 +17,8 @@ from typer.core import TyperGroup
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import did_you_mean
-from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.app.lazy import COMMANDS
+from gpuplan.cli.documents.study_command import Study, StudyCommand, study_command
 from gpuplan.cli.formats.report import Report
 from gpuplan.planner.requests.settings import removed_hint
 
@@ -79,7 +80,7 @@ def study_options(command: str) -> dict[str, StudyOption]:
     Raises:
         UsageError: there is no such study; the message names the nearest.
     """
-    found = {}
+    options = {}
     for parameter in _reader(command).params:
         if parameter.param_type_name != "option":
             continue
@@ -87,7 +88,7 @@ def study_options(command: str) -> dict[str, StudyOption]:
         key = long.removeprefix("--").replace("-", "_")
         if key in NOT_HERE:
             continue
-        found[key] = StudyOption(
+        options[key] = StudyOption(
             key=key,
             parameter=parameter.name,
             flag=long,
@@ -96,7 +97,7 @@ def study_options(command: str) -> dict[str, StudyOption]:
             multiple=bool(parameter.multiple),
             help=getattr(parameter, "help", None) or "",
         )
-    return found
+    return options
 
 
 def given_options(command: str, options: Mapping[str, Any]) -> Given:
@@ -107,14 +108,14 @@ def given_options(command: str, options: Mapping[str, Any]) -> Given:
     Raises:
         UsageError: no such option, or a value that is no text, number, flag or list of them.
     """
-    known = study_options(command)
-    return tuple(_given(command, known, key, value) for key, value in options.items())
+    declared = study_options(command)
+    return tuple(_given(command, declared, key, value) for key, value in options.items())
 
 
-def _given(command: str, known: Mapping[str, StudyOption], key: str, value: Any) -> GivenOption:
-    option = known.get(key)
+def _given(command: str, declared: Mapping[str, StudyOption], key: str, value: Any) -> GivenOption:
+    option = declared.get(key)
     if option is None:
-        hint = removed_hint(key, str(value)) or did_you_mean(key, known)
+        hint = removed_hint(key, str(value)) or did_you_mean(key, declared)
         raise UsageError(f"gpuplan {command} has no option {key!r}{hint}")
     if option.is_flag:
         if not isinstance(value, bool):
@@ -122,15 +123,15 @@ def _given(command: str, known: Mapping[str, StudyOption], key: str, value: Any)
         return GivenOption(option, value)
     if option.multiple:
         each = value if isinstance(value, list) else [value]
-        return GivenOption(option, tuple(_text(key, one) for one in each))
+        return GivenOption(option, tuple(_text(key, part) for part in each))
     if isinstance(value, list):
-        return GivenOption(option, ",".join(_text(key, one) for one in value))
+        return GivenOption(option, ",".join(_text(key, part) for part in value))
     return GivenOption(option, _text(key, value))
 
 
 def words_of(options: Iterable[GivenOption]) -> tuple[str, ...]:
     """Return options as they are written on a command line, for documents to show."""
-    return tuple(word for one in options for word in one.words)
+    return tuple(word for option in options for word in option.words)
 
 
 def takes_trace(command: str, keys: Collection[str]) -> bool:
@@ -141,7 +142,7 @@ def takes_trace(command: str, keys: Collection[str]) -> bool:
 
 def keys_of(options: Iterable[GivenOption]) -> list[str]:
     """Return the names of options that are given."""
-    return [one.option.key for one in options]
+    return [setting.option.key for setting in options]
 
 
 def read_study(command: str, options: Iterable[GivenOption], **arguments: Any) -> Study[Any]:
@@ -160,8 +161,8 @@ def read_study(command: str, options: Iterable[GivenOption], **arguments: Any) -
     if not takes_trace(command, keys_of(options)):
         arguments.pop("trace", None)
     values: dict[str, Any] = {}
-    for one in options:
-        name, value = one.option.parameter, one.value
+    for given_option in options:
+        name, value = given_option.option.parameter, given_option.value
         values[name] = (*values.get(name, ()), *value) if isinstance(value, tuple) else value
     for parameter in reader.params:
         if parameter.name in arguments:
@@ -197,8 +198,8 @@ def show_study(
         GpuplanError: what its command would raise.
     """
     study = read_study(command, given_options(command, options), **arguments)
-    found = _study_command(command)
-    found.show(found.output() if plot is None else found.output(plot=[plot]), study)
+    declared = _study_command(command)
+    declared.show(declared.output() if plot is None else declared.output(plot=[plot]), study)
 
 
 def check_study(command: str, options: Iterable[GivenOption], **arguments: Any) -> None:
@@ -221,14 +222,12 @@ def _reader(command: str) -> Any:
 
 def _study_command(command: str) -> StudyCommand:
     """Return the command of a study. Raises `UsageError` where there is none."""
-    from gpuplan.cli.app.lazy import COMMANDS, module_of
-
     if command not in COMMANDS:
         raise UsageError(f"no command {command!r}{did_you_mean(command, COMMANDS)}")
-    found = getattr(module_of(command), "COMMAND", None)
-    if not isinstance(found, StudyCommand):
+    declared = study_command(command)
+    if declared is None:
         raise UsageError(f"gpuplan {command} is not a study, so it has no report")
-    return found
+    return declared
 
 
 def _text(key: str, value: Any) -> str:

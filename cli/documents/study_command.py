@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, make_dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
@@ -19,10 +19,12 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
+from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.arguments import declare, option_reader, types_of
 from gpuplan.cli.options.declared import parameters_of, read_request
 from gpuplan.cli.options.outputs import check_output, check_suffix, text_file, timeline_file
 from gpuplan.cli.options.shared_options import (
+    OUTPUTS,
     RESULT_FORMS,
     Output,
     OutputWithoutRows,
@@ -32,6 +34,9 @@ from gpuplan.cli.options.shared_options import (
 )
 from gpuplan.planner.requests.declaration import StudyDeclaration, StudyRequest, declaration_of
 
+DRAWN_FIRST = ("prices",)
+"""Studies that draw their pictures before they write a file: either all appear or none."""
+
 COMPILING = "compiling this simulator, up to a minute (the first run of each)"
 
 if TYPE_CHECKING:
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
     import typer
     from matplotlib.figure import Figure
 
-    from gpuplan.cli.formats.report import Report, Table
+    from gpuplan.cli.formats.report import Table
 
 
 class OlderRequest(Protocol):
@@ -176,30 +181,22 @@ class StudyCommand:
         emit(report, output, files=files, written=written)
 
 
-def declared_command(
-    name: str,
-    show: Callable[[Any], StudyView],
-    *,
-    output: type | None = None,
-    run: Callable[..., Any] | None = None,
-) -> StudyCommand:
-    """Return the command of a study that is declared by its request.
+@cache
+def study_command(name: str) -> StudyCommand | None:
+    """Return the command of a study that is declared by its request; None where there is none.
 
-    Args:
-        name: of the study and its modules.
-        show: makes what people see of its answer.
-        output: the group of options that say where the report goes; None for the usual one.
-        run: answers a request in place of the study's function, and draws the ``pictures`` that
-            it is given before the study writes its own files.
+    Its module in `gpuplan.cli.commands` is imported where there is an answer to show: ``show``
+    makes what people see of it. For `DRAWN_FIRST`, ``run`` of the module stands for the study's
+    function and draws the ``pictures`` that it is given before a file is written.
     """
     declaration = declaration_of(name)
     if declaration is None:
-        raise ValueError(f"no study {name!r} is declared in gpuplan.planner.requests")
+        return None
     parameters = [parameter for parameter, _ in parameters_of(declaration.request).values()]
 
     def make(**values: Any) -> Study[Any]:
         request = read_request(declaration.request, values)
-        return Study(request, partial(_answer, declaration, show, run))
+        return Study(request, partial(_answer, declaration))
 
     make.__doc__, make.__name__ = declaration.help, name
     declare(make, make, parameters)
@@ -207,8 +204,8 @@ def declared_command(
         name,
         make,
         declaration.example,
-        output=output or _output_of(declaration),
-        draws_first=run is not None,
+        output=OUTPUTS.get(name) or _output_of(declaration),
+        draws_first=name in DRAWN_FIRST,
         has_picture=declaration.has_picture,
         has_rows=declaration.has_rows,
         more_forms=tuple(declaration.more_forms),
@@ -229,21 +226,18 @@ def _output_of(declaration: StudyDeclaration) -> type:
 
 
 def _answer(
-    declaration: StudyDeclaration,
-    show: Callable[[Any], StudyView],
-    run: Callable[..., Any] | None,
-    request: StudyRequest,
-    **pictures: Sequence[Path],
+    declaration: StudyDeclaration, request: StudyRequest, **pictures: Sequence[Path]
 ) -> Report:
     """Return the report of a request: the study's function, and what people see of its answer.
 
     An answer has ``parameters`` of its own where some are only known of the trace.
     """
-    from gpuplan.cli.formats.report import Report
-
-    if run is None:
-        studies = import_module(f"gpuplan.planner.studies.{declaration.name}")
-        run = getattr(studies, declaration.name)
+    name = declaration.name
+    shows = import_module(f"gpuplan.cli.commands.{name}")
+    if name in DRAWN_FIRST:
+        run = shows.run
+    else:
+        run = getattr(import_module(f"gpuplan.planner.studies.{name}"), name)
     with ExitStack() as during:
         progress = during.enter_context(messages.progress(declaration.doing))
         if declaration.compiles:
@@ -252,9 +246,9 @@ def _answer(
             during.enter_context(compiling(lambda: messages.note(COMPILING)))
         takes_progress = "progress" in inspect.signature(run).parameters
         answer = run(request, *([progress] if takes_progress else []), **pictures)
-    shown = show(answer)
+    shown: StudyView = shows.show(answer)
     return Report(
-        command=declaration.name,
+        command=name,
         results=plain(answer.results),
         inputs=answer.inputs,
         parameters=plain(getattr(answer, "parameters", request.parameters)()),

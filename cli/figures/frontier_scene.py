@@ -32,7 +32,7 @@ class Scene:
         name: of the speedup of the frontier.
         points: the plans to mark, at the GPUs they use.
         by_request: whether the user requested them.
-        knee: where the frontier bends most.
+        knee: where the frontier bends most; ``knee_called`` is what it is called.
         replayed: the point of a plan on the frontier, and its point in the replay.
         references: name and point of measured or published results of others.
         recorded: GPUs and mean completion time of the jobs as recorded.
@@ -67,6 +67,7 @@ class Scene:
     usd_per_month: float | None = None
     ribbon: Sequence[tuple[float, float, float]] = ()
     ribbon_of: str = ""
+    knee_called: str = "best trade-off"
 
 
 def scene_of(study: FrontierStudy) -> Scene:
@@ -82,7 +83,8 @@ def scene_of(study: FrontierStudy) -> Scene:
         curves.setdefault(run.baseline, []).append(at)
     confidence: Any = sections.get("bands")
     record = None if study.is_mixed else study.workload.record
-    which = "the best trade-off" if shown is study.knee else "the budget"
+    best = "best trade-off" if study.recommends else "bend of the line"
+    which = f"the {best}" if shown is study.knee else "the budget"
     show: Callable[[float], str] = usd_per_h if study.is_mixed else _with_unit
     if study.is_mixed:
         title = f"What each budget buys on {', '.join(frontier.prices)} ({study.speedup.name})"
@@ -100,6 +102,7 @@ def scene_of(study: FrontierStudy) -> Scene:
         points=points,
         by_request=study.by_request,
         knee=(study.knee.plan.budget, study.knee.plan.mean_jct_s),
+        knee_called=best,
         replayed=[
             (at, (_rented(study, point.replayed), point.replayed.mean_jct_s))
             for at, point in zip(points, study.points, strict=True)
@@ -147,7 +150,10 @@ def _ribbon(confidence: Any) -> list[tuple[float, float, float]]:
 def texts_of(scene: Scene, labelled: int) -> list[tuple[At, str]]:
     """Return the labels of points, the knee's first; without those of plans in a full picture."""
     texts = [
-        (scene.knee, f"best trade-off: {scene.show(scene.knee[0])}, {show_duration(scene.knee[1])}")
+        (
+            scene.knee,
+            f"{scene.knee_called}: {scene.show(scene.knee[0])}, {show_duration(scene.knee[1])}",
+        )
     ]
     if scene.recorded is not None:
         texts.append((scene.recorded, f"as recorded: {show_duration(scene.recorded[1])}"))

@@ -1,12 +1,14 @@
 """The parameters of a command: groups spread out as options, every word checked.
 
-Paths are not empty, and no word has a NUL byte or bytes that are not UTF-8, which no file, message
-or library downstream could take. Only the logs of ``ingest`` and ``prices`` may have any name.
+No word is empty, or has a NUL byte or bytes that are not UTF-8, which no file, message or library
+downstream could take; only the logs of ``ingest`` and ``prices`` may have any name. Numbers are
+finite. An option that takes one value is given once.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from gpuplan.analysis.base.amounts import check_finite
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import declared_options
 from gpuplan.cli.app.help_pages import show_command_help
@@ -26,8 +29,7 @@ OF_ANY_BYTES = ("sources",)
 
 def command_of(parameters: list[inspect.Parameter]) -> type[TyperCommand]:
     """Return the class of a command whose words are checked, with its help."""
-    declared = {one.name: one.annotation for one in parameters}
-    paths = {one.name for one in parameters if _is_path(one.annotation)}
+    declared = {parameter.name: parameter.annotation for parameter in parameters}
 
     class Checked(TyperCommand):
         annotations = declared
@@ -35,8 +37,14 @@ def command_of(parameters: list[inspect.Parameter]) -> type[TyperCommand]:
         def __init__(self, *arguments: Any, **attributes: Any) -> None:
             super().__init__(*arguments, **attributes)
             for param in self.params:
-                process = _checking(param, param.process_value, is_path=param.name in paths)
+                process = _checking(param, param.process_value, declared.get(param.name))
                 setattr(param, "process_value", process)  # noqa: B010
+
+        def make_parser(self, ctx: Any) -> Any:
+            parser = super().make_parser(ctx)
+            if not ctx.resilient_parsing:
+                setattr(parser, "parse_args", _giving_once(parser.parse_args))  # noqa: B010
+            return parser
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
             show_command_help(self, ctx.command_path)
@@ -59,10 +67,12 @@ def option_reader(name: str, function: Callable[..., Any]) -> Any:
 
 def types_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the types of a function's parameters, its groups not spread."""
-    own = {name: kind for name, kind in function.__annotations__.items() if name != "return"}
+    annotations = {
+        name: kind for name, kind in function.__annotations__.items() if name != "return"
+    }
     # The result of a command may have a type that is imported only where it runs.
     return get_type_hints(
-        SimpleNamespace(__annotations__=own),
+        SimpleNamespace(__annotations__=annotations),
         globalns=getattr(function, "__globals__", {}),
         include_extras=True,
     )
@@ -75,7 +85,7 @@ def spread(
 
     The parameters of ``more`` come last; they are left to the caller.
     """
-    own: list[inspect.Parameter] = []
+    single: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     hints = types_of(function)
     for parameter in inspect.signature(function).parameters.values():
@@ -83,13 +93,13 @@ def spread(
         if is_dataclass(_class_of(hint)):
             groups[parameter.name] = hint
         else:
-            own.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
+            single.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
 
     def call(**values: Any) -> Any:
         filled = {group: take(kind, values) for group, kind in groups.items()}
         return function(**values, **filled)
 
-    return call, [*own, *(p for kind in (*groups.values(), *more) for p in _parameters(kind))]
+    return call, [*single, *(p for kind in (*groups.values(), *more) for p in _parameters(kind))]
 
 
 def declare(
@@ -137,13 +147,31 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
     ]
 
 
+def _giving_once(parse: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a parser of words that refuses an option of one value which is given again."""
+
+    def parsed(args: list[str]) -> Any:
+        values, rest, order = parse(args=args)
+        for param, times in Counter(order).items():
+            takes_one = param.param_type_name == "option" and not (param.is_flag or param.multiple)
+            if takes_one and times > 1:
+                raise UsageError(f"{_name(param)} is given {times} times; give it once")
+        return values, rest, order
+
+    return parsed
+
+
 def _checking(
-    param: Any, process: Callable[[Any, Any], Any], *, is_path: bool
+    param: Any, process: Callable[[Any, Any], Any], annotation: Any
 ) -> Callable[[Any, Any], Any]:
+    is_path, is_number = _is_path(annotation), _is_number(annotation)
+
     def checked(ctx: Any, value: Any) -> Any:
         if not ctx.resilient_parsing:  # as for completion, where a word is not yet whole
             for word in _words(value):
                 _check(param, word, is_path=is_path)
+                if is_number:
+                    check_finite(word, _name(param))
         return process(ctx, value)
 
     return checked
@@ -152,6 +180,8 @@ def _checking(
 def _check(param: Any, word: str, *, is_path: bool) -> None:
     if is_path and not word:
         raise UsageError(f"{_name(param)}: must be a path, got an empty one")
+    if not word.strip() and not is_path:
+        raise UsageError(f"{_name(param)} must not be empty, got {word!r}")
     if "\0" in word:
         raise UsageError(f"{_name(param)}: must not have a NUL byte, got {word!r}")
     if param.name not in OF_ANY_BYTES and not _is_utf8(word):
@@ -171,8 +201,8 @@ def _words(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _words(one)
+        for part in value:
+            yield from _words(part)
 
 
 def _name(param: Any) -> str:
@@ -187,3 +217,8 @@ def _is_path(annotation: Any) -> bool:
     if annotation is Path or getattr(annotation, "metavar", None) == "FILE|builtin":
         return True
     return any(_is_path(part) for part in get_args(annotation))
+
+
+def _is_number(annotation: Any) -> bool:
+    """Return whether a parameter takes a number that may have decimals."""
+    return annotation is float or any(_is_number(part) for part in get_args(annotation))

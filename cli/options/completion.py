@@ -6,7 +6,8 @@ is offered without loading it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 
 import typer
 
@@ -27,65 +28,40 @@ def some_of(names: Names) -> Callable[[str], list[str]]:
 
     def offer(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
-        given = before.split(",")
+        typed = before.split(",")
         return [
             f"{before}{comma}{name}"
             for name in names()
-            if name.startswith(last) and name not in given
+            if name.startswith(last) and name not in typed
         ]
 
     return offer
 
 
-def policies() -> Iterable[str]:
-    """Return what ``--policy`` takes."""
-    from gpuplan.planner.registry import POLICIES
+def _names(*listed: str) -> Names:
+    """Return what returns the names that modules list, each as ``module:attribute``.
 
-    return POLICIES.names()
+    An attribute is a registry, a table by name, one name, or a function that returns the names.
+    """
 
+    def names() -> Iterator[str]:
+        for place in listed:
+            module, _, attribute = place.partition(":")
+            value = getattr(import_module(f"gpuplan.{module}"), attribute)
+            if hasattr(value, "names"):
+                value = value.names()
+            yield from [value] if isinstance(value, str) else value() if callable(value) else value
 
-def baselines() -> Iterable[str]:
-    """Return what ``--baseline`` takes."""
-    from gpuplan.planner.baselines import ALL
-    from gpuplan.planner.registry import BASELINES
-
-    return (*BASELINES, ALL)
-
-
-def speedups() -> Iterable[str]:
-    """Return what ``--speedup`` takes without a file."""
-    from gpuplan.planner.speedup.registry import example_speedups
-
-    return example_speedups()
+    return names
 
 
-def log_formats() -> Iterable[str]:
-    """Return what ``ingest --source-format`` takes."""
-    from gpuplan.analysis.log_formats.registry import FORMATS
-
-    return FORMATS.names()
-
-
-def price_formats() -> Iterable[str]:
-    """Return what ``prices --source-format`` takes."""
-    from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
-
-    return PRICE_FORMATS.names()
-
-
-def demand_models() -> Iterable[str]:
-    """Return what ``forecast --model`` takes."""
-    from gpuplan.analysis.forecast.forecast import AUTO
-    from gpuplan.analysis.forecast.models import MODELS
-
-    return (AUTO, *MODELS)
-
-
-def presets() -> Iterable[str]:
-    """Return what ``synth --preset`` takes."""
-    from gpuplan.analysis.synth import PRESETS, spot_mix
-
-    return sorted((*PRESETS, spot_mix.NAME))
+policies = _names("planner.registry:POLICIES")
+baselines = _names("planner.registry:BASELINES", "planner.baselines:ALL")
+speedups = _names("planner.speedup.registry:example_speedups")
+log_formats = _names("analysis.log_formats.registry:FORMATS")
+price_formats = _names("analysis.price_formats.registry:PRICE_FORMATS")
+demand_models = _names("analysis.forecast.forecast:AUTO", "analysis.forecast.models:MODELS")
+presets = _names("analysis.synth:PRESETS", "analysis.synth.spot_mix:NAME")
 
 
 def names_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -95,5 +71,5 @@ def names_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
         "policies": (policies,),
         "baselines": (baselines,),
     }
-    found = (name for names in kinds.get(str(ctx.params.get("kind")), ()) for name in names())
-    return [name for name in dict.fromkeys(found) if name.startswith(incomplete) and name != "all"]
+    listed = (name for names in kinds.get(str(ctx.params.get("kind")), ()) for name in names())
+    return [name for name in dict.fromkeys(listed) if name.startswith(incomplete) and name != "all"]

@@ -164,6 +164,61 @@ class ReplayOutput(Output):
     ] = None
 
 
+@dataclass(frozen=True, slots=True)
+class IngestOutput:
+    """How the account of an ingest is shown."""
+
+    output_format: OutputFormat = ResultFormat.table
+
+
+@dataclass(frozen=True, slots=True)
+class PricesOutput:
+    """How the account of a price table is shown."""
+
+    output_format: OutputFormat = ResultFormat.table
+    plot: Annotated[Plot, COMMON] = None
+    fail_if: Annotated[
+        list[str] | None,
+        COMMON,
+        typer.Option(
+            help="Exit with 1 if this holds, such as 'rows_rejected > 0' or 'offers.saving "
+            "< 20%'. The table is written in any case. May be repeated.",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    allow_unchecked: AllowUnchecked = False
+
+
+@dataclass(frozen=True, slots=True)
+class SynthOutput:
+    """How the comparison with the original is shown."""
+
+    output_format: Annotated[
+        ResultFormat,
+        COMMON,
+        typer.Option(
+            "--output-format",
+            help="Form of the comparison on standard output.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ] = ResultFormat.table
+    fail_if: Annotated[
+        list[str] | None,
+        COMMON,
+        typer.Option(
+            help="Exit with 1 if this holds, such as 'statistics_outside > 0'. May be repeated.",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    allow_unchecked: AllowUnchecked = False
+
+
+OUTPUTS = {"ingest": IngestOutput, "prices": PricesOutput, "synth": SynthOutput}
+"""Study that writes a table -> where and how its account is shown."""
+
+
 def _show_all(context: typer.Context, is_asked: bool) -> None:
     if is_asked and not context.resilient_parsing:
         show_command_help(context.command, context.command_path, everything=True)

@@ -21,6 +21,8 @@ from gpuplan.cli.documents.studies import (
     takes_trace,
 )
 from gpuplan.cli.documents.view import titles
+from gpuplan.cli.documents.write import FORMS
+from gpuplan.cli.gates.conditions import read_condition
 from gpuplan.cli.scenario.scenario import (
     DeclaredStudy,
     DeclaredWorkload,
@@ -306,8 +308,6 @@ class _Loader:
 
     def documents(self) -> Documents | None:
         """Read what is written."""
-        from gpuplan.cli.documents.write import FORMS
-
         table = self.table("output")
         if not table:
             return None
@@ -328,8 +328,6 @@ class _Loader:
 
     def gates(self, key: str, given: Any, studies: Sequence[DeclaredStudy]) -> tuple[str, ...]:
         """Read the conditions."""
-        from gpuplan.cli.gates.conditions import read_condition
-
         is_known = len(studies) == len(self.table("study"))  # else that is the mistake to report
         commands = {study.name: study.command for study in studies if is_known}
         conditions = given if isinstance(given, list) else [given]

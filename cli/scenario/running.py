@@ -11,7 +11,6 @@ from pathlib import Path
 
 from gpuplan.analysis.base.errors import GpuplanError, OutputError
 from gpuplan.analysis.base.option import declared_options
-from gpuplan.analysis.job_table.schema import TRACE_COLUMNS
 from gpuplan.analysis.storage.cache import Cache, hashes_of, key_of, open_cache
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.cli.app import messages
@@ -146,6 +145,8 @@ def _made(workload: DeclaredWorkload, cache: Cache) -> _Trace:
 
 
 def _trace_key(workload: DeclaredWorkload) -> str:
+    from gpuplan.analysis.job_table.schema import TRACE_COLUMNS
+
     return key_of(
         "trace",
         command=workload.command,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.analysis.storage.files import files_named_in
+from gpuplan.cli.app.main import CLICK_ERROR, usage_message
 from gpuplan.cli.documents.studies import Given, keys_of, takes_trace, words_of
 
 FLAG = re.compile(r"--([a-z][a-z-]*)")
@@ -47,8 +48,6 @@ class KeyPlaces:
         Raises:
             ScenarioError: a `GpuplanError`, or an error of the parser of the command line.
         """
-        from gpuplan.cli.app.main import CLICK_ERROR, usage_message
-
         try:
             yield
         except GpuplanError as error:

@@ -72,6 +72,7 @@ def read_source(path: Path, overrides: Sequence[str] = ()) -> ScenarioSource:
         raise InputError(path, f"TOML that cannot be used: {_reason(error)}") from error
     places = {keys: f"{path}:{line}" for keys, line in _lines(text)}
     overridden = set()
+    _check_texts(path, data, places)
     for override in overrides:
         keys, value = _read_override(override)
         _put(data, keys, value, override)
@@ -81,6 +82,27 @@ def read_source(path: Path, overrides: Sequence[str] = ()) -> ScenarioSource:
             places.setdefault(keys[:end], f"--set {override}")
         overridden.add(keys)
     return ScenarioSource(path, data, places, frozenset(overridden))
+
+
+def _check_texts(path: Path, data: dict[str, Any], places: Mapping[Keys, str]) -> None:
+    """Raise `InputError` for a key or text with a NUL character, which no file or message takes."""
+    for keys, value in _values(data):
+        if _has_nul([*keys, {} if isinstance(value, dict) else value]):
+            row = places.get(keys, "").rpartition(":")[2]
+            raise InputError(
+                path,
+                f"{'.'.join(keys)}: has a NUL character".replace("\0", "\\0"),
+                row=int(row) if row.isdecimal() else None,
+                expected="text without \\u0000",
+            )
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return _has_nul([*value, *value.values()])
+    if isinstance(value, list):
+        return any(map(_has_nul, value))
+    return isinstance(value, str) and "\0" in value
 
 
 def _reason(error: Exception) -> str:
@@ -168,11 +190,15 @@ def _keys_set(statement: str) -> list[Keys]:
 
 def _paths(value: Any) -> Iterator[Keys]:
     """Give the path of every key inside a value, outer ones first, however deep."""
+    yield from (path for path, _ in _values(value) if path)
+
+
+def _values(value: Any) -> Iterator[tuple[Keys, Any]]:
+    """Give every value of a table with its path, outer ones first, however deep."""
     waiting: list[tuple[Keys, Any]] = [((), value)]
     while waiting:
         path, inner = waiting.pop()
-        if path:
-            yield path
+        yield path, inner
         if isinstance(inner, dict):
             waiting += (((*path, key), more) for key, more in reversed(inner.items()))
 

@@ -265,8 +265,8 @@ def _gpu_mix(result: Characterization) -> Table:
 
 
 def _total(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if len(numbers) == len(values) else None
 
 
 def _has_states(result: Characterization) -> bool:

@@ -55,10 +55,10 @@ def chosen(fits: Fits) -> str:
 def fit_tables(fits: TraceFits) -> list[Table]:
     """Return the models of durations and gaps by AIC, each with the tail of its sample."""
     tables = []
-    for what, found in (("durations", fits.duration_s), ("inter-arrival times", fits.gap_s)):
-        tables.append(_models(what, found))
-        if found.tail is not None:
-            tables.append(_tail(what, found))
+    for what, fits_of in (("durations", fits.duration_s), ("inter-arrival times", fits.gap_s)):
+        tables.append(_models(what, fits_of))
+        if fits_of.tail is not None:
+            tables.append(_tail(what, fits_of))
     return tables
 
 

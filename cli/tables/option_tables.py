@@ -163,7 +163,7 @@ def options_table(results: OptionsResults) -> Table:
         {"mean_wait_s": "mean wait", "error_s": "", "p95_wait_s": "P95 wait", "p95_error_s": ""},
         {"p95_verdict": "", "target": "target" if results.targets else ""},
         Column("burst_gpu_h_per_month", "burst GPU-h" if bursts else "", show_number),
-        Column("usd_per_wait_h_saved", "$/wait h saved", show_about_usd),
+        Column("usd_per_wait_h_saved", "$/h saved", show_about_usd),
     )
 
 

@@ -99,7 +99,7 @@ def _rows(study: FrontierStudy, precision: Precision) -> Iterator[dict[str, Any]
     if study.today is not None:
         yield _today(study, study.today, precision)
     points = list(study.points)
-    if not (study.by_request or study.is_mixed):
+    if study.recommends and not (study.by_request or study.is_mixed):
         points = [p for p in points if p.plan.budget != study.knee.plan.budget]
         points = sorted([*points, study.knee], key=lambda point: point.plan.budget)
     for point in points:
@@ -153,7 +153,7 @@ def _name(study: FrontierStudy, point: Point) -> str:
     frontier, budget = study.frontier, point.plan.budget
     if point.requested is not None or study.is_mixed:
         return point.requested or usd_per_h(budget)
-    if point is study.knee:
+    if study.recommends and point is study.knee:
         return "best trade-off"
     ends = ((frontier.min_budget, "minimum"), (frontier.saturation_budget, "most useful"))
     return next((name for end, name in ends if abs(budget / end - 1) < 1e-9), "")

@@ -62,9 +62,14 @@ def _on_average(study: FrontierStudy) -> str:
     )
 
 
-def headline(study: FrontierStudy) -> str:
-    """Return the answer: today, the replayed plan with its assumption, and the useful budgets."""
+def headline(study: FrontierStudy, contradiction: str = "") -> str:
+    """Return the answer: today, the replayed plan with its assumption, and the useful budgets.
+
+    Where there is a ``contradiction`` no plan is named.
+    """
     precision = Precision(study.workload.jobs)
+    if contradiction:
+        return f"{contradiction}\n{today_text(study.today, precision, study.now_gpus)}"
     parts = (
         today_text(study.today, precision, study.now_gpus),
         (_mix if study.is_mixed else _plan)(study, study.shown, precision),

@@ -46,7 +46,7 @@ def _called(study: FrontierStudy, point: Point) -> str:
     """Return what a point is called, with its budget."""
     budget = point.plan.budget
     text = usd_per_h(budget) if study.is_mixed else f"{show_gpus(budget)} GPUs on average"
-    return f"{BEST if point is study.knee else 'the budget'}, {text}"
+    return f"{BEST if study.recommends and point is study.knee else 'the budget'}, {text}"
 
 
 def points_table(study: FrontierStudy) -> Table:

@@ -25,7 +25,10 @@ MOST_NAMES = 3
 
 
 def answer_text(
-    today: Today | None, rows: Sequence[Row], speedups: Mapping[str, str | None] | None = None
+    today: Today | None,
+    rows: Sequence[Row],
+    speedups: Mapping[str, str | None] | None = None,
+    contradiction: str = "",
 ) -> str:
     """Return today, and which policy to choose; no winner is named among ties.
 
@@ -33,9 +36,12 @@ def answer_text(
         today: what the log shows.
         rows: the results of each policy.
         speedups: label -> the speedup of its jobs, where it changes their widths.
+        contradiction: why the replays may not say which policy is best; empty where they may.
     """
-    known = speedups or {}
-    rows = [{**row, "assumed": _assumed(known.get(row["label"]))} for row in rows]
+    if contradiction:
+        return f"{contradiction}\n{today_text(today)}"
+    speedup_of = speedups or {}
+    rows = [{**row, "assumed": _assumed(speedup_of.get(row["label"]))} for row in rows]
     parts = (today_text(today), _answer(rows))
     return " ".join(part for part in parts if part)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.tables.fairness_tables import with_fairness
+from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.cli.tables.group_waits import with_group_waits
 from gpuplan.cli.tables.lending_tables import with_lending
 from gpuplan.cli.tables.policy_answer import answer_table, answer_text
@@ -43,8 +44,9 @@ def with_policies(
     speedups = {outcome.label: outcome.settings.get("speedup") for outcome in outcomes}
     view = replace(
         view,
-        headline=answer_text(today, rows, speedups),
+        headline=answer_text(today, rows, speedups, contradiction(replays.fidelity)),
         notes=notes,
+        tables=(*view.tables, *fidelity_table(replays.fidelity)),
         answer=(table, *(view.answer or ())),
     )
     settings = [outcome.settings for outcome in outcomes]

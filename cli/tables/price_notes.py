@@ -31,8 +31,8 @@ def price_notes(
     texts: dict[str, dict[str, None]] = {tier: {} for tier in TIERS}
     were_set = set()
     owns, types = False, ()
-    for one in specs:
-        values = one.effective()
+    for spec in specs:
+        values = spec.effective()
         is_cluster = "usd_per_gpu_h" in values
         if is_cluster and (has_price or values["usd_per_gpu_h"] is not None):
             continue
@@ -40,12 +40,12 @@ def price_notes(
         shape = values.get("cluster")
         if is_cluster and shape is not None and len(shape.gpu_types) > 1:
             types = shape.gpu_types
-        rents = not is_cluster or bool(priced_values(values, one.settings)["marketplace_offers"])
+        rents = not is_cluster or bool(priced_values(values, spec.settings)["marketplace_offers"])
         for tier, names in TIERS.items():
             if names[0] in values and (rents or tier != "marketplace"):
-                texts[tier][_tier(names, priced_values(values, one.settings))] = None
-                were_set |= {name in one.settings for name in names}
-    parts = [f"{tier} {' or '.join(found)}" for tier, found in texts.items() if found]
+                texts[tier][_tier(names, priced_values(values, spec.settings))] = None
+                were_set |= {name in spec.settings for name in names}
+    parts = [f"{tier} {' or '.join(prices)}" for tier, prices in texts.items() if prices]
     if not parts:
         return ()
     whose = f"{USUAL_GPU} prices"
@@ -53,7 +53,9 @@ def price_notes(
         whose = "prices as set" + (f", else of an {USUAL_GPU}" if False in were_set else "")
     scaled = ", before --price-ratio" if are_scaled else ""
     others = (
-        "(--price USD for others)" if owns else "(for others: --prices FILE, or builtin with --gpu)"
+        "(--price USD for others)"
+        if owns
+        else "(for others: --prices FILE, or --prices builtin --set gpu=NAME)"
     )
     if types:
         others = f"for all of {', '.join(types)} (--price TYPE=USD for each)"

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
+from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.cli.formats.report import Column, Table, table, value_of
 from gpuplan.cli.formats.units import show_count
 
@@ -142,8 +143,6 @@ def _availability(offers: Sequence[Offer]) -> Table:
 
 def _has_dynamics(supply: Supply, market: PriceView, gpus: Collection[str] | None) -> bool:
     """Return whether to show availability: if it changes, or if nothing else is known."""
-    from gpuplan.analysis.job_table.gpu_names import same_gpu
-
     if gpus is not None and not any(same_gpu(gpu, supply.gpu_type) for gpu in gpus):
         return False
     sources = {(offer.provider, offer.gpu_type, offer.kind) for offer in market.offers}

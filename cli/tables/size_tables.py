@@ -17,6 +17,8 @@ from gpuplan.cli.formats.units import (
     show_number,
     show_price,
 )
+from gpuplan.cli.tables.fidelity_text import contradiction
+from gpuplan.planner.site.fidelity import SITE_RULES
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.size import SizeAnswer
@@ -40,7 +42,10 @@ def curve_table(results: SizeResults) -> Table:
     answers = {pool.name if several else None: pool.gpus for pool in results.pools}
     marks = {(gpu_type, gpus): "answer" for gpu_type, gpus in answers.items()}
     for pool in results.pools:
-        today = (pool.name if several else None, pool.today.cluster_gpus)
+        gpus = pool.today.cluster_gpus
+        if gpus is None and not results.fidelity.may_speak:
+            gpus = pool.fidelity.cluster_gpus
+        today = (pool.name if several else None, gpus)
         marks[today] = "answer, today" if today in marks else "today"
 
     def note(point: SizePoint) -> str:
@@ -77,7 +82,7 @@ def _nodes(rows: Sequence[SizePoint | SizePool]) -> str:
 def pools_table(results: SizeResults) -> Table:
     """Return one row per GPU type."""
     return table(
-        "By GPU type: a pool each" if len(results.pools) > 1 else "The jobs and their GPUs",
+        _pools_title(results),
         results.pools,
         {
             "name": "GPU",
@@ -90,11 +95,19 @@ def pools_table(results: SizeResults) -> Table:
             "today.mean_gpus": "held, mean",
             "today.peak_gpus": "peak",
             "widest_job_gpus": "widest job",
-            "no_wait_gpus": "no waits from",
+            "no_wait_gpus": "no waits from" if results.pools[0].no_wait_gpus is not None else "",
         },
         Column("usd_per_gpu_h", "$/GPU-h", lambda usd: f"{usd:,.4g}"),
         Column("usd_per_month", "$/month", show_dollars),
     )
+
+
+def _pools_title(results: SizeResults) -> str:
+    if len(results.pools) == 1:
+        return "The jobs and their GPUs"
+    if results.policy == SITE_RULES:
+        return "By GPU type: alternatives, with the other nodes as they are"
+    return "By GPU type: a pool each"
 
 
 def commitment_table(results: SizeResults) -> Table:
@@ -135,6 +148,10 @@ def price_note(study: SizeAnswer) -> tuple[str, ...]:
 def headline(results: SizeResults, period: Mapping[str, str | None] | None = None) -> str:
     """Return the size, how sure it is, and what today is; the commitment where asked for."""
     parts = []
+    if why := contradiction(results.fidelity):
+        return f"{why}\n{_today(results, period_text(period))}"
+    if results.policy == SITE_RULES and results.targets:
+        return f"{_nodes_needed(results)} {_today(results, period_text(period))}"
     if results.gpus is not None:
         parts += [_answer(results), _interval(results)]
     elif results.points:
@@ -144,6 +161,31 @@ def headline(results: SizeResults, period: Mapping[str, str | None] | None = Non
     if len(parts) < 3 or not parts[1]:
         parts.append(_today(results, period_text(period)))
     return " ".join(part for part in parts if part)
+
+
+def _nodes_needed(results: SizeResults) -> str:
+    """Return how many nodes of each type meet the targets, alternatives to each other."""
+    names = " and ".join(target.name for target in results.targets)
+    met, missed = [], []
+    for pool in results.pools:
+        if pool.gpus is None or pool.nodes is None:
+            missed.append(pool.name)
+            continue
+        today = (pool.today.cluster_gpus or 0) // (pool.gpus // pool.nodes)
+        wait = "" if (point := _point(results, pool)) is None else _wait(results, point)
+        ends = ""
+        if pool.interval is not None and pool.interval.low_gpus < pool.interval.high_gpus:
+            each = pool.gpus // pool.nodes
+            low, high = pool.interval.low_gpus // each, pool.interval.high_gpus // each
+            ends = f", {pool.interval.level_percent:g}% interval {low:,} to {high:,}"
+        met.append(f"{counted(pool.nodes, f'{pool.name} node')} (today {today:,}; {wait}{ends})")
+    text = f"For {names} under the site's rules you need {', or '.join(met)}"
+    text += ", the other nodes as they are." if len(results.pools) == 1 else "."
+    if len(met) > 1:
+        text = f"{text[:-1]}, each with the other nodes as they are."
+    if missed:
+        text += f" No number of {' or '.join(missed)} nodes that was tried meets it."
+    return text
 
 
 def _answer(results: SizeResults) -> str:
@@ -157,7 +199,7 @@ def _answer(results: SizeResults) -> str:
     if len(results.pools) > 1:
         each = ", ".join(f"{pool.gpus:,} {pool.name}" for pool in results.pools)
         return f"{text}: {each}, {cost}."
-    point = _point(results, results.gpus)
+    point = _point(results, results.pools[0])
     used = "" if point is None or point.utilization is None else f", {point.utilization:.0%} used"
     wait = "" if point is None else f"{_wait(results, point)}{used}, "
     return f"{text}: {wait}{cost}."
@@ -266,5 +308,7 @@ def _today(results: SizeResults, when: str) -> str:
     )
 
 
-def _point(results: SizeResults, gpus: int) -> SizePoint | None:
-    return next((point for point in results.points if point.gpus == gpus), None)
+def _point(results: SizeResults, pool: SizePool) -> SizePoint | None:
+    """Return the answer of a pool on its curve."""
+    names = (None, pool.name)
+    return next((p for p in results.points if p.gpus == pool.gpus and p.gpu_type in names), None)

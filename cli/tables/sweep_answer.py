@@ -163,10 +163,10 @@ def sweep_warnings(sweep: Sweep) -> Iterator[str]:
     if sweep.mix is not None:
         mix = sweep.mix
         planned, others = mix.planned_gpu_type, mix.other_gpu_types
-        own = todays_prices(sweep.today, planned)
+        todays = todays_prices(sweep.today, planned)
         yield (
             f"{mix.other_gpu_h_share:.0%} of the GPU-hours ran on {listed(others, 3)}; the replays "
-            f"rent {planned} for all{own}; --where \"gpu_type = '{others[0]}'\" --prices "
+            f"rent {planned} for all{todays}; --where \"gpu_type = '{others[0]}'\" --prices "
             f"builtin --set gpu={others[0]} sweeps one type at its own price"
         )
     case = sweep.cases[0]

@@ -25,6 +25,7 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "share": (("shared.csv",), 2),
     "calibrate": (("log.csv",), 1),
     "whatif": (("log.csv", "--twin", "s.toml"), 1),
+    "eta": (("log.csv", "--twin", "s.toml", "--gpus=4", "--limit=2h"), 1),
     "report": (("lab.parquet",), 0.7),
     "diff": (("characterize1.json", "characterize2.json"), 3),
     "synth": ((), 4),

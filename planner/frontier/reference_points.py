@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuplan.analysis.base.amounts import parse_duration
+from gpuplan.analysis.base.amounts import check_finite, parse_duration
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.planner.frontier.study import FrontierStudy
 
@@ -39,6 +39,7 @@ def parse_reference_points(texts: Sequence[str]) -> tuple[Mark, ...]:
     for text in texts:
         name, _, point = (part.strip() for part in text.rpartition("="))
         gpus, comma, time = (part.strip() for part in point.partition(","))
+        check_finite(gpus, "--mark")
         try:
             count = float(gpus)
         except ValueError:

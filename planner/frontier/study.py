@@ -105,6 +105,7 @@ class FrontierStudy:
         notes: caveats for readers of the plans.
         sections: further parts.
         mix: the GPU-hours on other GPU types than the one planned for; None if there are none.
+        recommends: whether a plan may be called the best.
     """
 
     workload: ClassWorkload
@@ -122,6 +123,7 @@ class FrontierStudy:
     notes: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
     mix: GpuMix | None = None
+    recommends: bool = True
 
     @property
     def is_mixed(self) -> bool:

@@ -79,9 +79,10 @@ def gpu_hours(trace: Trace, by: str) -> GpuHours:
     edges = _edges(begin_us, end_us, has_calendar=not trace.provenance.relative_time)
     names, name_of = _codes(trace.jobs[BY.get(by, by)])
     types, type_of = _codes(trace.jobs["gpu_type"])
-    cells = (name_of * len(types) + type_of)[counted]
+    runs = jobs.runs()
+    cells = (name_of * len(types) + type_of)[runs.job]
     held = _held(
-        edges, *jobs.runs_us(), jobs.num_gpus[counted], cells, len(names) * len(types)
+        edges, runs.start_us, runs.end_us, runs.gpus, cells, len(names) * len(types)
     ).reshape(len(names), len(types), edges.size - 1)  # fmt: skip
     nameless = UNKNOWN if UNKNOWN not in names else f"({UNKNOWN})"
     of_name = np.bincount(name_of[counted], minlength=len(names))

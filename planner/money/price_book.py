@@ -15,10 +15,10 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, gpu_name, match_types, same_gpu
 from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
-from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.catalogue import BUILT_IN, SOURCE
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
+from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.price_request import NO_PRICE, Price, PriceRequest
 
@@ -167,9 +167,9 @@ def read_offers(table: str) -> tuple[tuple[Offer, ...], tuple[InputFile, ...]]:
     """
     if table == BUILT_IN:
         return listed_offers(), ()
-    book = read_prices(Path(table))
-    offers = offers_of(book, hourly_prices(book))
-    return offers, (book.input,)
+    price_table = read_prices(Path(table))
+    offers = offers_of(price_table, hourly_prices(price_table))
+    return offers, (price_table.input,)
 
 
 def median_price(

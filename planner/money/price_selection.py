@@ -8,50 +8,52 @@ from typing import Any
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
-from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.catalogue import CATALOGUE, STARTUP
 from gpuplan.analysis.prices.hourly import hourly_prices
+from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.runs.settings import SettingError
 
 
-def option_of(book: PriceBook | None) -> str:
+def option_of(table: PriceTable | None) -> str:
     """Return the option that gave prices."""
-    return f"--prices {'builtin' if book is None else book.path}"
+    return f"--prices {'builtin' if table is None else table.path}"
 
 
-def the_prices(book: PriceBook | None) -> str:
+def the_prices(table: PriceTable | None) -> str:
     """Return the name of the prices within a sentence."""
-    return "the built-in prices" if book is None else f"the prices of {book.path}"
+    return "the built-in prices" if table is None else f"the prices of {table.path}"
 
 
-def gpu_of(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -> str:
+def gpu_of(settings: Mapping[str, Any], table: PriceTable, kinds: Sequence[str]) -> str:
     """Return the GPU to price: the one named, or the only one, of these kinds if any has them."""
-    every = sorted({gpu for _, gpu, _ in sources_of(book)})
+    every = sorted({gpu for _, gpu, _ in sources_of(table)})
     if named := settings.get("gpu"):
         if not any(same_gpu(named, gpu) for gpu in every):
-            problem = f"{the_prices(book)} have no {named}, only {listed(every)}"
+            problem = f"{the_prices(table)} have no {named}, only {listed(every)}"
             choice = f"={every[0]}" if len(every) == 1 else " to one of these"
             hint = f"set gpu{choice}, or use a price table that has {named}"
             raise SettingError(["gpu"], problem, hint)
         return gpu_name(named)
-    offered = gpus_offered(book, kinds) or every
+    offered = gpus_offered(table, kinds) or every
     if len(offered) == 1:
         return offered[0]
-    raise UsageError(f"{option_of(book)}: name a GPU with --set gpu=NAME, one of {listed(offered)}")
+    raise UsageError(
+        f"{option_of(table)}: name a GPU with --set gpu=NAME, one of {listed(offered)}"
+    )
 
 
-def gpus_offered(book: PriceBook, kinds: Sequence[str]) -> list[str]:
-    """Return the GPUs that a book has as one of these kinds."""
-    return sorted({gpu for _, gpu, kind in sources_of(book) if kind in kinds})
+def gpus_offered(table: PriceTable, kinds: Sequence[str]) -> list[str]:
+    """Return the GPUs that a table has as one of these kinds."""
+    return sorted({gpu for _, gpu, kind in sources_of(table) if kind in kinds})
 
 
-def sources_of(book: PriceBook) -> list[tuple[str, str, str]]:
-    """Return provider, GPU and kind of everything in a book, each once."""
+def sources_of(table: PriceTable) -> list[tuple[str, str, str]]:
+    """Return provider, GPU and kind of everything in a price table, each once."""
     rows = {
         (str(provider), str(gpu), str(kind))
-        for table in (book.prices, book.supply)
-        for provider, gpu, kind in table.select("provider", "gpu_type", "kind").unique().rows()
+        for frame in (table.prices, table.supply)
+        for provider, gpu, kind in frame.select("provider", "gpu_type", "kind").unique().rows()
     }
     return sorted(rows)
 
@@ -73,21 +75,21 @@ def provider_of(named: str | None, prices: Mapping[str, float], setting: str) ->
     return matching[0]
 
 
-def check_region(region: str | None, book: PriceBook, gpu: str, provider: str, kind: str) -> None:
+def check_region(region: str | None, table: PriceTable, gpu: str, provider: str, kind: str) -> None:
     """Raise `UsageError` if a source has nothing in a region; the message lists its regions."""
     if not region:
         return
     regions = {
         str(its)
-        for table in (book.prices, book.supply)
-        for *source, its in table.select("provider", "gpu_type", "kind", "region").unique().rows()
+        for frame in (table.prices, table.supply)
+        for *source, its in frame.select("provider", "gpu_type", "kind", "region").unique().rows()
         if its is not None and (source[0], source[2]) == (provider, kind)
         if same_gpu(gpu, source[1])
     }
     if region not in regions:
         only = f"expected one of {listed(sorted(regions))}" if regions else "it names no region"
         raise SettingError(
-            ["region"], f"{the_prices(book)} have no {gpu} of {provider} in {region}; {only}"
+            ["region"], f"{the_prices(table)} have no {gpu} of {provider} in {region}; {only}"
         )
 
 
@@ -95,7 +97,7 @@ def conventional_prices(
     gpu_types: Collection[str | None],
     planned: str | None,
     usd_per_gpu_h: float,
-    book: PriceBook | None = None,
+    table: PriceTable | None = None,
 ) -> Prices:
     """Return the conventional price of each type, chosen as the replayed type's is.
 
@@ -106,7 +108,7 @@ def conventional_prices(
         planned: the type that a replay rents; None where its prices are set by hand, which then
             hold for every type.
         usd_per_gpu_h: what a GPU of that type costs.
-        book: the prices of other types; None for the built-in list.
+        table: the prices of other types; None for the built-in list.
     """
     usd = {"": usd_per_gpu_h}
     if planned is None:
@@ -114,16 +116,16 @@ def conventional_prices(
     for name in gpu_types:
         if name is None or same_gpu(planned, name):
             continue
-        if offered := _on_demand(name, book):
+        if offered := _on_demand(name, table):
             usd[name] = offered[provider_of(None, offered, "conventional_provider")]
     return Prices(usd)
 
 
-def _on_demand(gpu_type: str, book: PriceBook | None) -> Mapping[str, float]:
+def _on_demand(gpu_type: str, table: PriceTable | None) -> Mapping[str, float]:
     """Return the on-demand price of a type by provider."""
     gpu = gpu_name(gpu_type)
-    if book is not None:
-        hourly = hourly_prices(book, gpu)
+    if table is not None:
+        hourly = hourly_prices(table, gpu)
         return {offer.provider: offer.mean for offer in hourly if offer.kind == "on_demand"}
     return {
         offer.provider: offer.typical

@@ -11,10 +11,10 @@ import numpy as np
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
-from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ladder import Ladder, TooManyOffers, ladder_of
+from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.planner.money.price_selection import (
     check_region,
     gpu_of,
@@ -61,11 +61,11 @@ class PricedSettings:
 
 def with_prices(
     settings: Mapping[str, Any],
-    book: PriceBook | None,
+    table: PriceTable | None,
     first_submit_us: int | None,
     policy_settings: Container[str] = PRICED,
 ) -> PricedSettings:
-    """Return settings with the prices and offers of a book; explicit settings stay.
+    """Return settings with the prices and offers of a price table; explicit settings stay.
 
     The marketplace follows the source's offers over time, always ``marketplace_offers`` of them if
     that is set; with 0 there is no marketplace. The serverless and the
@@ -77,7 +77,7 @@ def with_prices(
     Args:
         settings: by name; ``gpu``, ``provider``, ``region``, ``serverless_provider`` and
             ``conventional_provider`` choose among the prices.
-        book: the prices; None for the built-in list.
+        table: the prices; None for the built-in list.
         first_submit_us: microseconds of the Unix epoch at which the run begins; None where the
             trace has no calendar.
         policy_settings: the settings of the policy; it gets no prices that it does not pay.
@@ -90,20 +90,20 @@ def with_prices(
         return _done(settings, "", ("price of every GPU: as set, whatever --prices says",))
     tiers = {kind: tier for kind, tier in TIERS.items() if tier[1] in policy_settings}
     rents, held = "provider" in policy_settings, "usd_per_gpu_h" in policy_settings
-    if book is None:
+    if table is None:
         return _from_list(settings, tiers, rents, held)
     kinds = MARKET_KINDS if rents else tuple(tiers)
-    gpu = gpu_of(settings, book, kinds)
+    gpu = gpu_of(settings, table, kinds)
     filled, notes = dict(settings), []
     means: dict[str, dict[str, float]] = {}
-    for series in hourly_prices(book, gpu):
+    for series in hourly_prices(table, gpu):
         means.setdefault(series.kind, {}).setdefault(series.provider, series.mean)
     if rents and _without_market(settings):
         notes.append(_no_market(settings))
     elif rents:
-        notes += _market(filled, book, gpu, means, first_submit_us, held)
+        notes += _market(filled, table, gpu, means, first_submit_us, held)
     fixed = [
-        _fixed(filled, means.get(kind, {}), kind, *tier, gpu=gpu, book=book)
+        _fixed(filled, means.get(kind, {}), kind, *tier, gpu=gpu, table=table)
         for kind, tier in tiers.items()
     ]
     return _done(filled, gpu, [*fixed, *notes])
@@ -147,7 +147,7 @@ def _from_list(
         prices = {
             listing.provider: listing.typical or 0.0 for listing in offered if listing.kind == kind
         }
-        notes.append(_fixed(filled, prices, kind, *tier, gpu=gpu, book=None))
+        notes.append(_fixed(filled, prices, kind, *tier, gpu=gpu, table=None))
     if not rents:
         return _done(filled, gpu, notes)
     if _without_market(settings):
@@ -155,7 +155,7 @@ def _from_list(
     market = {listing.provider: listing for listing in offered if listing.kind == "marketplace"}
     if held and not market:
         is_there = any(listing.kind == "on_demand" for listing in offered)
-        notes.append(_conventional_alone(filled, gpu, book=None, is_there=is_there))
+        notes.append(_conventional_alone(filled, gpu, table=None, is_there=is_there))
         return _done(filled, gpu, notes)
     if not market:
         names = sorted({listing.gpu_type for listing in CATALOGUE if listing.kind == "marketplace"})
@@ -188,7 +188,7 @@ def _fixed(
     price: str,
     *,
     gpu: str,
-    book: PriceBook | None,
+    table: PriceTable | None,
 ) -> str:
     """Fill in the price of a tier that does not change; return where it comes from."""
     word = _word(kind)
@@ -197,21 +197,21 @@ def _fixed(
         return f"{word} price: as set{idle}"
     if not prices:
         if filled.get(named):
-            raise SettingError([named], f"{the_prices(book)} have no {word} one of {gpu}")
+            raise SettingError([named], f"{the_prices(table)} have no {word} one of {gpu}")
         usual = PRICED[price].default
         if not same_gpu(gpu, USUAL_GPU):
             why = f", and the default of ${usual:.2f} is of an {USUAL_GPU}"
-            is_alone = book is not None and len({its for _, its, _ in sources_of(book)}) == 1
+            is_alone = table is not None and len({its for _, its, _ in sources_of(table)}) == 1
             another = "" if is_alone else ", or choose another GPU with --set gpu=NAME"
             raise UsageError(
-                f"{option_of(book)}: no {word} price of {gpu}{why}\n"
+                f"{option_of(table)}: no {word} price of {gpu}{why}\n"
                 f"  next: --set {price}=N{another}"
             )
         return f"{word} price: ${usual:.2f}, the default of an {USUAL_GPU}, as the prices have none"
     provider = provider_of(filled.get(named), prices, named)
     if prices[provider] > MOST_USD:
         raise UsageError(
-            f"{option_of(book)}: ${prices[provider]:,.4g} per GPU-hour of {provider} ({word}) is "
+            f"{option_of(table)}: ${prices[provider]:,.4g} per GPU-hour of {provider} ({word}) is "
             f"too much for a replay, at most ${MOST_USD:g}\n  next: --set {price}=N, or another "
             f"provider with --set {named}=NAME"
         )
@@ -220,15 +220,15 @@ def _fixed(
 
 
 def _conventional_alone(
-    filled: dict[str, Any], gpu: str, *, book: PriceBook | None, is_there: bool
+    filled: dict[str, Any], gpu: str, *, table: PriceTable | None, is_there: bool
 ) -> str:
     """Set no offers for a cluster, as the prices have none of its GPU; return a note about it."""
     for name in ("provider", "region", *LADDER):
         if filled.get(name) is not None:
-            raise SettingError([name], f"{the_prices(book)} have no marketplace with {gpu}")
+            raise SettingError([name], f"{the_prices(table)} have no marketplace with {gpu}")
     if not (is_there or "conventional_usd_per_gpu_h" in filled):
         raise UsageError(
-            f"{option_of(book)}: no offers of {gpu} on a marketplace, as spot or on demand\n"
+            f"{option_of(table)}: no offers of {gpu} on a marketplace, as spot or on demand\n"
             "  next: --set usd_per_gpu_h=N, or choose another GPU with --set gpu=NAME"
         )
     filled["marketplace_offers"] = 0
@@ -237,14 +237,14 @@ def _conventional_alone(
 
 def _market(
     filled: dict[str, Any],
-    book: PriceBook,
+    table: PriceTable,
     gpu: str,
     means: Mapping[str, Mapping[str, float]],
     first_submit_us: int | None,
     held: bool,
 ) -> Iterable[str]:
     """Fill in the marketplace; return where it comes from."""
-    sources = [source for source in sources_of(book) if same_gpu(gpu, source[1])]
+    sources = [source for source in sources_of(table) if same_gpu(gpu, source[1])]
     providers = {
         provider: means.get(kind, {}).get(provider, np.inf)
         for kind in reversed(MARKET_KINDS)
@@ -252,26 +252,26 @@ def _market(
         if its == kind
     }
     if held and not providers:
-        yield _conventional_alone(filled, gpu, book=book, is_there="on_demand" in means)
+        yield _conventional_alone(filled, gpu, table=table, is_there="on_demand" in means)
         return
     if not providers:
         alone = " and ".join(sorted({_word(kind) for _, _, kind in sources}))
-        others = gpus_offered(book, MARKET_KINDS)
+        others = gpus_offered(table, MARKET_KINDS)
         only_of = f", only of {listed(others)}; it has" if others else ", only"
         another = "choose another GPU with --set gpu=NAME, or " if others else ""
         raise UsageError(
-            f"{option_of(book)}: no offers of {gpu} on a marketplace or as spot{only_of} {alone} "
+            f"{option_of(table)}: no offers of {gpu} on a marketplace or as spot{only_of} {alone} "
             f"prices\n  next: {another}{NO_MARKET}"
         )
     provider = provider_of(filled.get("provider"), providers, "provider")
     kinds = {kind for name, _, kind in sources if name == provider}
     kind = next(kind for kind in MARKET_KINDS if kind in kinds)
-    check_region(filled.get("region"), book, gpu, provider, kind)
+    check_region(filled.get("region"), table, gpu, provider, kind)
     values = defaults_of(LADDER) | {name: filled[name] for name in LADDER if name in filled}
     size = "cluster" if held else "capacity"
     try:
         ladder = ladder_of(
-            book,
+            table,
             gpu=gpu,
             provider=provider,
             kind=kind,
@@ -282,17 +282,18 @@ def _market(
         )
     except TooManyOffers as error:
         raise UsageError(
-            f"{option_of(book)}: {error}\n  next: keep the cheapest that matter with --set {size}=N"
+            f"{option_of(table)}: {error}\n"
+            f"  next: keep the cheapest that matter with --set {size}=N"
         ) from error
     except ValueError as error:
-        raise UsageError(f"{option_of(book)}: {error}") from error
+        raise UsageError(f"{option_of(table)}: {error}") from error
     if ladder.price is not None:
-        _check_asked(filled, ladder.price, provider, kind, book)
+        _check_asked(filled, ladder.price, provider, kind, table)
     elif not same_gpu(gpu, USUAL_GPU) and (
         missing := [name for name in RENTED_PRICES if name not in filled]
     ):
         raise UsageError(
-            f"{option_of(book)}: {provider} ({kind}) has availability of {gpu} alone, and the "
+            f"{option_of(table)}: {provider} ({kind}) has availability of {gpu} alone, and the "
             f"default prices of offers are of an {USUAL_GPU}\n  next: "
             f"{', '.join(f'--set {name}=N' for name in missing)}"
         )
@@ -313,19 +314,19 @@ def _market(
 
 
 def _check_asked(
-    filled: Mapping[str, Any], price: FloatArray, provider: str, kind: str, book: PriceBook
+    filled: Mapping[str, Any], price: FloatArray, provider: str, kind: str, table: PriceTable
 ) -> None:
     """Raise `UsageError` for prices that are also set by name, or too high to add up."""
     for name in RENTED_PRICES:
         if name in filled:
             raise SettingError(
                 [name],
-                f"{the_prices(book)} say what offers of {provider} ({kind}) ask",
+                f"{the_prices(table)} say what offers of {provider} ({kind}) ask",
                 "leave it out, or give no --prices",
             )
     if price.size and price.max() > MOST_USD:
         raise UsageError(
-            f"{option_of(book)}: an offer of {provider} ({kind}) asks ${price.max():,.4g} per "
+            f"{option_of(table)}: an offer of {provider} ({kind}) asks ${price.max():,.4g} per "
             f"GPU-hour, too much for a replay, at most ${MOST_USD:g}\n  next: another with "
             "--set provider=NAME"
         )

@@ -127,7 +127,7 @@ class ReplaySettings:
 
 def replay_settings(
     policy: str,
-    known: Mapping[str, Setting],
+    settings: Mapping[str, Setting],
     typed: Mapping[str, Any],
     usual: Mapping[str, Any] | None = None,
 ) -> ReplaySettings:
@@ -136,10 +136,10 @@ def replay_settings(
     Raises:
         SettingError: a value that its setting cannot have, or prices that do not ascend.
     """
-    check_values(known, typed)
-    values = priced_values(defaults_of(known) if usual is None else usual, typed)
+    check_values(settings, typed)
+    values = priced_values(defaults_of(settings) if usual is None else usual, typed)
     return ReplaySettings(
-        policy, known, values, typed, values["usd_per_gpu_h"], terms_of_rental(values)
+        policy, settings, values, typed, values["usd_per_gpu_h"], terms_of_rental(values)
     )
 
 

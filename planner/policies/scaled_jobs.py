@@ -14,8 +14,10 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.planner.elastic.candidates import within_cluster
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.job_classes import classes_of_jobs
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.money.renting_settings import OF_CLUSTER
 from gpuplan.planner.policies.cluster_replay import (
     ClusterReplay,
@@ -217,9 +219,6 @@ def _scaled(
     jobs: TraceJobs, model: SpeedupModel, values: Mapping[str, Any], policy: Policy
 ) -> tuple[ScaledJobs, tuple[str, ...]]:
     """Return what the policy runs, and notes on its size."""
-    from gpuplan.planner.elastic.candidates import within_cluster
-    from gpuplan.planner.elastic.renting import RentedCluster
-
     pool = pool_of(values, policy.name)
     each = (pool.gpus_per_node if pool else None) or 1
     gpus = pool.gpus if pool else None

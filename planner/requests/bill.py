@@ -27,7 +27,7 @@ Pools = tuple[tuple[str | None, int], ...]
 )
 @dataclass(frozen=True, slots=True)
 class BillRequest(StudyRequest):
-    """Show what a log costs a month, and who pays: by group, user, class, or GPU type.
+    """Show what a log costs a month, and who pays.
 
     Attributes:
         trace: a canonical trace, or a log.

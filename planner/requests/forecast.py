@@ -13,6 +13,7 @@ from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.base.option import DATE_FORMATS, Group, Opt, files_read
 from gpuplan.analysis.base.time_units import as_utc, written_utc
 from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.user_tables.holidays import holidays_file, read_holidays
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape, shape_text
 
@@ -159,8 +160,6 @@ class ForecastRequest(StudyRequest):
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
         """The files it reads, that of holidays among them."""
-        from gpuplan.analysis.user_tables.holidays import holidays_file
-
         return (*files_read(self), None if self.holidays is None else holidays_file(self.holidays))
 
     def check(self) -> None:
@@ -188,6 +187,4 @@ class ForecastRequest(StudyRequest):
 
     def days(self) -> tuple[date, ...]:
         """Return the holidays. Raises `InputError` or `UsageError`."""
-        from gpuplan.analysis.user_tables.holidays import read_holidays
-
         return () if self.holidays is None else read_holidays(self.holidays)

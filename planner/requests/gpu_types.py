@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from gpuplan.analysis.base.amounts import parse_by_type
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.lookup import did_you_mean
 from gpuplan.analysis.base.option import Opt
-from gpuplan.analysis.job_table.gpu_names import match_types, same_gpu
+from gpuplan.analysis.job_table.gpu_names import gpu_models, is_known_gpu, match_types, same_gpu
 from gpuplan.planner.money.price_request import Price, PriceRequest
 
 if TYPE_CHECKING:
@@ -130,10 +131,19 @@ class GpuTypes:
         """Return the prices for a log whose jobs ran on these GPU types, most GPU-hours first.
 
         Raises:
-            UsageError: a price of a GPU that is neither planned for nor in the log, or no price for
-                the GPU with the most GPU-hours where others have one.
+            UsageError: a GPU to plan for that nobody knows, a price of a GPU that is neither
+                planned for nor in the log, or no price for the GPU with the most GPU-hours where
+                others have one.
         """
         usd_of = prices.usd_per_gpu_h
+        for gpu_type in self.names:
+            in_log = any(same_gpu(gpu_type, log_type) for log_type in log_types)
+            if not (in_log or is_known_gpu(gpu_type) or prices.get(gpu_type)):
+                models = did_you_mean(gpu_type, [*log_types, *gpu_models()])
+                raise UsageError(
+                    f"--gpu {gpu_type}: not a GPU model that gpuplan knows{models}\n"
+                    f"  next: --price {gpu_type}=USD, if the name is right"
+                )
         for gpu_type in filter(None, usd_of):
             if not any(same_gpu(gpu_type, name) for name in (*self.names, *log_types)):
                 raise UsageError(

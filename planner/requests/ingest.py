@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.job_table.log_options import LogOptions
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.files import table_file
+from gpuplan.planner.requests.trace import table_file
 
 
 @study(

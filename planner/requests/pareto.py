@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
-from gpuplan.analysis.base.option import Group, Opt, given_options
+from gpuplan.analysis.base.option import Group, Opt, changed_options
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.elastic.class_options import ClassOptions
@@ -255,7 +255,7 @@ class ParetoRequest(StudyRequest):
         if not self.no_replay:
             node_gpus, max_gpus = self._rentable()
             return replace(self.renting, node_gpus=node_gpus, max_gpus=max_gpus)
-        for name in (*(("cluster",) if self.cluster else ()), *given_options(self.renting)):
+        for name in (*(("cluster",) if self.cluster else ()), *changed_options(self.renting)):
             raise UsageError(
                 f"--{name.replace('_', '-')} needs the replay, which --no-replay leaves out"
             )

@@ -13,7 +13,14 @@ from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import BESIDE_LENDING, POLICIES, find_policy, policy_name
 from gpuplan.planner.requests.clusters import ClusterSize
-from gpuplan.planner.requests.settings import check_once, parse_settings, perhaps_set, removed_hint
+from gpuplan.planner.requests.settings import (
+    OptionSetting,
+    check_once,
+    parse_settings,
+    perhaps_set,
+    removed_hint,
+    typed,
+)
 from gpuplan.planner.runs.cluster_setting import SIZES
 from gpuplan.simkit.cluster_shape import ClusterShape
 
@@ -110,7 +117,7 @@ def read_specs(
     for text, policy in policy_of.items():
         values = _PolicySettings(names[text], policy, size)
         for setting in sorted(shared, key=lambda setting: _key(setting) in policy.settings):
-            values.add(setting_for(setting, policy), f"--set {setting}")
+            values.add(setting_for(setting, policy), typed(setting))
         for setting in owned:
             if stands_for.get(_owner(setting), _owner(setting)) == names[text]:
                 values.add([_unowned(setting)], f"--set {setting}")
@@ -164,7 +171,7 @@ def read_reference(
     values = _PolicySettings(name, policy, size)
     for setting in settings:
         if _key(setting) not in SWEPT:
-            values.add(setting_for(setting, policy), f"--set {setting}")
+            values.add(setting_for(setting, policy), typed(setting))
     values.add(_settings_in(text), f"--against {text}")
     return values.spec(text, are_priced=is_priced)
 
@@ -196,7 +203,9 @@ def read_spec(
     _check_size(size, settings, {name: name}, {name: policy})
     values = _PolicySettings(name, policy, size)
     for text in settings:
-        values.add([text], f"--set {text}")
+        if isinstance(text, OptionSetting):
+            _check_known(text, {name: policy})
+        values.add([text], typed(text))
     return values.spec(name, are_priced=is_priced)
 
 
@@ -359,6 +368,9 @@ def _check_known(text: str, policies: dict[str, Policy]) -> None:
         raise UsageError(f"--set {text!r}: expected key=value or policy.key=value")
     if any(setting_for(text, policy) for policy in policies.values()):
         return
+    if isinstance(text, OptionSetting):
+        names = ", ".join(policies)
+        raise UsageError(f"{text.option} does not apply to {names}\n  next: gpuplan list policies")
     key, _, value = (part.strip() for part in text.partition("="))
     every = sorted({name for policy in policies.values() for name in policy.settings})
     raise UsageError(

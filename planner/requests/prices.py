@@ -12,7 +12,7 @@ from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.job_table.log_options import limit_text
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.files import table_file
+from gpuplan.planner.requests.trace import table_file
 
 
 @study(

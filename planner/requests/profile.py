@@ -144,7 +144,8 @@ class ProfileRequest(StudyRequest):
             raise UsageError(f"--map {wrong}: expected one of {', '.join(COLUMNS)}")
         if (self.slo_s is None) != self.training:
             raise UsageError(
-                "--slo: services need it, for example --slo 100ms"
+                "--slo: services need it, for example --slo 100ms\n"
+                "  next: --training, where the tables measure training"
                 if self.slo_s is None
                 else "--slo and --training: training has no latency; give one of the two"
             )

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from gpuplan.analysis.base.amounts import check_finite
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.option import Group, Opt, json_parameters
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest
+from gpuplan.planner.requests.settings import OptionSetting, option_settings
 from gpuplan.planner.requests.trace import TRACE
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ until its own last finish."""
 
 def read_deadline_factor(text: str, flag: str) -> tuple[float, float]:
     """Return the bounds of ``LOW:HIGH`` or of a single factor. Raises `UsageError`."""
+    for part in text.split(":"):
+        check_finite(part, flag)
     try:
         bounds = [float(part) for part in text.split(":")]
     except ValueError:
@@ -54,6 +58,7 @@ def read_speeds(text: str, flag: str) -> dict[str, float]:
     speeds: dict[str, float] = {}
     for part in filter(str.strip, text.split(",")):
         name, _, number = (word.strip() for word in part.partition("="))
+        check_finite(number, flag)
         try:
             speed = float(number)
         except ValueError:
@@ -74,6 +79,7 @@ def given_speeds(speeds: Mapping[str, float]) -> dict[str, float] | None:
 
 def read_error(text: str, flag: str) -> str:
     """Return a share such as ``30%`` as a number. Raises `UsageError`."""
+    check_finite(text.removesuffix("%"), flag)
     if not text.endswith("%"):
         return text
     try:
@@ -141,10 +147,12 @@ class GpuTypeRequest:
                 "--throughputs and --gpu-speed: both say how fast jobs run\n  next: give one"
             )
 
-    def settings(self) -> list[str]:
-        """Return the settings of policies that the options are, each ``key=value``."""
-        values = {"round_s": self.round, "estimate_error": self.estimate_error}
-        return [f"{name}={value}" for name, value in values.items() if value is not None]
+    def settings(self) -> list[OptionSetting]:
+        """Return the settings of policies that the options are."""
+        return option_settings(
+            ("--round", "round_s", self.round),
+            ("--estimate-error", "estimate_error", self.estimate_error),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,9 +365,14 @@ class PoliciesRequest(StudyRequest):
         """
         if self.spot_price is not None or self.replay.jobs.spot is not None:
             _check_lending(policies, "--spot" if self.spot_price is None else "--spot-price")
-        values = {"limit_factor": self.limit_factor, "spot_usd_per_gpu_h": self.spot_price}
-        texts = [f"{name}={value!r}" for name, value in values.items() if value is not None]
-        return [*settings, *self.replay.gpu_types.settings(), *texts]
+        return [
+            *settings,
+            *self.replay.gpu_types.settings(),
+            *option_settings(
+                ("--limit-factor", "limit_factor", self.limit_factor),
+                ("--spot-price", "spot_usd_per_gpu_h", self.spot_price),
+            ),
+        ]
 
 
 def _moves(settings: Mapping[str, Any]) -> bool:

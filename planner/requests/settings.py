@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration
+from gpuplan.analysis.base.amounts import NO_LIMIT, check_finite, parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.planner.requests.shapes import read_shape
@@ -27,6 +27,33 @@ REMOVED: Mapping[str, str] = {
 }
 """Former options and settings, with underscores -> what is given today."""
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
+
+
+class OptionSetting(str):
+    """``key=value`` that an option of its own sets, such as ``round_s=5m`` for ``--round 5m``.
+
+    Attributes:
+        option: as it could be typed.
+    """
+
+    option: str
+
+    @classmethod
+    def of(cls, flag: str, key: str, value: Any) -> OptionSetting:
+        """Return the setting that an option of this value is."""
+        setting = cls(f"{key}={value}")
+        setting.option = f"{flag} {value}"
+        return setting
+
+
+def option_settings(*options: tuple[str, str, Any]) -> list[OptionSetting]:
+    """Return the settings of options that are given: flag, key and value of each, or None."""
+    return [OptionSetting.of(*option) for option in options if option[2] is not None]
+
+
+def typed(text: str, before: str = "--set ") -> str:
+    """Return a setting as it was typed: behind ``--set``, or as the option that sets it."""
+    return text.option if isinstance(text, OptionSetting) else f"{before}{text}"
 
 
 def parse_settings(
@@ -103,7 +130,7 @@ def check_once(texts: Sequence[str], before: str = "--set ", row: str = "") -> N
         key, equals, _ = text.partition("=")
         key = key.strip()
         if equals and key in first:
-            both = f"{before}{first[key]} and {before}{text}"
+            both = f"{typed(first[key], before)} and {typed(text, before)}"
             raise UsageError(f"{row}{both}: give one of the two")
         first[key] = text
 
@@ -162,10 +189,8 @@ def _parts(value: str) -> list[str]:
 
 
 def _number(option: str, value: str) -> float:
+    check_finite(value, option)
     try:
-        number = float(value)
+        return float(value)
     except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise UsageError(f"{option} {value!r}: expected a number")
-    return number
+        raise UsageError(f"{option} {value!r}: expected a number") from None

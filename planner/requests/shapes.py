@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.job_table.gpu_names import gpu_name
+from gpuplan.simkit.cluster_shape import ClusterShape
 
 if TYPE_CHECKING:
     from gpuplan.simkit.cluster_shape import ClusterShape
@@ -17,8 +18,6 @@ def read_shape(text: str, option: str) -> ClusterShape:
     Raises:
         UsageError: the text is not a shape; the message names the option and the forms.
     """
-    from gpuplan.simkit.cluster_shape import ClusterShape
-
     try:
         shape = ClusterShape.parse(text.replace("/", ","))
     except ValueError as error:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from gpuplan.analysis.base.amounts import parse_duration
+from gpuplan.analysis.base.amounts import check_finite, parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.job_table.log_options import LogOptions, each_once, mapping
+from gpuplan.analysis.user_tables.sharing_functions import read_functions, services_of
 from gpuplan.planner.requests.clusters import METAVAR, ClusterRequest, read_size
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.settings import FLAGS, check_once
@@ -36,6 +38,8 @@ NEITHER = (
 
 def read_gammas(text: str, flag: str) -> tuple[float, ...]:
     """Return the values of ``1.5``, ``1,1.5,2`` or ``1:2.5:0.1``. Raises `UsageError`."""
+    for part in re.split("[:,]", text):
+        check_finite(part, flag)
     try:
         if ":" in text:
             first, last, step = (float(part) for part in text.split(":"))
@@ -74,6 +78,7 @@ def read_placement(texts: Sequence[str], flag: str) -> dict[str, Any]:
             values[key] = FLAGS[value.lower()]
         else:
             least = 0.0 if key in ("alpha", "beta") else 1e-6
+            check_finite(value, f"{flag} {key}")
             try:
                 values[key] = float(value)
             except ValueError:
@@ -303,8 +308,6 @@ class ShareRequest(StudyRequest):
 
     def read_functions(self) -> list[SharedFunction]:
         """Return the functions; none of instances. Raises `InputError`."""
-        from gpuplan.analysis.user_tables.sharing_functions import read_functions
-
         return [] if self.functions is None else read_functions(self.functions)
 
     def settings(self) -> PlacementSettings:
@@ -344,7 +347,6 @@ class ShareRequest(StudyRequest):
 
     def _check_services(self, folder: Path) -> None:
         """Raise `UsageError` for what only instances take, or a load that cannot be."""
-        from gpuplan.analysis.user_tables.sharing_functions import services_of
         from gpuplan.planner.sharing.loads import Loads
 
         if self.usd_per_gpu_h is not None:

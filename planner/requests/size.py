@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from gpuplan.analysis.base.amounts import parse_usd
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.option import Group, Opt, json_parameters
+from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
@@ -120,6 +122,9 @@ class SizeRequest(StudyRequest):
         policy: the scheduler.
         settings: of the scheduler, each ``key=value``, but for its size.
         cluster: today's cluster, and the GPUs of a node; None where not given.
+        twin: the site's settings, whose rules are replayed; None for the policy.
+        gpu_type: with ``twin``, the GPU type or partition whose nodes are counted; None for each
+            type in turn.
         cluster_step: candidates are its multiples; None for whole nodes, else every number.
         growth: of arrivals; 0.2 divides the times between submissions by 1.2.
         prices: what GPUs cost; the usual price of the policies where it is empty.
@@ -130,7 +135,7 @@ class SizeRequest(StudyRequest):
     """
 
     COMPUTED: ClassVar[Mapping[str, Any]] = {
-        "policy": Annotated[str, "its name in gpuplan list policies"],
+        "policy": Annotated[str | None, "its name in gpuplan list policies; null with --twin"],
         "settings": Annotated[dict[str, Any], "of the policy, as given"],
         "cluster": Annotated[str | None, "today's cluster"],
     }
@@ -195,6 +200,24 @@ class SizeRequest(StudyRequest):
             "otherwise 1.",
             low=1,
             high=MOST_GPUS,
+        ),
+    ] = None
+    twin: Annotated[
+        Path | None,
+        Opt(
+            "Replay the site's own rules, from the twin.toml of [bold]gpuplan calibrate[/bold], "
+            "and find how many nodes of a GPU type are needed, the others as they are. A target "
+            "may then be of one account, user, partition or QOS.",
+            metavar="FILE.toml",
+            reads=True,
+        ),
+    ] = None
+    gpu_type: Annotated[
+        str | None,
+        Opt(
+            "With --twin: the GPU type or partition whose nodes to count, such as a100. Default: "
+            "each GPU type in turn.",
+            metavar="NAME",
         ),
     ] = None
     growth: Annotated[
@@ -283,8 +306,17 @@ class SizeRequest(StudyRequest):
         from gpuplan.planner.registry import find_policy
 
         spec = self.spec()
-        self.targets()
+        targets = self.targets()
         self.replay.deadline_rule()
+        if self.twin is not None:
+            self._check_twin()
+        elif self.gpu_type is not None:
+            raise UsageError("--gpu-type: needs --twin FILE.toml")
+        elif grouped := next((target.text for target in targets if target.group), None):
+            raise UsageError(
+                f"--target {grouped!r}: a target of one group needs the site's rules\n"
+                "  next: --twin twin.toml (gpuplan calibrate)"
+            )
         if "cluster" not in find_policy(spec.policy).settings:
             raise UsageError(
                 f"--policy {spec.policy}: it rents its GPUs and has no size\n"
@@ -305,6 +337,23 @@ class SizeRequest(StudyRequest):
         if self.level is not None and not 50 <= self.level <= 99.9:
             raise UsageError(f"--ci must be between 50 and 99.9, got {self.level:g}")
         self._check_sizes()
+
+    def _check_twin(self) -> None:
+        """Refuse options that the site's rules replace, or that its replay does not have."""
+        usual, jobs = type(self)(replay=self.replay), self.replay.jobs
+        names = ("policy", "settings", "cluster", "cluster_step", "growth", "commit")
+        changed = [name for name in names if getattr(self, name) != getattr(usual, name)]
+        if jobs != Selection(seed=jobs.seed, log=jobs.log):
+            changed.append("where, --sample and other options that choose or scale jobs")
+        changed += ["include-running"] if self.replay.include_running else []
+        if changed:
+            option = {"settings": "set"}.get(changed[0], changed[0].replace("_", "-"))
+            raise UsageError(
+                f"--{option}: not with --twin, which replays the whole log under the site's rules\n"
+                "  next: gpuplan whatif changes the rules or the load"
+            )
+        if set(self.replay.by) - {"group", "user"}:
+            raise UsageError("--by: with --twin group or user")
 
     def _check_sizes(self) -> None:
         from gpuplan.planner.sizing.targets import whole_multiple
@@ -331,7 +380,7 @@ class SizeRequest(StudyRequest):
         """Return what goes under ``parameters`` in the JSON output."""
         spec, shape = self.spec(), self.shape()
         return {
-            "policy": spec.policy,
+            "policy": None if self.twin is not None else spec.policy,
             "settings": dict(spec.settings),
             "cluster": None if shape is None else str(shape),
             **json_parameters(self),

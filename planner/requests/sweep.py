@@ -42,14 +42,6 @@ def parse_worth(text: str, flag: str) -> tuple[float, ...]:
     return parse_numbers(text, flag, most=MOST_WORTH_USD)
 
 
-def the_only(texts: Sequence[str], flag: str) -> str:
-    """Return the value of an option that takes one. Raises `UsageError` for several."""
-    if len(texts) > 1:
-        several = " and ".join(f"{flag} {text}" for text in texts)
-        raise UsageError(f"{several}: give one of {'the two' if len(texts) == 2 else 'them'}")
-    return texts[0]
-
-
 def ascending(thresholds_s: Sequence[float]) -> list[float]:
     """Return each threshold once, as JSON has them."""
     return sorted(set(thresholds_s))
@@ -179,10 +171,8 @@ class SweepRequest(StudyRequest):
             "same jobs at its own prices and also takes --set. Lists take /, as in "
             "2d-las:limits_gpu_s=600/3600.",
             key=None,
-            parse=the_only,
             metavar="NAME[:KEY=VALUE,...]",
             common=True,
-            many=True,
             complete="policies",
         ),
     ] = None
@@ -202,8 +192,6 @@ class SweepRequest(StudyRequest):
         Opt(
             "Your own fixed threshold, such as 10m or none: replayed, listed in the table, and "
             "marked in the chart.",
-            parse=the_only,
-            many=True,
         ),
     ] = None
     values_of_time: Annotated[

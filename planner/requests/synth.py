@@ -10,9 +10,9 @@ from typing import Annotated
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.job_table.log_options import LogOptions
+from gpuplan.analysis.storage.files import is_stream
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.files import table_file
-from gpuplan.planner.requests.trace import TRACE_HELP
+from gpuplan.planner.requests.trace import TRACE_HELP, table_file
 
 SOURCE = "What to imitate (one of these)"
 SPOT_MIX = "gfs"
@@ -134,10 +134,10 @@ class SynthRequest(StudyRequest):
             raise UsageError(
                 f"{self.output}: a trace is Parquet; give it a name that ends in .parquet"
             )
-        given = [name for name in ("like", "preset", "model") if getattr(self, name)]
-        if len(given) != 1:
-            found = " and ".join(f"--{name}" for name in given) or "none of them"
-            raise UsageError(f"give one of --like, --preset and --model; found {found}")
+        sources = [name for name in ("like", "preset", "model") if getattr(self, name)]
+        if len(sources) != 1:
+            listed = " and ".join(f"--{name}" for name in sources) or "none of them"
+            raise UsageError(f"give one of --like, --preset and --model; found {listed}")
         if self.preset == SPOT_MIX:
             self._check_mix()
         elif self.jobs is None:
@@ -162,7 +162,6 @@ class SynthRequest(StudyRequest):
 
     def check(self) -> None:
         """Check what can be checked before the original is read. Raises `UsageError`."""
-        from gpuplan.analysis.storage.files import is_stream
         from gpuplan.analysis.synth import Request
 
         model = self.save_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration
+from gpuplan.analysis.base.amounts import NO_LIMIT, check_finite, parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.simkit.limits import MOST_GPUS
 
@@ -72,6 +72,8 @@ def parse_capacities(text: str, flag: str = "--capacity") -> tuple[int | None, .
 
 def parse_numbers(text: str, flag: str, *, most: float, above: bool = False) -> tuple[float, ...]:
     """Return numbers of at least, or above, 0 from ``0.3,0.5,1``. Raises `UsageError`."""
+    for part in text.split(","):
+        check_finite(part, flag)
     try:
         numbers = tuple(float(part) for part in text.split(","))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The argument of every study of jobs."""
+"""The files of most studies: the trace that they read, the table that some write."""
 
 from __future__ import annotations
 
@@ -8,3 +8,16 @@ TRACE_HELP = (
     "A canonical trace (Parquet), or a log in any format: a file, a folder or - for standard input."
 )
 TRACE = Opt(TRACE_HELP, key=None, metavar="TRACE|LOG", argument=True)
+
+
+def table_file(help_text: str) -> Opt:
+    """Return the option ``--output`` of a study that writes one Parquet table."""
+    return Opt(
+        help_text,
+        flag="--output -o",
+        key=None,
+        metavar="FILE.parquet",
+        panel="Output",
+        common=True,
+        writes=True,
+    )

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.catalogue import BUILT_IN
+from gpuplan.analysis.prices.price_table import PriceTable, read_prices
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
@@ -20,12 +20,12 @@ class ReplayFiles:
 
     Attributes:
         inputs: the files.
-        book: the prices; None for the built-in list, or where no prices were asked for.
+        prices: None for the built-in list, or where no prices were asked for.
         overheads: seconds to save and to load a job by class; None without a table of them.
     """
 
     inputs: tuple[InputFile, ...]
-    book: PriceBook | None
+    prices: PriceTable | None
     overheads: Mapping[str, tuple[float, float]] | None
 
 
@@ -34,13 +34,13 @@ def read_replay_files(
 ) -> ReplayFiles:
     """Read what is given of them. Raises `InputError` where a file cannot be used."""
     inputs: tuple[InputFile, ...] = ()
-    book = overheads = None
+    price_table = overheads = None
     if checkpoints is not None:
         overheads = read_checkpoints(checkpoints)
         inputs = (InputFile(str(checkpoints), sha256_of(checkpoints), len(overheads)),)
     if prices is not None and prices != BUILT_IN:
-        book = read_prices(Path(prices))
-        inputs = (*inputs, book.input)
+        price_table = read_prices(Path(prices))
+        inputs = (*inputs, price_table.input)
     if throughputs is not None:
         inputs = (*inputs, *load_throughputs(throughputs).inputs())
-    return ReplayFiles(inputs, book, overheads)
+    return ReplayFiles(inputs, price_table, overheads)

@@ -16,7 +16,7 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
 from gpuplan.planner.runs.job_rates import JobRates, RateSource
-from gpuplan.simkit.arrays import BoolArray, IntArray
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
 
@@ -72,6 +72,8 @@ class TraceJobs:
         tenants: priorities, groups and GPU types; None where they were not read.
         by: what waits are split by, of `analysis.history.jobs.BY`; empty where they are not.
         labels: whose each job is, in the same order: the canonical columns that were read.
+        recorded_wait_s: wait of each that the log recorded, seconds, NaN where it is unknown; None
+            where it was not read.
     """
 
     workload: Workload
@@ -87,6 +89,7 @@ class TraceJobs:
     tenants: Tenants | None = None
     by: tuple[str, ...] = ()
     labels: pl.DataFrame | None = None
+    recorded_wait_s: FloatArray | None = None
 
     @property
     def span_s(self) -> float:
@@ -211,6 +214,7 @@ def jobs_of(
         by=by,
         labels=kept.select(name for name in LABELS if name in kept.columns),
         limit_us=_limits(kept),
+        recorded_wait_s=_recorded_waits(kept),
         rates=None if rated is None else rated.of(kept),
         first_submit_us=None if trace.provenance.relative_time else first_us,
         window_us=window_us and (window_us[0] - first_us, window_us[1] - first_us),
@@ -233,7 +237,7 @@ def jobs_of(
 
 
 def first_jobs(jobs: TraceJobs, count: int) -> TraceJobs:
-    """Return the first jobs, without rates, tenants and labels."""
+    """Return the first jobs, without rates, tenants, labels and recorded waits."""
     work = jobs.workload
     columns = {
         name: value[:count]
@@ -252,6 +256,7 @@ def first_jobs(jobs: TraceJobs, count: int) -> TraceJobs:
         rates=None,
         tenants=None,
         labels=None,
+        recorded_wait_s=None,
     )
 
 
@@ -285,6 +290,14 @@ def _limits(jobs: pl.DataFrame) -> IntArray | None:
     return np.where(
         has_limit.to_numpy(), to_micros(limit_s.fill_null(0.0).clip(0, CENTURY_S).to_numpy()), -1
     )
+
+
+def _recorded_waits(jobs: pl.DataFrame) -> FloatArray | None:
+    """Return the waits that the log recorded; None where it has none."""
+    if "queue_s" not in jobs.columns or jobs["queue_s"].null_count() == jobs.height:
+        return None
+    wait_s: FloatArray = jobs["queue_s"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return wait_s
 
 
 def _overheads(

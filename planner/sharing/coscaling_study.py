@@ -316,7 +316,7 @@ def run_policy(policy: str, cold_start_s: float, request: SharingRequest) -> Cos
             f"{policy}: {run.misfit} does not fit at {run.misfit_s:,.0f} s in a cluster of "
             f"{counted(request.nodes, 'node')} of {counted(request.node_gpus, 'GPU')} "
             f"({counted(gpus, 'GPU')})\n"
-            "  next: a larger --cluster"
+            "  next: more GPUs, by --cluster or --gpus"
         )
     elapsed = [
         max(end_s - job.start_s, 1e-9)

@@ -18,6 +18,7 @@ from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.user_tables.rates import read_rates
 from gpuplan.simkit.arrays import FloatArray
 
 SYNTHETIC_S = 600  # length of a load without a file where nothing else says
@@ -222,8 +223,6 @@ class Loads:
         if spec not in self.read:
             path = Path(spec)
             if _has_rates(path):
-                from gpuplan.analysis.user_tables.rates import read_rates
-
                 rates = read_rates(path)
                 self.inputs[spec] = InputFile(spec, sha256_of(path), rates.size)
                 self.read[spec] = (rates, True, float(rates.size))

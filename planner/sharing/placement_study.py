@@ -257,7 +257,7 @@ def _misfit(request: PlacementRequest, policy: str, at: int, time_s: float) -> I
         f"{policy}: {instance.name} does not fit at {time_s:,.0f} s; it needs {what} with "
         f"{instance.request:g} of the SMs and {instance.memory_gb:g} GB free in a cluster of "
         f"{shape} ({counted(gpus, 'GPU')})\n"
-        "  next: a larger --cluster"
+        "  next: more GPUs, by --cluster or --gpus"
     )
 
 

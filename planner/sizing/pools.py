@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.characterize.capacity import TimeAbove, time_above
 from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
@@ -34,6 +35,7 @@ class JobPool:
         demand: GPUs in use in the log or the period, with that growth; None where not requested.
         seen: what the log shows of them today.
         shape: of today's GPUs, as given; None where nothing is.
+        above: when jobs held more than these; None where they did not.
     """
 
     gpu_type: str | None
@@ -42,6 +44,7 @@ class JobPool:
     demand: Demand | None
     seen: Today
     shape: GpuPool | None
+    above: TimeAbove | None = None
 
     @property
     def gpus_per_node(self) -> int | None:
@@ -122,6 +125,17 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today
     return tuple(sorted(pools, key=lambda pool: -pool.seen.usage.gpu_h)), every
 
 
+def without_growth(jobs: TraceJobs, growth: float) -> TraceJobs:
+    """Return jobs of a pool at their recorded times, with no window where there is growth."""
+    if not growth:
+        return jobs
+    work = jobs.workload
+    submit_us = np.round(work.submit_us * (1 + growth)).astype(np.int64)
+    deadline_us = work.deadline_us + (submit_us - work.submit_us)
+    grown = replace(work, submit_us=submit_us, deadline_us=deadline_us)
+    return replace(jobs, workload=grown, window_us=None)
+
+
 def _grown(trace: Trace, growth: float) -> Trace:
     """Return the trace with its submissions closer together, and the period with them."""
     if not growth:
@@ -156,13 +170,16 @@ def _pool(
     assert seen is not None  # it has jobs to replay
     demand, length = None, window[1] - window[0]
     if terms.demand:
-        held = grown.arrays()
-        starts, ends = held.runs_us()
-        gpus = np.ceil(held.num_gpus[held.holding()]).astype(np.int64)
-        demand = demand_of(starts - window[0], ends - window[0], gpus, length)
+        runs = grown.arrays().runs()
+        gpus = np.ceil(runs.gpus).astype(np.int64)
+        demand = demand_of(runs.start_us - window[0], runs.end_us - window[0], gpus, length)
     # No row of a job is shown.
     jobs = replace(jobs, job_id=jobs.job_id.clear(), labels=jobs.labels if terms.by else None)
-    return JobPool(kind, jobs, length, demand, seen, shape)
+    above = None
+    size = None if shape is None else shape.gpus
+    if size is not None and seen.usage.peak_gpus > size:
+        above = time_above(trace, np.ones(trace.jobs.height, np.bool_), size)
+    return JobPool(kind, jobs, length, demand, seen, shape, above)
 
 
 def _shape_of(

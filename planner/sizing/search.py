@@ -11,8 +11,9 @@ first jobs need (`PART`), and intervals are rounded outward to 1% of the size (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,8 +21,14 @@ from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all, usable_cores
 from gpuplan.planner.runs.trace_jobs import TraceJobs, first_jobs, replay_bytes
-from gpuplan.planner.sizing.sized_replay import GpuInterval, ReplayTerms, SizedReplay, replay_at
-from gpuplan.planner.sizing.targets import whole_multiple
+from gpuplan.planner.sizing.sized_replay import (
+    GpuInterval,
+    ReplayTerms,
+    Resampling,
+    SizedReplay,
+    replay_at,
+)
+from gpuplan.planner.sizing.targets import Target, whole_multiple
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import enough_gpus
 from gpuplan.simkit.limits import MOST_GPUS
@@ -37,25 +44,101 @@ DOUBLINGS = 3
 """Times that the size at which no job waits is doubled for policies that let jobs wait even so."""
 
 
-@dataclass
-class Sizes:
-    """The replays of one pool, each size once.
+class Candidates(ABC):
+    """Sizes that may be the answer, multiples of a step, and the replays of those tried.
 
     Attributes:
-        jobs: of the pool.
-        terms: what the replays share.
         step: candidates are its multiples.
         engine: where replays run.
-        progress: called after each replay.
+        replays: by size, each size once.
     """
 
-    jobs: TraceJobs
-    terms: ReplayTerms
-    step: int
-    engine: Engine
-    progress: Callable[[], None] = lambda: None
-    replays: dict[int, SizedReplay] = field(default_factory=dict)
-    _enough: int = 0
+    def __init__(self, step: int, engine: Engine) -> None:
+        self.step, self.engine = step, engine
+        self.replays: dict[int, SizedReplay] = {}
+
+    @property
+    @abstractmethod
+    def targets(self) -> tuple[Target, ...]:
+        """What a size must meet."""
+
+    @property
+    @abstractmethod
+    def confidence(self) -> Resampling | None:
+        """How intervals are made; None for none."""
+
+    @property
+    @abstractmethod
+    def rules(self) -> str:
+        """The policy or the rules that are replayed, for messages."""
+
+    @property
+    @abstractmethod
+    def least(self) -> int:
+        """The smallest candidate that can hold the widest job."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether replays take so long that fewer of them count."""
+        return False
+
+    @property
+    def doublings(self) -> int:
+        """How often `enough` is doubled before the search gives up."""
+        return DOUBLINGS
+
+    @property
+    def where_enough(self) -> str:
+        """What to say of the largest size tried where none meets a target."""
+        return "GPUs, where no job waits for another\n  next: a higher limit, or another --policy"
+
+    @abstractmethod
+    def enough(self) -> int:
+        """Return a candidate above which the search need not look."""
+
+    @abstractmethod
+    def replayed(self, sizes: Sequence[int]) -> Iterable[SizedReplay]:
+        """Return new replays, in the order of the sizes."""
+
+    def first_guess(self) -> int:
+        """Return the multiple of the step at which the search of a long log begins."""
+        return self.enough() // self.step
+
+    def at(self, sizes: Iterable[int]) -> list[SizedReplay]:
+        """Return the replays at some sizes, side by side where they are new."""
+        wanted = list(sizes)
+        new = [gpus for gpus in dict.fromkeys(wanted) if gpus not in self.replays]
+        for replay in self.replayed(new) if new else ():
+            self.replays[replay.gpus] = replay
+        return [self.replays[gpus] for gpus in wanted]
+
+    def one(self, gpus: int) -> SizedReplay:
+        """Return the replay at one size."""
+        return self.at([gpus])[0]
+
+
+class Sizes(Candidates):
+    """The sizes of one pool under a policy."""
+
+    def __init__(self, jobs: TraceJobs, terms: ReplayTerms, step: int, engine: Engine) -> None:
+        super().__init__(step, engine)
+        self.jobs, self.terms = jobs, terms
+        self._enough = 0
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """What a size must meet."""
+        return self.terms.targets
+
+    @property
+    def confidence(self) -> Resampling | None:
+        """How intervals are made; None for none."""
+        return self.terms.confidence
+
+    @property
+    def rules(self) -> str:
+        """The policy."""
+        return self.terms.policy.policy
 
     @property
     def is_long(self) -> bool:
@@ -84,27 +167,27 @@ class Sizes:
         self._enough = min(whole_multiple(needed, self.step), most)
         return self._enough
 
-    def at(self, sizes: Iterable[int]) -> list[SizedReplay]:
-        """Return the replays at some sizes, side by side where they are new."""
-        wanted = list(sizes)
-        new = [gpus for gpus in dict.fromkeys(wanted) if gpus not in self.replays]
-        for replay in run_all(
+    def replayed(self, sizes: Sequence[int]) -> Iterable[SizedReplay]:
+        """Return new replays, in the order of the sizes."""
+        return run_all(
             replay_at,
-            new,
+            sizes,
             shared=(self.jobs, self.terms),
             engine=self.engine,
             bytes_each=replay_bytes(self.jobs),
-        ):
-            self.replays[replay.gpus] = replay
-            self.progress()
-        return [self.replays[gpus] for gpus in wanted]
+        )
 
-    def one(self, gpus: int) -> SizedReplay:
-        """Return the replay at one size."""
-        return self.at([gpus])[0]
+    def first_guess(self) -> int:
+        """Return the multiple of the step that the first jobs need."""
+        part = first_jobs(self.jobs, self.jobs.workload.size // PART)
+        some = Sizes(part, replace(self.terms, confidence=None), self.step, self.engine)
+        try:
+            return smallest(some) // self.step
+        except InfeasibleError:
+            return self.enough() // self.step
 
 
-def smallest(sizes: Sizes) -> int:
+def smallest(sizes: Candidates) -> int:
     """Return the smallest size found that meets the targets; the next smaller one does not.
 
     Raises:
@@ -112,7 +195,7 @@ def smallest(sizes: Sizes) -> int:
     """
     fails, meets = 0, _size_that_meets(sizes) // sizes.step
     if sizes.is_long:
-        fails, meets = _around(sizes, _first_guess(sizes), meets)
+        fails, meets = _around(sizes, sizes.first_guess(), meets)
     size = _between(sizes, fails, meets, lambda replay: replay.meets)[1] * sizes.step
     look = 1 if sizes.is_long else 1 + LOOK_BELOW
     while True:  # another schedule may be better with fewer GPUs
@@ -123,17 +206,7 @@ def smallest(sizes: Sizes) -> int:
         size = min(lower)
 
 
-def _first_guess(sizes: Sizes) -> int:
-    """Return the multiple of the step that the first jobs need."""
-    part = first_jobs(sizes.jobs, sizes.jobs.workload.size // PART)
-    some = Sizes(part, replace(sizes.terms, confidence=None), sizes.step, sizes.engine)
-    try:
-        return smallest(some) // sizes.step
-    except InfeasibleError:
-        return sizes.enough() // sizes.step
-
-
-def _around(sizes: Sizes, guess: int, meets: int) -> tuple[int, int]:
+def _around(sizes: Candidates, guess: int, meets: int) -> tuple[int, int]:
     """Return multiples of the step, one at which the targets are missed and one that meets them.
 
     Args:
@@ -157,16 +230,16 @@ def _around(sizes: Sizes, guess: int, meets: int) -> tuple[int, int]:
     return fails, meets
 
 
-def _size_that_meets(sizes: Sizes) -> int:
+def _size_that_meets(sizes: Candidates) -> int:
     """Return a size that meets the targets. Raises `InfeasibleError` where there is none."""
-    for target in sizes.terms.targets:
+    for target in sizes.targets:
         if not target.is_met(target.least):
             raise InfeasibleError(
                 f"--target {target.text!r}: no size meets it; where no job waits it is "
                 f"{target.least:g}\n  next: a higher limit"
             )
     top = max(sizes.enough(), sizes.least)
-    for _ in range(1 + DOUBLINGS):
+    for _ in range(1 + sizes.doublings):
         replay = sizes.one(top)
         if replay.meets:
             return top
@@ -175,18 +248,17 @@ def _size_that_meets(sizes: Sizes) -> int:
         top *= 2
     missed = next(
         (target, value)
-        for target, value in zip(sizes.terms.targets, replay.target_values, strict=True)
+        for target, value in zip(sizes.targets, replay.target_values, strict=True)
         if not target.is_met(value)
     )
     raise InfeasibleError(
-        f"--target {missed[0].text!r}: no size meets it; under {sizes.terms.policy.policy} it is "
-        f"{missed[1]:g} even at {replay.gpus:,} GPUs, where no job waits for another\n"
-        "  next: a higher limit, or another --policy"
+        f"--target {missed[0].text!r}: no size meets it; under {sizes.rules} it is "
+        f"{missed[0].text_of(missed[1])} even at {replay.gpus:,} {sizes.where_enough}"
     )
 
 
 def _between(
-    sizes: Sizes, fails: int, meets: int, holds: Callable[[SizedReplay], bool], gap: int = 1
+    sizes: Candidates, fails: int, meets: int, holds: Callable[[SizedReplay], bool], gap: int = 1
 ) -> tuple[int, int]:
     """Return two multiples of the step: a property does not hold at one and holds at the other.
 
@@ -214,11 +286,11 @@ def _between(
         places = sorted({round(place) for place in inner.tolist()} - {fails, meets})
 
 
-def interval_of(sizes: Sizes, answer: int) -> GpuInterval | None:
+def interval_of(sizes: Candidates, answer: int) -> GpuInterval | None:
     """Return the interval of the smallest size; None where there are too few jobs for one."""
     step, least = sizes.step, sizes.least // sizes.step
     center = sizes.one(answer)
-    resampling = sizes.terms.confidence
+    resampling = sizes.confidence
     if center.met_share is None or resampling is None:
         return None
     at, top = answer // step, max(sizes.enough(), answer) // step

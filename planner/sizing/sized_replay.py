@@ -9,22 +9,21 @@ for medians and other position measures", JASA 47, 1952).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.statistics.block_length import block_length
 from gpuplan.analysis.statistics.bootstrap import Blocks, draw_blocks, expanded_tail, interval
 from gpuplan.planner.compare import PolicySpec
-from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.group_waits import GroupWaits, group_waits
 from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sized_policy import sized_policy
 from gpuplan.planner.sizing.targets import SLOWDOWN, Target
 from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.run import Run
 from gpuplan.simkit.time import MICROS
@@ -128,22 +127,23 @@ class SizedReplay:
         return self.meets if self.met_share is None else self.met_share >= 1 - self.tail
 
 
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """What resamples of the jobs of a replay give; the fields are those of a `SizedReplay`."""
+
+    met_share: float
+    tail: float
+    mean_wait_interval: tuple[float, float] | None
+    p95_wait_interval: tuple[float, float] | None
+
+
 def replay_at(gpus: int, jobs: TraceJobs, terms: ReplayTerms) -> SizedReplay:
     """Replay jobs on a cluster of so many GPUs, as ``gpuplan simulate`` does.
 
     Raises:
         UsageError: settings that no run can have, or a job that the policy cannot run.
     """
-    policy = terms.policy
-    settings = dict(policy.settings)
-    if terms.gpus_per_node is None:
-        settings["gpus"] = gpus
-    else:
-        settings["cluster"] = ClusterShape((GpuPool(gpus, terms.gpus_per_node),))
-    if "usd_per_gpu_h" in find_policy(policy.policy).settings:
-        settings["usd_per_gpu_h"] = 1.0  # the bill is not used, and this one takes no market
-    options = {**policy.given, "gpus": terms.option, "cluster": terms.option}
-    sized = replace(policy, settings=settings, given=options)
+    sized = sized_policy(terms.policy, gpus, terms.gpus_per_node, terms.option)
     run, utilization = _ran(sized, jobs, terms)
     wait_s = run.waited_us / MICROS
     del run  # what follows needs the room
@@ -157,14 +157,18 @@ def replay_at(gpus: int, jobs: TraceJobs, terms: ReplayTerms) -> SizedReplay:
     groups = group_waits(jobs, wait_s, run_s * jobs.workload.gpus) if jobs.by else ()
     mean_slowdown = float(slowdown.mean()) if slowdown.size else None
     del run_s
-    judged: dict[str, Any] = {}
+    judged: Judgment | None = None
     if terms.confidence is not None and wait_s.size >= FEWEST_JOBS:
         every = wait_s
         if any(target.quantity == SLOWDOWN for target in terms.targets):
             every = np.ones(wait_s.size)
             every[runs] = slowdown
         del slowdown, runs
-        judged = _judged_in_resamples(wait_s, every, terms.targets, terms.confidence)
+        excesses = (
+            target.excess(every if target.quantity == SLOWDOWN else wait_s)
+            for target in terms.targets
+        )
+        judged = judgment_of(wait_s, excesses, terms.confidence)
     return SizedReplay(
         gpus=gpus,
         waits=distribution(wait_s, "wait", "s", PERCENTILES),
@@ -175,7 +179,7 @@ def replay_at(gpus: int, jobs: TraceJobs, terms: ReplayTerms) -> SizedReplay:
             target.is_met(value) for target, value in zip(terms.targets, values, strict=True)
         ),
         groups=groups,
-        **judged,
+        **({} if judged is None else fields_of(judged)),
     )
 
 
@@ -185,24 +189,29 @@ def _ran(policy: PolicySpec, jobs: TraceJobs, terms: ReplayTerms) -> tuple[Run, 
     return simulation.run, simulation.results.get("utilization")
 
 
-def _judged_in_resamples(
-    wait_s: FloatArray, slowdown: FloatArray, targets: Sequence[Target], resampling: Resampling
-) -> dict[str, Any]:
-    """Return the fields of a `SizedReplay` that resamples of the jobs give."""
+def judgment_of(
+    wait_s: FloatArray, excesses: Iterable[FloatArray], resampling: Resampling
+) -> Judgment:
+    """Return what resamples of the jobs give.
+
+    Args:
+        wait_s: of the jobs; shape (n,).
+        excesses: `Target.excess` of each target, by job.
+        resampling: how.
+    """
     block = max(block_length(wait_s), -(-wait_s.size // MOST_BLOCKS))
     rng = np.random.default_rng(resampling.seed)
     blocks = draw_blocks(wait_s.size, block, resampling.resamples, rng)
     met = np.ones(resampling.resamples, np.bool_)
-    for target in targets:
-        excess = target.excess(slowdown if target.quantity == SLOWDOWN else wait_s)
+    for excess in excesses:
         met &= blocks.sums(excess) <= 1e-9 * wait_s.size
     level, means = resampling.level, blocks.sums(wait_s) / wait_s.size
-    return {
-        "met_share": float(met.mean()),
-        "tail": expanded_tail(level, blocks.count) / 100,
-        "mean_wait_interval": interval(means, level, blocks.count),
-        "p95_wait_interval": _percentile_interval(wait_s, 0.95, blocks, level),
-    }
+    return Judgment(
+        met_share=float(met.mean()),
+        tail=expanded_tail(level, blocks.count) / 100,
+        mean_wait_interval=interval(means, level, blocks.count),
+        p95_wait_interval=_percentile_interval(wait_s, 0.95, blocks, level),
+    )
 
 
 def _percentile_interval(

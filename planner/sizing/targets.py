@@ -24,7 +24,8 @@ MEAN, PERCENTILE, OVER = "mean", "percentile", "over"
 ROUNDING = 1e-9
 TARGET = re.compile(
     r"\s*(?:(?P<statistic>mean|median|max|p\d{1,2}(?:\.\d+)?|p100)_)?(?P<quantity>wait|slowdown)"
-    r"(?:_over_(?P<over>[\w.]+?))?(?:_s)?\s*<=\s*(?P<limit>\S.*?)\s*"
+    r"(?:_over_(?P<over>[\w.]+?))?(?:_s)?"
+    r"(?:\[\s*(?P<by>\w+)\s*=\s*(?P<group>[^\]]+?)\s*\])?\s*<=\s*(?P<limit>\S.*?)\s*"
 )
 FORMS = (
     "p95_wait <= 1h, mean_wait <= 2m, wait_over_10m <= 5% (share of jobs that wait longer), "
@@ -42,6 +43,7 @@ class Target:
         statistic: ``mean``, ``percentile``, or ``over``: the share of jobs above a value.
         at: the percentile, or the value; 0 for a mean.
         limit: most that the statistic may be; a share for ``over``.
+        group: whose jobs count, such as ``("account", "vision")``; None for all jobs.
     """
 
     text: str
@@ -49,6 +51,7 @@ class Target:
     statistic: str
     at: float
     limit: float
+    group: tuple[str, str] | None = None
 
     @property
     def least(self) -> float:
@@ -65,6 +68,14 @@ class Target:
         if self.statistic == PERCENTILE:
             return float(np.percentile(values, self.at))
         return float((values > self.at).mean())
+
+    def text_of(self, value: float) -> str:
+        """Return a value of the statistic with its unit."""
+        if self.statistic == OVER:
+            return f"{value:.1%}"
+        if self.quantity == SLOWDOWN or value < 120:
+            return f"{value:.3g}" if self.quantity == SLOWDOWN else f"{value:.3g} s"
+        return f"{value / 3600:.3g} h" if value >= 7200 else f"{value / 60:.3g} min"
 
     def is_met(self, value: float) -> bool:
         """Return whether a value of the statistic meets the target."""
@@ -98,20 +109,21 @@ def parse_target(text: str) -> Target:
         raise UsageError(f"{option}: expected a target such as {FORMS}")
     statistic, quantity, over = match["statistic"], match["quantity"], match["over"]
     limit = match["limit"]
+    group = None if match["by"] is None else (match["by"], match["group"])
     if over is not None:
         if statistic is not None:
             raise UsageError(f"{option}: a share of jobs has no {statistic}; write {quantity}_over")
         at = _amount(over, quantity, option)
-        return Target(text.strip(), quantity, OVER, at, parse_share(limit, option))
+        return Target(text.strip(), quantity, OVER, at, parse_share(limit, option), group)
     if statistic is None and quantity == WAIT:
         raise UsageError(f"{option}: say which wait: mean_wait, p95_wait, or wait_over_10m")
     most = _amount(limit, quantity, option)
     if statistic in (None, "mean"):
-        return Target(text.strip(), quantity, MEAN, 0.0, most)
+        return Target(text.strip(), quantity, MEAN, 0.0, most, group)
     at = {"median": 50.0, "max": 100.0}.get(statistic) or float(statistic[1:])
     if quantity not in (WAIT, SLOWDOWN) or not 0 < at <= 100:
         raise UsageError(f"{option}: expected a percentile above 0")
-    return Target(text.strip(), quantity, PERCENTILE, at, most)
+    return Target(text.strip(), quantity, PERCENTILE, at, most, group)
 
 
 def _amount(text: str, quantity: str, option: str) -> float:

@@ -8,6 +8,7 @@ import polars as pl
 
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.characterize.capacity import time_above
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
@@ -297,11 +298,11 @@ def _warnings(request: BillRequest, trace: Trace, found: GroupBill, prices: Pric
         notes.append(f"the log names no {request.by} for any job; choose another --by")
     for place, gpus in enumerate(found.cluster):
         peak = hours.peak_gpus[place] if place < hours.peak_gpus.size else 0
-        if peak > gpus:
-            notes.append(
-                f"jobs held up to {peak:,.0f} {found.gpu_types[place] or 'GPUs'} at once, more "
-                f"than the {gpus:,} of --cluster"
-            )
+        gpu_type = found.gpu_types[place]
+        is_typed = trace.jobs["gpu_type"].cast(pl.String).eq_missing(gpu_type).to_numpy()
+        above = time_above(trace, is_typed, gpus) if peak > gpus else None
+        if above is not None:
+            notes.append(above.warning(gpu_type, f"the {gpus:,} of --cluster"))
     if hours.window_us < MONTH_H * HOUR_US / 4:
         notes.append(
             f"the log covers {hours.window_us / HOUR_US / 24:.2g} days, and the bill of a month "

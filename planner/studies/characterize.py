@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +16,7 @@ from msgspec import UNSET, UnsetType
 from gpuplan.analysis.base.plain import Inlined
 from gpuplan.analysis.characterize import COLUMNS, NAMES, Characterization
 from gpuplan.analysis.characterize import characterize as portrait
+from gpuplan.analysis.characterize.capacity import NODES, warnings_above_nodes
 from gpuplan.analysis.characterize.group_bill import priced_groups
 from gpuplan.analysis.characterize.intervals import intervals
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
@@ -24,6 +27,8 @@ from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.prices.view import PriceView, read_market
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.results import WaitSummary
+from gpuplan.analysis.waits.spells import SITE
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.trace_bill import (
     TraceCost,
@@ -32,6 +37,10 @@ from gpuplan.planner.money.trace_bill import (
 )
 from gpuplan.planner.requests.characterize import RESAMPLES, CharacterizeRequest
 from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.waits import wait_analysis
+
+MOST_JOBS = 2_000_000
+"""Jobs of a log up to which the reasons of waits are part of the answer: beyond, of ``waits``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +64,13 @@ class CharacterizeResults(Characterization):
         prices: the prices and the bill, where requested.
         today: GPUs held, waits, run times and the monthly bill; null where no job has both a run
             time and GPUs.
+        waits: why jobs wait, and whether the cluster is too small; null where the log has no waits
+            or is scaled, or has over two million jobs (see ``gpuplan waits``).
     """
 
     prices: TracePrices | UnsetType = UNSET
     today: Today | None = None
+    waits: WaitSummary | None = None
 
 
 @dataclass(frozen=True)
@@ -111,17 +123,23 @@ def characterize(
     is_alone = len(request.traces) == 1
     columns = tuple(dict.fromkeys((*COLUMNS, *(COLUMNS_OF_TODAY if is_alone else ()))))
     names = (*NAMES, *(("gpu_type",) if is_alone else ()))
+    optional = (NODES, *(SITE if is_alone else ()))
     traces = tuple(
-        read_trace(path, request.jobs, columns=columns, categories=names) for path in request.traces
+        read_trace(path, request.jobs, columns=columns, categories=names, optional=optional)
+        for path in request.traces
     )
-    workloads = []
-    for position, trace in enumerate(traces):
-        workloads.append(_portrait(trace, request, position))
-        if progress is not None and not is_alone:
-            progress((position + 1) / len(traces))
-    # Intervals resample jobs and cannot have a period.
-    unmatched = () if request.ci is not None else request.jobs.submission_notes
-    return (_alone if is_alone else _compared)(request, traces, workloads, unmatched)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        waits = beside.submit(copy_context().run, _waits, traces[0], request) if is_alone else None
+        workloads = []
+        for position, trace in enumerate(traces):
+            workloads.append(_portrait(trace, request, position))
+            if progress is not None and not is_alone:
+                progress((position + 1) / len(traces))
+        # Intervals resample jobs and cannot have a period.
+        unmatched = () if request.ci is not None else request.jobs.submission_notes
+        if waits is None:
+            return _compared(request, traces, workloads, unmatched)
+        return _alone(request, traces[0], workloads[0], unmatched, waits)
 
 
 def _portrait(trace: Trace, request: CharacterizeRequest, position: int) -> Characterization:
@@ -148,12 +166,12 @@ def _portrait(trace: Trace, request: CharacterizeRequest, position: int) -> Char
 
 def _alone(
     request: CharacterizeRequest,
-    traces: Sequence[Trace],
-    workloads: Sequence[Characterization],
+    trace: Trace,
+    workload: Characterization,
     unmatched: tuple[str, ...],
+    waits: Future[WaitSummary | None],
 ) -> CharacterizeAnswer:
     """Return the answer for one trace, with what it shows today and what it would have cost."""
-    (trace,), (workload,) = traces, workloads
     bill = None
     inputs: tuple[InputFile, ...] = (trace_input(trace),)
     if request.prices.prices is not None:
@@ -171,12 +189,24 @@ def _alone(
             **{**vars(workload), "groups": groups},
             prices=UNSET if bill is None else TracePrices(bill.view, bill.cost),
             today=now,
+            waits=waits.result(),
         ),
         inputs=inputs,
-        warnings=(*unmatched, *workload.notes),
+        warnings=(*unmatched, *workload.notes, *warnings_above_nodes(trace)),
         caveats=() if bill is None else (*bill.cost.notes, *bill.view.notes),
         bill=bill,
     )
+
+
+def _waits(trace: Trace, request: CharacterizeRequest) -> WaitSummary | None:
+    """Return why jobs wait; None where the log has no waits, is scaled, or has too many jobs."""
+    jobs = request.jobs
+    is_scaled = (jobs.scale_duration, jobs.scale_interarrival) != (1.0, 1.0)
+    if is_scaled or trace.rows > MOST_JOBS:
+        return None
+    analysis = wait_analysis(trace, request.traces[0], jobs=jobs)
+    summary = None if analysis is None else analysis.summary()
+    return summary if summary is not None and summary.wait_h else None
 
 
 def _compared(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UNSET
 
+from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.compare import PolicyComparison, PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
@@ -15,6 +16,8 @@ from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.requests.compare import ComparedParameters, CompareRequest
 from gpuplan.planner.requests.replays import PoliciesRequest
+from gpuplan.planner.site.fidelity import NO_WAITS, Fidelity, unknown, why_not_today
+from gpuplan.planner.site.policies_today import fidelity_of_policies
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.lending import no_spot, placeable, queue_notes
 from gpuplan.planner.studies.policy_prices import PricedPolicies, backlog_note, price_policies
@@ -31,18 +34,21 @@ class PolicyReplays:
         inputs: the jobs.
         comparison: what each policy made of them.
         priced: the policies as they pay, and today at the same price.
+        fidelity: how a replay of today compares with the log.
     """
 
     policies: tuple[PolicySpec, ...]
     inputs: ReplayInputs
     comparison: PolicyComparison
     priced: PricedPolicies
+    fidelity: Fidelity
 
     @property
     def today(self) -> dict[str, Any]:
         """What the log shows, for the results."""
         return {
             "today": self.priced.today,
+            "fidelity": self.fidelity,
             "today_groups": self.inputs.today_groups or UNSET,
         }
 
@@ -98,7 +104,26 @@ def replay_policies(
         engine=engine,
         progress=progress,
     )
-    return PolicyReplays(policies, inputs, comparison, priced)
+    fidelity = _fidelity(replay.jobs, inputs, priced.policies, comparison)
+    return PolicyReplays(policies, inputs, comparison, priced, fidelity)
+
+
+def _fidelity(
+    selection: Selection,
+    inputs: ReplayInputs,
+    policies: Sequence[PolicySpec],
+    comparison: PolicyComparison,
+) -> Fidelity:
+    """Return how a replay of today compares with the log."""
+    if why := why_not_today(selection, inputs.trace.provenance):
+        return unknown(why)
+    if inputs.today is None:
+        return unknown("what the log shows today was not read")
+    if inputs.today.mean_wait_s is None:
+        return unknown(NO_WAITS)
+    runs = list(zip(policies, comparison.outcomes, strict=True))
+    peak_gpus, is_part = inputs.today.usage.peak_gpus, selection.where is not None
+    return fidelity_of_policies(inputs.jobs, runs, peak_gpus, inputs.draws, is_part=is_part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +160,7 @@ def compare(
     """Replay a trace under each policy; raises as `replay_policies`."""
     replays = replay_policies(request, progress, engine=request.engine)
     comparison, priced = replays.comparison, replays.priced
+    may_speak = replays.fidelity.may_speak
     outcomes = comparison.outcomes
     labels_of: dict[str, list[str]] = {}
     for outcome in outcomes:
@@ -147,8 +173,8 @@ def compare(
             jobs=outcomes[0].results.jobs,
             span_s=comparison.span_s,
             first=outcomes[0].label,
-            cheapest=comparison.cheapest[0].label,
-            fastest=comparison.fastest[0].label,
+            cheapest=comparison.cheapest[0].label if may_speak else None,
+            fastest=comparison.fastest[0].label if may_speak else None,
             ties=comparison.ties,
             no_spot=no_spot(replays.inputs, priced.policies, request.engine),
             policies=comparison.rows(),

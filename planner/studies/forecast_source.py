@@ -25,6 +25,7 @@ from gpuplan.analysis.forecast.demand import (
 )
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, is_known_gpu
+from gpuplan.analysis.job_table.schema import REQUEUE
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
@@ -97,7 +98,7 @@ def _from_series(request: ForecastRequest) -> DemandSource:
 
 def _from_trace(request: ForecastRequest) -> DemandSource:
     by = () if request.by == ALL else (request.by,)
-    columns = dict.fromkeys((*COLUMNS, *by))
+    columns = dict.fromkeys((*COLUMNS, REQUEUE, *by))
     trace = read_trace(request.trace, request.jobs, columns=tuple(columns))
     jobs, notes = trace.jobs, list(trace.notes)
     is_spot = (jobs["priority"] == "spot").fill_null(False)
@@ -122,7 +123,8 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
     submit = jobs["submit_time"].dt.epoch("us").to_numpy()
     is_running = (jobs["state"] == "running").fill_null(False).to_numpy()
     # A job asks for its GPUs until it ends, or until the log was taken.
-    requested_s = jobs["queue_s"].fill_null(0.0).to_numpy() + jobs["duration_s"].to_numpy()
+    waited_s = jobs["queue_s"].fill_null(0.0) + jobs[REQUEUE].fill_null(0.0)
+    requested_s = waited_s.to_numpy() + jobs["duration_s"].to_numpy()
     requested = to_micros(np.minimum(requested_s, 1e9))
     gpus = jobs["num_gpus"].to_numpy()
     has_calendar = not trace.provenance.relative_time

@@ -131,6 +131,7 @@ def _only(jobs: TraceJobs, kept: BoolArray) -> TraceJobs:
         first_submit_us=None if jobs.first_submit_us is None else jobs.first_submit_us + first,
         labels=None if jobs.labels is None else jobs.labels.filter(kept),
         job_class=None if jobs.job_class is None else jobs.job_class.filter(kept),
+        recorded_wait_s=None if jobs.recorded_wait_s is None else jobs.recorded_wait_s[kept],
         tenants=None
         if tenants is None
         else Tenants(

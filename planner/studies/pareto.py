@@ -7,21 +7,34 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
-from gpuplan.analysis.characterize.today import today
+from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.baselines import compare_baselines
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.elastic.job_classes import COLUMNS
 from gpuplan.planner.frontier.reference_points import reference_points_of
 from gpuplan.planner.frontier.study import FrontierStudy, PlanRequest, Section, study_frontier
+from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
+from gpuplan.planner.frontier.uncertainty.laws import laws_of
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.pareto import ParetoRequest
+from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
+from gpuplan.planner.site.fidelity import NO_WAITS, Fidelity, unknown, why_not_today
+from gpuplan.planner.site.pools_today import PoolReplays
+from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.planner.studies.pareto_results import ParetoResults, pareto_results
 
 Progress = Callable[[float], None]
+TODAYS_POLICY = "first-fit"
+"""What today is replayed under: plans have no policy of one cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,7 @@ class ParetoStudy:
         model: the speedups as named.
         prices: of the GPU types, and those of the log.
         frontier: the plans.
+        fidelity: how a replay of today compares with the log.
     """
 
     request: ParetoRequest
@@ -41,6 +55,7 @@ class ParetoStudy:
     model: SpeedupModel
     prices: Prices
     frontier: FrontierStudy
+    fidelity: Fidelity
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -55,7 +70,7 @@ class ParetoStudy:
     @property
     def results(self) -> ParetoResults:
         """What goes under ``results`` in the JSON output."""
-        return pareto_results(self.frontier)
+        return pareto_results(self.frontier, self.fidelity)
 
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output."""
@@ -90,7 +105,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     request.check()
     model, on_types, prices = request.open()
     types, cluster = request.types, request.rented()
-    columns = tuple(dict.fromkeys((*COLUMNS, *TODAY_COLUMNS)))
+    columns = tuple(dict.fromkeys((*COLUMNS, *TODAY_COLUMNS, *REPLAYED)))
     trace = read_trace(request.trace, request.jobs, columns=columns)
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
     now = today(trace)
@@ -110,10 +125,27 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     study = study_frontier(trace, on_types, classes, plans, today=now, progress=progress)
     sections = _sections(request, study, progress)
     if not types.is_mixed and _needs_other_laws(request, model):
-        from gpuplan.planner.frontier.uncertainty.laws import laws_of
-
         sections = (*sections, laws_of(study, trace, classes))
-    return ParetoStudy(request, trace, model, prices, replace(study, sections=sections, mix=mix))
+    fidelity = _fidelity(request, trace, now)
+    study = replace(study, sections=sections, mix=mix, recommends=fidelity.may_speak)
+    return ParetoStudy(request, trace, model, prices, study, fidelity)
+
+
+def _fidelity(request: ParetoRequest, trace: Trace, now: Today | None) -> Fidelity:
+    """Return how a replay of today compares with the log: first-fit on the GPUs held at once."""
+    if why := why_not_today(request.jobs, trace.provenance):
+        return unknown(why)
+    if now is None or now.mean_wait_s is None:
+        return unknown(NO_WAITS)
+    terms = PoolTerms(None, None, 0.0, "given", None, False, request.jobs.seed)
+    try:
+        pools, seen = pools_of(trace, terms)
+    except InputError:  # all its jobs still run, say
+        return unknown("no job can be replayed")
+    _, draws = np.random.default_rng(request.jobs.seed).spawn(2)  # as every replay draws
+    policy = PolicySpec(TODAYS_POLICY, TODAYS_POLICY, {})
+    replays = PoolReplays(policy, draws, is_part=request.jobs.where is not None)
+    return replays.fidelity(pools, seen)[0]
 
 
 def first_submit_of(trace: Trace) -> datetime | None:
@@ -138,12 +170,8 @@ def _sections(
     if request.marks:
         sections.append(reference_points_of(study, request.reference_points()))
     if request.baselines:
-        from gpuplan.planner.baselines import compare_baselines
-
         sections.append(compare_baselines(study, request.baselines, progress))
     if request.ci is not None or request.sensitivity:
-        from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
-
         if request.ci is not None:
             sections.append(confidence_of(study, request.ci, request.jobs.seed, progress))
         if request.sensitivity:

@@ -21,6 +21,7 @@ from gpuplan.planner.frontier.study import FrontierStudy
 from gpuplan.planner.frontier.uncertainty.confidence import FrontierConfidence, Sensitivity
 from gpuplan.planner.frontier.uncertainty.laws import LawResults
 from gpuplan.planner.money.price_request import Price
+from gpuplan.planner.site.fidelity import Fidelity
 from gpuplan.simkit.time import HOUR_S
 
 
@@ -135,7 +136,9 @@ class ParetoResults:
         one_gpu_mean_jct_s: mean completion time with every job on one GPU.
         speedup_ends: the frontier at the two ends of a range of speedups; empty without one.
         cluster: how the replays rent GPUs of each type; null without replays.
-        knee: the optimal plan where the frontier bends most.
+        fidelity: how a replay of today compares with the log.
+        knee: the optimal plan where the frontier bends most; null where a replay of today
+            contradicts the log.
         points: the plans, by budget.
         classes: the job classes, the heaviest first.
         timeline: what the plan shown first rents over time; empty without replays.
@@ -169,7 +172,8 @@ class ParetoResults:
     one_gpu_mean_jct_s: float | UnsetType = UNSET
     speedup_ends: tuple[SpeedupEnd, ...] | UnsetType = UNSET
     cluster: RentedCluster | None
-    knee: Point
+    fidelity: Fidelity
+    knee: Point | None
     points: tuple[Point, ...]
     classes: tuple[ClassResults, ...]
     timeline: tuple[RentedPeriod, ...]
@@ -180,7 +184,7 @@ class ParetoResults:
     laws: tuple[LawResults, ...] | UnsetType = UNSET
 
 
-def pareto_results(study: FrontierStudy) -> ParetoResults:
+def pareto_results(study: FrontierStudy, fidelity: Fidelity) -> ParetoResults:
     """Return the results of a study: budgets in GPUs on one type, in dollars on several."""
     frontier, workload, replayed = study.frontier, study.workload, study.shown.replayed
     if study.is_mixed:
@@ -219,7 +223,8 @@ def pareto_results(study: FrontierStudy) -> ParetoResults:
         max_mean_jct_s=float(frontier.mean_jct_s[0]),
         least_mean_jct_s=float(frontier.mean_jct_s[-1]),
         cluster=study.cluster,
-        knee=study.knee,
+        fidelity=fidelity,
+        knee=study.knee if fidelity.may_speak else None,
         points=study.points,
         classes=tuple(_class(job_class, study.is_mixed) for job_class in frontier.classes),
         timeline=() if replayed is None else replayed.timeline(),

@@ -71,7 +71,7 @@ def price_policies(
     if prices is not None:
         priced = own_price(priced, prices, {} if today is None else today.gpu_h_by_type())
     if looked_up:
-        priced, notes = price(priced, read.files.book, read.jobs.first_submit_us)
+        priced, notes = price(priced, read.files.prices, read.jobs.first_submit_us)
     rents = not any(map(has_own_price, policies))
     if rents and planned is None:
         planned = next(iter(map(usual_gpu, policies)), None)
@@ -80,7 +80,7 @@ def price_policies(
         usd = next((usd for usd in map(_cloud_usd, priced) if usd is not None), None)
         log_hours = today.gpu_h_by_type() if today is not None and rents else {}
         if usd is not None:
-            prices = conventional_prices(log_hours, planned, usd, read.files.book)
+            prices = conventional_prices(log_hours, planned, usd, read.files.prices)
     if today is not None and prices is not None:
         today = today.at_prices(prices.usd)
     if rents:

@@ -11,6 +11,7 @@ from gpuplan.planner.compare import ComparedPolicy, PolicyTies
 from gpuplan.planner.policies.spot.results import TenantResults
 from gpuplan.planner.policy_results import MeasuredResults
 from gpuplan.planner.runs.group_waits import GroupWaits
+from gpuplan.planner.site.fidelity import Fidelity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +22,13 @@ class ReplayedPolicy:
         policy: its name in ``gpuplan list policies``.
         today: what the log shows; null where the window is that of the run, or where no job has
             both a run time and GPUs.
+        fidelity: how a replay of today compares with the log.
         today_groups: the recorded waits by group, where ``--by`` and the log have them.
     """
 
     policy: str
     today: Today | None
+    fidelity: Fidelity
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
 
 
@@ -60,8 +63,10 @@ class CompareResults:
         jobs: jobs replayed under each policy.
         span_s: from the first submission to the last.
         first: label of the row that ratios refer to.
-        cheapest: label of the row of least cost; no winner where costs tie.
-        fastest: label of the row of least mean JCT; no winner where times tie.
+        fidelity: how a replay of today compares with the log.
+        cheapest: label of the row of least cost; no winner where costs tie. Null where a replay of
+            today contradicts the log.
+        fastest: label of the row of least mean JCT; likewise.
         ties: whether all rows tie.
         no_spot: high-priority jobs without spot jobs, under each policy that lends; empty where
             none does, or jobs of one kind are missing.
@@ -73,8 +78,9 @@ class CompareResults:
     jobs: int
     span_s: float
     first: str
-    cheapest: str
-    fastest: str
+    fidelity: Fidelity
+    cheapest: str | None
+    fastest: str | None
     ties: PolicyTies
     no_spot: tuple[NoSpotResults, ...]
     policies: tuple[ComparedPolicy, ...]

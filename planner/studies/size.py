@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import polars as pl
 from msgspec import UNSET
 
@@ -12,6 +13,7 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.job_table.schema import LIMIT_COLUMN, Provenance
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.price_book import Prices
@@ -22,6 +24,14 @@ from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.deadlines import INFERRED_FROM
 from gpuplan.planner.runs.group_waits import recorded_waits
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
+from gpuplan.planner.site.fidelity import (
+    NO_WAITS,
+    NOT_REPLAYED,
+    Fidelity,
+    unknown,
+    why_not_today,
+)
+from gpuplan.planner.site.pools_today import PoolReplays
 from gpuplan.planner.sizing.commitment import CommitmentResult
 from gpuplan.planner.sizing.pools import COLUMNS, JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
@@ -32,6 +42,7 @@ from gpuplan.planner.studies.size_results import (
     SizeToday,
     TargetResult,
 )
+from gpuplan.planner.studies.size_site import size_site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +75,21 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         UsageError: options that do not fit together, or that no run can have.
     """
     request.check()
+    if request.twin is not None:
+        prices = _prices(request)
+        site = size_site(request, prices)
+        return SizeAnswer(
+            request=request,
+            results=site.results,
+            inputs=(*site.inputs, *prices.inputs),
+            warnings=site.warnings,
+            notes=site.notes,
+        )
     replay, spec = request.replay, request.spec()
     columns = {*REPLAYED, *COLUMNS}
     columns |= {*INFERRED_FROM} if replay.deadline == "inferred" else set()
     columns |= {BY[name] for name in replay.by}
+    columns |= {LIMIT_COLUMN} if "limit_factor" in find_policy(spec.policy).settings else set()
     columns |= {"job_class"} if needs_classes(spec.effective()) else set()
     names = [name for name in ("gpu_type", *NAMES) if name in columns]
     trace = read_trace(replay.trace, replay.jobs, columns=sorted(columns), categories=names)
@@ -91,11 +113,13 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         PoolAnswer(request, pool, prices.of(pool.gpu_type), is_one=len(pools) == 1)
         for pool in pools
     ]
+    fidelity = _fidelity(request, trace.provenance, answers, seen)
     for done, answer in enumerate(answers):
-        answer.run()
+        answer.run(may_speak=fidelity.may_speak)
         if progress is not None and len(answers) > 1:
             progress((done + 1) / len(answers))
-    results = replace(_together(request, answers, seen), today_groups=recorded)
+    results = _together(request, answers, seen, fidelity)
+    results = replace(results, today_groups=recorded)
     return SizeAnswer(
         request=request,
         results=results,
@@ -114,7 +138,30 @@ def _prices(request: SizeRequest) -> Prices:
     return Prices({"": usual}, option="assumed")
 
 
-def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) -> SizeResults:
+def _fidelity(
+    request: SizeRequest, provenance: Provenance, answers: Sequence[PoolAnswer], seen: Today
+) -> Fidelity:
+    """Return how a replay of today compares with the log, all pools together and each alone."""
+    if not request.replays:
+        return unknown(NOT_REPLAYED)
+    why = why_not_today(request.replay.jobs, provenance)
+    why = why or (NO_WAITS if seen.mean_wait_s is None else "")
+    if why:
+        for answer in answers:
+            answer.fidelity = unknown(why)
+        return unknown(why)
+    _, draws = np.random.default_rng(request.replay.jobs.seed).spawn(2)  # as every replay draws
+    is_part = request.replay.jobs.where is not None
+    replays = PoolReplays(request.spec(), draws, request.growth, is_part)
+    fidelity, each = replays.fidelity([answer.pool for answer in answers], seen)
+    for answer, of_pool in zip(answers, each, strict=True):
+        answer.fidelity = of_pool
+    return fidelity
+
+
+def _together(
+    request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today, fidelity: Fidelity
+) -> SizeResults:
     """Return the results of all pools in one."""
     pools = tuple(answer.result() for answer in answers)
     first = pools[0]
@@ -142,6 +189,7 @@ def _together(request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today) 
         pools=pools,
         today=first.today if is_one else _today(pools, seen),
         commitment=first.commitment if is_one else _commitment(pools),
+        fidelity=fidelity,
     )
 
 
@@ -199,13 +247,11 @@ def _warnings(
         notes += [f"{name}{note}" for note in pool.jobs.notes if request.replays]
         if by_deadlines and pool.jobs.deadline_note:
             notes.append(f"the log has no deadlines: {pool.jobs.deadline_note}")
-    for answer in answers:
-        today = answer.today()
-        if today.cluster_gpus is not None and today.peak_gpus > today.cluster_gpus:
-            notes.append(
-                f"jobs held up to {today.peak_gpus:,.0f} GPUs at once, more than the "
-                f"{today.cluster_gpus:,} of --cluster"
-            )
+    for pool in pools:
+        if pool.above is not None and pool.shape is not None:
+            gpu_type = pool.gpu_type if len(pools) > 1 else None
+            cluster = f"the {pool.shape.gpus:,} of --cluster"
+            notes.append(pool.above.warning(gpu_type, cluster))
     if any(pool.seen.jobs_with_wait == 0 for pool in pools):
         notes.append("the log records no waits, so today's waits are unknown")
     if len(pools) > 1 and _chooses_types(policy):

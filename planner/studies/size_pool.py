@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from msgspec import UNSET
@@ -12,9 +13,10 @@ from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.size import SizeRange, SizeRequest
+from gpuplan.planner.site.fidelity import NOT_REPLAYED, Fidelity, unknown
 from gpuplan.planner.sizing.commitment import CommitmentResult, plan_commitment
 from gpuplan.planner.sizing.pools import JobPool
-from gpuplan.planner.sizing.search import Sizes, interval_of, smallest
+from gpuplan.planner.sizing.search import Candidates, Sizes, interval_of, smallest
 from gpuplan.planner.sizing.sized_replay import GpuInterval, ReplayTerms, Resampling, SizedReplay
 from gpuplan.planner.sizing.targets import whole_multiple
 from gpuplan.planner.studies.size_results import (
@@ -31,43 +33,54 @@ SHORT_CURVE = (0.8, 0.9, 1.1, 1.25)
 """The same for a long log."""
 
 
-class PoolAnswer:
-    """The answer for one pool; `run` fills it in."""
+class TypeAnswer:
+    """The answer for the GPUs of one type; `run` fills it in.
 
-    def __init__(self, request: SizeRequest, pool: JobPool, price: Price, *, is_one: bool) -> None:
-        each = pool.gpus_per_node
-        self.request, self.pool, self.price, self.is_one = request, pool, price, is_one
-        level, seed, step = request.level, request.replay.jobs.seed, request.cluster_step
-        sure = None if level is None else Resampling(level, request.resamples, seed)
-        _, draws = np.random.default_rng(seed).spawn(2)  # as every replay draws
-        self.sure = sure
-        option = "--gpus" if step is None else "--cluster-step"
-        terms = ReplayTerms(request.spec(), draws, each, request.targets(), sure, option)
-        self.sizes = Sizes(pool.jobs, terms, step or each or 1, request.engine)
+    Attributes:
+        request: what was asked for.
+        sizes: the candidates.
+        price: of a GPU-hour.
+        name: the GPU type, ``all`` where the log has one.
+        is_one: whether there is no other type.
+        each: GPUs of a node; None where nodes do not matter.
+        today_gpus: of today's cluster; None where unknown.
+        jobs: whose waits count.
+        window_s: length of the window of the log.
+        fidelity: how a replay of today compares with the log.
+        may_speak: whether a size may be named.
+        gpus, interval, points: the answer.
+    """
+
+    def __init__(
+        self, request: SizeRequest, sizes: Candidates, price: Price, name: str, *, is_one: bool
+    ) -> None:
+        self.request, self.sizes, self.price, self.is_one = request, sizes, price, is_one
+        self.name = name
+        self.each: int | None = None
+        self.today_gpus: int | None = None
+        self.jobs, self.window_s = 0, 0.0
+        self.fidelity: Fidelity = unknown(NOT_REPLAYED)
+        self.may_speak = True
         self.gpus: int | None = None
         self.interval: GpuInterval | None = None
         self.points: tuple[SizePoint, ...] = ()
-        self.commitment: CommitmentResult | None = None
-
-    @property
-    def name(self) -> str:
-        """The GPU type, ``all`` where the log has one."""
-        return ALL if self.is_one else self.pool.gpu_type or "unknown"
 
     def nodes(self, gpus: int) -> int | None:
         """Return the nodes of so many GPUs."""
-        each = self.pool.gpus_per_node
-        return None if each is None else gpus // each
+        return None if self.each is None else gpus // self.each
 
     def month_usd(self, gpus: float) -> float:
         """Return what GPUs cost a month, busy or not."""
         return gpus * self.price.usd_per_gpu_h * MONTH_H
 
-    def run(self) -> None:
-        """Search, replay and count."""
-        request = self.request
+    def run(self, *, may_speak: bool = True) -> None:
+        """Search, and replay the sizes to show; only the latter where no size may be named."""
+        request, self.may_speak = self.request, may_speak
         requested = wanted = self._requested()
-        answer = smallest(self.sizes) if request.target else 0
+        if request.target and not may_speak:
+            around = self.fidelity.cluster_gpus or self.today_gpus or self.sizes.least
+            wanted = requested or self._curve(whole_multiple(around, self.sizes.step))
+        answer = smallest(self.sizes) if request.target and may_speak else 0
         while True:
             if answer:
                 self.gpus = answer
@@ -84,8 +97,6 @@ class PoolAnswer:
                 break
             answer = min(better)  # another schedule is better with far fewer GPUs
         self.points = tuple(self._points(replays))
-        if request.commit:
-            self.commitment = self._commitment()
 
     def _is_less(self, replay: SizedReplay, answer: int) -> bool:
         return replay.gpus < answer and replay.gpus % self.sizes.step == 0
@@ -98,15 +109,11 @@ class PoolAnswer:
         if isinstance(sizes, SizeRange):
             even = np.linspace(sizes.low, sizes.high, sizes.count).tolist()
             sizes = tuple(whole_multiple(gpus, step) for gpus in even)
-        small = [gpus for gpus in sizes if gpus < self.sizes.widest]
-        if small:
-            raise InfeasibleError(
-                f"--gpus {small[0]:,}: a job needs {self.sizes.widest:,} GPUs at once"
-                f"{'' if self.is_one else f' on {self.name}'} and would never start\n"
-                f"  next: sizes of {self.sizes.least:,} or more, or leave wide jobs out with "
-                "--where"
-            )
+        self.check_sizes(sizes)
         return set(sizes)
+
+    def check_sizes(self, sizes: Sequence[int]) -> None:
+        """Refuse requested sizes that cannot be replayed. Raises `GpuplanError`."""
 
     def _curve(self, answer: int) -> set[int]:
         """Return sizes around the one found, the next smaller one, and today's."""
@@ -115,15 +122,14 @@ class PoolAnswer:
         factors = SHORT_CURVE if self.sizes.is_long else CURVE
         around = {whole_multiple(answer * factor, step) for factor in factors}
         here = {answer, answer - step, top, *around}
-        shape = self.pool.shape
-        if shape is not None and shape.gpus is not None and shape.gpus % step == 0:
-            here.add(shape.gpus)
-            top = max(top, shape.gpus)
+        if self.today_gpus is not None and self.today_gpus % step == 0:
+            here.add(self.today_gpus)
+            top = max(top, self.today_gpus)
         return {gpus for gpus in here if least <= gpus <= top} | {answer}
 
     def _points(self, replays: Sequence[SizedReplay]) -> list[SizePoint]:
-        window_h = self.pool.window_us / MICROS / HOUR_S
-        jobs_a_month = self.pool.jobs.workload.size / window_h * MONTH_H if window_h else 0.0
+        window_h = self.window_s / HOUR_S
+        jobs_a_month = self.jobs / window_h * MONTH_H if window_h else 0.0
         points: list[SizePoint] = []
         for replay in replays:
             usd = self.month_usd(replay.gpus)
@@ -142,7 +148,7 @@ class PoolAnswer:
                     mean_slowdown=replay.mean_slowdown,
                     utilization=replay.utilization,
                     usd_per_month=usd,
-                    meets=replay.meets if self.request.target else None,
+                    meets=replay.meets if self.request.target and self.may_speak else None,
                     usd_per_wait_h_saved=saved,
                     mean_wait_interval_s=replay.mean_wait_interval,
                     p95_wait_interval_s=replay.p95_wait_interval,
@@ -151,7 +157,83 @@ class PoolAnswer:
             )
         return points
 
-    def _commitment(self) -> CommitmentResult:
+    def today(self) -> SizeToday:
+        """Return what the log shows of these GPUs."""
+        raise NotImplementedError
+
+    @property
+    def widest(self) -> int:
+        """GPUs of the widest job."""
+        raise NotImplementedError
+
+    @property
+    def no_wait_gpus(self) -> int | None:
+        """The fewest GPUs at which no job waits for another."""
+        return self.sizes.enough()
+
+    @property
+    def commitment(self) -> CommitmentResult | None:
+        """GPUs to commit to; None where no prices of commitments are given."""
+        return None
+
+    def result(self) -> SizePool:
+        """Return the pool as JSON has it."""
+        gpus = self.gpus
+        return SizePool(
+            name=self.name,
+            jobs=self.jobs,
+            usd_per_gpu_h=self.price.usd_per_gpu_h,
+            gpus=gpus,
+            nodes=None if gpus is None else self.nodes(gpus),
+            usd_per_month=None if gpus is None else self.month_usd(gpus),
+            utilization=None if gpus is None else self.sizes.one(gpus).utilization,
+            interval=self.interval,
+            widest_job_gpus=self.widest,
+            no_wait_gpus=self.no_wait_gpus,
+            today=self.today(),
+            commitment=self.commitment,
+            fidelity=self.fidelity,
+        )
+
+
+class PoolAnswer(TypeAnswer):
+    """The answer for the GPUs of one type, whose jobs run on no other."""
+
+    def __init__(self, request: SizeRequest, pool: JobPool, price: Price, *, is_one: bool) -> None:
+        each = pool.gpus_per_node
+        level, seed, step = request.level, request.replay.jobs.seed, request.cluster_step
+        sure = None if level is None else Resampling(level, request.resamples, seed)
+        _, draws = np.random.default_rng(seed).spawn(2)  # as every replay draws
+        option = "--gpus" if step is None else "--cluster-step"
+        terms = ReplayTerms(request.spec(), draws, each, request.targets(), sure, option)
+        sizes = Sizes(pool.jobs, terms, step or each or 1, request.engine)
+        name = ALL if is_one else pool.gpu_type or "unknown"
+        super().__init__(request, sizes, price, name, is_one=is_one)
+        self.pool, self.sure, self.each = pool, sure, each
+        self.today_gpus = None if pool.shape is None else pool.shape.gpus
+        self.jobs, self.window_s = pool.jobs.workload.size, pool.window_us / MICROS
+
+    @property
+    def widest(self) -> int:
+        """GPUs of the widest job."""
+        return int(self.pool.jobs.workload.gpus.max())
+
+    def check_sizes(self, sizes: Sequence[int]) -> None:
+        """Raise `InfeasibleError` where a requested size cannot hold a job."""
+        small = [gpus for gpus in sizes if gpus < self.widest]
+        if small:
+            raise InfeasibleError(
+                f"--gpus {small[0]:,}: a job needs {self.widest:,} GPUs at once"
+                f"{'' if self.is_one else f' on {self.name}'} and would never start\n"
+                f"  next: sizes of {self.sizes.least:,} or more, or leave wide jobs out with "
+                "--where"
+            )
+
+    @cached_property
+    def commitment(self) -> CommitmentResult | None:
+        """GPUs to commit to; None where no prices of commitments are given, or none is named."""
+        if not (self.request.commit and self.may_speak):
+            return None
         commit = Prices.read(self.request.committed).of(self.pool.gpu_type)
         on_demand = Prices.read(self.request.rented).of(self.pool.gpu_type)
         assert self.pool.demand is not None  # a commitment was requested
@@ -171,22 +253,4 @@ class PoolAnswer:
             mean_wait_s=seen.mean_wait_s,
             p95_wait_s=seen.p95_wait_s,
             usd_per_month=None if gpus is None else self.month_usd(gpus),
-        )
-
-    def result(self) -> SizePool:
-        """Return the pool as JSON has it."""
-        gpus = self.gpus
-        return SizePool(
-            name=self.name,
-            jobs=self.pool.jobs.workload.size,
-            usd_per_gpu_h=self.price.usd_per_gpu_h,
-            gpus=gpus,
-            nodes=None if gpus is None else self.nodes(gpus),
-            usd_per_month=None if gpus is None else self.month_usd(gpus),
-            utilization=None if gpus is None else self.sizes.one(gpus).utilization,
-            interval=self.interval,
-            widest_job_gpus=self.sizes.widest,
-            no_wait_gpus=self.sizes.enough(),
-            today=self.today(),
-            commitment=self.commitment,
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from msgspec import UNSET, UnsetType
 
 from gpuplan.planner.runs.group_waits import GroupWaits
+from gpuplan.planner.site.fidelity import Fidelity
 from gpuplan.planner.sizing.commitment import CommitmentResult
 from gpuplan.planner.sizing.sized_replay import GpuInterval
 
@@ -85,7 +86,7 @@ class SizeToday:
 
 @dataclass(frozen=True, slots=True)
 class SizePool:
-    """GPUs of one type: their jobs run on no others.
+    """GPUs of one type: their jobs run on no others; under the site's rules its nodes.
 
     Attributes:
         name: the GPU type; ``all`` where the log has one or names none.
@@ -97,9 +98,11 @@ class SizePool:
         utilization: at that size.
         interval: of that size.
         widest_job_gpus: GPUs of the widest job.
-        no_wait_gpus: the fewest GPUs at which no job waits for another.
+        no_wait_gpus: the fewest GPUs at which no job waits for another; null under the site's
+            rules, where limits make jobs wait too.
         today: what the log shows.
         commitment: null where no prices of commitments are given.
+        fidelity: how a replay of today on these GPUs compares with the log.
     """
 
     name: str
@@ -111,9 +114,10 @@ class SizePool:
     utilization: float | None
     interval: GpuInterval | None
     widest_job_gpus: int
-    no_wait_gpus: int
+    no_wait_gpus: int | None
     today: SizeToday
     commitment: CommitmentResult | None
+    fidelity: Fidelity
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,9 @@ class SizeResults:
     """How many GPUs the jobs need.
 
     Attributes:
-        gpus: the smallest cluster that meets the targets, all pools; null without a target.
+        gpus: the smallest cluster that meets the targets, all pools; null without a target, where
+            a replay of today contradicts the log, and under the site's rules with several GPU
+            types, whose pools are alternatives.
         nodes: of it; null where nodes do not matter.
         usd_per_month: of it.
         interval: of the size; null without one, or with several GPU types.
@@ -132,7 +138,9 @@ class SizeResults:
         points: the curve, by pool and size.
         pools: one per GPU type.
         today: what the log shows.
-        commitment: null where no prices of commitments are given.
+        commitment: null where no prices of commitments are given, and where a replay of today
+            contradicts the log.
+        fidelity: how a replay of today compares with the log.
         today_groups: the recorded waits by group, where ``--by`` and the log have them.
     """
 
@@ -148,4 +156,5 @@ class SizeResults:
     pools: tuple[SizePool, ...]
     today: SizeToday
     commitment: CommitmentResult | None
+    fidelity: Fidelity
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET

@@ -95,7 +95,11 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     usd = base.conventional_price
     types = () if inputs.today is None else inputs.today.gpu_h_by_type()
     replays = _beside_today(
-        replays, request, inputs, conventional_prices(types, gpu, usd, inputs.files.book), gpu
+        replays,
+        request,
+        inputs,
+        conventional_prices(types, gpu, usd, inputs.files.prices),
+        gpu,
     )
     effective = settings_of(base.on(inputs.jobs.workload))
     left_out = [note for note in inputs.jobs.notes if NO_GPU in note]
@@ -141,13 +145,17 @@ def _priced(
     # The cheapest offers that any capacity can take.
     limits = [most for most in capacities if most is not None]
     most = max(limits) if len(limits) == len(capacities) else None
-    policy, book, first_us = policies[0], inputs.files.book, inputs.jobs.first_submit_us
+    policy, table, first_us = (
+        policies[0],
+        inputs.files.prices,
+        inputs.jobs.first_submit_us,
+    )
     with policy.blamed(is_alone=True):
-        priced = with_prices({**request.settings_of_policy(), "capacity": most}, book, first_us)
+        priced = with_prices({**request.settings_of_policy(), "capacity": most}, table, first_us)
         base = parameters_from({**priced.settings, "capacity": base.capacity})
     against, notes = None, priced.notes
     for spec in policies[1:]:
-        (against,), more = price([spec], book, first_us, beside=(priced.gpu, policy.label))
+        (against,), more = price([spec], table, first_us, beside=(priced.gpu, policy.label))
         notes = (*notes, *(f"{spec.label}: {note}" for note in more if note not in notes))
     return base, against, notes, priced.gpu or None
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.heap import insert, new_heap, pop
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.twin.backfill import NONE, SLURM, Searches, new_searches, plan_pass
@@ -170,6 +171,28 @@ class LoopBuffers(NamedTuple):
     profile: FreeProfile
 
 
+def new_loop(
+    jobs: Any, site: Any, tree: Any, rules: Any, arrival: Any, first: int
+) -> tuple[LoopBuffers, IntArray]:
+    """Return what the loop needs beside the state, and its clock, before the second ``first``."""
+    n = jobs.ready.size
+    parts, users = site.part_first.size - 1, int(jobs.user.max(initial=0)) + 1
+    # A node has a step for now and for each running job; two more for each plan and event of it.
+    steps = int(site.gpus.size + site.gpus.sum() + 2 * (jobs.nodes.sum() + site.event_node.size))
+    buffers = LoopBuffers(
+        arrival, np.argsort(arrival, kind="stable"), np.argsort(jobs.cancel, kind="stable"),
+        np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64),
+        new_searches(site.shape_class.size, parts, users, site.gpus.size), new_heap(n + 1),
+        new_profile(site.gpus.size, steps),
+    )  # fmt: skip
+    clock = np.zeros(11, np.int64)
+    clock[[LAST_FULL, LAST_TICK, NEXT_BACKFILL]] = -FAR, first, first + rules.bf_phase
+    clock[NEXT_TICK] = first + rules.calc_phase if rules.multifactor else FAR
+    if rules.multifactor:
+        set_factors(tree, rules.fairshare, rules.dampening)
+    return buffers, clock
+
+
 def replay(
     jobs: Any, site: Any, limits: Any, tree: Any, rules: Any,
     progress: Callable[[float], None] = lambda share: None,
@@ -185,22 +208,9 @@ def replay(
     """
     n = jobs.ready.size
     arrival = np.where(jobs.pinned >= 0, jobs.pinned, jobs.ready)
-    parts, users = site.part_first.size - 1, int(jobs.user.max(initial=0)) + 1
-    # A node has a step for now and for each running job; two more for each plan and event of it.
-    steps = int(site.gpus.size + site.gpus.sum() + 2 * (jobs.nodes.sum() + site.event_node.size))
-    buffers = LoopBuffers(
-        arrival, np.argsort(arrival, kind="stable"), np.argsort(jobs.cancel, kind="stable"),
-        np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64),
-        new_searches(site.shape_class.size, parts, users, site.gpus.size), new_heap(n + 1),
-        new_profile(site.gpus.size, steps),
-    )  # fmt: skip
-    state = new_state(jobs, site)
     first = int(arrival.min(initial=FAR)) if n else 0
-    clock = np.zeros(11, np.int64)
-    clock[[LAST_FULL, LAST_TICK, NEXT_BACKFILL]] = -FAR, first, first + rules.bf_phase
-    clock[NEXT_TICK] = first + rules.calc_phase if rules.multifactor else FAR
-    if rules.multifactor:
-        set_factors(tree, rules.fairshare, rules.dampening)
+    state = new_state(jobs, site)
+    buffers, clock = new_loop(jobs, site, tree, rules, arrival, first)
     instants, going = FEWEST_INSTANTS, True
     while going:
         began = perf_counter()

@@ -18,6 +18,11 @@ BEST_FIT, FIRST_FIT, LEAST_LOADED = range(3)
 NO_LIMIT = 1 << 60
 KNOWN_END, UNKNOWN_END = 1, 2  # of the time for which a node is down
 
+# Limits that hold a job; numbers of `gpuplan.simkit.twin.refusals.REASONS`.
+(
+    OVER_QOS_GPUS, OVER_QOS_JOBS, OVER_USER_GPUS, OVER_USER_JOBS, OVER_ASSOC_JOBS, OVER_ASSOC_GPUS,
+) = range(6, 12)  # fmt: skip
+
 # Cells of `SiteState.count`.
 QUEUED, WINDOWS, STAMP, LEFT = range(4)
 
@@ -312,8 +317,8 @@ def is_blocked(jobs: Any, limits: Any, parent: Any, j: int, stamp: int) -> bool:
 
 
 @borrowing_helper
-def over_limit(jobs: Any, limits: Any, parent: Any, j: int) -> bool:
-    """Return whether a limit would be broken if the job started now."""
+def over_limit(jobs: Any, limits: Any, parent: Any, j: int) -> int:
+    """Return which limit a start now would break, as `refusals.REASONS` numbers it; 0 for none."""
     gpus = jobs.nodes[j] * jobs.gpus[j]
     user = jobs.user[j]
     first, second = jobs.part_qos[j], jobs.qos[j]
@@ -324,25 +329,25 @@ def over_limit(jobs: Any, limits: Any, parent: Any, j: int) -> bool:
         if q < 0:
             continue
         if limits.used_gpus[q] + gpus > limits.grp_gpus[q]:
-            return True
+            return OVER_QOS_GPUS
         if limits.used_jobs[q] + 1 > limits.grp_jobs[q]:
-            return True
+            return OVER_QOS_JOBS
         if not gpus_checked and limits.user_gpus[q] < NO_LIMIT:
             gpus_checked = True
             if limits.used_user_gpus[q, user] + gpus > limits.user_gpus[q]:
-                return True
+                return OVER_USER_GPUS
         if not jobs_checked and limits.user_jobs[q] < NO_LIMIT:
             jobs_checked = True
             if limits.used_user_jobs[q, user] + 1 > limits.user_jobs[q]:
-                return True
+                return OVER_USER_JOBS
     node = jobs.assoc[j]
     if not jobs_checked and limits.used_assoc_jobs[node] + 1 > limits.assoc_jobs[node]:
-        return True
+        return OVER_ASSOC_JOBS
     while node > 0:
         if limits.used_assoc_gpus[node] + gpus > limits.assoc_gpus[node]:
-            return True
+            return OVER_ASSOC_GPUS
         node = parent[node]
-    return False
+    return 0
 
 
 @borrowing_helper

@@ -11,8 +11,8 @@ import support_traces
 from support_traces import ORIGIN
 
 from gpuplan.analysis.price_formats.schema import PRICE, PRICES, PriceProvenance
-from gpuplan.analysis.prices.book import PriceBook, book_of
 from gpuplan.analysis.prices.ingest import PriceAccount, ingest_prices
+from gpuplan.analysis.prices.price_table import PriceTable, price_table_of
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.trace_bill import SourceBill, TraceCost
 
@@ -30,10 +30,12 @@ def at(hour: int, minute: int = 0) -> datetime:
     return ORIGIN.replace(hour=hour, minute=minute)
 
 
-def book(rows, *, changes=()) -> PriceBook:
-    """Return a book of rows, as `frame` takes them."""
+def book(rows, *, changes=()) -> PriceTable:
+    """Return a price table of rows, as `frame` takes them."""
     series = tuple((*key, None)[:5] for key in changes)
-    return book_of(frame(rows), PriceProvenance(change_series=series), path=Path("prices.parquet"))
+    return price_table_of(
+        frame(rows), PriceProvenance(change_series=series), path=Path("prices.parquet")
+    )
 
 
 def frame(rows) -> pl.DataFrame:

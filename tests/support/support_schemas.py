@@ -36,10 +36,14 @@ def twin_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     dumps = [f"--sacctmgr={site / name}.txt" for name in ("assoc", "qos", "events")]
     yield "calibrate", [log, "--infer", "--advice"]
     yield "calibrate", [log, f"--slurm-conf={conf}", *dumps, "-o", twin]
+    yield "waits", [log]
+    yield "waits", [log, f"--twin={twin}", "--real"]
     change = ["--twin", twin, "--add-nodes=2", f"--slurm-conf={site / 'slurm.new.conf'}"]
     yield "whatif", [log, *change, "--set=qos.normal.MaxTRESPU.gpu=8"]
     validated = ["--validate=2026-03-16", f"--before={conf}", f"--after={conf}"]
     yield "whatif", [log, "--twin", twin, *validated]
+    job = ["--gpus=16", "--limit=24h", "--partition=h100", "--user=ana", "--replays=20"]
+    yield "eta", [log, "--twin", twin, *job, "--at=2026-03-12T12:00", "--backtest"]
 
 
 def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from gpuplan.analysis.base.lookup import find_named
 from gpuplan.planner.elastic.job_class import JobClass
+from gpuplan.planner.frontier.methods.calculator import WidthCalculator
+from gpuplan.planner.frontier.methods.convex import solve_convex
 from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.plan import Plan
 
@@ -39,14 +41,10 @@ class Method:
 
 
 def _convex(classes: Sequence[JobClass]) -> Solved:
-    from gpuplan.planner.frontier.methods.convex import solve_convex
-
     return solve_convex(classes)
 
 
 def _paper(classes: Sequence[JobClass]) -> Solved:
-    from gpuplan.planner.frontier.methods.calculator import WidthCalculator
-
     return WidthCalculator(classes)
 
 

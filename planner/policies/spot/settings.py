@@ -138,7 +138,7 @@ OF_ALL: dict[str, Setting] = {
     "drain_s": Setting(
         "duration",
         "how long after the last submission jobs may still finish",
-        default=30 * DAY_S,
+        default=30.0 * DAY_S,
     ),
     "spot_usd_per_gpu_h": Setting(
         "usd", "what spot jobs pay (--spot-price); none: 30% of the GPUs' price", unlimited=True

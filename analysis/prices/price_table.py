@@ -45,7 +45,7 @@ HOLD_GAPS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PriceBook:
+class PriceTable:
     """Prices of a canonical table.
 
     Attributes:
@@ -73,13 +73,13 @@ class PriceBook:
         return InputFile(str(self.path), self.sha256, self.rows)
 
 
-def book_of(
+def price_table_of(
     prices: pl.DataFrame, provenance: PriceProvenance, *, path: Path, sha256: str = ""
-) -> PriceBook:
-    """Return rows in the canonical columns as a book."""
+) -> PriceTable:
+    """Return rows in the canonical columns as a price table."""
     is_change = is_one_of(provenance.change_series).alias("is_change")
     rows = prices.select(*PRICES, is_change).sort("timestamp", maintain_order=True)
-    return PriceBook(
+    return PriceTable(
         prices=rows.filter(pl.col(PRICE).is_not_null()),
         supply=rows.filter(pl.col("available").is_not_null()),
         path=path,
@@ -88,7 +88,7 @@ def book_of(
     )
 
 
-def read_prices(path: Path) -> PriceBook:
+def read_prices(path: Path) -> PriceTable:
     """Read a price table, of ``gpuplan prices`` or of any tool that keeps its columns.
 
     Raises:
@@ -110,10 +110,10 @@ def read_prices(path: Path) -> PriceBook:
         reason = str(error).strip().partition("\n")[0]
         hint = "write it again with gpuplan prices"
         raise InputError(path, f"is a damaged price table ({reason})", hint=hint) from error
-    return book_of(prices, provenance, path=path, sha256=sha256_of(path))
+    return price_table_of(prices, provenance, path=path, sha256=sha256_of(path))
 
 
-def in_force(book: PriceBook) -> pl.DataFrame:
+def in_force(price_table: PriceTable) -> pl.DataFrame:
     """Return the stretches of time in which the offers of a series do not change.
 
     Returns:
@@ -122,7 +122,7 @@ def in_force(book: PriceBook) -> pl.DataFrame:
         (the least and the median of the offers, US dollars per GPU-hour) and ``offers``.
     """
     return stretches(
-        book.prices,
+        price_table.prices,
         pl.col(PRICE).min().alias("lowest"),
         pl.col(PRICE).median().alias("typical"),
         pl.len().alias("offers"),
@@ -130,10 +130,10 @@ def in_force(book: PriceBook) -> pl.DataFrame:
 
 
 def stretches(rows: pl.DataFrame, *levels: pl.Expr) -> pl.DataFrame:
-    """Return the intervals of time in which the rows of a book hold, with their values.
+    """Return the intervals of time in which the rows of a price table hold, with their values.
 
     Args:
-        rows: of `PriceBook.prices` or `PriceBook.supply`.
+        rows: of `PriceTable.prices` or `PriceTable.supply`.
         levels: named values to compute from the rows of one series and time.
 
     Returns:
@@ -186,8 +186,10 @@ def _provenance(path: Path) -> PriceProvenance:
         hint = "write it again with gpuplan prices"
         raise InputError(path, f"its metadata cannot be read ({error})", hint=hint) from error
     if provenance.schema_version > SCHEMA_VERSION:
-        found = f"has the schema version {provenance.schema_version}"
-        raise InputError(path, found, expected=f"{SCHEMA_VERSION} or older", hint="upgrade gpuplan")
+        problem = f"has the schema version {provenance.schema_version}"
+        raise InputError(
+            path, problem, expected=f"{SCHEMA_VERSION} or older", hint="upgrade gpuplan"
+        )
     return provenance
 
 

@@ -1,11 +1,19 @@
-"""The results of ``gpuplan diff``, as JSON has them."""
+"""The results of ``gpuplan diff`` and ``gpuplan run --list``, and what ``report.json`` adds.
+
+They are dataclasses as JSON has them; those of studies are in `gpuplan.planner.studies`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from msgspec import Meta
+
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.gates.gates import GateOutcome
+
+ISO_TIME = Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +111,89 @@ class DiffResults:
     asked: tuple[ChangedText, ...]
     only: tuple[LoneRow, ...]
     gates: tuple[GateOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedStudy:
+    """What a study of a report has besides the JSON output of its command.
+
+    Attributes:
+        name: what the report and its gates call it.
+        arguments: that its command was given.
+        headline: the answer.
+    """
+
+    name: Annotated[str, Meta(pattern=r"^\w+$")]
+    arguments: tuple[str, ...]
+    headline: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportResults:
+    """A report without its studies.
+
+    Attributes:
+        title: what it is about.
+        time: when it was made, where that was asked for.
+        inputs: the files that its studies read, each once.
+        gates: the conditions on its studies.
+        warnings: about the report as a whole.
+        gpuplan_version: that made the results.
+    """
+
+    title: str
+    time: Annotated[str, ISO_TIME] | None
+    inputs: tuple[InputFile, ...]
+    gates: tuple[GateOutcome, ...]
+    warnings: tuple[str, ...]
+    gpuplan_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunParameters:
+    """What was asked for: the scenario file says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunWorkload:
+    """The jobs of a scenario.
+
+    Attributes:
+        trace: the trace or log.
+        made_by: the command that makes it, with its arguments; empty where it is there already.
+    """
+
+    trace: str
+    made_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStudy:
+    """A study that would run.
+
+    Attributes:
+        name: what documents and gates call it.
+        command: that it runs.
+        arguments: of the command.
+        cached: whether its result is there already.
+    """
+
+    name: str
+    command: str
+    arguments: tuple[str, ...]
+    cached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """What would run.
+
+    Attributes:
+        workload: the jobs.
+        studies: in the order of the scenario.
+        gates: the conditions on the results.
+    """
+
+    workload: RunWorkload
+    studies: tuple[PlannedStudy, ...]
+    gates: tuple[str, ...]

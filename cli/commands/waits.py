@@ -1,0 +1,32 @@
+"""``gpuplan waits``: why jobs wait, who waits, and whether the cluster is too small."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.waits_text import waits_text
+from gpuplan.cli.tables.wait_tables import groups_table, reasons_table, wait_tables
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gpuplan.planner.studies.waits import WaitsAnswer
+
+
+def show(study: WaitsAnswer) -> StudyView:
+    """Return the waits as people see them."""
+    results = study.results
+
+    def draw() -> Figure:
+        from gpuplan.cli.figures.waits import draw_waits
+
+        return draw_waits(results)
+
+    return StudyView(
+        headline=waits_text(results.summary),
+        tables=wait_tables(results),
+        answer=(reasons_table(results.summary), groups_table(results)),
+        notes=study.notes,
+        figure=draw,
+    )

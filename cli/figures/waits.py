@@ -1,0 +1,47 @@
+"""The picture of waits: hours waited over time, stacked by reason."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from gpuplan.cli.figures.style import COLOURS, SETTINGS, SOFT, light_grid, new_figure
+from gpuplan.cli.figures.time_axis import date_number, show_dates
+
+if TYPE_CHECKING:
+    from gpuplan.planner.studies.waits import WaitsResults
+
+CYCLE = ("blue", "orange", "green", "purple", "yellow", "sky", "wine")
+DAY_H = 24.0
+
+
+def draw_waits(results: WaitsResults) -> Figure:
+    """Return the number of jobs that wait over time, stacked by reason, most hours first."""
+    bins = results.timeline
+    days = np.array([date_number(datetime.fromisoformat(f"{row.start}+00:00")) for row in bins])
+    hours = float(days[1] - days[0]) * DAY_H if len(bins) > 1 else 1.0
+    names = [reason.name for reason in results.summary.reasons if reason.wait_h > 0]
+    figure = new_figure(height_in=4.2)
+    with matplotlib.rc_context(SETTINGS):
+        (axes,) = figure.axes
+        axes.set_title("Jobs that wait, by reason")
+        below = np.zeros(len(bins))
+        for place, name in enumerate(names):
+            waiting = np.array([row.wait_h.get(name, 0.0) for row in bins]) / hours
+            shade = COLOURS[CYCLE[place]] if place < len(CYCLE) else SOFT
+            axes.bar(
+                days, waiting, bottom=below, width=hours / DAY_H, align="edge", color=shade,
+                linewidth=0, label=f"{name} ",
+            )  # fmt: skip
+            below += waiting
+        show_dates(axes)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("jobs waiting, on average")
+        light_grid(axes)
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles[::-1], labels[::-1], loc="outside right upper")
+    return figure

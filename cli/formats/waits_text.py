@@ -1,0 +1,132 @@
+"""Why jobs wait, and whether the cluster is too small, in three sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuplan.analysis.history.reasons import LIMITS, QUEUE, limit_name, reason_groups
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
+from gpuplan.cli.formats.units import show_count, show_duration, show_number
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.waits.results import SlurmReasonWait, WaitSummary
+
+LEAST_SHARE = 0.01
+MOST_REASONS = 4
+MOSTLY, PARTLY = 0.5, 0.1
+"""Share of the wait hours with too few free GPUs from which the cluster is mostly, or partly, too
+small."""
+KEYS = {group.title: group.key for group in reason_groups().values()}
+WORDS = {
+    QUEUE: "the queue (priority or resources)",
+    "array": "limits of job arrays",
+    "dependency": "dependencies",
+}
+FREE_GPUS, PEAK = "free GPUs", "peak held"
+SHORT_S = 300.0
+"""Waits of less are no reason for a change."""
+
+
+def waits_text(waits: WaitSummary) -> str:
+    """Return how long jobs wait, why, and whether the cluster is too small."""
+    if not waits.wait_h:
+        return "No job with GPUs waits."
+    mean, p95 = show_duration(waits.mean_wait_s), show_duration(waits.p95_wait_s)
+    if hardly_wait(waits):
+        return f"Jobs hardly wait: {mean} on average from submission to start (P95 {p95})."
+    eligible = waits.mean_eligible_wait_s
+    from_eligible = (
+        f"; {show_duration(eligible)} from when it is eligible"
+        if eligible is not None and show_duration(eligible) != mean
+        else ""
+    )
+    start = f"A job waits {mean} on average from submission to start (P95 {p95}{from_eligible})."
+    tail = _by_free_gpus(waits) if waits.basis == FREE_GPUS else f"{_why(waits)} {_size(waits)}"
+    return f"{start} {tail}{_assumed(waits)}"
+
+
+def hardly_wait(waits: WaitSummary) -> bool:
+    """Return whether waits are too short to explain."""
+    return max(waits.p95_wait_s, waits.mean_wait_s) < SHORT_S
+
+
+def _why(waits: WaitSummary) -> str:
+    """Return the reasons with most hours, limits one by one."""
+    phrases = sorted(_reasons(waits), key=lambda phrase: -phrase[0])[:MOST_REASONS]
+    if not phrases:
+        return ""
+    (share, what), *others = phrases
+    more = "".join(f", {each:.0%} {text}" for each, text in others)
+    return f"{share:.0%} of the wait is {what}{more}."
+
+
+def _reasons(waits: WaitSummary) -> Iterator[tuple[float, str]]:
+    """Yield the share of each reason and what it is called."""
+    for reason in waits.reasons:
+        key = KEYS.get(reason.name)
+        if key != LIMITS:
+            if (reason.share or 0.0) >= LEAST_SHARE:
+                yield reason.share or 0.0, WORDS.get(key or "", reason.name)
+            continue
+        for part in reason.slurm_reasons:
+            if (part.share or 0.0) >= LEAST_SHARE:
+                yield part.share or 0.0, _limit(part)
+
+
+def _limit(part: SlurmReasonWait) -> str:
+    """Return what a limit is called, with its GPUs where they are told."""
+    name = limit_name(part.name)
+    stated = [limit for limit in part.limits if limit.gpus is not None]
+    detail = part.name
+    if stated:
+        most = stated[0]
+        detail += f", {most.gpus:,} GPUs" + (f" in {most.of}" if len(part.limits) > 1 else "")
+    return f"your {name} ({detail})" if name else f"a limit of yours ({detail})"
+
+
+def _size(waits: WaitSummary) -> str:
+    """Return whether the cluster is too small, by the hours in which nothing else held jobs."""
+    small = waits.too_small_share or 0.0
+    queue = sum(reason.share or 0.0 for reason in waits.reasons if KEYS.get(reason.name) == QUEUE)
+    held, free = 1 - queue, queue - small
+    answer = "Mostly yes" if small >= MOSTLY else "In part" if small >= PARTLY else "Hardly"
+    parts = [f"{small:.0%} of the wait had too few free GPUs and no other hold{_full(waits)}"]
+    if held >= LEAST_SHARE:
+        parts.append(f"limits, arrays or dependencies held {held:.0%}")
+    if free >= LEAST_SHARE:
+        parts.append(
+            f"{free:.0%} had enough GPUs free, but scattered over nodes or kept for jobs ahead"
+        )
+    return f"Is the cluster too small? {answer}: {'; '.join(parts)}."
+
+
+def _by_free_gpus(waits: WaitSummary) -> str:
+    """Return what the free GPUs tell where the log records no reasons."""
+    full = waits.full_cluster_share or 0.0
+    answer = "It may be" if full >= MOSTLY else "Not by these numbers alone"
+    if full < PARTLY:
+        answer = "Hardly"
+    return (
+        f"Is the cluster too small? {answer}: in {full:.0%} of the wait hours fewer GPUs were free "
+        f"than the job requested{_full(waits)}, in {1 - full:.0%} enough were free. The log "
+        "records no reasons, so limits may have held jobs as well."
+    )
+
+
+def _full(waits: WaitSummary) -> str:
+    """Return how long the GPUs of the busiest type were held."""
+    most = max(waits.gpu_types, key=lambda use: use.full_share or 0.0, default=None)
+    if most is None or (most.full_share or 0.0) < LEAST_SHARE:
+        return ""
+    kind = "GPUs" if most.gpu_type in ("all", UNNAMED) else most.gpu_type
+    gpus = show_number(most.gpus)
+    return f" ({gpus} {kind} over 95% held for {most.full_share:.0%} of the time)"
+
+
+def _assumed(waits: WaitSummary) -> str:
+    """Return that the most GPUs held are taken for the cluster, where nothing tells its size."""
+    if not waits.gpu_types or any(use.source != PEAK for use in waits.gpu_types):
+        return ""
+    gpus = sum(use.gpus for use in waits.gpu_types)
+    return f" The cluster is assumed to be the {show_count(gpus)} GPUs held at the peak."

@@ -1,0 +1,61 @@
+"""Whether a model may speak, in words: a replay of today beside the waits of the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuplan.cli.formats.report import Table, table
+from gpuplan.cli.formats.units import show_duration
+from gpuplan.planner.runs.recorded_waits import are_close
+from gpuplan.planner.site.fidelity import SITE_RULES
+
+if TYPE_CHECKING:
+    from gpuplan.planner.site.fidelity import Fidelity
+
+USE_TWIN = "Use the site's rules: gpuplan size ... --twin twin.toml"
+MISSING_RULE = "See which rule is missing: gpuplan calibrate ... --advice"
+
+
+def contradiction(fidelity: Fidelity) -> str:
+    """Return why nothing is recommended, and what to do; empty where the model may speak."""
+    pairs = (
+        ("P95", fidelity.replayed_p95_wait_s, fidelity.recorded_p95_wait_s),
+        ("mean", fidelity.replayed_mean_wait_s, fidelity.recorded_mean_wait_s),
+    )
+    if fidelity.may_speak or fidelity.cluster_gpus is None:
+        return ""
+    name, replayed_s, recorded_s = next(
+        (name, replayed_s, recorded_s)
+        for name, replayed_s, recorded_s in pairs
+        if replayed_s is not None
+        and recorded_s is not None
+        and (name == "mean" or not are_close(replayed_s, recorded_s))
+    )
+    is_twin = fidelity.policy == SITE_RULES
+    return (
+        f"A replay of today's {fidelity.cluster_gpus:,} GPUs"
+        f"{'' if fidelity.policy is None else f' under {fidelity.policy}'} waits "
+        f"{show_duration(replayed_s)} ({name}), your log {show_duration(recorded_s)}: "
+        f"{fidelity.why}. {MISSING_RULE if is_twin else USE_TWIN}."
+    )
+
+
+def fidelity_table(fidelity: Fidelity) -> tuple[Table, ...]:
+    """Return today's waits as replayed and as recorded; nothing where nothing was replayed."""
+    if fidelity.policy is None:
+        return ()
+    return (
+        table(
+            f"Today replayed under {fidelity.policy}: {fidelity.verdict}",
+            [fidelity],
+            {
+                "cluster_gpus": "GPUs",
+                "jobs": "jobs",
+                "replayed_mean_wait_s": "mean wait, replayed",
+                "recorded_mean_wait_s": "in the log",
+                "replayed_p95_wait_s": "P95, replayed",
+                "recorded_p95_wait_s": "P95, in the log",
+                "why": "why",
+            },
+        ),
+    )

@@ -1,0 +1,132 @@
+"""Tables of waits: why, who, and how full the GPUs were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.formats.units import show_count, show_share
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.waits.results import WaitSummary
+    from gpuplan.planner.studies.waits import WaitsResults
+
+MOST_GROUPS = 12
+TITLES = {
+    "account": "account",
+    "partition": "partition",
+    "qos": "QOS",
+    "gpu_type": "GPU type",
+    "size": "size",
+}
+SOURCES = {
+    "recorded reasons": "Slurm's last reason",
+    "free GPUs": "by the free GPUs; the log records no reasons",
+    "site rules": "by the site's rules",
+}
+
+
+def wait_tables(results: WaitsResults) -> tuple[Table, ...]:
+    """Return why jobs wait, who waits, how full the GPUs were, and the waits over time."""
+    summary = results.summary
+    return (
+        reasons_table(summary),
+        groups_table(results, most=None),
+        types_table(summary),
+        timeline_table(results),
+    )
+
+
+def reasons_table(summary: WaitSummary) -> Table:
+    """Return a row per group of reasons, and one for each of Slurm's reasons in it."""
+    return table(
+        f"Why jobs wait ({SOURCES[summary.basis]})",
+        _reason_rows(summary),
+        {"name": "reason", "wait_h": "wait hours", "share": "of all", "jobs": "jobs"},
+        Column("full_cluster_share", "of it, too few GPUs free", show_share),
+    )
+
+
+def _reason_rows(summary: WaitSummary) -> Iterator[dict[str, Any]]:
+    for reason in summary.reasons:
+        yield {
+            "name": reason.name, "wait_h": reason.wait_h, "share": reason.share,
+            "jobs": reason.jobs, "full_cluster_share": reason.full_cluster_share,
+        }  # fmt: skip
+        inner = reason.slurm_reasons
+        if len(inner) == 1 and (inner[0].name == reason.name or not inner[0].limits):
+            continue
+        for part in inner:
+            if not part.wait_h:
+                continue
+            yield {
+                "name": f"  {part.name}", "wait_h": part.wait_h, "share": part.share,
+                "jobs": part.jobs, "full_cluster_share": None,
+            }  # fmt: skip
+            limits = part.limits if any(limit.gpus is not None for limit in part.limits) else ()
+            for limit in limits:
+                of = limit.of if limit.gpus is None else f"{limit.of}, {limit.gpus:,} GPUs"
+                yield {
+                    "name": f"    {of}", "wait_h": limit.wait_h,
+                    "share": limit.wait_h / summary.wait_h if summary.wait_h else None,
+                    "jobs": limit.jobs, "full_cluster_share": None,
+                }  # fmt: skip
+
+
+def groups_table(results: WaitsResults, most: int | None = MOST_GROUPS) -> Table:
+    """Return a row per group; the first of them by share where not all are shown."""
+    groups = list(results.groups)
+    if most is not None:
+        kinds = {group.by: sum(1 for each in groups if each.by == group.by) for group in groups}
+        groups = [group for group in groups if kinds[group.by] > 1 and group.by != "gpu_type"]
+        groups.sort(key=lambda group: -group.wait_h)
+        groups = groups[:most]
+        groups.sort(key=lambda group: (list(TITLES).index(group.by), -group.wait_h))
+    return table(
+        "Who waits" if most is None else "Who waits most",
+        groups,
+        Column("by", "by", read=lambda group: TITLES[group.by]),
+        {
+            "name": "group",
+            "jobs": "jobs",
+            "wait_h": "wait hours",
+            "share": "of all",
+            "mean_wait_s": "mean",
+            "p50_wait_s": "P50" if most is None else "",
+            "p95_wait_s": "P95",
+        },
+        Column("top_reason", "most of it", read=_top_reason),
+    )
+
+
+def _top_reason(group: Any) -> str | None:
+    name, hours = next(iter(group.reasons.items()), ("", 0.0))
+    return f"{hours / group.wait_h:.0%} {name}" if hours else None
+
+
+def types_table(summary: WaitSummary) -> Table:
+    """Return a row per GPU type."""
+    return table(
+        "How full the GPUs were",
+        summary.gpu_types,
+        {"gpu_type": "GPU type", "gpus": "GPUs", "source": "from", "peak_gpus": "peak held"},
+        Column("full_h", "hours over 95% held", show_count),
+        {"full_share": "of the time"},
+        Column("queue_gpu_h", "GPU-hours queued then", show_count),
+    )
+
+
+def timeline_table(results: WaitsResults) -> Table:
+    """Return a row per bin of time, with a column per group of reasons."""
+    names = list(dict.fromkeys(name for row in results.timeline for name in row.wait_h))
+    columns = [
+        Column(
+            f"{name.replace(' ', '_')}_wait_h",
+            name,
+            show_count,
+            read=lambda row, name=name: row.wait_h.get(name, 0.0),  # type: ignore[misc]
+        )
+        for name in names
+    ]
+    return table("Hours waited over time", results.timeline, {"start": "from (UTC)"}, *columns)

@@ -1,0 +1,160 @@
+"""What ``gpuplan eta`` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from gpuplan.analysis.base.amounts import parse_duration
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.option import Opt
+from gpuplan.planner.requests.declaration import StudyRequest, study
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.site.document import SiteDocument
+    from gpuplan.analysis.site.schema import CalibrationTable
+
+SITE, REPLAYS = "The site", "Replays"
+
+
+@study(
+    "eta",
+    title="When a job would start",
+    example="gpuplan eta sacct.txt --twin twin.toml --gpus 8 --limit 12h --user ana",
+    doing="replaying",
+    compiles=True,
+    has_rows=False,
+    more_forms={".toml": "the settings with the backtest, for later calls"},
+)
+@dataclass(frozen=True, slots=True)
+class EtaRequest(StudyRequest):
+    """Show when a Slurm job starts, and what starts sooner.
+
+    Only what was known at the time of submission counts.
+
+    Attributes:
+        trace: the log, or the queue of now.
+        twin: the site's settings.
+        gpus, nodes, limit: of the job.
+        user, account, partition, qos: of the job; None for those of such jobs of the log.
+        at: when it is submitted, local time; None for the end of the log.
+        queue: running and waiting jobs at that time, where the log does not tell.
+        replays: how many.
+        seed: of all draws.
+        backtest: whether to forecast 200 jobs of the log, not only as many as a quick check needs.
+    """
+
+    PANEL: ClassVar[str] = "The job"
+
+    trace: Annotated[
+        Path,
+        Opt(
+            "The log: sacct -a -X -P -D --noconvert output of the last weeks with running and "
+            "waiting jobs, or a trace of it; or only the queue: squeue -a -o or --json.",
+            key=None,
+            metavar="LOG",
+            argument=True,
+        ),
+    ]
+    twin: Annotated[
+        Path,
+        Opt(
+            "The site's settings, written by [bold]gpuplan calibrate[/bold].",
+            metavar="FILE.toml",
+            panel=SITE,
+            common=True,
+        ),
+    ]
+    gpus: Annotated[int, Opt("GPUs of the job, on all its nodes.", low=1, common=True)]
+    limit: Annotated[
+        str, Opt("Its time limit, for example 24h or 90min.", metavar="DURATION", common=True)
+    ]
+    nodes: Annotated[
+        int | None,
+        Opt("Nodes of the job. Default: as few as can hold its GPUs.", low=1),
+    ] = None
+    user: Annotated[
+        str | None,
+        Opt(
+            "Who submits: their jobs and fair share count. Default: someone new in the account.",
+            metavar="NAME",
+            common=True,
+        ),
+    ] = None
+    account: Annotated[
+        str | None,
+        Opt("The account. Default: that of the user's jobs.", metavar="NAME"),
+    ] = None
+    partition: Annotated[
+        str | None,
+        Opt("The partition. Default: where such jobs go.", metavar="NAME", common=True),
+    ] = None
+    qos: Annotated[
+        str | None,
+        Opt("The QOS. Default: that of such jobs.", flag="--qos", metavar="NAME"),
+    ] = None
+    at: Annotated[
+        str | None,
+        Opt(
+            "When it is submitted, local time, for example 2025-10-20T10:00. Default: the end of "
+            "the log.",
+            metavar="TIME",
+            common=True,
+        ),
+    ] = None
+    queue: Annotated[
+        Path | None,
+        Opt(
+            "The running and waiting jobs at that time, if the log does not have them: output of "
+            "squeue -a -o or --json, or of sacct.",
+            metavar="FILE",
+            panel=SITE,
+            common=True,
+        ),
+    ] = None
+    replays: Annotated[int, Opt("Replays of the site.", low=10, high=10_000, panel=REPLAYS)] = 200
+    seed: Annotated[int, Opt("Seed of the draws.", low=0, panel=REPLAYS)] = 0
+    backtest: Annotated[
+        bool,
+        Opt(
+            "Forecast up to 200 jobs of the log and show how good the forecasts are; "
+            "-o twin.toml keeps the result for later calls.",
+            flag="--backtest",
+            panel=REPLAYS,
+            common=True,
+        ),
+    ] = False
+
+    def check(self) -> None:
+        """Check everything but the log. Raises `InputError` or `UsageError`."""
+        self.limit_s()
+        self.at_s(self.site()[1].time_zone)
+
+    def limit_s(self) -> int:
+        """Return the seconds of the time limit. Raises `UsageError`."""
+        seconds = round(parse_duration(self.limit, "--limit"))
+        if seconds < 1:
+            raise UsageError(f"--limit must be at least a second, got {self.limit!r}")
+        return seconds
+
+    def at_s(self, zone: str) -> int | None:
+        """Return the second after 1970 of ``at``, local where it has no offset."""
+        from datetime import datetime
+        from zoneinfo import ZoneInfo
+
+        if self.at is None:
+            return None
+        try:
+            time = datetime.fromisoformat(self.at)
+        except ValueError:
+            raise UsageError(
+                f"--at must be a time such as 2025-10-20T10:00, got {self.at!r}"
+            ) from None
+        return int((time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))).timestamp())
+
+    def site(self) -> tuple[SiteDocument, CalibrationTable]:
+        """Return the settings, and what the calibration found. Raises `InputError`."""
+        from gpuplan.analysis.site.document import read_twin
+
+        return read_twin(self.twin)

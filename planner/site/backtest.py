@@ -1,0 +1,236 @@
+"""How well forecasts of starts would have been for jobs of the log that have started since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.base.time_units import DAY_S
+from gpuplan.analysis.site.log import SiteLog
+from gpuplan.planner.parallel import run_all
+from gpuplan.planner.site.instant import SiteInstant, array_of, instant_of
+from gpuplan.planner.site.new_job import NewJob
+from gpuplan.planner.site.start_replays import DAYS, StartReplays
+from gpuplan.planner.site.start_tables import HOLDS, start_replays
+from gpuplan.planner.twin.settings import level_config
+from gpuplan.planner.twin.workload import ONE_PARTITION
+from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
+
+NOMINAL = 0.8
+"""Share of the starts that an interval should hold."""
+TAILS = tuple(i / 100 for i in range(10, -1, -1))
+"""Shares of the replays that may lie beyond either end of an interval, the widest last."""
+LEAST_JOBS = 20
+"""Jobs that are enough to tell a coverage."""
+HISTORY = 0.4
+"""Share of a log that the first forecast has behind it, or as many days as this:"""
+HISTORY_DAYS = 28
+STILL_WAITING_DAYS = 3
+"""Jobs of the last days are left out: of those only the ones that waited little have started."""
+SIZES = (1, 8)
+"""GPUs up to which a job is small, and of middle size."""
+LONGEST_S = DAYS * DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class StartBacktest:
+    """How well forecasts of jobs that waited for over a minute would have been.
+
+    Attributes:
+        jobs: jobs of the log, as many small, middle and large ones as it has.
+        replays: replays of each.
+        until: second of the last of them.
+        tail: share of the replays beyond either end of an interval that holds 80% of the starts.
+        coverage_80: share of the starts within such intervals, each half of the jobs with the
+            tail of the other half.
+        raw_coverage_80: the same with a tenth of the replays beyond either end.
+        pinball_s: mean pinball loss of the median, half the mean absolute error; seconds.
+        easy_pinball_s: that of EASY backfill if every job runs to its limit and none comes later,
+            as ``squeue --start`` counts; null where it was not replayed.
+        mean_pinball_s: that of the mean wait recorded until then.
+    """
+
+    jobs: int
+    replays: int
+    until: int
+    tail: float
+    coverage_80: float
+    raw_coverage_80: float
+    pinball_s: float
+    easy_pinball_s: float | None
+    mean_pinball_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PastForecast:
+    """The forecast of one job.
+
+    Attributes:
+        wait_s: how long it waited.
+        below, upto: share of the replays that started earlier by more than a cycle of the
+            scheduler, and not later by more than one.
+        median_s: median of the replays.
+        easy_s: EASY with limits; None where it was not replayed.
+        mean_s: mean wait recorded until then.
+    """
+
+    wait_s: float
+    below: float
+    upto: float
+    median_s: float
+    easy_s: float | None
+    mean_s: float
+
+    def is_within(self, tail: float) -> bool:
+        """Return whether the start lies within the interval of a tail."""
+        return self.upto >= tail and self.below <= 1 - tail
+
+
+@dataclass(frozen=True, slots=True)
+class BacktestPlan:
+    """How to test forecasts.
+
+    Attributes:
+        jobs: at most so many jobs.
+        replays: of each.
+        seed: of the choice of jobs and of the draws.
+        with_easy: whether EASY with requested limits is replayed too.
+    """
+
+    jobs: int
+    replays: int
+    seed: int = 0
+    with_easy: bool = False
+
+
+def backtest(
+    log: SiteLog, instant: SiteInstant, site: SiteCluster, config: SchedulerConfig,
+    plan: BacktestPlan, progress: Callable[[float], None] | None = None,
+) -> StartBacktest | None:  # fmt: skip
+    """Return how well starts of jobs before an instant would have been forecast.
+
+    Args:
+        log: the log, for messages.
+        instant: what is known; nothing later is used.
+        site, config: the site and its rules.
+        plan: how to test.
+        progress: called with the share done.
+
+    Returns:
+        None where the log has fewer than `LEAST_JOBS` jobs that can be used.
+    """
+    chosen = scored_jobs(instant, site, config, plan.jobs, plan.seed)
+    if chosen.height < LEAST_JOBS:
+        return None
+    known = replace(log, jobs=instant.past, waiting=instant.past[:0])
+    rows = list(chosen.iter_rows(named=True))
+    forecasts = run_all(_forecast, rows, shared=(known, site, config, plan), progress=progress)
+    halves = forecasts[::2], forecasts[1::2]
+    inside = [
+        one.is_within(tail_of(other)) for half, other in (halves, halves[::-1]) for one in half
+    ]
+    waits = np.array([each.wait_s for each in forecasts])
+    easy = [each.easy_s for each in forecasts if each.easy_s is not None]
+    return StartBacktest(
+        jobs=len(forecasts),
+        replays=plan.replays,
+        until=int(chosen["submit"].max()),  # type: ignore[arg-type]
+        tail=tail_of(forecasts),
+        coverage_80=float(np.mean(inside)),
+        raw_coverage_80=float(np.mean([each.is_within(TAILS[0]) for each in forecasts])),
+        pinball_s=_pinball(waits, [each.median_s for each in forecasts]),
+        easy_pinball_s=_pinball(waits, easy) if plan.with_easy else None,
+        mean_pinball_s=_pinball(waits, [each.mean_s for each in forecasts]),
+    )
+
+
+def tail_of(forecasts: list[PastForecast]) -> float:
+    """Return the largest tail whose intervals hold 80% of the starts."""
+    enough = min(NOMINAL * (1 + 1 / len(forecasts)), 1.0)
+    for tail in TAILS:
+        if np.mean([each.is_within(tail) for each in forecasts]) >= enough:
+            return tail
+    return TAILS[-1]
+
+
+def _pinball(waits: FloatArray, forecast: list[float]) -> float:
+    return float(np.abs(waits - np.minimum(forecast, LONGEST_S)).mean() / 2)
+
+
+def scored_jobs(
+    instant: SiteInstant, site: SiteCluster, config: SchedulerConfig, jobs: int, seed: int
+) -> pl.DataFrame:
+    """Return jobs to forecast: as many of each size, one of an array, those that waited.
+
+    Left out are jobs that something else than the scheduler held.
+    """
+    names = [part.name for part in site.partitions]
+    begins = instant.first + min(HISTORY * (instant.at - instant.first), HISTORY_DAYS * DAY_S)
+    reason = pl.col("reason").fill_null("")
+    held = pl.any_horizontal(reason.str.starts_with(word) for word in (*HOLDS, "JobArrayTaskLimit"))
+    ready = pl.max_horizontal("submit", "eligible")
+    rows = instant.past.with_columns(array=pl.coalesce(array_of(), "job_id")).filter(
+        pl.col("start").is_not_null()
+        & pl.col("submit").is_between(begins, instant.at - STILL_WAITING_DAYS * DAY_S)
+        & (ready == pl.col("submit"))
+        & (pl.col("start") > pl.col("submit") + config.bf_interval)
+        & ~held
+        & pl.col("partition").fill_null(ONE_PARTITION).is_in(names)
+        & pl.col("limit_s").is_not_null()
+        & pl.col("job_id").is_first_distinct()
+        & pl.col("array").is_first_distinct()
+    )
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(rows.height)
+    size = np.digitize(rows["gpus"].to_numpy()[order], SIZES, right=True)
+    rank = np.zeros(rows.height, np.int64)
+    for kind in range(len(SIZES) + 1):
+        rank[size == kind] = np.arange(int((size == kind).sum()))
+    taken = np.sort(order[np.argsort(rank, kind="stable")[:jobs]])
+    return rows[taken]
+
+
+def _forecast(
+    row: dict[str, Any], log: SiteLog, site: SiteCluster, config: SchedulerConfig,
+    plan: BacktestPlan,
+) -> PastForecast:  # fmt: skip
+    """Return the forecast of a job of the log from what was known when it was submitted."""
+    at, wait = row["submit"], row["start"] - row["submit"]
+    others = log.jobs.filter(pl.col("job_id") != row["job_id"])
+    instant = instant_of(replace(log, jobs=others), at)
+    job, cycle = NewJob.of(row), config.bf_interval
+    waits = waits_of(
+        start_replays(log, instant, site, config, [job]), 0, plan.seed, range(plan.replays)
+    )
+    easy = None
+    if plan.with_easy:
+        plain = level_config(config, "easy")
+        start = start_replays(log, instant, site, plain, [job]).as_requested(0)
+        easy = float(start - at if start >= 0 else LONGEST_S)
+    return PastForecast(
+        wait_s=wait,
+        below=float((waits < wait - cycle).mean()),
+        upto=float((waits <= wait + cycle).mean()),
+        median_s=float(np.median(waits)),
+        easy_s=easy,
+        mean_s=mean_wait(instant.past),
+    )
+
+
+def mean_wait(past: pl.DataFrame) -> float:
+    """Return the mean recorded wait of the jobs that started, from eligible on; seconds."""
+    ready = pl.max_horizontal("submit", "eligible")
+    mean = past.select((pl.col("start") - ready).clip(0).mean()).item()
+    return float(mean or 0.0)
+
+
+def waits_of(tables: StartReplays, new: int, seed: int, draws: range) -> IntArray:
+    """Return the wait of a new job in each draw, in seconds; `LONGEST_S` + 1 where it is longer."""
+    starts = np.array([tables.start(new, seed, draw) for draw in draws], np.int64)
+    waits: IntArray = np.where(starts >= 0, starts - tables.at, LONGEST_S + 1)
+    return waits

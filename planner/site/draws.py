@@ -1,0 +1,131 @@
+"""What nobody knows at an instant, drawn from the past: run times and later arrivals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gpuplan.simkit.arrays import FloatArray, IntArray
+
+LEAST_SAMPLE = 10
+"""Jobs of a class that are enough to draw from; else a wider class counts."""
+CLASSES = (
+    ("user", "partition", "gpus", "limit"), ("user", "partition", "limit"),
+    ("user", "gpus", "limit"), ("partition", "gpus", "limit"), ("user", "limit"),
+    ("partition", "limit"), ("user",), ("partition",), (),
+)  # fmt: skip
+"""What a class has in common, the closest first."""
+WEEK_S = 7 * 86400
+DAY_S = 86400
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """What each unfinished job may run, in seconds from its start.
+
+    Job ``i`` draws from ``value[first[i]:first[i + 1]]``, each as likely as any other.
+    """
+
+    first: IntArray
+    value: IntArray
+
+    def draw(self, rng: np.random.Generator) -> IntArray:
+        """Return a run time of every job; shape (n,)."""
+        count = np.diff(self.first)
+        at = self.first[:-1] + (rng.random(count.size) * count).astype(np.int64)
+        drawn: IntArray = self.value[at]
+        return drawn
+
+
+def run_times(unfinished: pl.DataFrame, finished: pl.DataFrame, at: int) -> RunTimes:
+    """Return what jobs may run: shares of their limits that jobs of their class did run.
+
+    Only jobs whose limit would have ended before the instant count, where there are enough: among
+    the last to start only short ones have ended. Of a job that runs, only longer times count.
+
+    Args:
+        unfinished: columns ``user, partition, gpus, limit, elapsed``; times in seconds.
+        finished: the same with ``start`` and ``run_s``.
+        at: the instant.
+    """
+    whole = finished.filter(pl.col("start") + pl.col("limit") <= at)
+    sample = whole if whole.height >= LEAST_SAMPLE else finished
+    share = (sample["run_s"] / sample["limit"]).to_numpy().clip(0, 1)
+    groups = [
+        {key if isinstance(key, tuple) else (key,): share[rows]
+         for key, rows in _groups(sample, list(names))}
+        for names in CLASSES
+    ]  # fmt: skip
+    limits = unfinished["limit"].to_numpy()
+    elapsed = unfinished["elapsed"].to_numpy()
+    keys = [list(unfinished.select(names).iter_rows()) if names else [()] * limits.size
+            for names in CLASSES]  # fmt: skip
+    first, values = [0], []
+    for i in range(limits.size):
+        drawn = _longer(groups, [of[i] for of in keys], limits[i], elapsed[i])
+        values.append(drawn)
+        first.append(first[-1] + drawn.size)
+    flat = np.concatenate([*values, np.empty(0, np.int64)])
+    return RunTimes(np.array(first, np.int64), flat)
+
+
+def _groups(sample: pl.DataFrame, names: list[str]) -> list[tuple[tuple[object, ...], IntArray]]:
+    if not names:
+        return [((), np.arange(sample.height))]
+    rows = sample.with_row_index("row").group_by(names, maintain_order=True).agg("row")
+    return [(tuple(row[:-1]), np.array(row[-1], np.int64)) for row in rows.iter_rows()]
+
+
+def _longer(
+    groups: list[dict[tuple[object, ...], FloatArray]], keys: list[tuple[object, ...]],
+    limit: int, elapsed: int,
+) -> IntArray:  # fmt: skip
+    """Return the run times of the closest class with enough that exceed what a job ran."""
+    least = elapsed / limit
+    for of_class, key in zip(groups, keys, strict=True):
+        share = of_class.get(key)
+        if share is None:
+            continue
+        share = share[share > least] if elapsed else share
+        if share.size >= LEAST_SAMPLE:
+            runs: IntArray = np.maximum(np.round(share * limit), elapsed + 1).astype(np.int64)
+            return runs
+    # Nothing like it ran as long: it may end at any time until its limit.
+    return np.linspace(elapsed + 1, max(limit, elapsed + 2), LEAST_SAMPLE).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Jobs of the past that may come again.
+
+    Attributes:
+        submit: when each came; ascending, shape (n,), seconds.
+        first: the first second of the log.
+        at: the instant.
+        days: days for which jobs come.
+    """
+
+    submit: IntArray
+    first: int
+    at: int
+    days: int
+
+    def draw(self, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """Return positions of jobs and by how much later each comes.
+
+        Every day, of 24 hours from the instant on, repeats the same weekday of a past week, or any
+        past day where the log has no whole week.
+        """
+        chance = rng.random(self.days)
+        period = WEEK_S if self.at - self.first >= WEEK_S else DAY_S
+        periods = (self.at - self.first) // period
+        rows, shifts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for day in range(self.days if periods else 0):
+            shift = (day * DAY_S // period + 1 + int(chance[day // 7] * periods)) * period
+            begin = self.at + day * DAY_S - shift
+            low, high = np.searchsorted(self.submit, [begin, begin + DAY_S], side="right")
+            rows.append(np.arange(low, high))
+            shifts.append(np.full(high - low, shift))
+        return np.concatenate(rows), np.concatenate(shifts)

@@ -1,0 +1,197 @@
+"""Whether a model may speak: a replay of today beside the waits that the log recorded.
+
+A study that recommends a size, a policy or a plan first replays the same jobs on today's cluster.
+Where the mean or the P95 wait is far from the log's, something else than GPUs and this policy makes
+jobs wait, and what the model says about other sizes or policies would be wrong with confidence.
+
+The replay begins with an empty cluster and the log with a full one, so the jobs of the first tenth
+of the submissions are replayed and do not count, as in a calibration. Jobs that never started have
+no recorded wait and are not replayed; jobs still running are replayed where the study replays them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuplan.analysis.job_table.schema import SYNTHETIC, Provenance
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.runs.recorded_waits import (
+    FEWEST_JOBS,
+    FEWEST_OF_A_PART,
+    LEAST_GAP_S,
+    MOST_TIMES,
+    WaitMatch,
+    WaitPairs,
+    are_close,
+    paired_waits,
+)
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sized_policy import sized_policy
+from gpuplan.simkit.time import MICROS
+
+AGREES, CONTRADICTS, UNKNOWN = VERDICTS = ("agrees", "contradicts", "unknown")
+SITE_RULES = "the site's rules"
+NO_WAITS = "the log records no waits"
+NOT_REPLAYED = "nothing was replayed"
+TOO_FEW = f"fewer than {FEWEST_JOBS} jobs with a recorded wait come after the first tenth"
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """How a replay of today compares with the log.
+
+    Attributes:
+        verdict: ``agrees``; ``contradicts``: nothing is recommended; ``unknown``: not checked.
+        why: the reason, in words.
+        policy: that was replayed, or the rules of the site; null where nothing was.
+        cluster_gpus: of today's cluster as replayed; null where nothing was.
+        jobs: whose waits count; 0 where nothing was replayed.
+        replayed_mean_wait_s, recorded_mean_wait_s: mean waits of these jobs, in seconds.
+        replayed_p95_wait_s, recorded_p95_wait_s: 95th percentiles.
+    """
+
+    verdict: str
+    why: str
+    policy: str | None = None
+    cluster_gpus: int | None = None
+    jobs: int = 0
+    replayed_mean_wait_s: float | None = None
+    recorded_mean_wait_s: float | None = None
+    replayed_p95_wait_s: float | None = None
+    recorded_p95_wait_s: float | None = None
+
+    @property
+    def may_speak(self) -> bool:
+        """Whether a study may recommend: nothing contradicts it."""
+        return self.verdict != CONTRADICTS
+
+
+@dataclass(frozen=True, slots=True)
+class TodayReplay:
+    """A replay of today.
+
+    Attributes:
+        policy: that was replayed, or the rules of the site.
+        cluster_gpus: of the cluster.
+        match: its waits and the log's; None for too few jobs.
+        peak_gpus: most GPUs that the log shows held at once; None where unknown.
+        is_part: whether the log has jobs on this cluster that are not replayed.
+    """
+
+    policy: str
+    cluster_gpus: int
+    match: WaitMatch | None
+    peak_gpus: float | None = None
+    is_part: bool = False
+
+
+def unknown(why: str) -> Fidelity:
+    """Return that nothing was replayed, and why."""
+    return Fidelity(UNKNOWN, why)
+
+
+def replay_today(
+    jobs: TraceJobs,
+    policy: PolicySpec,
+    gpus: int,
+    gpus_per_node: int | None,
+    rng: np.random.Generator,
+) -> WaitPairs:
+    """Replay jobs on today's cluster; nothing is replayed where too few have recorded waits.
+
+    Args:
+        jobs: of the log, none of them wider than the cluster.
+        policy: with its settings, but for its size.
+        gpus: of today's cluster.
+        gpus_per_node: of a node; None where nodes do not matter.
+        rng: random values come from a copy.
+
+    Raises:
+        UsageError: settings that no run can have, or a job that the policy cannot run.
+    """
+    nothing = paired_waits(jobs, np.zeros(jobs.workload.size))
+    if nothing.summary() is None:
+        return nothing
+    run = sized_policy(policy, gpus, gpus_per_node, "--cluster").run(
+        jobs, deepcopy(rng), is_alone=True
+    )
+    return paired_waits(jobs, run.run.waited_us / MICROS)
+
+
+def fidelity_of(today: TodayReplay) -> Fidelity:
+    """Return what a replay of today says about the model; each GPU type has to stand alone."""
+    match = today.match
+    if match is None:
+        return unknown(TOO_FEW)
+    whole = _judged(today, match)
+    return least_faithful(whole, [(name, _judged(today, part)) for name, part in match.types])
+
+
+def _judged(today: TodayReplay, match: WaitMatch) -> Fidelity:
+    return Fidelity(
+        verdict=AGREES if match.agrees else CONTRADICTS,
+        why=_reason(today, match),
+        policy=today.policy,
+        cluster_gpus=today.cluster_gpus,
+        jobs=match.jobs,
+        replayed_mean_wait_s=match.replayed_mean_wait_s,
+        recorded_mean_wait_s=match.recorded_mean_wait_s,
+        replayed_p95_wait_s=match.replayed_p95_wait_s,
+        recorded_p95_wait_s=match.recorded_p95_wait_s,
+    )
+
+
+def _reason(today: TodayReplay, match: WaitMatch) -> str:
+    """Return why a replay agrees, or what may be behind the difference."""
+    if match.agrees:
+        return (
+            f"mean and P95 wait are within {MOST_TIMES:g} times or {LEAST_GAP_S / 60:g} minutes of "
+            "the log"
+        )
+    replayed_s, recorded_s = match.mean if are_close(*match.p95) else match.p95
+    if replayed_s < recorded_s:
+        left_out = ", or the jobs that --where leaves out" if today.is_part else ""
+        return f"limits or partitions make jobs wait, not only GPUs{left_out}"
+    if today.peak_gpus is not None and today.peak_gpus > today.cluster_gpus:
+        return f"the log shows {today.peak_gpus:,.0f} GPUs held at once, more than this cluster has"
+    return f"the site starts jobs sooner than {today.policy} does"
+
+
+def least_faithful(whole: Fidelity, parts: Sequence[tuple[str, Fidelity]]) -> Fidelity:
+    """Return the fidelity of all jobs, or that of the first GPU type that contradicts it.
+
+    Errors of two types can cancel. Types with few jobs do not count.
+
+    Args:
+        whole: of all jobs.
+        parts: name and fidelity of each GPU type.
+    """
+    if whole.verdict != AGREES:
+        return whole
+    for name, part in parts:
+        if not part.may_speak and part.jobs >= FEWEST_OF_A_PART:
+            return replace(part, why=f"{part.why} (jobs on {name})")
+    return whole
+
+
+def why_not_today(selection: Selection, provenance: Provenance) -> str:
+    """Return why a log cannot be replayed as it was; empty where it can.
+
+    Args:
+        selection: which of its jobs are used, and how they are scaled.
+        provenance: where they come from.
+    """
+    if provenance.source_format == SYNTHETIC:
+        return "the log is synthetic: its waits are sampled, and no scheduler made them"
+    options = {
+        "--sample": selection.sample is not None,
+        "--scale-duration": selection.scale_duration != 1,
+        "--scale-interarrival": selection.scale_interarrival != 1,
+    }
+    changed = [option for option, is_set in options.items() if is_set]
+    return f"{' and '.join(changed)} changed the jobs" if changed else ""

@@ -1,0 +1,144 @@
+"""When a job would start if it were submitted now, or at an instant of the log."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import polars as pl
+from msgspec import structs
+
+from gpuplan.analysis.reading.source import read_unpacked
+from gpuplan.analysis.site.log import UNFINISHED, SiteLog, left_out_notes, read_site_log
+from gpuplan.analysis.site.schema import StartCalibration
+from gpuplan.analysis.site.squeue import is_squeue, read_queue
+from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.requests.eta import EtaRequest
+from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest, backtest
+from gpuplan.planner.site.eta import EtaPlan, EtaResults, check_possible, eta_results
+from gpuplan.planner.site.instant import SiteInstant, instant_of
+from gpuplan.planner.site.new_job import JobWish, new_job
+from gpuplan.planner.site.sooner import alternatives
+from gpuplan.planner.site.start_tables import start_replays
+from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.twin.calibrate import Progress, nothing
+from gpuplan.planner.twin.settings import config_of, level_config, site_of
+
+QUICK_JOBS, QUICK_REPLAYS = 60, 40
+"""Jobs and replays of the backtest of an answer whose settings have none."""
+ALL_JOBS, MOST_REPLAYS = 200, 100
+"""Jobs and replays at most of a backtest that is asked for."""
+BACKTEST_SHARE = 0.8
+STORED = re.compile(r"\n*^\[calibration\.eta\]\n(?:(?!\[).*\n?)*", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class StartForecast(Answer[EtaRequest, EtaResults]):
+    """When a job would start."""
+
+    def twin_text(self) -> str:
+        """Return the text of ``twin.toml`` with what the backtest found."""
+        text = STORED.sub("\n", read_unpacked(self.request.twin).decode("utf-8"))
+        kept = self.results.backtest
+        if kept is None:
+            return text
+        values = {
+            name: getattr(kept, name) for name in StartCalibration.__struct_fields__
+        }  # fmt: skip
+        lines = [f"{name} = {value!r}" for name, value in values.items() if value is not None]
+        return "\n".join([text.rstrip("\n"), "", "[calibration.eta]", *lines]) + "\n"
+
+
+def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
+    """Replay the site from an instant on until a job started, with what is unknown drawn.
+
+    ``progress`` is called with the share done.
+
+    Raises:
+        InputError: a file cannot be used, or the log names a partition that the settings lack.
+        UsageError: the job names what the site does not have, or can never start.
+    """
+    request.check()
+    document, calibration = request.site()
+    zone = calibration.time_zone
+    is_queue = is_squeue(request.trace)
+    log = read_queue(request.trace, zone) if is_queue else read_site_log(request.trace, zone)
+    queue = log if is_queue else None
+    if request.queue is not None:
+        queue = read_queue(request.queue, zone)
+    instant = instant_of(log, request.at_s(zone), queue)
+    named = pl.concat([instant.past, instant.running, instant.waiting], how="diagonal")
+    pairs = named.select("account", "user").drop_nulls().unique().sort("account", "user")
+    site = site_of(document, pairs.rows())
+    config = level_config(config_of(document), calibration.level)
+    wish = JobWish(
+        request.gpus, request.nodes, request.limit_s(), request.user, request.account,
+        request.partition, request.qos,
+    )  # fmt: skip
+    job, assumed = new_job(wish, site, named)
+    others = alternatives(job, site, instant.past)
+    tables = start_replays(log, instant, site, config, [job, *(other.job for other in others)])
+    check_possible(tables, job)
+    stored = calibration.eta
+    if request.backtest or stored is None or stored.until > instant.at:
+        plan = BacktestPlan(QUICK_JOBS, QUICK_REPLAYS, request.seed)
+        if request.backtest:
+            replays = min(request.replays, MOST_REPLAYS)
+            plan = BacktestPlan(ALL_JOBS, replays, request.seed, with_easy=True)
+        tested = backtest(
+            log, instant, site, config, plan, lambda share: progress(BACKTEST_SHARE * share)
+        )
+    else:
+        tested = StartBacktest(**structs.asdict(stored))
+    results = eta_results(
+        tables, instant, job, others,
+        EtaPlan(
+            request.replays, request.seed, max(config.bf_interval, 1), calibration.level, zone
+        ),
+        tested,
+        lambda share: progress(BACKTEST_SHARE + (1 - BACKTEST_SHARE) * share),
+    )  # fmt: skip
+    sources = [log, *([] if queue is None or queue is log else [queue])]
+    return StartForecast(
+        request=request,
+        results=results,
+        inputs=tuple(
+            InputFile(str(source.path), source.sha256, source.jobs.height) for source in sources
+        ),
+        warnings=tuple(_warnings(instant, tables.unplaced, tested)),
+        notes=(
+            *(f"assumed {text}" for text in assumed),
+            *(note for source in sources for note in _of_source(source)),
+            *(() if instant.finished.is_empty() else (DRAWN,)),
+            NOT_MODELED,
+        ),
+    )
+
+
+DRAWN = (
+    "run times of unfinished jobs are drawn from what jobs like them did; later jobs come as in "
+    "past weeks"
+)
+NOT_MODELED = (
+    "not modeled: node failures to come, preemption, CPUs and memory, and that others react"
+)
+
+
+def _of_source(log: SiteLog) -> list[str]:
+    """Return what was left out of a log; those that wait are not."""
+    counts = {why: count for why, count in log.left_out.items() if why != UNFINISHED}
+    return [*left_out_notes(replace(log, left_out=counts)), *log.notes]
+
+
+def _warnings(instant: SiteInstant, unplaced: int, tested: StartBacktest | None) -> list[str]:
+    said = []
+    if instant.finished.is_empty():
+        said.append(
+            "no log of past weeks: every job may end at any time until its limit, and no others "
+            "come; give the log of sacct, and the queue as --queue FILE"
+        )
+    if tested is None:
+        said.append("how often such intervals hold is unknown: the log has too few jobs to test")
+    if unplaced:
+        said.append(f"{unplaced:,} running jobs fit on no node of the settings and are left out")
+    return said

@@ -1,0 +1,241 @@
+"""How many nodes of each GPU type a site needs under its own rules, the others as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.lookup import perhaps
+from gpuplan.analysis.base.time_units import HOUR_S
+from gpuplan.analysis.base.words import counted, listed
+from gpuplan.analysis.characterize.today import COLUMNS, GpuUsage, Today, today
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.job_table.gpu_names import same_gpu
+from gpuplan.analysis.site.document import read_twin
+from gpuplan.analysis.site.log import read_site_log
+from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import Price
+from gpuplan.planner.requests.size import SizeRequest
+from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, unknown
+from gpuplan.planner.site.site_sizes import (
+    GROUP_OF,
+    SiteSizes,
+    SiteTerms,
+    fidelity_of_site,
+    group_mask,
+    held_jobs,
+    node_types,
+)
+from gpuplan.planner.sizing.sized_replay import Resampling
+from gpuplan.planner.sizing.targets import Target
+from gpuplan.planner.studies.size_pool import TypeAnswer
+from gpuplan.planner.studies.size_results import SizeResults, SizeToday, TargetResult
+from gpuplan.planner.twin.calibrate import prepared
+from gpuplan.planner.twin.settings import level_config
+from gpuplan.planner.twin.whatif import GROUPINGS
+from gpuplan.planner.twin.workload import SiteWorkload, recent
+
+
+class SiteAnswer(TypeAnswer):
+    """The answer for the nodes of one GPU type."""
+
+    def __init__(
+        self,
+        request: SizeRequest,
+        sizes: SiteSizes,
+        price: Price,
+        seen: Today,
+        *,
+        is_one: bool,
+    ) -> None:
+        terms = sizes.terms
+        super().__init__(request, sizes, price, terms.nodes.name, is_one=is_one)
+        self.each, self.today_gpus, self.seen, self.terms = sizes.step, sizes.today, seen, terms
+        self.jobs = int((terms.work.scored | terms.held).sum())
+        self.window_s = seen.window_s
+        self.why_not = ""
+
+    def search(self, *, may_speak: bool) -> None:
+        """Search; where no number of nodes meets the targets, keep why, and show some numbers."""
+        try:
+            self.run(may_speak=may_speak)
+        except InfeasibleError as error:
+            self.why_not = str(error)
+            self.points = tuple(self._points(self.sizes.at(sorted(self.sizes.replays))))
+
+    def check_sizes(self, sizes: tuple[int, ...]) -> None:  # type: ignore[override]
+        """Raise `UsageError` where a size is no whole nodes, or cannot hold a job."""
+        for gpus in sizes:
+            if gpus % self.sizes.step or gpus < self.sizes.least:
+                raise UsageError(
+                    f"--gpus {gpus:,}: must be a multiple of {self.sizes.step} (GPUs per node of "
+                    f"{self.name}), {self.sizes.least:,} at least"
+                )
+
+    @property
+    def widest(self) -> int:
+        """GPUs of the widest job in the partition of the nodes."""
+        jobs = self.terms.work.jobs
+        of_part = jobs.partition == _code(jobs.partitions, self.terms.nodes.partition)
+        return int(jobs.total_gpus[of_part].max(initial=0))
+
+    @property
+    def no_wait_gpus(self) -> int | None:
+        """Limits make jobs wait at any size."""
+        return None
+
+    def today(self) -> SizeToday:
+        """Return what the log shows of these GPUs, and the waits of all jobs."""
+        seen, gpus = self.seen, self.today_gpus or 0
+        of_type = [held for held in seen.gpu_types if same_gpu(held.gpu_type, self.name)]
+        usage: GpuUsage = of_type[0] if of_type else seen.usage
+        return SizeToday(
+            cluster_gpus=gpus,
+            mean_gpus=usage.gpu_h / (seen.window_s / HOUR_S) if seen.window_s else usage.mean_gpus,
+            peak_gpus=usage.peak_gpus,
+            mean_wait_s=seen.mean_wait_s,
+            p95_wait_s=seen.p95_wait_s,
+            usd_per_month=self.month_usd(gpus),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SiteStudy:
+    """What the search for numbers of nodes made.
+
+    Attributes:
+        results: what was computed.
+        inputs: the files read.
+        warnings, notes: of the answer.
+    """
+
+    results: SizeResults
+    inputs: tuple[InputFile, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
+    """Return how many nodes of each type meet the targets under the site's rules.
+
+    Raises:
+        InfeasibleError: no number of nodes of any type that was tried meets a target.
+        InputError: the log or the settings cannot be used.
+        UsageError: a group of a target or a GPU type that the site does not have.
+    """
+    assert request.twin is not None  # as checked by the caller
+    document, calibration = read_twin(request.twin)
+    whole = read_site_log(request.replay.trace, calibration.time_zone)
+    log = whole if calibration.all_jobs else recent(whole)
+    seen = today(read_trace(request.replay.trace, request.replay.jobs, columns=sorted(COLUMNS)))
+    assert seen is not None  # the log has GPU jobs that started
+    site, full, work = prepared(log, document, calibration.warmup_s, calibration.limit_factor)
+    config, targets = level_config(full, calibration.level), request.targets()
+    _check_groups(targets, work)
+    sure = None
+    if request.level is not None:
+        sure = Resampling(request.level, request.resamples, request.replay.jobs.seed)
+    types = node_types(site, request.gpu_type)
+    if request.gpus is not None and len(types) > 1:
+        raise UsageError(f"--gpus: of which type?\n  next: --gpu-type {types[0].name}")
+    by = request.replay.by[0] if request.replay.by else ""
+    held = held_jobs(work)
+    terms = [SiteTerms(site, config, work, nodes, targets, sure, by, held) for nodes in types]
+    is_one = len(types) == 1
+    answers = [
+        SiteAnswer(
+            request, SiteSizes(each, request.engine), prices.of(each.nodes.name), seen,
+            is_one=is_one,
+        )
+        for each in terms
+    ]  # fmt: skip
+    has_waits = bool(work.scored.any())
+    fidelity = fidelity_of_site(site, config, work) if has_waits else unknown("no job to score")
+    for answer in answers:
+        answer.fidelity = fidelity
+        answer.search(may_speak=fidelity.may_speak)
+    if request.target and fidelity.may_speak and all(a.gpus is None for a in answers):
+        raise InfeasibleError(answers[0].why_not)
+    warnings = []
+    if calibration.sha256 is not None and calibration.sha256 not in (whole.sha256, *whole.sources):
+        warnings.append("the settings were calibrated on another log")
+    return SiteStudy(
+        results=_results(request, answers, seen, fidelity),
+        inputs=(InputFile(str(whole.path), whole.sha256, whole.jobs.height),),
+        warnings=tuple(warnings),
+        notes=(
+            *work.notes,
+            *(
+                (
+                    f"{counted(int(held.sum()), 'job')} that a hold or an array limit kept waiting "
+                    "wait as recorded at every size",
+                )
+                if held.any()
+                else ()
+            ),
+            "whether users would submit otherwise is not modeled",
+        ),
+    )
+
+
+def _check_groups(targets: tuple[Target, ...], work: SiteWorkload) -> None:
+    """Refuse targets of groups that the log does not have. Raises `UsageError`."""
+    kinds = (*GROUP_OF, *(name for name in GROUPINGS if name not in GROUP_OF))
+    for target in targets:
+        if target.group is None:
+            continue
+        by, name = target.group
+        if by not in kinds:
+            raise UsageError(f"--target {target.text!r}: {by} must be one of {', '.join(kinds)}")
+        if not (group_mask(work, target.group) & work.scored).any():
+            names = sorted(set(work.names(GROUP_OF.get(by, by))[work.scored].astype(str)))
+            raise UsageError(
+                f"--target {target.text!r}: no {by} {name}{perhaps(name, names)}; the log has "
+                f"{listed(names, 8)}"
+            )
+
+
+def _code(names: tuple[str, ...], name: str) -> int:
+    return names.index(name) if name in names else -1
+
+
+def _results(
+    request: SizeRequest, answers: list[SiteAnswer], seen: Today, fidelity: Fidelity
+) -> SizeResults:
+    """Return the results; those of several types are alternatives, with no sum."""
+    pools = tuple(answer.result() for answer in answers)
+    first, is_one = pools[0], len(pools) == 1
+    values: tuple[float | None, ...] = (None,) * len(request.target)
+    if is_one and first.gpus is not None:
+        values = answers[0].sizes.one(first.gpus).target_values
+    types = [pool.today for pool in pools]
+    usd = [today.usd_per_month for today in types if today.usd_per_month is not None]
+    whole = SizeToday(
+        cluster_gpus=fidelity.cluster_gpus,
+        mean_gpus=seen.usage.gpu_h / (seen.window_s / HOUR_S) if seen.window_s else 0.0,
+        peak_gpus=seen.usage.peak_gpus,
+        mean_wait_s=seen.mean_wait_s,
+        p95_wait_s=seen.p95_wait_s,
+        usd_per_month=float(np.sum(usd)),
+    )
+    return SizeResults(
+        gpus=first.gpus if is_one else None,
+        nodes=first.nodes if is_one else None,
+        usd_per_month=first.usd_per_month if is_one else None,
+        interval=first.interval if is_one else None,
+        policy=SITE_RULES,
+        growth=request.growth,
+        jobs=answers[0].jobs,
+        targets=tuple(
+            TargetResult(target.text, target.limit, value)
+            for target, value in zip(request.targets(), values, strict=True)
+        ),
+        points=tuple(point for answer in answers for point in answer.points),
+        pools=pools,
+        today=first.today if is_one else whole,
+        commitment=None,
+        fidelity=fidelity,
+    )

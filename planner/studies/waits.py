@@ -1,0 +1,159 @@
+"""Why jobs wait, who waits, and whether the cluster is too small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.plain import Inlined
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.site.log import read_site_log
+from gpuplan.analysis.trace.input_files import trace_input
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.pools import NODES, GpuKinds, StatedCluster, pools_of
+from gpuplan.analysis.waits.results import GroupWait, WaitBin, WaitSummary
+from gpuplan.analysis.waits.spells import NEEDED, SITE, Spells, first_waits
+from gpuplan.analysis.waits.summary import REASONS, LimitOf, WaitAnalysis, unknown_limit
+from gpuplan.planner.requests.waits import WaitsRequest
+from gpuplan.planner.studies.answer import Answer
+
+COLUMNS = (*NEEDED, "user", "group")
+REAL_COLUMNS = ("job_id",)
+OVER = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsResults:
+    """Why jobs wait, who waits, and whether the cluster is too small.
+
+    Attributes:
+        summary: of all jobs.
+        groups: by account, partition, QOS, GPU type and size, where the log has them.
+        timeline: hours waited over time.
+    """
+
+    summary: Inlined[WaitSummary]
+    groups: tuple[GroupWait, ...]
+    timeline: tuple[WaitBin, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitsAnswer(Answer[WaitsRequest, WaitsResults]):
+    """Why the jobs of a log wait."""
+
+
+def waits(request: WaitsRequest) -> WaitsAnswer:
+    """Return why the jobs of a log wait.
+
+    Raises:
+        InputError: a file cannot be used, or no job with GPUs has a recorded wait.
+        UsageError: a predicate or a cluster that cannot be used.
+    """
+    request.check()
+    columns = (*COLUMNS, *(REAL_COLUMNS if request.real else ()))
+    trace = read_trace(request.trace, request.jobs, columns=columns, optional=SITE)
+    analysis = wait_analysis(trace, request.trace, request)
+    if analysis is None:
+        raise InputError(
+            request.trace,
+            "records no wait of a job with GPUs",
+            expected="submissions and starts",
+        )
+    return WaitsAnswer(
+        request=request,
+        results=WaitsResults(analysis.summary(), analysis.groups(), analysis.timeline()),
+        inputs=(trace_input(trace),),
+        warnings=(*trace.notes, *cluster_warnings(analysis)),
+        notes=tuple(_notes(analysis, request, trace)),
+    )
+
+
+def wait_analysis(
+    trace: Trace, path: Path, request: WaitsRequest | None = None, jobs: Selection | None = None
+) -> WaitAnalysis | None:
+    """Return the waits of a trace; None where no job with GPUs has a recorded wait.
+
+    Args:
+        trace: the jobs to tell of, with `COLUMNS` and what of `SITE` the log has.
+        path: where it was read from.
+        request: what is stated of the cluster; None for nothing.
+        jobs: how the trace was selected; None for that of the request.
+    """
+    selection = jobs if jobs is not None or request is None else request.jobs
+    everything = whole_log(trace, path, selection)
+    types = GpuKinds.of(everything)
+    begin_us = None if trace.period is None else trace.period[0]
+    read = [name for name in (*COLUMNS, *SITE, *REAL_COLUMNS) if name in trace.jobs.columns]
+    waits = first_waits(trace.jobs.select(read), types, begin_us)
+    if not waits.submit.size:
+        return None
+    site = None if request is None else request.site()
+    cluster: StatedCluster | None = None
+    limit_of: LimitOf = unknown_limit
+    rules: Spells | None = None
+    if request is not None and site is not None:
+        from gpuplan.planner.twin.stated import cluster_of_site, limits_of_site
+
+        cluster, limit_of = cluster_of_site(site[0], kinds_of(everything)), limits_of_site(site[0])
+    if request is not None and (shape := request.shape()) is not None:
+        from gpuplan.planner.twin.stated import cluster_of_option
+
+        cluster = cluster_of_option(shape, kinds_of(everything))
+    if request is not None and site is not None and request.real:
+        from gpuplan.planner.twin.held import rule_spells
+
+        log = read_site_log(path, site[1].time_zone)
+        rules = rule_spells(waits, log, *site)
+    pools = pools_of(everything, cluster)
+    return WaitAnalysis.of(
+        waits, pools, rules=rules, limit_of=limit_of, over_time=request is not None
+    )
+
+
+def kinds_of(jobs: pl.DataFrame) -> list[str]:
+    """Return what GPUs the jobs of a whole log run on."""
+    held = jobs.filter(pl.col("num_gpus") > 0, pl.col("duration_s").is_not_null())
+    names = held.select(GpuKinds.of(jobs).of_jobs(held))["kind"].unique().sort()
+    kinds: list[str] = names.to_list()
+    return kinds
+
+
+def whole_log(trace: Trace, path: Path, jobs: Selection | None) -> pl.DataFrame:
+    """Return all jobs of the log that a trace is part of: they hold the GPUs that others lack."""
+    if jobs is None or (
+        (jobs.where, jobs.since, jobs.until, jobs.sample) == (None,) * 4 and (trace.period is None)
+    ):
+        return trace.jobs
+    whole = Selection(as_of=jobs.as_of, log=jobs.log)
+    return read_trace(path, whole, columns=NEEDED, optional=SITE).jobs
+
+
+def cluster_warnings(analysis: WaitAnalysis) -> Sequence[str]:
+    """Return a sentence for each GPU type of which more were held than there are."""
+    return [
+        f"jobs held up to {row.peak_gpus:,.0f} {row.gpu_type} GPUs at once, more than the "
+        f"{row.gpus:,.0f} of {row.source}"
+        + ("; are the times local? Give --time-zone" if row.source == NODES else "")
+        for row in analysis.summary().gpu_types
+        if row.peak_gpus > row.gpus + OVER
+    ]
+
+
+def _notes(analysis: WaitAnalysis, request: WaitsRequest, trace: Trace) -> Iterator[str]:
+    yield "waits are from submission to the first start, of jobs with GPUs; see docs/waits.md"
+    if analysis.waits.never_started:
+        never = counted(analysis.waits.never_started, "job")
+        yield f"{never} never started or still wait: not counted"
+    if analysis.basis == REASONS:
+        yield (
+            "Slurm keeps the last reason of a job and counts it for the whole wait; --real with "
+            "--twin tells which rule held when"
+        )
+    if trace.rows > trace.jobs.height and request.jobs.where is not None:
+        yield "GPUs held are those of all jobs of the log"

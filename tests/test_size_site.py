@@ -1,0 +1,236 @@
+"""``gpuplan size --twin``: nodes of a type under the site's own rules."""
+
+import csv
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.planner.requests.replays import ReplayRequest
+from gpuplan.planner.requests.size import SizeRequest
+from gpuplan.planner.site.site_sizes import held_jobs, node_types, replica_jobs
+from gpuplan.planner.sizing.targets import parse_target
+from gpuplan.planner.twin.workload import SiteWorkload
+from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
+from gpuplan.simkit.twin.site import SiteCluster, SiteJob, SiteNode, SitePartition
+
+pytestmark = pytest.mark.compiled
+SITE = Path(str(files("gpuplan.sample_traces"))) / "slurm_site"
+LOG = SITE / "sacct.txt"
+DUMPS = ("assoc.txt", "qos.txt", "events.txt")
+SITELAB = "data/sitelab"
+
+
+def site_of(*groups, **partitions):
+    """Return a site of ``(letters, count, gpus, type)`` and partitions of its nodes."""
+    nodes = tuple(
+        SiteNode(f"{letters}{i}", gpus, kind)
+        for letters, count, gpus, kind in groups
+        for i in range(count)
+    )
+    parts = tuple(
+        SitePartition(name, tuple(n.name for n in nodes if n.name[0] in of) if isinstance(of, str)
+                      else tuple(of))
+        for name, of in partitions.items()
+    )  # fmt: skip
+    return SiteCluster(nodes, parts)
+
+
+@pytest.fixture(scope="module")
+def twin(tmp_path_factory):
+    from gpuplan.cli.app.main import main
+
+    path = tmp_path_factory.mktemp("twin") / "twin.toml"
+    dumps = [part for name in DUMPS for part in ("--sacctmgr", str(SITE / name))]
+    words = ["calibrate", str(LOG), "--slurm-conf", str(SITE / "slurm.conf"), *dumps]
+    assert main([*words, "-o", str(path)]) == 0
+    return path
+
+
+def sized(gpuplan, *words, code=0):
+    found, out, err = gpuplan("size", *words, "--output-format", "json")
+    assert found == code, err
+    return json.loads(out)["results"] if code == 0 else err
+
+
+def test_types_are_counted_where_most_of_their_nodes_are():
+    site = site_of(
+        ("h", 4, 8, "h100"), ("a", 6, 4, "a100"), h100="h", a100="a", short=["a0", "a1"], all="ha"
+    )
+    types = {nodes.name: nodes for nodes in node_types(site)}
+    assert {name: nodes.count for name, nodes in types.items()} == {"h100": 4, "a100": 6}
+    assert types["a100"].partition == "a100" and types["h100"].partition == "h100"
+    (short,) = node_types(site, "SHORT")
+    assert (short.partition, short.count, short.like.gpus) == ("short", 2, 4)
+    with pytest.raises(UsageError, match="the GPU types h100, a100"):
+        node_types(site, "t4")
+
+
+def test_more_nodes_join_one_partition_and_fewer_leave_all():
+    site = site_of(("a", 6, 4, "a100"), a100="a", short=["a0", "a1"])
+    (nodes,) = node_types(site)
+    assert nodes.on(site, 6) is site
+    more, fewer = nodes.on(site, 8), nodes.on(site, 4)
+    sizes = {p.name: len(p.nodes) for p in more.partitions}
+    assert sizes == {"a100": 8, "short": 2} and len(more.nodes) == 8
+    assert {p.name: len(p.nodes) for p in fewer.partitions} == {"a100": 4, "short": 2}
+
+
+def test_the_fewest_nodes_hold_the_widest_job():
+    site = site_of(("a", 6, 4, "a100"), a100="a")
+    (nodes,) = node_types(site)
+    jobs = SiteJobs.of(
+        [SiteJob(i, i, n, 4, 100, 100, partition="a100") for i, n in enumerate((1, 3))]
+    )
+    assert nodes.least(site, jobs) == 3
+
+
+def test_a_replica_moves_submissions_by_up_to_a_minute_and_nothing_pinned():
+    rows = [SiteJob(i, 100 * i, 1, 1, 9, 9, pinned=50 if i == 3 else None,
+                    cancel=5000 if i == 4 else None) for i in range(200)]  # fmt: skip
+    jobs = SiteJobs.of(rows)
+    moved = replica_jobs(jobs, 1)
+    later = moved.submit - jobs.submit
+    assert later.min() >= 0 and later.max() <= 60 and np.unique(later).size > 30
+    assert later[3] == 0 and moved.pinned[3] == 50
+    assert moved.cancel[4] - moved.ready[4] == jobs.cancel[4] - jobs.ready[4]
+    assert (moved.ready - moved.submit == jobs.ready - jobs.submit).all()
+    assert (replica_jobs(jobs, 1).submit == moved.submit).all()
+    assert (replica_jobs(jobs, 2).submit != moved.submit).any()
+    assert (moved.cancel == NEVER).sum() == 199
+
+
+def test_jobs_that_the_rules_do_not_explain_wait_as_recorded():
+    rows = [SiteJob(i, i, 1, 1, 9, 9, pinned=0 if i == 0 else None) for i in range(6)]
+    work = SiteWorkload(
+        SiteJobs.of(rows),
+        ("a", "b", "c", "c", "d", "e"),
+        np.array([0, 5, 6, 30, -1, 9]),
+        np.array([False, True, True, False, False, False]),
+        {},
+        0,
+        (),
+    )
+    # Not the pinned first, the scored ones, the second run of c, nor d, which never started.
+    assert held_jobs(work).tolist() == [False, False, False, False, False, True]
+
+
+def test_a_target_names_a_group():
+    target = parse_target("p95_wait[account = vision] <= 4h")
+    assert target.group == ("account", "vision") and target.limit == 4 * 3600
+    assert parse_target("wait_over_10m[qos=high] <= 5%").group == ("qos", "high")
+    assert parse_target("p95_wait <= 4h").group is None
+    with pytest.raises(UsageError, match="expected a target"):
+        parse_target("p95_wait[vision] <= 4h")
+
+
+def test_nodes_are_sized_under_the_rules_of_the_site(gpuplan, twin):
+    results = sized(
+        gpuplan, LOG, "--twin", twin, "--gpu-type", "h100", "--target", "p95_wait <= 12h"
+    )
+    fidelity = results["fidelity"]
+    assert fidelity["verdict"] == "agrees" and fidelity["policy"] == "the site's rules"
+    assert fidelity["replayed_mean_wait_s"] == pytest.approx(
+        fidelity["recorded_mean_wait_s"], rel=0.05
+    )
+    (pool,) = results["pools"]
+    assert pool["name"] == "h100" and pool["nodes"] * 8 == pool["gpus"] == results["gpus"]
+    points = {point["nodes"]: point for point in results["points"]}
+    assert points[pool["nodes"]]["meets"] and points[pool["nodes"]]["p95_wait_s"] <= 12 * 3600
+    assert not points[pool["nodes"] - 1]["meets"]
+    low, high = (pool["interval"][f"{end}_gpus"] for end in ("low", "high"))
+    assert low <= pool["gpus"] <= high
+    assert 4 in points  # today's
+
+
+def test_rules_that_do_not_explain_the_log_name_no_size(gpuplan, twin, tmp_path):
+    poor = tmp_path / "poor.toml"
+    poor.write_text(twin.read_text().replace('level = "events"', 'level = "fifo"'))
+    words = (LOG, "--twin", poor, "--gpu-type", "h100", "--ci", 0, "--target", "p95_wait <= 12h")
+    results = sized(gpuplan, *words)
+    assert results["fidelity"]["verdict"] == "contradicts"
+    assert results["gpus"] is None and results["pools"][0]["gpus"] is None
+    assert {point["meets"] for point in results["points"]} == {None}
+    _, out, _ = gpuplan("size", *words)
+    assert "See which rule is missing: gpuplan calibrate ... --advice" in " ".join(out.split())
+
+
+def test_types_are_alternatives_and_groups_have_their_own_targets(gpuplan, twin):
+    words = ("--twin", twin, "--ci", 0)
+    results = sized(gpuplan, LOG, *words, "--target", "p95_wait[account=nlp] <= 8h")
+    assert [pool["name"] for pool in results["pools"]] == ["h100", "a100"]
+    assert results["gpus"] is None
+    _, out, _ = gpuplan("size", LOG, *words, "--target", "p95_wait[account=nlp] <= 8h")
+    assert out.startswith("For p95_wait[account=nlp] <= 8h under the site's rules you need")
+    message = sized(gpuplan, LOG, *words, "--target", "p95_wait[account=nlq] <= 8h", code=2)
+    assert "no account nlq" in message and "nlp" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--policy", "easy"), "--policy: not with --twin"),
+        (("--cluster", "8x8"), "--cluster: not with --twin"),
+        (("--where", "num_gpus > 1"), "--where"),
+        (("--growth", "20%"), "--growth: not with --twin"),
+        (("--by", "class"), "--by: with --twin group or user"),
+        (("--gpu-type", "t4"), "--gpu-type t4"),
+        (("--gpus", "30", "--gpu-type", "h100"), "--gpus 30: must be a multiple of 8"),
+        (("--gpus", "32"), "--gpus: of which type"),
+    ],
+)
+def test_what_the_rules_of_a_site_replace_is_refused(gpuplan, twin, words, problem):
+    message = sized(gpuplan, LOG, "--twin", twin, "--target", "p95_wait <= 9h", *words, code=2)
+    assert problem in message
+
+
+def test_groups_and_types_need_the_rules_of_a_site():
+    def request(**fields):
+        return SizeRequest(replay=ReplayRequest(LOG), **fields)
+
+    with pytest.raises(UsageError, match="needs the site's rules"):
+        request(target=("p95_wait[user=ada] <= 1h",)).check()
+    with pytest.raises(UsageError, match="--gpu-type: needs --twin"):
+        request(target=("p95_wait <= 1h",), gpu_type="a100").check()
+
+
+@pytest.fixture(scope="module")
+def birch(shared, tmp_path_factory):
+    """The site whose truth is known: its log, and its settings."""
+    from gpuplan.cli.app.main import main
+
+    folder = shared / SITELAB
+    if not folder.exists():
+        pytest.skip("needs ../shared/data/sitelab")
+    dumps, path = folder / "dumps", tmp_path_factory.mktemp("birch") / "twin.toml"
+    settings = [part for name in DUMPS for part in ("--sacctmgr", str(dumps / name))]
+    words = ["calibrate", str(dumps / "sacct.txt.gz"), "--slurm-conf", str(dumps / "slurm.conf")]
+    words += [*settings, "--sshare", str(dumps / "sshare.txt")]
+    assert main([*words, "--time-zone", "America/New_York", "-o", str(path)]) == 0
+    return folder, path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("gpu_type", "hours", "away"),
+    [("h100", 14, 0), ("h100", 24, 0), ("a100", 12, 1), ("a100", 14, 1), ("a100", 18, 1)],
+)
+def test_nodes_needed_are_those_of_the_truth(gpuplan, birch, gpu_type, hours, away):
+    folder, twin = birch
+    rows = csv.DictReader((folder / "truth/size.csv").open())
+    truth = {(row["type"], float(row["target_p95_h"])): row["least_nodes"] for row in rows}
+    words = ("--twin", twin, "--gpu-type", gpu_type, "--ci", 0, "--target")
+    results = sized(gpuplan, folder / "dumps/sacct.txt.gz", *words, f"p95_wait <= {hours}h")
+    assert results["fidelity"]["verdict"] == "agrees"
+    assert abs(results["nodes"] - int(truth[gpu_type, hours])) <= away
+
+
+@pytest.mark.slow
+def test_no_number_of_nodes_is_named_where_limits_make_jobs_wait(gpuplan, birch):
+    folder, twin = birch
+    words = ("--twin", twin, "--gpu-type", "h100", "--ci", 0, "--target", "p95_wait <= 10h")
+    message = sized(gpuplan, folder / "dumps/sacct.txt.gz", *words, code=4)
+    assert "no size meets it" in message and "limits or other nodes" in message
