@@ -110,6 +110,7 @@ def test_jobs_that_the_rules_do_not_explain_wait_as_recorded():
         ("a", "b", "c", "c", "d", "e"),
         np.array([0, 5, 6, 30, -1, 9]),
         np.array([False, True, True, False, False, False]),
+        np.zeros(6, bool),
         {},
         0,
         (),

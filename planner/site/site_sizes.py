@@ -35,9 +35,9 @@ from gpuplan.planner.sizing.sized_replay import (
     judgment_of,
 )
 from gpuplan.planner.sizing.targets import SLOWDOWN, Target
+from gpuplan.planner.twin.node_changes import add_nodes, remove_nodes
 from gpuplan.planner.twin.score import scored_mask
 from gpuplan.planner.twin.settings import shuffled
-from gpuplan.planner.twin.site_changes import add_nodes, remove_nodes
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import BoolArray, FloatArray
 from gpuplan.simkit.metrics import distribution
@@ -79,7 +79,7 @@ class NodesOfType:
         if count == self.count:
             return site
         change = add_nodes if count > self.count else remove_nodes
-        made = change(f"{self.partition}={abs(count - self.count)}").site
+        made = change(f"{self.partition}/{self.name}={abs(count - self.count)}").site
         assert made is not None  # a change of nodes
         return made(site)
 

@@ -35,8 +35,7 @@ from gpuplan.planner.studies.size_pool import TypeAnswer
 from gpuplan.planner.studies.size_results import SizeResults, SizeToday, TargetResult
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.settings import level_config
-from gpuplan.planner.twin.whatif import GROUPINGS
-from gpuplan.planner.twin.workload import SiteWorkload, recent
+from gpuplan.planner.twin.workload import GROUPINGS, SiteWorkload, recent
 
 
 class SiteAnswer(TypeAnswer):
