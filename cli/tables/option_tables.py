@@ -23,13 +23,13 @@ def headline(results: OptionsResults) -> str:
     today = results.today
     if today is None:
         return "No scored job starts in every replay, so nothing can be said about waits."
-    if not results.may_speak:
+    if not results.fidelity.may_speak:
         return (
             f"A replay of today waits {show_duration(today.replayed_mean_wait_s)} on average (P95 "
             f"{show_duration(today.replayed_p95_wait_s)}), your log "
-            f"{show_duration(today.mean_wait_s)} (P95 {show_duration(today.p95_wait_s)}): the "
-            "model misses a rule of the site, so no option is recommended. gpuplan calibrate LOG "
-            "--advice says where it errs."
+            f"{show_duration(today.mean_wait_s)} (P95 {show_duration(today.p95_wait_s)}): "
+            f"{results.fidelity.why}. No option is recommended; gpuplan calibrate LOG --advice "
+            "says where the model errs."
         )
     if results.targets:
         return " ".join(_on_target(results))
