@@ -52,6 +52,12 @@ def run_parts() -> pl.Expr:
     return pl.when(run.list.len() > 1).then(parts).alias(PARTS)
 
 
+def scaled_parts(factor: float) -> pl.Expr:
+    """Return the column `PARTS` with run times times a factor."""
+    longer = pl.element().struct.with_fields(pl.field("run_s") * factor)
+    return pl.col(PARTS).list.eval(longer)
+
+
 def _started() -> pl.Expr:
     has_start = pl.element().struct.field("start").is_not_null()
     return pl.col(RUNS).list.eval(pl.element().filter(has_start))

@@ -15,14 +15,8 @@ from gpuplan.analysis.base.errors import InputError, UsageError, shortened
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.history import runs
 from gpuplan.analysis.history.jobs import PARTS, JobArrays, PeriodUs, job_arrays
-from gpuplan.analysis.history.runs import (
-    RUNNING,
-    requeue_s,
-    run_parts,
-    with_time_so_far,
-    within,
-)
 from gpuplan.analysis.job_table.column_rules import COLUMN_RULES
 from gpuplan.analysis.job_table.log_options import LogAccount
 from gpuplan.analysis.job_table.predicate import PredicateTooLarge, read_predicate
@@ -149,12 +143,14 @@ def read_trace(
             has = scan.collect_schema()
             more = dict.fromkeys(name for name in optional if name in has)
             wanted += [name for name in more if name not in wanted]
-            scan, of_running = with_time_so_far(scan, **running, as_of=selection.as_of)
+            scan, of_running = runs.with_time_so_far(scan, **running, as_of=selection.as_of)
             scan = _matching(scan, selection)
             period, notes = None, tuple[str, ...]()
             if selection.has_period:
                 begin, end = selection.period_from, selection.period_to
-                scan, period, notes = within(scan, begin, end, path if named is None else named)
+                scan, period, notes = runs.within(
+                    scan, begin, end, path if named is None else named
+                )
             if "duration_s" in wanted and PARTS in scan.collect_schema():
                 wanted.append(PARTS)
             jobs = _collected(scan, selection, [*dict.fromkeys([*wanted, *of_load])], categories)
@@ -263,7 +259,7 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
     if not is_runs(schema.get(RUNS)):
         return scan.select(*columns, pl.lit(None, RUN_COLUMNS[REQUEUE]).alias(REQUEUE))
     scan = scan.select(*columns, as_runs(schema[RUNS]))
-    return scan.with_columns(requeue_s().alias(REQUEUE), run_parts())
+    return scan.with_columns(runs.requeue_s().alias(REQUEUE), runs.run_parts())
 
 
 def _check_has(path: Path, wanted: Sequence[str], scan: pl.LazyFrame) -> None:
@@ -282,7 +278,7 @@ def _check_values(path: Path, raw: pl.LazyFrame, scan: pl.LazyFrame) -> tuple[in
     """Refuse the first cell that breaks a rule, in one pass; returns the rows and `RUNNING`."""
     rules = {name: rule.broken.alias(name) for name, rule in COLUMN_RULES.items()}
     counts = scan.select(
-        pl.len().alias("rows"), *(bad.sum() for bad in rules.values()), **RUNNING
+        pl.len().alias("rows"), *(bad.sum() for bad in rules.values()), **runs.RUNNING
     ).collect()
     rows = int(counts["rows"].item())
     if rows == 0:
@@ -298,7 +294,7 @@ def _check_values(path: Path, raw: pl.LazyFrame, scan: pl.LazyFrame) -> tuple[in
                 expected=COLUMN_RULES[name].expected,
                 hint="ingest the file: bad rows are kept aside and counted",
             )
-    return rows, {name: counts[name].item() for name in RUNNING}
+    return rows, {name: counts[name].item() for name in runs.RUNNING}
 
 
 def _matching(scan: pl.LazyFrame, selection: Selection) -> pl.LazyFrame:
@@ -398,9 +394,7 @@ def _scaled(jobs: pl.DataFrame, selection: Selection) -> pl.DataFrame:
         if LIMIT_COLUMN in jobs.columns:
             jobs = jobs.with_columns(pl.col(LIMIT_COLUMN) * selection.scale_duration)
         if PARTS in jobs.columns:
-            run = pl.element().struct
-            longer = run.with_fields(pl.field("run_s") * selection.scale_duration)
-            jobs = jobs.with_columns(pl.col(PARTS).list.eval(longer))
+            jobs = jobs.with_columns(runs.scaled_parts(selection.scale_duration))
     if selection.scale_interarrival != 1:
         jobs = scale_arrivals(jobs, selection.scale_interarrival)
     return jobs
