@@ -154,9 +154,7 @@ class _Figure:
     @property
     def share(self) -> float:
         """The effect over the wait of today, as gates count it."""
-        from gpuplan.planner.site.change_effects import LEAST_WAIT_S
-
-        return self.effect_s / max(self.today_s, LEAST_WAIT_S)
+        return self.effect_s / self.today_s
 
     @property
     def said(self) -> str:
@@ -167,13 +165,15 @@ class _Figure:
 
 
 def _figures(change: ChangeEffect) -> list[tuple[_Figure, _Figure]]:
-    """Return mean and P95 of each group, all jobs first."""
+    """Return mean and P95 of each group, all jobs first; waits of today as gates count them."""
+    from gpuplan.planner.site.change_effects import LEAST_WAIT_S
+
     return [
         (
             _Figure("mean", group.name, group.effect_s, group.error_s, group.under_s,
-                    group.verdict, group.replayed_mean_wait_s),
+                    group.verdict, max(group.replayed_mean_wait_s, LEAST_WAIT_S)),
             _Figure("P95", group.name, group.p95_effect_s, group.p95_error_s, group.p95_under_s,
-                    group.p95_verdict, group.replayed_p95_wait_s),
+                    group.p95_verdict, max(group.replayed_p95_wait_s, LEAST_WAIT_S)),
         )
         for group in change.groups
     ]  # fmt: skip
@@ -223,11 +223,9 @@ def _groups_that_change(groups: list[tuple[_Figure, _Figure]]) -> str:
 
 
 def _could_change(pairs: list[tuple[_Figure, _Figure]]) -> str:
-    from gpuplan.planner.site.change_effects import LEAST_WAIT_S
-
     worst = max(
         (figure for pair in pairs for figure in pair),
-        key=lambda figure: (figure.effect_s + figure.error_s) / max(figure.today_s, LEAST_WAIT_S),
+        key=lambda figure: (figure.effect_s + figure.error_s) / figure.today_s,
     )
     most = worst.effect_s + worst.error_s
     if most <= 0:
