@@ -20,6 +20,7 @@ from gpuplan.analysis.characterize.load import bin_width_s
 from gpuplan.analysis.history.reasons import QUEUE, reason_groups
 from gpuplan.analysis.waits.pools import PARTS_PER_GPU, HeldPool, Pools
 from gpuplan.analysis.waits.results import (
+    FreeWait,
     GroupWait,
     LimitWait,
     ReasonWait,
@@ -159,7 +160,7 @@ class WaitAnalysis:
         )
         return without_room(part, self.pools, spells.begin, spells.end)
 
-    def _while_free(self) -> dict[str, float]:
+    def _while_free(self) -> tuple[FreeWait, ...]:
         free = self.spells.lasting - self._blocked_parts()
         by_reason = np.bincount(self.spells.reason, free, len(self.spells.reasons))
         hours: dict[str, float] = {}
@@ -167,7 +168,9 @@ class WaitAnalysis:
             if micros > 0:
                 name = title_of(reason)
                 hours[name] = hours.get(name, 0.0) + micros / HOUR_US
-        return dict(sorted(hours.items(), key=lambda item: -item[1]))
+        return tuple(
+            FreeWait(name, hours[name]) for name in sorted(hours, key=lambda name: -hours[name])
+        )
 
     def _reasons(self) -> tuple[ReasonWait, ...]:
         spells, blocked = self.spells, self._blocked_parts()
