@@ -72,6 +72,7 @@ LONGEST_S = 20 * FOREVER_S
 MOST_GPUS = 1_000_000
 MOST_BILLING = 1e12
 ALL_ROWS = Limit.of("100%", "")
+UNFINISHED = "still waiting or unfinished at the end of the log"
 NEEDED = {
     "slurm": ("jobid", "submit", "start", "end"),
     "swf": ("submit_time", "wait_time", "run_time"),
@@ -149,9 +150,8 @@ def _read(path: Path, zone: str) -> SiteLog:
                 expected="sacct -a -X -P -D --noconvert with JobID, Submit, Start, End, AllocTRES",
             )
     local = log_format.takes_zone and zone != "UTC"
-    with opened_log(
-        path, LogOptions(time_zone=zone if local else None, max_rejects=ALL_ROWS)
-    ) as ingested:
+    options = LogOptions(time_zone=zone if local else None, max_rejects=ALL_ROWS)
+    with opened_log(path, options, is_quiet=True) as ingested:
         log = _of_trace(ingested.trace, path, ingested.sha256)
     return _checked(replace(log, kind=log_format.name, sources=()))
 
@@ -272,7 +272,7 @@ def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         ("without GPUs (CPU jobs)", pl.col("gpus").fill_null(0) < 1),
         ("with a start before the submission, or none", pl.col("start").is_null()
          & pl.col("run_s").is_not_null() & (pl.col("state") != "not_started")),
-        ("still waiting or unfinished at the end of the log",
+        (UNFINISHED,
          pl.col("end").is_null() & pl.col("run_s").is_null()),
         ("with an end before the start", pl.col("run_s") < 0),
         ("with a time before 1970 or after 2200",

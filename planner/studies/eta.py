@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 from msgspec import structs
 
 from gpuplan.analysis.reading.source import read_unpacked
-from gpuplan.analysis.site.log import read_site_log
+from gpuplan.analysis.site.log import UNFINISHED, SiteLog, left_out_notes, read_site_log
 from gpuplan.analysis.site.schema import StartCalibration
 from gpuplan.analysis.site.squeue import is_squeue, read_queue
 from gpuplan.analysis.trace.input_files import InputFile
@@ -106,15 +106,28 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
             InputFile(str(source.path), source.sha256, source.jobs.height) for source in sources
         ),
         warnings=tuple(_warnings(instant, tables.unplaced, tested)),
-        notes=(*(f"assumed {text}" for text in assumed), *log.notes, *NOTES),
+        notes=(
+            *(f"assumed {text}" for text in assumed),
+            *(note for source in sources for note in _of_source(source)),
+            *(() if instant.finished.is_empty() else (DRAWN,)),
+            NOT_MODELED,
+        ),
     )
 
 
-NOTES = (
+DRAWN = (
     "run times of unfinished jobs are drawn from what jobs like them did; later jobs come as in "
-    "past weeks",
-    "not modeled: node failures to come, preemption, CPUs and memory, and that others react",
+    "past weeks"
 )
+NOT_MODELED = (
+    "not modeled: node failures to come, preemption, CPUs and memory, and that others react"
+)
+
+
+def _of_source(log: SiteLog) -> list[str]:
+    """Return what was left out of a log; those that wait are not."""
+    counts = {why: count for why, count in log.left_out.items() if why != UNFINISHED}
+    return [*left_out_notes(replace(log, left_out=counts)), *log.notes]
 
 
 def _warnings(instant: SiteInstant, unplaced: int, tested: StartBacktest | None) -> list[str]:
