@@ -237,7 +237,7 @@ def test_the_parts_of_a_wait_add_up_to_it(rows, cuts, has_reasons):
     found = analysis.summary()
     assert sum(row.wait_h for row in found.reasons) == pytest.approx(found.wait_h)
     assert found.full_cluster_wait_h + found.free_wait_h == pytest.approx(found.wait_h)
-    assert sum(found.while_free.values()) == pytest.approx(found.free_wait_h, abs=1e-6)
+    assert sum(row.wait_h for row in found.while_free) == pytest.approx(found.free_wait_h, abs=1e-6)
     over_time = sum(sum(row.wait_h.values()) for row in analysis.timeline())
     assert over_time == pytest.approx(found.wait_h, abs=1e-6)
     for by in ("account", "size"):

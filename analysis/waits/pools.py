@@ -77,8 +77,8 @@ class Pools:
 
     def pool(self, gpu_type: str, partition: str | None) -> HeldPool | None:
         """Return the GPUs that jobs of a type in a partition may use; None where none is known."""
-        found = None if partition is None else self.of_partition.get((gpu_type, partition))
-        return self.types.get(gpu_type) if found is None else found
+        pool = None if partition is None else self.of_partition.get((gpu_type, partition))
+        return self.types.get(gpu_type) if pool is None else pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ def _held_by_node(runs: pl.DataFrame, lists: pl.DataFrame) -> Iterator[tuple[str
     first, last = runs.select(pl.col("start").min(), pl.col("end").max()).row(0)
     step = max((last - first) // INSTANTS, 1)
     low, high = ((pl.col(edge) - first + step - 1) // step for edge in ("start", "end"))
-    there = (
+    held = (
         runs.drop_nulls("nodes")
         .select("nodes", "parts", instant=pl.int_ranges(low, high))
         .filter(pl.col("instant").list.len() > 0)
@@ -249,7 +249,7 @@ def _held_by_node(runs: pl.DataFrame, lists: pl.DataFrame) -> Iterator[tuple[str
         .group_by("hosts")
         .agg(pl.col("parts").top_k(2).min())
     )
-    yield from there.iter_rows()
+    yield from held.iter_rows()
 
 
 def _hosts(text: str) -> list[str]:
@@ -293,17 +293,17 @@ def _of_partitions(
 ) -> dict[tuple[str, str], HeldPool]:
     """Return the pools of partitions that may use some of the nodes of a type."""
     pools: dict[tuple[str, str], HeldPool] = {}
-    known = StatedCluster("", {}) if cluster is None else cluster
+    stated = StatedCluster("", {}) if cluster is None else cluster
     for (kind, partition), used in sorted(nodes.used.items(), key=str):
         if partition is None or types[kind].gpu_type != kind:
             continue
         of_kind = nodes.of_kind(kind)
-        members = used | (known.partitions.get(partition, frozenset()) & of_kind)
+        members = used | (stated.partitions.get(partition, frozenset()) & of_kind)
         if members >= of_kind:
             continue
-        gpus = {node: known.node_gpus.get(node, 0) * PARTS_PER_GPU for node in members}
+        gpus = {node: stated.node_gpus.get(node, 0) * PARTS_PER_GPU for node in members}
         size = sum(gpus[node] or nodes.parts[node] for node in members)
-        source = known.source if all(gpus.values()) else NODES
+        source = stated.source if all(gpus.values()) else NODES
         pools[kind, partition] = HeldPool(kind, size, source, nodes.held_on(runs, members))
     return pools
 

@@ -126,6 +126,19 @@ class WaitBin:
     wait_h: dict[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class FreeWait:
+    """The hours waited while enough GPUs were free.
+
+    Attributes:
+        name: the group of reasons.
+        wait_h: hours waited.
+    """
+
+    name: str
+    wait_h: float
+
+
 @dataclass(frozen=True)
 class WaitSummary:
     """Why jobs wait, and whether the cluster is too small.
@@ -145,7 +158,7 @@ class WaitSummary:
         too_small_share: share of the wait hours in which too few GPUs were free and no limit,
             dependency or other hold is told of; null where nobody waited.
         free_wait_h: hours waited while enough GPUs were free.
-        while_free: group of reasons -> hours waited while enough GPUs were free.
+        while_free: by group of reasons, the hours waited while enough GPUs were free.
         gpu_types: how full each GPU type was; all of them first where there are several.
     """
 
@@ -163,5 +176,5 @@ class WaitSummary:
     full_cluster_wait_h: float
     too_small_share: float | None
     free_wait_h: float
-    while_free: dict[str, float]
+    while_free: tuple[FreeWait, ...]
     gpu_types: tuple[TypeUse, ...]

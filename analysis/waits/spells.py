@@ -129,8 +129,8 @@ def first_waits(
     start = started.select(START_US).to_series().to_numpy()
     eligible = submit
     if "eligible_time" in started.columns:
-        given = started["eligible_time"].dt.epoch("us").fill_null(pl.Series(submit)).to_numpy()
-        eligible = np.clip(given, submit, start)
+        recorded = started["eligible_time"].dt.epoch("us").fill_null(pl.Series(submit)).to_numpy()
+        eligible = np.clip(recorded, submit, start)
     never = with_gpus.filter(
         (pl.col("state") == "not_started").fill_null(False) | pl.col("duration_s").is_null()
     )

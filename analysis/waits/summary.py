@@ -20,6 +20,7 @@ from gpuplan.analysis.characterize.load import bin_width_s
 from gpuplan.analysis.history.reasons import QUEUE, reason_groups
 from gpuplan.analysis.waits.pools import PARTS_PER_GPU, HeldPool, Pools
 from gpuplan.analysis.waits.results import (
+    FreeWait,
     GroupWait,
     LimitWait,
     ReasonWait,
@@ -159,7 +160,7 @@ class WaitAnalysis:
         )
         return without_room(part, self.pools, spells.begin, spells.end)
 
-    def _while_free(self) -> dict[str, float]:
+    def _while_free(self) -> tuple[FreeWait, ...]:
         free = self.spells.lasting - self._blocked_parts()
         by_reason = np.bincount(self.spells.reason, free, len(self.spells.reasons))
         hours: dict[str, float] = {}
@@ -167,7 +168,9 @@ class WaitAnalysis:
             if micros > 0:
                 name = title_of(reason)
                 hours[name] = hours.get(name, 0.0) + micros / HOUR_US
-        return dict(sorted(hours.items(), key=lambda item: -item[1]))
+        return tuple(
+            FreeWait(name, hours[name]) for name in sorted(hours, key=lambda name: -hours[name])
+        )
 
     def _reasons(self) -> tuple[ReasonWait, ...]:
         spells, blocked = self.spells, self._blocked_parts()
@@ -217,13 +220,13 @@ class WaitAnalysis:
         column = "qos" if reason.startswith("QOS") else "account"
         if not is_limit(reason) or column not in self.waits.jobs.columns:
             return ()
-        mine = self.spells.reason == code
-        rows = self.spells.job[mine]
+        chosen = self.spells.reason == code
+        rows = self.spells.job[chosen]
         table = pl.DataFrame(
             {
                 "of": self.waits.jobs[column].cast(pl.String).fill_null(NO_NAME)[rows],
                 "job": rows,
-                "time": self.spells.lasting[mine],
+                "time": self.spells.lasting[chosen],
             }
         )
         sums = table.group_by("of").agg(pl.col("time").sum(), pl.col("job").n_unique())
@@ -259,14 +262,14 @@ class WaitAnalysis:
         by_reason = time.reshape(len(place), len(titles)) / HOUR_US
         wait = self.waits.wait
         for name, code in place.items():
-            mine = np.flatnonzero(codes == code)
-            seconds = wait[mine] / MICROS
-            total = int(wait[mine].sum())
+            chosen = np.flatnonzero(codes == code)
+            seconds = wait[chosen] / MICROS
+            total = int(wait[chosen].sum())
             p50, p95 = np.percentile(seconds, (50, 95))
             yield GroupWait(
-                by, name, mine.size, total / HOUR_US, self.share(total), float(seconds.mean()),
+                by, name, chosen.size, total / HOUR_US, self.share(total), float(seconds.mean()),
                 float(p50), float(p95),
-                float(self.blocked[mine].sum()) / total if total else None,
+                float(self.blocked[chosen].sum()) / total if total else None,
                 {
                     title: float(hours)
                     for title, hours in sorted(
@@ -341,11 +344,11 @@ def ordered_names(names: pl.Series, by: str) -> list[str]:
     return sorted(distinct, key=order.index)
 
 
-def _type_use(pool: HeldPool, waits: FirstWaits, mine: Any, begin: int, end: int) -> TypeUse:
+def _type_use(pool: HeldPool, waits: FirstWaits, chosen: Any, begin: int, end: int) -> TypeUse:
     full = int(pool.size * FULL)
     span = np.array([begin]), np.array([end])
     held = int(pool.held.time_above(full, *span)[0])
-    rows = np.flatnonzero(mine & (waits.start > waits.eligible))
+    rows = np.flatnonzero(chosen & (waits.start > waits.eligible))
     first = np.minimum(waits.eligible[rows], end)
     last = np.clip(waits.start[rows], first, end)
     queued = pool.held.time_above(full, first, last).astype(np.float64) * waits.need[rows]

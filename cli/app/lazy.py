@@ -18,10 +18,8 @@ GROUPS = {
         "synth": "Make a synthetic trace that is like a real one.",
     },
     "Understand a workload": {
-        "characterize": (
-            "Describe a workload: durations, GPU time, arrivals, load, groups, and cost."
-        ),
-        "waits": "Show why jobs wait, who waits, and whether the cluster is too small.",
+        "characterize": "Describe a workload: waits, durations, load, and cost.",
+        "waits": "Show why jobs wait, and if the cluster is too small.",
         "bill": "Show what a log costs, who pays, and what changed.",
         "forecast": "Forecast the GPUs of each group, and how many to lend.",
     },

@@ -29,7 +29,7 @@ RESAMPLES = 200
 )
 @dataclass(frozen=True, slots=True)
 class CharacterizeRequest(StudyRequest):
-    """Describe a workload: durations, GPU time, arrivals, load, groups, and cost.
+    """Describe a workload: waits, durations, load, and cost.
 
     Attributes:
         traces: canonical traces, or logs; several are compared.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 @dataclass(frozen=True, slots=True)
 class WaitsRequest(StudyRequest):
-    """Show why jobs wait, who waits, and whether the cluster is too small.
+    """Show why jobs wait, and if the cluster is too small.
 
     Waits are from submission to the first start of jobs with GPUs. Slurm keeps only the last
     reason of a job; --twin with --real tells which rule held it when.
