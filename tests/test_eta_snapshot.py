@@ -37,9 +37,7 @@ SITE = SiteCluster(
 def from_middle(site, jobs, config, running, now, job, down=NONE_DOWN):
     """Return the start of a job; ``running`` are (position, start, nodes by name)."""
     tables = kernel_input(site, jobs, config)
-    number = np.empty(len(site.nodes), np.int64)
-    number[tables.node_order] = np.arange(len(site.nodes))
-    names = {node.name: int(number[i]) for i, node in enumerate(site.nodes)}
+    names = {node.name: i for i, node in enumerate(site.nodes)}
     at_work = [position for position, _, _ in running]
     others = [i for i in range(jobs.id.size) if i not in at_work]
     order = np.array([*at_work, *others], np.int64)

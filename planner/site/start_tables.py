@@ -76,9 +76,7 @@ def start_replays(
         pinned=np.full(frame.height, NEVER), billing=_billing(frame),
     )  # fmt: skip
     tables = kernel_input(with_usage(site, instant, config), jobs, config)
-    number = np.empty(len(site.nodes), np.int64)
-    number[tables.node_order] = np.arange(len(site.nodes))
-    number_of = {host.name: int(number[i]) for i, host in enumerate(site.nodes)}
+    number_of = {host.name: i for i, host in enumerate(site.nodes)}
     down, down_until = _down(site, number_of, at)
     return StartReplays(
         at=at,
