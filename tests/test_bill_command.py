@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from support_traces import START, frame, in_memory, lab_trace, write_trace
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.planner.money.gpu_hours import gpu_hours
-from gpuplan.planner.money.group_bill import bill_of, cluster_of, split_cents, whole_cents
-from gpuplan.planner.money.price_book import Prices
+from gpuplan.analysis.base.time_units import HOUR_US
+from gpuplan.planner.money.book_options import cluster_of
+from gpuplan.planner.money.cents import split_cents, whole_cents
+from gpuplan.planner.money.held_runs import billed_runs
 
 HOUR = 3600.0
 
@@ -95,7 +96,7 @@ def test_a_bill_of_a_period_leads_with_its_dollars(gpuplan, two_groups, tmp_path
 def test_idle_gpus_have_a_row_of_their_own_or_are_spread_by_gpu_hours(gpuplan, two_groups):
     apart = answer(gpuplan, two_groups, "--price", "1", "--cluster", "5")["results"]
     assert apart["usd"] == 50 and apart["usd_per_month"] == 5 * 730.5
-    assert [one["name"] for one in apart["groups"]] == ["a", "b", "idle"]
+    assert [one["name"] for one in apart["groups"]] == ["a", "b", "(idle)"]
     assert apart["groups"][-1]["gpu_h"] == 10 and apart["idle_share"] == pytest.approx(0.2)
     assert apart["used_usd_per_month"] == 4 * 730.5
     words = ("--price", "1", "--cluster", "5", "--idle", "spread")
@@ -127,24 +128,46 @@ def test_focus_rows_add_up_to_the_cluster(gpuplan, two_groups, tmp_path):
     words = ("--price", "1.29", "--cluster", "7", "-o", out)
     assert gpuplan("bill", two_groups, *words)[0] == 0
     rows = list(csv.DictReader(out.open()))
-    assert sum(cents(float(row["BilledCost"])) for row in rows) == cents(7 * 1.29 * 10)
-    idle = [row for row in rows if row["x_IdleGpus"] == "true"]
-    assert len(idle) == 1 and not idle[0]["SubAccountId"]
-    first = rows[0]
-    assert json.loads(first["Tags"]) == {"group": "a"}
-    assert first["ChargePeriodStart"] == f"{START:%Y-%m-%dT%H:%M:%SZ}"
-    assert first["BillingPeriodStart"] == "2024-03-01T00:00:00Z"
-    assert first["BillingPeriodEnd"] == "2024-04-01T00:00:00Z"
+    for cost in ("BilledCost", "EffectiveCost"):
+        assert sum(cents(float(row[cost])) for row in rows) == cents(7 * 1.29 * 10)
+    kinds = [(row["ChargeCategory"], row["CommitmentDiscountStatus"]) for row in rows]
+    assert kinds == [("Purchase", ""), ("Usage", "Unused"), ("Usage", "Used"), ("Usage", "Used")]
+    bought, unused, *used = rows
+    assert not unused["SubAccountId"] and not unused["ConsumedQuantity"]
+    assert [json.loads(row["Tags"]) for row in used] == [{"group": "a"}, {"group": "b"}]
+    assert [float(row["ConsumedQuantity"]) for row in used] == [30, 10]
+    assert float(bought["PricingQuantity"]) == 70 and not bought["ConsumedQuantity"]
+    assert bought["ChargePeriodStart"] == f"{START:%Y-%m-%dT00:00:00Z}"
+    assert bought["BillingPeriodStart"] == "2024-03-01T00:00:00Z"
+    assert bought["BillingPeriodEnd"] == "2024-04-01T00:00:00Z"
     mandatory = set(
         "BilledCost BillingAccountId BillingAccountName BillingCurrency BillingPeriodEnd "
         "BillingPeriodStart ChargeCategory ChargeClass ChargeDescription ChargePeriodEnd "
         "ChargePeriodStart ContractedCost EffectiveCost InvoiceIssuerName ListCost PricingQuantity "
         "PricingUnit ProviderName PublisherName ServiceCategory ServiceName".split()
     )
-    assert mandatory <= first.keys()
+    assert mandatory <= bought.keys()
     for row in rows:
-        cost = float(row["PricingQuantity"]) * float(row["ListUnitPrice"])
-        assert float(row["BilledCost"]) == pytest.approx(cost, abs=0.0100001)
+        cost = float(row["PricingQuantity"]) * float(row["ContractedUnitPrice"])
+        assert float(row["ContractedCost"]) == pytest.approx(cost, abs=1e-8)
+
+
+def test_focus_rows_are_of_days_or_months(gpuplan, tmp_path):
+    late = 30 * 86_400.0 + 12 * HOUR  # from noon of 2024-03-31 on, one GPU for two days
+    path = write_trace(tmp_path / "t.parquet", [late], [2 * 86_400.0], group=["a"])
+    out = tmp_path / "focus.csv"
+    words = ("--price", "1", "--account", "lab", "--invoice-id", "7", "-o", out)
+    days = {}
+    for rows in ("day", "month"):
+        assert gpuplan("bill", path, *words, "--rows", rows)[0] == 0
+        days[rows] = [
+            (row["ChargePeriodStart"][:10], float(row["ConsumedQuantity"]))
+            for row in csv.DictReader(out.open())
+        ]
+    assert days["day"] == [("2024-03-31", 12), ("2024-04-01", 24), ("2024-04-02", 12)]
+    assert days["month"] == [("2024-03-31", 12), ("2024-04-01", 36)]
+    row = next(csv.DictReader(out.open()))
+    assert (row["BillingAccountId"], row["InvoiceId"]) == ("lab", "7")
 
 
 def test_gpu_time_is_billed_in_the_month_in_which_it_is_held(gpuplan, tmp_path):
@@ -239,30 +262,27 @@ def test_cents_add_up_and_no_part_is_off_by_a_cent(parts):
         st.tuples(st.floats(0, 2e6), st.floats(0, 4e6), st.integers(1, 8), st.sampled_from("abc")),
         min_size=1, max_size=30,
     ),
-    st.booleans(),
 )  # fmt: skip
-def test_gpu_hours_by_month_are_those_of_the_jobs(drawn, spread):
+def test_the_runs_that_are_billed_are_those_of_the_jobs(drawn):
     submit, run, gpus, group = zip(*drawn, strict=True)
     if max(s + r for s, r in zip(submit, run, strict=True)) - min(submit) < 1:
         return
     jobs = frame(submit, duration_s=list(run), num_gpus=[float(g) for g in gpus], group=list(group))
-    hours = gpu_hours(in_memory(jobs), "group")
+    found = billed_runs(in_memory(jobs), ("group",)).runs
     held = sum(r * g for r, g in zip(run, gpus, strict=True)) / HOUR
-    assert hours.gpu_h.sum() == pytest.approx(held, rel=1e-9, abs=1e-7)
-    prices = Prices({"": 1.29})
-    found = bill_of(hours, prices, cluster_of(hours, [(None, 300)]), spread_idle=spread)
-    assert sum(row.month_cents for row in found.rows) == found.month_cents
-    assert sum(cell.cents for cell in found.cells) == found.cents
-    assert found.month_cents == whole_cents(Fraction("1.29") * 300 * 1461 / 2)
+    gpu_h = (found.end_us - found.start_us) @ found.gpus / HOUR_US
+    assert gpu_h == pytest.approx(held, rel=1e-9, abs=1e-7)
 
 
 def test_what_cannot_be_billed_is_said(gpuplan, tmp_path, two_groups):
     assert "say what a GPU-hour costs" in answer(gpuplan, two_groups, code=2)
-    assert "--idle spread: needs --cluster" in answer(
+    assert "nothing is idle without GPUs that are paid for" in answer(
         gpuplan, two_groups, "--price", "1", "--idle", "spread", code=2
     )
-    over = answer(gpuplan, two_groups, "--price", "1", "--cluster", "3", code=2)
-    assert "jobs hold 4.0 GPUs on average" in over and "more than the 3 given" in over
+    over = answer(gpuplan, two_groups, "--price", "1", "--cluster", "3")
+    assert over["results"]["usd"] == 40.0 and over["results"]["idle_usd"] == 0.0
+    said = [text for text in over["warnings"] if "at once" in text]
+    assert said and "up to 4 GPUs at once, more than the 3 of --cluster" in said[0]
     assert "a bill needs a number" in answer(
         gpuplan, two_groups, "--price", "1", "--cluster", "x8", code=2
     )
@@ -271,12 +291,11 @@ def test_what_cannot_be_billed_is_said(gpuplan, tmp_path, two_groups):
     at_once = write_trace(tmp_path / "once.parquet", [0], [0.0])
     assert "no time passes" in answer(gpuplan, at_once, "--price", "1", code=3)
     with pytest.raises(InputError, match="nothing to bill"):
-        gpu_hours(in_memory(frame([0.0], duration_s=[None], num_gpus=[1.0])), "group")
+        billed_runs(in_memory(frame([0.0], duration_s=[None], num_gpus=[1.0])), ("group",))
     with pytest.raises(ValueError, match="total of these parts"):
         split_cents(5, [Fraction(1)])
-    with pytest.raises(UsageError, match="also has jobs on"):
-        both = frame([0, 0], duration_s=[9.0, 9.0], num_gpus=[1.0, 1.0], gpu_type=["A100", "T4"])
-        cluster_of(gpu_hours(in_memory(both), "type"), [("A100", 4), ("H100", 4)])
+    with pytest.raises(UsageError, match="several GPU types"):
+        cluster_of(["A100", "T4"], [1.0, 1.0], [(None, 4)], is_peak=False)
 
 
 def test_a_gate_names_the_bill_with_or_without_its_command(gpuplan, two_groups, tmp_path):

@@ -49,7 +49,7 @@ def test_json_is_the_contract(gpuplan, trace):
     assert list(document["results"]) == [
         "jobs", "cpu_only_jobs", "censored_jobs", "users", "span_s", "first_submit", "last_submit",
         "duration_s", "short_jobs", "duration_cdf", "gpu_time", "interarrival", "arrivals", "load",
-        "gpu_counts", "states", "queue_s", "groups", "today",
+        "gpu_counts", "states", "queue_s", "groups", "today", "waits",
     ]  # fmt: skip
     results = document["results"]
     assert results["jobs"] == 500 and results["users"] == 30

@@ -10,6 +10,7 @@ from support_sitelab import calibrated, effect_on_all
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.requests.options import OptionsRequest
+from gpuplan.planner.site.fidelity import CONTRADICTS
 from gpuplan.planner.site.options import (
     MET,
     MISSED,
@@ -99,7 +100,7 @@ def test_removed_nodes_save_dollars(site):
     assert found.options[0].usd_per_month == -8 * MONTH_H
     assert found.options[0].usd_per_wait_h_saved is None
     # Two nodes make nobody wait, the log has 4.5 h: that model may not recommend anything.
-    assert not found.may_speak
+    assert found.fidelity.verdict == CONTRADICTS
 
 
 def test_the_cheapest_that_meets_the_target(site):
@@ -145,7 +146,8 @@ def test_an_error_across_the_target_is_unclear():
      ((100, 7200), (400, 7200), False), ((3600, 7200), (5600, 7200), True)],
 )  # fmt: skip
 def test_a_replay_far_from_the_log_may_not_recommend(replayed, recorded, contradicts):
-    assert OptionsToday(9, {}, *recorded, *replayed, None).contradicts is contradicts
+    today = OptionsToday(99, {}, *recorded, *replayed, None)
+    assert today.fidelity.may_speak is not contradicts
 
 
 def test_what_costs_money_needs_a_price_and_what_is_free_does_not(site):
@@ -226,7 +228,7 @@ def test_a_model_that_contradicts_the_log_recommends_nothing(gpuplan, site):
         "options", log, "--twin", twin, "--option=limit user=8", "--target=p95_wait <= 1d"
     )
     text = " ".join(shown.split())
-    assert "your log 4.5 h (P95 9 h)" in text and "no option is recommended" in text
+    assert "your log 4.5 h (P95 9 h)" in text and "No option is recommended" in text
 
 
 def test_a_scenario_compares_options(gpuplan, site, tmp_path):
@@ -253,16 +255,15 @@ def test_effects_agree_with_the_truth_of_sitelab(tmp_path):
              "remove-nodes h100=1": "h100-1", "move short=a100": "noshort"}  # fmt: skip
     log, twin = calibrated(tmp_path)
     found = compared((Path(log), twin), *truth, price=1.29)
-    assert found.may_speak
-    inside = []
+    assert found.fidelity.may_speak
     for option in found.options:
         waits, truth_s = option.waits, [3600 * hours for hours in effect_on_all(truth[option.name])]
         rows = ((waits.effect_s, waits.error_s, waits.verdict),
                 (waits.p95_effect_s, waits.p95_error_s, waits.p95_verdict))  # fmt: skip
         for (effect, error, verdict), true_s in zip(rows, truth_s, strict=True):
-            inside.append(abs(effect - true_s) <= error)
+            # Errors are meant to hold nine effects of ten, so a miss is to be a near one.
+            assert abs(effect - true_s) <= 1.5 * error
             assert verdict != ("longer" if true_s < 0 else "shorter")
-    assert sum(inside) >= 0.85 * len(inside)
     costs = {option.name: option.usd_per_month for option in found.options}
     assert costs["add-nodes a100=4"] == pytest.approx(16 * 1.29 * MONTH_H)
     assert costs["remove-nodes h100=1"] == pytest.approx(-8 * 1.29 * MONTH_H)

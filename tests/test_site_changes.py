@@ -204,11 +204,18 @@ def test_a_partition_of_several_kinds_of_nodes_needs_a_node(tmp_path):
     document, _ = read_twin(twin)
     with pytest.raises(UsageError, match=r"2 of 4 a100 \(such as ga01\), 1 of 8 h100"):
         read_option("add-nodes gpu=1").site(site_of(document))
+    with pytest.raises(UsageError, match="gpu has no l40s nodes"):
+        read_option("add-nodes gpu/l40s=1").site(site_of(document))
     parts = {
         p.name: len(p.nodes)
         for p in read_option("add-nodes gh01=1").site(site_of(document)).partitions
     }
     assert parts == {"gpu": 4, "debug": 1, "h100": 2}
+    parts = {
+        p.name: len(p.nodes)
+        for p in read_option("add-nodes gpu/h100=2").site(site_of(document)).partitions
+    }
+    assert parts == {"gpu": 5, "debug": 1, "h100": 1}
 
 
 def test_a_shorter_longest_limit_cuts_or_continues_long_jobs(replayed):

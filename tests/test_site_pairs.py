@@ -15,7 +15,7 @@ from gpuplan.planner.site.effects import (
 )
 from gpuplan.planner.site.pairs import _is_explained
 from gpuplan.planner.site.patience import LEAST_GIVEN_UP, Patience, patience_of
-from gpuplan.planner.site.replicas import Case, Chance, Replica, Replicas
+from gpuplan.planner.site.replicas import Chance, Replica, Replicas, SiteCase
 from gpuplan.planner.twin.workload import JITTER_S, SiteWorkload
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.refusals import CANCELLED
@@ -59,7 +59,10 @@ def replayed(changed_site, changed_config, count=1500, pairs=12):
     """Return the work and the replicas of today and of a change, on four nodes."""
     jobs = busy_jobs(count)
     work = work_of(jobs, jobs.submit.copy())
-    cases = [Case("today", site(4), jobs, EASY), Case("x", changed_site, jobs, changed_config)]
+    cases = [
+        SiteCase("today", site(4), jobs, EASY),
+        SiteCase("x", changed_site, jobs, changed_config),
+    ]
     replicas = Replicas(cases, Chance.of(work, None))
     replicas.grow([0, 1], pairs)
     return work, replicas
@@ -71,7 +74,7 @@ def test_where_nothing_is_real_few_of_many_groups_get_a_verdict():
     for seed in range(3):
         jobs = busy_jobs(1000, seed, users=20)
         work = work_of(jobs, jobs.submit.copy())
-        replicas = Replicas([Case("today", site(4), jobs, EASY)], Chance.of(work, None))
+        replicas = Replicas([SiteCase("today", site(4), jobs, EASY)], Chance.of(work, None))
         replicas.grow([0], 24)
         for by in ("user", "account", "size"):
             for group in effects_of(
@@ -101,7 +104,7 @@ def test_the_same_site_gives_exactly_nothing():
 def test_replicas_do_not_depend_on_what_is_replayed_beside_them():
     jobs = busy_jobs(200)
     chance = Chance.of(work_of(jobs, jobs.submit.copy()), None)
-    cases = [Case("today", site(4), jobs, EASY), Case("x", site(3), jobs, EASY)]
+    cases = [SiteCase("today", site(4), jobs, EASY), SiteCase("x", site(3), jobs, EASY)]
     both, alone = Replicas(cases, chance), Replicas(cases[1:], chance)
     both.grow([0, 1], 6)
     alone.grow([0], 3)
@@ -169,8 +172,9 @@ def test_jobs_that_are_given_up_count_in_neither_replay():
     wait = np.arange(20) * 10
     lost, reason = wait.copy(), np.zeros(20, np.int64)
     lost[19], reason[19] = -1, CANCELLED
-    today = [Replica(wait, np.zeros(20, np.int64))] * 6
-    changed = [Replica(np.where(lost >= 0, lost + 5, -1), reason)] * 6
+    nothing = np.zeros(20, np.int64)
+    today = [Replica(wait, nothing, nothing)] * 6
+    changed = [Replica(np.where(lost >= 0, lost + 5, -1), reason, nothing)] * 6
     (whole, *_) = effects_of(work, today, changed, "size", is_explained=True)
     assert whole.jobs == 19 and whole.mean.effect == 5.0 and whole.p95.effect == 5.0
     assert whole.mean.replayed == np.arange(19).mean() * 10 and whole.mean.recorded == 60
@@ -189,7 +193,7 @@ def test_an_effect_of_one_week_is_not_told():
     nothing = np.zeros(70, np.int64)
     weekly, once = np.full(70, 600), np.where(jobs.submit == 0, 4200, 0)
     for extra, verdict in ((weekly, "longer"), (once, UNCLEAR)):
-        runs = [[Replica(nothing + 60 + i + more, nothing) for i in range(6)]
+        runs = [[Replica(nothing + 60 + i + more, nothing, nothing) for i in range(6)]
                 for more in (nothing, extra)]  # fmt: skip
         (whole, *_) = effects_of(work, *runs, "size", is_explained=True)
         assert whole.mean.effect == 600.0 and whole.mean.verdict == verdict
@@ -209,7 +213,7 @@ def test_pairs_are_added_until_their_number_says_little_more():
 
     def runs(mean, spread):
         draws = rng.normal(mean, spread, 6)
-        return [Replica(np.full(20, int(draw)), nothing) for draw in draws]
+        return [Replica(np.full(20, int(draw)), nothing, nothing) for draw in draws]
 
     def is_precise(effect, spread):
         whole = effects_of(work, runs(10_000, 0), runs(10_000 + effect, spread), "size",

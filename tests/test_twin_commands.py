@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gpuplan.cli.tables.twin_tables import whatif_headline
-from gpuplan.planner.site.effects import Effect, GroupWaits, verdict
-from gpuplan.planner.site.pairs import ChangeEffect, GroupEffect, wait_growth
+from gpuplan.planner.site.change_effects import ChangeEffect, GroupEffect, wait_growth
+from gpuplan.planner.site.effects import Effect, PairedWaits, verdict
 from gpuplan.planner.twin.score import mean_ranks, rank_correlation, score_waits
 
 pytestmark = pytest.mark.compiled
@@ -370,7 +370,7 @@ def group_of(name, mean, p95):
     """Return an effect on a group with waits of 1 h: (effect, error) of the mean and of the P95."""
     effects = [Effect(3600.0, 3600.0, 3600.0 + effect, 1.0, 0.0, error) for effect, error in
                (mean, p95)]  # fmt: skip
-    return GroupEffect.of(GroupWaits(name, 10, *effects))
+    return GroupEffect.of(PairedWaits(name, 10, *effects))
 
 
 NOTHING, MORE, LESS = (60.0, 90.0), (2000.0, 500.0), (-1800.0, 500.0)

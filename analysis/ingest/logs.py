@@ -120,20 +120,26 @@ def read_trace(
 
 
 @contextmanager
-def opened_log(path: Path, options: LogOptions) -> Iterator[IngestedLog]:
-    """Yield the trace of a log; a temporary one is removed at the end."""
+def opened_log(path: Path, options: LogOptions, *, is_quiet: bool = False) -> Iterator[IngestedLog]:
+    """Yield the trace of a log; a temporary one is removed at the end.
+
+    Args:
+        path: the log.
+        options: how to read it.
+        is_quiet: whether nothing but warnings is said, as the caller tells what was read.
+    """
     kept = _ingested.get()
     if kept is None:
         with ExitStack() as files:
-            yield _ingest(path, options, files)
+            yield _ingest(path, options, files, is_quiet)
         return
     key = (str(path), repr(options))
     if key not in kept.logs:
-        kept.logs[key] = _ingest(path, options, kept.files)
+        kept.logs[key] = _ingest(path, options, kept.files, is_quiet)
     yield kept.logs[key]
 
 
-def _ingest(path: Path, options: LogOptions, files: ExitStack) -> IngestedLog:
+def _ingest(path: Path, options: LogOptions, files: ExitStack, is_quiet: bool) -> IngestedLog:
     """Return the trace of a log, from the cache or made now, with a note of which."""
     choices = IngestOptions(
         options.columns, options.time_zone, values=options.values, keep=options.keep
@@ -161,7 +167,8 @@ def _ingest(path: Path, options: LogOptions, files: ExitStack) -> IngestedLog:
         if log is None:
             log = _ingested_now(reader, inputs, cache, key, sha256, files)
             done = "ingested into the cache" if log.is_kept else "ingested"
-    LOG.info("%s is %s", path, _summary(log, done))
+    if not is_quiet:
+        LOG.info("%s is %s", path, _summary(log, done))
     for warning in log.warnings:
         LOG.warning("%s: %s", path, warning)
     return log

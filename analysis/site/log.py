@@ -150,9 +150,8 @@ def _read(path: Path, zone: str) -> SiteLog:
                 expected="sacct -a -X -P -D --noconvert with JobID, Submit, Start, End, AllocTRES",
             )
     local = log_format.takes_zone and zone != "UTC"
-    with opened_log(
-        path, LogOptions(time_zone=zone if local else None, max_rejects=ALL_ROWS)
-    ) as ingested:
+    options = LogOptions(time_zone=zone if local else None, max_rejects=ALL_ROWS)
+    with opened_log(path, options, is_quiet=True) as ingested:
         log = _of_trace(ingested.trace, path, ingested.sha256)
     return _checked(replace(log, kind=log_format.name, sources=()))
 

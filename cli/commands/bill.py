@@ -1,29 +1,35 @@
-"""``gpuplan bill``: what a log costs a month or in a period, and who pays."""
+"""``gpuplan bill``: what a log costs a month or in a period, who pays, and what changed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from gpuplan.cli.documents.study_command import StudyView
-from gpuplan.cli.tables.bill_tables import (
-    focus_table,
-    groups_table,
-    headline,
-    months_table,
-    types_table,
-)
+from gpuplan.cli.tables import bill_tables as tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.studies.bill import BillStudy
+    from gpuplan.planner.studies.bill import BillAnswer
 
 
-def show(study: BillStudy) -> StudyView:
+def show(study: BillAnswer) -> StudyView:
     """Return the bill as people see it."""
-    results, shown, period = study.results, study.shown, study.period
-    types = types_table(shown, period)
-    is_mixed = len(results.gpu_types) > 1
+    results, period = study.results, study.period
+    types = tables.types_table(results, period)
+    by = study.request.columns[0]
+    answer = [tables.groups_table(results, period)]
+    more = [tables.groups_table(results, period, most=None), types]
+    headline = tables.headline(results, period)
+    if len(results.months) > 1:
+        answer = [tables.label_by_month_table(results)]
+        more = [tables.label_by_month_table(results, is_full=True), *more]
+    if results.change is not UNSET:
+        headline = tables.change_headline(results.change, by)
+        answer = [tables.change_table(results.change, by)]
+        more = [*answer, *more]
 
     def figure() -> Figure:
         from gpuplan.cli.figures.bill import draw_bill
@@ -31,10 +37,10 @@ def show(study: BillStudy) -> StudyView:
         return draw_bill(results)
 
     return StudyView(
-        headline=headline(shown, period, results.usd_per_month),
-        tables=(groups_table(shown, period, most=None), types, months_table(results)),
-        answer=(groups_table(shown, period), *([types] if is_mixed else [])),
-        csv=focus_table(study),
+        headline=headline,
+        tables=(*more, tables.months_table(results)),
+        answer=(*answer, *([types] if len(results.gpu_types) > 1 else [])),
+        csv=tables.focus_table(study),
         figure=figure,
         frame=study.to_frame,
     )

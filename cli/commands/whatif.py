@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.planner.requests.whatif import WhatIfRequest
-    from gpuplan.planner.site.pairs import WhatIfResults
+    from gpuplan.planner.site.change_effects import WhatIfResults
     from gpuplan.planner.studies.answer import Answer
     from gpuplan.planner.twin.validate import ValidationResults
 
@@ -23,7 +23,7 @@ def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> Stu
         whatif_headline,
         whatif_tables,
     )
-    from gpuplan.planner.site.pairs import WhatIfResults
+    from gpuplan.planner.site.change_effects import WhatIfResults
 
     results = study.results
     if not isinstance(results, WhatIfResults):

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from gpuplan.cli.figures.style import COLOURS, SETTINGS, SOFT, dollar_axis, light_grid, new_figure
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.bill import BillResults
+    from gpuplan.planner.money.bill_results import BillResults
 
 CYCLE = ("blue", "orange", "green", "purple", "yellow", "sky", "wine")
 MOST_NAMED = len(CYCLE)

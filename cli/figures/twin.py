@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, new_figure
 
 if TYPE_CHECKING:
-    from gpuplan.planner.site.pairs import WhatIfResults
+    from gpuplan.planner.site.change_effects import WhatIfResults
     from gpuplan.planner.twin.calibrate import CalibrateResults
 
 MOST_GROUPS = 12

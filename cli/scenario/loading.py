@@ -12,6 +12,7 @@ from typing import Any
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.analysis.base.lookup import did_you_mean
 from gpuplan.analysis.storage.files import existing_file, is_parquet
+from gpuplan.analysis.storage.toml_source import Keys
 from gpuplan.cli.documents.studies import (
     Given,
     GivenOption,
@@ -32,7 +33,7 @@ from gpuplan.cli.scenario.scenario import (
     ScenarioError,
 )
 from gpuplan.cli.scenario.shared_options import SECTIONS, Common, setting_names
-from gpuplan.cli.scenario.source import Keys, ScenarioSource, read_source
+from gpuplan.cli.scenario.source import ScenarioSource, read_source
 from gpuplan.planner.requests.settings import parse_settings, removed_hint
 
 WORKLOADS = ("trace", "log", "synth")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.cli.formats.report import Column, Table, table, value_of
+from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import (
     show_duration,
     show_number,
@@ -16,11 +17,16 @@ from gpuplan.cli.formats.units import (
 )
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.bill import BillGroup, BillResults, BillStudy, MonthPart
+    from gpuplan.planner.money.bill_results import BillGroup, BillMonth, BillResults, ChangeResults
+    from gpuplan.planner.studies.bill import BillAnswer
 
 MOST_GROUPS = 10
 MOST_MONTHS = 12
 TOTAL = "total"
+SMALL = 0.01
+"""Labels under this share of the bill are one row."""
+MOST_SHOWN = 6
+"""Months in the answer."""
 
 
 def show_month_usd(value: float) -> str:
@@ -45,9 +51,11 @@ def groups_table(
     more = [_sum(f"{len(rest):,} more", rest)] if rest else []
     total = _sum(TOTAL, results.groups) | {
         "usd_per_month": results.usd_per_month,
+        "usd": results.usd,
         "share": 1.0 if results.usd_per_month else None,
         "jobs": results.jobs,
         "idle_usd_per_month": results.idle_usd_per_month,
+        "idle_usd": results.idle_usd,
     }
     spread = results.idle_usd_per_month is not None and len(groups) == len(results.groups)
     return table(
@@ -65,7 +73,7 @@ def _sum(name: str, groups: Sequence[BillGroup]) -> dict[str, Any]:
     row: dict[str, Any] = {"name": name}
     for key in ("share", "gpu_h", "mean_gpus", "jobs"):
         row[key] = sum(getattr(group, key) or 0 for group in groups)
-    for key in ("usd_per_month", "idle_usd_per_month"):
+    for key in ("usd", "idle_usd", "usd_per_month", "idle_usd_per_month"):
         row[key] = sum(round(100 * (getattr(group, key) or 0.0)) for group in groups) / 100
     return row
 
@@ -73,17 +81,12 @@ def _sum(name: str, groups: Sequence[BillGroup]) -> dict[str, Any]:
 def _dollars(period: str, part: str = "", header: str | None = None) -> Column:
     """Return the column of a bill, or of a part of it, in a period or a month."""
     name, what = ("usd", "$ in the period") if period else ("usd_per_month", "$ per month")
-    return Column(
-        f"{part}{name}",
-        what if header is None else header,
-        show_month_usd,
-        lambda row: value_of(row, f"{part}usd_per_month"),
-    )
+    return Column(f"{part}{name}", what if header is None else header, show_month_usd)
 
 
 def _is_idle(results: BillResults, name: str) -> bool:
     last = results.groups[-1]
-    return name == last.name and last.jobs == 0 and bool(results.cluster_gpus)
+    return name == last.name and last.jobs == 0 and results.cluster_gpus is not None
 
 
 def types_table(results: BillResults, period: str = "") -> Table:
@@ -93,7 +96,7 @@ def types_table(results: BillResults, period: str = "") -> Table:
         "By GPU type",
         results.gpu_types,
         {"gpu_type": "GPU"},
-        Column("usd_per_gpu_h", "$ per GPU-hour", lambda usd: f"{usd:,.4g}"),
+        Column("usd_per_gpu_h", "$ per GPU-hour", _price),
         {
             "price_source": "price from",
             "gpus": "GPUs" if has_cluster else "",
@@ -106,15 +109,20 @@ def types_table(results: BillResults, period: str = "") -> Table:
     )
 
 
+def _price(usd: float | None) -> str:
+    return "-" if usd is None else f"{usd:,.4g}"
+
+
 def months_table(results: BillResults) -> Table:
     """Return the bill of the window by calendar month."""
     return table(
         "By calendar month of the log",
-        [fields_of(month) | _largest(results, month.groups) for month in results.months],
+        [fields_of(month) | _largest(results, month) for month in results.months],
         {
             "name": "month",
             "hours": "hours in the log",
             "usd": "bill",
+            "idle_usd": "idle" if results.cluster_gpus is not None else "",
             "largest": "largest",
             "largest_usd": "its bill",
         },
@@ -122,59 +130,167 @@ def months_table(results: BillResults) -> Table:
     )
 
 
-def _largest(results: BillResults, groups: Sequence[MonthPart]) -> dict[str, Any]:
+def _largest(results: BillResults, month: BillMonth) -> dict[str, Any]:
     """Return who pays most of the jobs, and how much."""
-    parts = (part for part in groups if not _is_idle(results, part.name))
+    parts = (part for part in month.groups if not _is_idle(results, part.name))
     top = max(parts, key=lambda part: part.usd, default=None)
     return {"largest": top and top.name, "largest_usd": top and top.usd}
 
 
-def focus_table(study: BillStudy) -> Table:
+def label_by_month_table(results: BillResults, *, is_full: bool = False) -> Table:
+    """Return who paid how much in each month; labels under 1% of the bill are one row.
+
+    Args:
+        results: of several months.
+        is_full: show all labels and all months, not the last ones.
+    """
+    months = results.months if is_full else results.months[-MOST_SHOWN:]
+    paid = {month.name: {part.name: part.usd for part in month.groups} for month in months}
+    small = [
+        group
+        for group in results.groups
+        if not is_full and group.usd < SMALL * results.usd and not _is_idle(results, group.name)
+    ]
+    small = small if len(small) > 1 else []
+    rows = [
+        {"name": group.name, "usd": group.usd}
+        | {month.name: paid[month.name].get(group.name) for month in months}
+        for group in results.groups
+        if group not in small
+    ]
+    if small:
+        rest: dict[str, Any] = {"name": f"{len(small)} under 1%", "usd": sum(g.usd for g in small)}
+        for month in months:
+            usd = [paid[month.name].get(group.name) for group in small]
+            rest[month.name] = sum(filter(None, usd)) if any(usd) else None
+        has_idle = _is_idle(results, results.groups[-1].name)
+        rows.insert(len(rows) - has_idle, rest)
+    rows.append({"name": TOTAL, "usd": results.usd} | {month.name: month.usd for month in months})
+    columns = [
+        Column(month.name, f"{month.name}*" if month.is_partial else month.name, _whole_usd)
+        for month in months
+    ]
+    is_cut = len(months) < len(results.months)
+    return table(
+        f"Dollars by {results.by.partition(',')[0]} and month"
+        + (" (* part of a month)" if any(month.is_partial for month in months) else ""),
+        rows,
+        {"name": results.by.partition(",")[0]},
+        *columns,
+        Column("usd", f"all {len(results.months)} months" if is_cut else "total", _whole_usd),
+    )
+
+
+def _whole_usd(usd: float | None) -> str:
+    return "-" if usd is None else f"{usd:,.0f}"
+
+
+def change_table(change: ChangeResults, by: str) -> Table:
+    """Return what changed between two months, by label, the greatest change first."""
+    rows = [
+        fields_of(row) | {"what": "new" if row.new else "gone" if row.gone else ""}
+        for row in change.groups
+    ]
+    between = {"name": f"between {by}s", "volume_usd": change.between_groups_usd}
+    between["mix_usd"] = -change.between_groups_usd
+    use = fields_of(change) | {"name": "all use", "usd": change.use_usd}
+    idle = {"name": "idle", "usd": change.idle_usd}
+    whole = {"name": TOTAL, "usd": change.usd}
+    money = [
+        Column(f"{key}_usd" if key else "usd", words, show_change_usd)
+        for key, words in (
+            ("", "change"),
+            ("price", "price"),
+            ("calendar", "calendar"),
+            ("volume", "volume"),
+            ("mix", "mix"),
+        )
+    ]
+    return table(
+        f"What changed from {change.before} to {change.after}",
+        [*rows, between, use, idle, whole],
+        {"name": by, "what": ""},
+        *money,
+    )
+
+
+def show_change_usd(usd: float | None) -> str:
+    """Return a change of dollars with its sign."""
+    if usd is None:
+        return "-"
+    return f"{'-' if usd < -0.005 else '+'}${abs(usd):,.2f}" if abs(usd) >= 0.005 else "$0.00"
+
+
+def focus_table(study: BillAnswer) -> Table:
     """Return the rows in the columns of FOCUS, which CSV has."""
     frame = study.to_frame()
+    rows = [
+        {name: f"{cell:f}" if isinstance(cell, Decimal) else cell for name, cell in row.items()}
+        for row in frame.rows(named=True)
+    ]
     return table(
         "The rows as FOCUS",
-        frame.rows(named=True),
+        rows,
         {name: name for name in frame.columns},
     )
 
 
-def headline(results: BillResults, period: str, usd_per_month: float) -> str:
+def headline(results: BillResults, period: str) -> str:
     """Return the bill of a month or a period, who pays most, and how much of it is idle.
 
     Args:
-        results, period: as those of `groups_table`.
-        usd_per_month: the bill of a month, which follows that of a period.
+        results: the bill.
+        period: that it is of, in words; empty for a month.
     """
     each, when = results.gpu_types, period or "a month"
+    usd, idle = results.usd_per_month, results.idle_usd_per_month
+    if period:
+        usd, idle = results.usd, results.idle_usd
     price = (
         f" at {show_price(each[0].usd_per_gpu_h)} per GPU-hour"
-        if len({row.usd_per_gpu_h for row in each}) == 1
+        if len({row.usd_per_gpu_h for row in each}) == 1 and each[0].usd_per_gpu_h is not None
         else f" at the prices of {len(each)} GPU types"
     )
     held_h, span = show_number(results.gpu_h), show_duration(results.window_s)
-    if results.cluster_gpus is None:
-        text = (
-            f"${results.usd_per_month:,.0f} {when}{price}: {held_h} GPU-hours in {span}, idle "
-            "GPUs not counted."
-        )
+    if idle is None:
+        text = f"${usd:,.0f} {when}{price}: {held_h} GPU-hours in {span}, idle GPUs not counted."
     else:
-        text = f"${results.usd_per_month:,.0f} {when} for {results.cluster_gpus:,} GPUs{price}."
-        if results.idle_usd_per_month is not None:
-            usd = results.usd_per_month
-            share = show_share(results.idle_usd_per_month / usd if usd else 0.0)
-            text += (
-                f" {share} of it is idle (${results.idle_usd_per_month:,.0f}): jobs held {held_h} "
-                f"GPU-hours in {span}."
-            )
+        text = f"${usd:,.0f} {when} for {results.cluster_gpus:,} GPUs{price}."
+        share = show_share(idle / usd if usd else 0.0)
+        text += f" {share} of it is idle (${idle:,.0f}): jobs held {held_h} GPU-hours in {span}."
     groups = [group for group in results.groups if not _is_idle(results, group.name)]
-    if len(groups) > 1 and results.used_usd_per_month:
-        total = sum(group.usd_per_month for group in groups)
-        top = groups[0]
+    total = sum(group.usd for group in groups)
+    if len(groups) > 1 and total:
+        top = max(groups, key=lambda group: group.usd)
         text += (
-            f" {results.by.capitalize()} {top.name} pays the most, "
-            f"{show_share(top.usd_per_month / total)} of the bill of all jobs."
+            f" {results.by.partition(',')[0].capitalize()} {top.name} pays the most, "
+            f"{show_share(top.usd / total)} of the bill of all jobs."
         )
     if period:
-        text += f" That is ${usd_per_month:,.0f} a month of {MONTH_H:g} h."
+        text += f" That is ${results.usd_per_month:,.0f} a month of {MONTH_H:g} h."
+    return text
+
+
+def change_headline(change: ChangeResults, by: str) -> str:
+    """Return by how much the bill changed, why, and whose it is."""
+    growth = change.usd / change.before_usd if change.before_usd else 0.0
+    word = "more" if change.usd >= 0 else "less"
+    parts = {
+        "prices": change.price_usd,
+        "days in the month": change.calendar_usd,
+        "GPU-hours": change.volume_usd,
+        "mix": change.mix_usd,
+        "idle GPUs": change.idle_usd,
+    }
+    largest = sorted(parts, key=lambda name: -abs(parts[name]))
+    why = ", ".join(
+        f"{name} {show_change_usd(parts[name])}" for name in largest if abs(parts[name]) >= 0.005
+    )
+    text = (
+        f"{change.after} cost ${change.after_usd:,.2f}, ${abs(change.usd):,.2f} {word} than "
+        f"{change.before} ({growth:+.1%}): {why}."
+    )
+    top = change.groups[0] if change.groups else None
+    if top is not None and len(change.groups) > 1:
+        text += f" {by.capitalize()} {top.name} changed most ({show_change_usd(top.usd)})."
     return text

@@ -23,13 +23,13 @@ def headline(results: OptionsResults) -> str:
     today = results.today
     if today is None:
         return "No scored job starts in every replay, so nothing can be said about waits."
-    if not results.may_speak:
+    if not results.fidelity.may_speak:
         return (
             f"A replay of today waits {show_duration(today.replayed_mean_wait_s)} on average (P95 "
             f"{show_duration(today.replayed_p95_wait_s)}), your log "
-            f"{show_duration(today.mean_wait_s)} (P95 {show_duration(today.p95_wait_s)}): the "
-            "model misses a rule of the site, so no option is recommended. gpuplan calibrate LOG "
-            "--advice says where it errs."
+            f"{show_duration(today.mean_wait_s)} (P95 {show_duration(today.p95_wait_s)}): "
+            f"{results.fidelity.why}. No option is recommended; gpuplan calibrate LOG --advice "
+            "says where the model errs."
         )
     if results.targets:
         return " ".join(_on_target(results))
@@ -163,7 +163,7 @@ def options_table(results: OptionsResults) -> Table:
         {"mean_wait_s": "mean wait", "error_s": "", "p95_wait_s": "P95 wait", "p95_error_s": ""},
         {"p95_verdict": "", "target": "target" if results.targets else ""},
         Column("burst_gpu_h_per_month", "burst GPU-h" if bursts else "", show_number),
-        Column("usd_per_wait_h_saved", "$/wait h saved", show_about_usd),
+        Column("usd_per_wait_h_saved", "$/h saved", show_about_usd),
     )
 
 

@@ -12,7 +12,7 @@ from gpuplan.cli.formats.report import Column, Table, cells_table, table
 from gpuplan.cli.formats.units import show_duration, show_share
 
 if TYPE_CHECKING:
-    from gpuplan.planner.site.pairs import ChangeEffect, WhatIfResults
+    from gpuplan.planner.site.change_effects import ChangeEffect, WhatIfResults
     from gpuplan.planner.twin.calibrate import CalibrateResults
     from gpuplan.planner.twin.score import WaitScore
     from gpuplan.planner.twin.validate import ChangeValidation
@@ -154,7 +154,7 @@ class _Figure:
     @property
     def share(self) -> float:
         """The effect over the wait of today, as gates count it."""
-        from gpuplan.planner.site.pairs import LEAST_WAIT_S
+        from gpuplan.planner.site.change_effects import LEAST_WAIT_S
 
         return self.effect_s / max(self.today_s, LEAST_WAIT_S)
 
@@ -223,7 +223,7 @@ def _groups_that_change(groups: list[tuple[_Figure, _Figure]]) -> str:
 
 
 def _could_change(pairs: list[tuple[_Figure, _Figure]]) -> str:
-    from gpuplan.planner.site.pairs import LEAST_WAIT_S
+    from gpuplan.planner.site.change_effects import LEAST_WAIT_S
 
     worst = max(
         (figure for pair in pairs for figure in pair),

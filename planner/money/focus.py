@@ -1,24 +1,45 @@
-"""The rows of a bill as FOCUS, the FinOps Open Cost and Usage Specification.
+"""A bill as FOCUS 1.2, the FinOps Open Cost and Usage Specification: exact, by day or month.
 
-Version 1.2: its 21 mandatory columns, those of quantities, SKUs and sub accounts, and one of our
-own (``x_``). One row per group, GPU type and month; costs are of the window, not scaled.
+A pool is a commitment discount, owned GPUs too: a Purchase row pays for all its hours (billed, not
+effective), and Usage rows, Used by label and Unused, spread that cost over the hours (effective,
+not billed). Pay-per-use rows are billed as used. So the billed and the effective cost of a month
+are the exact dollars of the bill.
 """
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from gpuplan.planner.money.group_bill import GroupBill
+from gpuplan.analysis.base.arrays import IntArray
+from gpuplan.analysis.base.time_units import DAY_US, HOUR_US
+from gpuplan.analysis.prices.contracts import (
+    ALWAYS_US,
+    ON_DEMAND,
+    OWNED,
+    Contracts,
+    DatedPrice,
+    PaidPool,
+)
+from gpuplan.planner.money.held_runs import BilledRuns, Months
+from gpuplan.planner.money.ledger import Ledger, LedgerCell, ledger
 
 VERSION = "1.2"
-TEXT, NUMBER = pl.String(), pl.Float64()
+DIGITS = 9
+TEXT, NUMBER = pl.String(), pl.Decimal(38, DIGITS)
 COLUMNS: dict[str, pl.DataType] = {
     "BillingAccountId": TEXT,
     "BillingAccountName": TEXT,
+    "BillingAccountType": TEXT,
     "BillingPeriodStart": TEXT,
     "BillingPeriodEnd": TEXT,
     "ChargePeriodStart": TEXT,
@@ -32,6 +53,7 @@ COLUMNS: dict[str, pl.DataType] = {
     "ListCost": NUMBER,
     "ContractedCost": NUMBER,
     "BillingCurrency": TEXT,
+    "PricingCurrency": TEXT,
     "PricingQuantity": NUMBER,
     "PricingUnit": TEXT,
     "PricingCategory": TEXT,
@@ -39,112 +61,258 @@ COLUMNS: dict[str, pl.DataType] = {
     "ContractedUnitPrice": NUMBER,
     "ConsumedQuantity": NUMBER,
     "ConsumedUnit": TEXT,
-    "ServiceCategory": TEXT,
-    "ServiceName": TEXT,
+    "CommitmentDiscountCategory": TEXT,
+    "CommitmentDiscountId": TEXT,
+    "CommitmentDiscountName": TEXT,
+    "CommitmentDiscountQuantity": NUMBER,
+    "CommitmentDiscountStatus": TEXT,
+    "CommitmentDiscountType": TEXT,
+    "CommitmentDiscountUnit": TEXT,
+    "InvoiceId": TEXT,
+    "InvoiceIssuerName": TEXT,
     "ProviderName": TEXT,
     "PublisherName": TEXT,
-    "InvoiceIssuerName": TEXT,
+    "RegionId": TEXT,
+    "RegionName": TEXT,
+    "ResourceId": TEXT,
+    "ResourceName": TEXT,
+    "ResourceType": TEXT,
+    "ServiceCategory": TEXT,
+    "ServiceName": TEXT,
+    "ServiceSubcategory": TEXT,
+    "SkuId": TEXT,
+    "SkuMeter": TEXT,
+    "SkuPriceDetails": TEXT,
+    "SkuPriceId": TEXT,
     "SubAccountId": TEXT,
     "SubAccountName": TEXT,
     "SubAccountType": TEXT,
-    "ResourceType": TEXT,
-    "SkuId": TEXT,
-    "SkuPriceId": TEXT,
     "Tags": TEXT,
-    "x_IdleGpus": TEXT,
 }
 """Columns in their order -> type; times are texts as ISO 8601 in UTC."""
 
 OWN_CLUSTER = "own cluster"
 UNIT = "GPU-Hours"
-ANY_GPU = "GPU"
+SUB_ACCOUNT = "label"
 
 
-def focus_rows(bill: GroupBill, by: str, account: str) -> pl.DataFrame:
-    """Return a bill in the columns `COLUMNS`; ``BilledCost`` adds up to the bill of the window.
+@dataclass(frozen=True, slots=True)
+class FocusNames:
+    """Names that a bill has in FOCUS.
 
-    It is split by the type of the sub accounts, of the billing ``account``, such as the log's name.
+    Attributes:
+        account: the billing account.
+        issuer: who issues the invoice; None for `OWN_CLUSTER`.
+        invoice_id: of the invoice; None without one.
+        by: what labels are, one or two columns.
     """
-    edges = bill.hours.edges_us.tolist()
+
+    account: str
+    issuer: str | None
+    invoice_id: str | None
+    by: Sequence[str]
+
+
+def focus_rows(
+    runs: BilledRuns,
+    book: Contracts,
+    months: Months,
+    places: Sequence[int],
+    names: FocusNames,
+    *,
+    is_daily: bool = True,
+) -> pl.DataFrame:
+    """Return a bill in the columns `COLUMNS`.
+
+    Args:
+        runs: that are billed.
+        book: the price book.
+        months: of the bill; rows are cut to them.
+        places: the months asked for.
+        names: of accounts and invoices.
+        is_daily: whether a row is of a day (UTC), else of a month.
+    """
+    edges = _days(months.edges_us) if is_daily else months.edges_us
+    entries = ledger(runs.runs, book, edges)
     rows: list[dict[str, Any]] = []
-    for cell in bill.cells:
-        kind, price = bill.gpu_types[cell.gpu_type], bill.prices[cell.gpu_type]
-        begin, end = edges[cell.period], edges[cell.period + 1]
-        sku = kind or ANY_GPU
-        cost = cell.cents / 100
-        issuer = ", ".join(price.offers) or OWN_CLUSTER
-        idle = cell.name is None
-        unit_usd = None if bill.is_spread else price.usd_per_gpu_h
-        rows.append(
-            {
-                "BillingAccountId": account,
-                "BillingAccountName": account,
-                "BillingPeriodStart": _month(begin, ahead=False),
-                "BillingPeriodEnd": _month(begin, ahead=True),
-                "ChargePeriodStart": _instant(begin),
-                "ChargePeriodEnd": _instant(end),
-                "ChargeCategory": "Usage",
-                "ChargeClass": None,
-                "ChargeDescription": f"Idle {sku} hours" if idle else f"{sku} hours held by jobs",
-                "ChargeFrequency": "Usage-Based",
-                "BilledCost": cost,
-                "EffectiveCost": cost,
-                "ListCost": cost,
-                "ContractedCost": cost,
-                "BillingCurrency": "USD",
-                "PricingQuantity": cell.gpu_h,
-                "PricingUnit": UNIT,
-                "PricingCategory": "Standard",
-                "ListUnitPrice": unit_usd,
-                "ContractedUnitPrice": unit_usd,
-                "ConsumedQuantity": cell.gpu_h,
-                "ConsumedUnit": UNIT,
-                "ServiceCategory": "Compute",
-                "ServiceName": "GPU cluster",
-                "ProviderName": issuer,
-                "PublisherName": issuer,
-                "InvoiceIssuerName": issuer,
-                "SubAccountId": cell.name,
-                "SubAccountName": cell.name,
-                "SubAccountType": None if idle else by,
-                "ResourceType": "GPU",
-                "SkuId": sku,
-                "SkuPriceId": f"{sku}:{price.source}",
-                "Tags": json.dumps({} if idle else {by: cell.name}, ensure_ascii=False),
-                "x_IdleGpus": "true" if idle else "false",
-            }
+    of_period: dict[int, list[LedgerCell]] = defaultdict(list)
+    for cell in entries.cells:
+        of_period[cell.period].append(cell)
+    month_of = np.searchsorted(months.edges_us, edges[:-1], side="right") - 1
+    for period in range(edges.size - 1):
+        month = int(month_of[period])
+        if month not in places:
+            continue
+        frame = _Frame(
+            names,
+            book,
+            runs.labels,
+            months.whole_us[month],
+            (int(edges[period]), int(edges[period + 1])),
         )
-    return pl.DataFrame(rows, schema=COLUMNS)
+        rows += frame.rows(entries, of_period[period])
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
 
-def month_names(bill: GroupBill, *, has_calendar: bool) -> list[str]:
-    """Return a name per period: ``2017-10``, or ``month 1`` where the log has no dates."""
-    edges = bill.hours.edges_us.tolist()[:-1]
-    if not has_calendar:
-        return [f"month {place}" for place in range(1, len(edges) + 1)]
-    return [_time(edge).strftime("%Y-%m") for edge in edges]
+def _days(edges_us: IntArray) -> IntArray:
+    """Return the edges of periods and of the days (UTC) within them."""
+    first = -(-int(edges_us[0]) // DAY_US) * DAY_US
+    midnights = np.arange(first, int(edges_us[-1]), DAY_US)
+    return np.unique(np.concatenate([edges_us, midnights]))
 
 
-def _time(us: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What all rows of one period share."""
+
+    names: FocusNames
+    book: Contracts
+    labels: Sequence[tuple[str, str]]
+    month_us: tuple[int, int]
+    period_us: tuple[int, int]
+
+    def rows(self, entries: Ledger, cells: Sequence[LedgerCell]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of the cells of the period, each pool's purchase first."""
+        bought: set[PaidPool] = set()
+        for cell in cells:
+            gpu_type, source = entries.gpu_types[cell.gpu_type], cell.source
+            if isinstance(source, PaidPool):
+                if source not in bought:
+                    bought.add(source)
+                    yield self.purchase(gpu_type, source)
+                yield self.covered(gpu_type, source, cell)
+            else:
+                yield self.used(gpu_type, source, cell)
+
+    def purchase(self, gpu_type: str, pool: PaidPool) -> dict[str, Any]:
+        """Return the row that pays for all GPUs of a pool in the period."""
+        begin = max(pool.from_us, self.period_us[0])
+        end = min(pool.until_us, self.period_us[1])
+        hours = Fraction(pool.gpus * (end - begin), HOUR_US)
+        return {
+            **self.common(gpu_type, pool.market, pool.from_us),
+            **self.discount(pool, hours),
+            **self.amounts(hours, pool.usd_per_gpu_h, self.list_usd(gpu_type, pool)),
+            "ChargeCategory": "Purchase",
+            "ChargeDescription": f"{pool.gpus} {gpu_type} {pool.market}",
+            "ChargeFrequency": "Recurring",
+            "EffectiveCost": Decimal(0),
+            "PricingCategory": "Standard",
+        }
+
+    def covered(self, gpu_type: str, pool: PaidPool, cell: LedgerCell) -> dict[str, Any]:
+        """Return the row of hours of a pool that a label used, or that nobody did."""
+        is_used = cell.label is not None
+        held = "held by jobs" if is_used else "that nobody used"
+        return {
+            **self.common(gpu_type, pool.market, pool.from_us),
+            **self.discount(pool, cell.gpu_h),
+            **self.amounts(cell.gpu_h, pool.usd_per_gpu_h, self.list_usd(gpu_type, pool)),
+            **self.payer(cell),
+            "ChargeCategory": "Usage",
+            "ChargeDescription": f"{gpu_type} hours {held}, {pool.market}",
+            "ChargeFrequency": "Usage-Based",
+            "BilledCost": Decimal(0),
+            "PricingCategory": "Committed",
+            "CommitmentDiscountStatus": "Used" if is_used else "Unused",
+            **(self.consumed(cell.gpu_h) if is_used else {}),
+        }
+
+    def used(self, gpu_type: str, price: DatedPrice, cell: LedgerCell) -> dict[str, Any]:
+        """Return the row of pay-per-use hours of a label."""
+        usd = price.usd_per_gpu_h
+        return {
+            **self.common(gpu_type, price.kind, price.from_us),
+            **self.amounts(cell.gpu_h, usd, usd),
+            **self.payer(cell),
+            "ChargeCategory": "Usage",
+            "ChargeDescription": f"{gpu_type} hours held by jobs, {price.kind}",
+            "ChargeFrequency": "Usage-Based",
+            "PricingCategory": "Standard" if price.kind == ON_DEMAND else "Dynamic",
+            **self.consumed(cell.gpu_h),
+        }
+
+    def common(self, gpu_type: str, kind: str, from_us: int) -> dict[str, Any]:
+        """Return what rows of one source share."""
+        issuer = self.names.issuer or OWN_CLUSTER
+        since = "" if from_us == ALWAYS_US else f"/{_instant(from_us)[:10]}"
+        return {
+            "BillingAccountId": self.names.account,
+            "BillingAccountName": self.names.account,
+            "BillingAccountType": "log",
+            "BillingPeriodStart": _instant(self.month_us[0]),
+            "BillingPeriodEnd": _instant(self.month_us[1]),
+            "ChargePeriodStart": _instant(self.period_us[0]),
+            "ChargePeriodEnd": _instant(self.period_us[1]),
+            "BillingCurrency": "USD",
+            "PricingCurrency": "USD",
+            "PricingUnit": UNIT,
+            "InvoiceId": self.names.invoice_id,
+            "InvoiceIssuerName": issuer,
+            "ProviderName": issuer,
+            "PublisherName": issuer,
+            "ServiceCategory": "Compute",
+            "ServiceName": "GPU cluster",
+            "ServiceSubcategory": "Other (Compute)",
+            "SkuId": gpu_type,
+            "SkuMeter": f"{gpu_type} GPU hours",
+            "SkuPriceId": f"{gpu_type}/{kind}{since}",
+            "Tags": "{}",
+        }
+
+    def amounts(self, hours: Fraction, usd: Fraction, list_usd: Fraction) -> dict[str, Any]:
+        """Return costs of hours at a price."""
+        cost = _decimal(hours * usd)
+        return {
+            "BilledCost": cost,
+            "EffectiveCost": cost,
+            "ContractedCost": cost,
+            "ListCost": _decimal(hours * list_usd),
+            "PricingQuantity": _decimal(hours),
+            "ListUnitPrice": _decimal(list_usd),
+            "ContractedUnitPrice": _decimal(usd),
+        }
+
+    def list_usd(self, gpu_type: str, pool: PaidPool) -> Fraction:
+        """Return what hours of a pool would cost on demand; else its own rate."""
+        prices = [p for p in self.book.prices_of(gpu_type) if p.from_us <= self.period_us[0]]
+        return prices[-1].usd_per_gpu_h if prices else pool.usd_per_gpu_h
+
+    def discount(self, pool: PaidPool, hours: Fraction) -> dict[str, Any]:
+        """Return the columns of a commitment."""
+        since = "" if pool.from_us == ALWAYS_US else f"-{_instant(pool.from_us)[:10]}"
+        ident = f"{pool.market}-{pool.gpu_type}{since}"
+        return {
+            "CommitmentDiscountCategory": "Usage",
+            "CommitmentDiscountId": ident,
+            "CommitmentDiscountName": f"{pool.gpus} {pool.gpu_type} {pool.market}",
+            "CommitmentDiscountQuantity": _decimal(hours),
+            "CommitmentDiscountType": "Owned" if pool.market == OWNED else "Commitment",
+            "CommitmentDiscountUnit": UNIT,
+        }
+
+    def consumed(self, hours: Fraction) -> dict[str, Any]:
+        """Return the columns of hours that jobs held."""
+        return {"ConsumedQuantity": _decimal(hours), "ConsumedUnit": UNIT}
+
+    def payer(self, cell: LedgerCell) -> dict[str, Any]:
+        """Return the columns of who pays; none for hours that nobody used."""
+        if cell.label is None:
+            return {}
+        label = self.labels[cell.label]
+        return {
+            "SubAccountId": label[0],
+            "SubAccountName": label[0],
+            "SubAccountType": self.names.by[0],
+            "Tags": json.dumps(dict(zip(self.names.by, label, strict=False)), ensure_ascii=False),
+        }
+
+
+def _decimal(amount: Fraction) -> Decimal:
+    return Decimal(round(amount * 10**DIGITS)).scaleb(-DIGITS)
 
 
 def _instant(us: int) -> str:
     """Return a time to the second, as the specification writes times."""
-    return _time(us).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _month(us: int, *, ahead: bool) -> str:
-    """Return the first instant of the month of a time, or of the next one."""
-    at = _time(us)
-    year, month = at.year, at.month + ahead
-    if month > 12:
-        year, month = year + 1, 1
-    return f"{year:04d}-{month:02d}-01T00:00:00Z"
-
-
-def row_name(name: str | None, names: tuple[str, ...]) -> str:
-    """Return the name of a row; idle GPUs are ``idle`` where no group is called so."""
-    if name is not None:
-        return name
-    return "(idle)" if "idle" in names else "idle"
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
 from statistics import median
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, gpu_name, match_types, same_gpu
-from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.catalogue import BUILT_IN, SOURCE
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
 from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.money.dated_prices import dated_usd, kind_of_provider, usual_kind
 from gpuplan.planner.money.price_request import NO_PRICE, Price, PriceRequest
 
 USUAL_KIND = "on_demand"
@@ -96,6 +97,13 @@ class Prices:
             return median_price(self.offers, named, self.provider, table=self.table)
         except UsageError:  # no such offer
             return None
+
+    def dated(self, gpu_type: str | None) -> Sequence[tuple[int, Fraction]]:
+        """Return when each price of a type in the table begins; empty where it has no history."""
+        named = self._named(gpu_type)
+        if self.table is None or self._given(named) is not None:
+            return ()
+        return dated_usd(self.table, named, self.provider)
 
     def usd(self, gpu_type: str | None) -> float | None:
         """Return the dollars of a GPU-hour of a type; None where nothing gives them."""
@@ -186,7 +194,7 @@ def median_price(
     Raises:
         UsageError: no such offer; the message lists the offers.
     """
-    company, kind = _parts(provider)
+    company, kind = kind_of_provider(provider)
     of_gpu = [offer for offer in offers if same_gpu(gpu_name(gpu), offer.gpu_type)]
     if not any(offer.median_usd_per_gpu_h for offer in of_gpu or offers):
         raise UsageError(
@@ -200,6 +208,8 @@ def median_price(
             f"--gpu {gpu}: {table} has no price of it, only of {every}\n"
             "  next: choose one of these, or give the price of a GPU-hour with --price"
         )
+    if provider is None:
+        kind = usual_kind(offer.kind for offer in of_gpu if offer.median_usd_per_gpu_h)
     chosen = [
         offer
         for offer in of_gpu
@@ -219,16 +229,3 @@ def median_price(
         tuple(dict.fromkeys(offer.name for offer in chosen)),
         min((offer.last for offer in chosen if offer.last is not None), default=None),
     )
-
-
-def _parts(provider: str | None) -> tuple[str | None, str]:
-    """Return company and kind of ``aws:spot``. Raises `UsageError` on an unknown kind."""
-    if provider is None:
-        return None, USUAL_KIND
-    company, colon, word = provider.rpartition(":")
-    if not colon:
-        return provider.strip().lower(), USUAL_KIND
-    kind = KIND_WORDS.get(word.strip().lower())
-    if kind is None:
-        raise UsageError(f"--provider {provider}: a kind is one of {', '.join(KINDS)}")
-    return company.strip().lower() or None, kind

@@ -2,40 +2,80 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
+from gpuplan.analysis.prices.contracts import DatedPrice, PaidPool
 from gpuplan.analysis.trace.selection import Selection
+from gpuplan.planner.money.pool_texts import (
+    parse_on_demand,
+    parse_pools,
+    pool_texts,
+    price_texts,
+)
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.trace import TRACE
 
 PEAK = "peak"
+MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 Pools = tuple[tuple[str | None, int], ...]
 """GPU type and GPUs of each pool of a cluster; None for GPUs of any type."""
+
+
+@dataclass(frozen=True, slots=True)
+class FocusRequest:
+    """How the rows of a bill are written as FOCUS.
+
+    Attributes:
+        rows: whether a row is of a day (UTC) or of a month.
+        account: the billing account; None for the name of the log.
+        issuer: who issues the invoice.
+        invoice_id: of the invoice.
+    """
+
+    PANEL: ClassVar[str] = "Rows as FOCUS"
+
+    rows: Annotated[
+        Literal["day", "month"],
+        Opt("What a row of a .csv or .parquet file covers: a day (UTC) or a month."),
+    ] = "day"
+    account: Annotated[
+        str | None,
+        Opt("Billing account in the rows. Default: the name of the log."),
+    ] = None
+    issuer: Annotated[
+        str | None, Opt("Who issues the invoice, in the rows. Default: own cluster.")
+    ] = None
+    invoice_id: Annotated[str | None, Opt("InvoiceId of the rows. Default: none.")] = None
 
 
 @study(
     "bill",
     title="What it costs a month, and who pays",
-    example="gpuplan bill trace.parquet --price 1.29 --by user --cluster peak",
+    example="gpuplan bill jobs.parquet --contracts contracts.toml --by group,type",
     doing="billing",
 )
 @dataclass(frozen=True, slots=True)
 class BillRequest(StudyRequest):
-    """Show what a log costs a month, and who pays.
+    """Show what a log costs, who pays, and what changed.
 
     Attributes:
         trace: a canonical trace, or a log.
         jobs: which of its jobs.
         prices: what GPUs cost.
-        by: what the bill is split by, one of `BY` or another column of the trace.
+        contracts: a price book.
+        commit, owned, on_demand: entries of the book in short.
+        by: what the bill is split by, one or two of `BY` or of the columns of the trace.
+        months: one calendar month, or two to compare; None for the whole period.
         cluster: its shape, ``peak`` for the most GPUs held at once; None bills what jobs hold.
-        idle: whether idle GPUs are a row apart, or paid for by all jobs.
+        idle: whether idle GPUs are a row apart, or paid for by the jobs of their type.
+        focus: how its rows are written.
     """
 
     trace: Annotated[Path, TRACE]
@@ -43,20 +83,75 @@ class BillRequest(StudyRequest):
         default_factory=Selection
     )
     prices: PriceRequest = field(default_factory=PriceRequest)
+    contracts: Annotated[
+        Path | None,
+        Opt(
+            "Price book: GPUs owned, commitments, and prices by date (.toml). Types that it has no "
+            "price of take --price or --prices.",
+            metavar="FILE.toml",
+            panel="Prices",
+            common=True,
+        ),
+    ] = None
+    commit: Annotated[
+        tuple[PaidPool, ...],
+        Opt(
+            "GPUs committed to and paid for whether used or not: A100=32@0.90. May be repeated.",
+            parse=parse_pools,
+            write=pool_texts,
+            metavar="TYPE=GPUS@USD",
+            panel="Prices",
+            many=True,
+        ),
+    ] = ()
+    owned: Annotated[
+        tuple[PaidPool, ...],
+        Opt(
+            "GPUs that you own: A100=128, at no cost, or at an amortized rate A100=128@0.35. They "
+            "take work first. May be repeated.",
+            parse=parse_pools,
+            write=pool_texts,
+            metavar="TYPE=GPUS[@USD]",
+            panel="Prices",
+            many=True,
+        ),
+    ] = ()
+    on_demand: Annotated[
+        tuple[DatedPrice, ...],
+        Opt(
+            "Price of GPUs above those owned and committed: A100=1.60. May be repeated.",
+            parse=parse_on_demand,
+            write=price_texts,
+            metavar="TYPE=USD",
+            panel="Prices",
+            many=True,
+        ),
+    ] = ()
     by: Annotated[
         str,
         Opt(
-            "What to split the bill by: group, user, type, class, or a column kept by --keep.",
-            metavar="WHAT",
+            "What to split the bill by: group, user, type, class, or a column of the log; two with "
+            "a comma, such as group,type.",
+            metavar="WHAT[,WHAT]",
             common=True,
             complete=("group", "user", "type", "class"),
         ),
     ] = "group"
+    months: Annotated[
+        str | None,
+        Opt(
+            "Bill this calendar month, or two and what changed between them: 2026-03,2026-04.",
+            metavar="MONTH[,MONTH]",
+            common=True,
+            omitted=True,
+        ),
+    ] = None
     cluster: Annotated[
         str | None,
         Opt(
-            "GPUs that you pay for, busy or not: 64, 8x4, A100=8x4,T4=16, or peak for the most "
-            "that jobs held at once. Default: only GPUs that jobs hold.",
+            "GPUs that you pay for, busy or not, at the price of their type: 64, 8x4, "
+            "A100=8x4,T4=16, or peak for the most that jobs held at once. Default: only GPUs that "
+            "jobs hold.",
             metavar="SHAPE|peak",
             common=True,
         ),
@@ -64,11 +159,32 @@ class BillRequest(StudyRequest):
     idle: Annotated[
         Literal["apart", "spread"],
         Opt(
-            "Who pays for idle GPUs: a row apart, or all jobs by their GPU-hours (spread).",
+            "Who pays for idle GPUs: a row apart, or the jobs of the GPU type and month by their "
+            "GPU-hours (spread).",
             metavar="WHO",
             common=True,
         ),
     ] = "apart"
+    focus: Annotated[FocusRequest, Group(in_json=False)] = field(default_factory=FocusRequest)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the bill is split by, one or two columns. Raises `UsageError`."""
+        columns = tuple(dict.fromkeys(name.strip() for name in self.by.split(",")))
+        if not all(columns) or len(columns) > 2:
+            raise UsageError(f"--by {self.by}: expected one or two columns, such as group,type")
+        return columns
+
+    def month_names(self) -> tuple[str, ...]:
+        """Return the months asked for, ``2026-03``. Raises `UsageError`."""
+        if self.months is None:
+            return ()
+        names = tuple(name.strip() for name in self.months.split(","))
+        if not all(MONTH.fullmatch(name) for name in names) or len(set(names)) not in (1, 2):
+            raise UsageError(
+                f"--months {self.months}: expected one or two months, such as 2026-03,2026-04"
+            )
+        return tuple(dict.fromkeys(names))
 
     @property
     def is_peak(self) -> bool:
@@ -91,6 +207,14 @@ class BillRequest(StudyRequest):
     def check(self) -> None:
         """Check what can be checked before the trace is read. Raises `UsageError`."""
         self.pools()
-        self.prices.check_given()
-        if self.idle == "spread" and self.cluster is None:
-            raise UsageError("--idle spread: needs --cluster, to know what is idle")
+        _ = self.columns, self.month_names()
+        if self.months is not None and self.jobs.has_period:
+            raise UsageError("--months: not with --from or --to, which are a period too")
+        entries = (self.contracts, self.commit, self.owned, self.on_demand)
+        if not any(entries):
+            self.prices.check_given()
+        if self.idle == "spread" and not any((self.cluster, *entries[:3])):
+            raise UsageError(
+                "--idle spread: nothing is idle without GPUs that are paid for\n"
+                "  next: --contracts, --owned, --commit or --cluster"
+            )

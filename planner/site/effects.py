@@ -66,7 +66,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupWaits:
+class PairedWaits:
     """The effects of a change on the mean and the 95th percentile of the waits of a group.
 
     Attributes:
@@ -123,7 +123,7 @@ def effects_of(
     by: str,
     *,
     is_explained: bool,
-) -> list[GroupWaits]:
+) -> list[PairedWaits]:
     """Return the effects on all jobs, then on the groups by name; groups without a job left out.
 
     Args:
@@ -152,7 +152,7 @@ def _group(
     today: Sequence[Replica],
     changed: Sequence[Replica],
     is_explained: bool,
-) -> GroupWaits | None:
+) -> PairedWaits | None:
     """Return the effects on the jobs ``at``; None where they do not start in every pair."""
     if not at.size:
         return None
@@ -186,7 +186,7 @@ def _group(
                 recorded[which], float(before.mean()), float(after.mean()), spread, without, error
             )
         )
-    return GroupWaits(name, round(jobs / pairs), *effects)
+    return PairedWaits(name, round(jobs / pairs), *effects)
 
 
 def _figures(waits: FloatArray) -> tuple[float, float]:

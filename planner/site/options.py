@@ -18,8 +18,16 @@ from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.runs.recorded_waits import WaitMatch
+from gpuplan.planner.site.change_effects import ChangeEffect, GroupEffect, WhatIfResults
 from gpuplan.planner.site.effects import SHORTER
-from gpuplan.planner.site.pairs import ChangeEffect, GroupEffect, WhatIfResults
+from gpuplan.planner.site.fidelity import (
+    SITE_RULES,
+    Fidelity,
+    TodayReplay,
+    fidelity_of,
+    unknown,
+)
 from gpuplan.planner.sizing.targets import MEAN, PERCENTILE, WAIT, Target, parse_target
 from gpuplan.planner.twin.settings import site_of
 from gpuplan.planner.twin.site_changes import SiteChange
@@ -30,8 +38,7 @@ from gpuplan.simkit.twin.site import SiteCluster
 MET, MISSED, UNCLEAR = "met", "missed", "unclear"
 SAME_USD = 0.005
 """Dollars a month that differ by less than this share are the same."""
-MOST_TIMES, LEAST_GAP_S = 1.5, 600.0
-"""A replay of today contradicts the log where its waits are off by more than both."""
+NOTHING_STARTS = "no scored job starts in every replay"
 NO_TYPE = "gpu"
 """What a site calls GPUs whose type is not known."""
 
@@ -119,17 +126,13 @@ class OptionsToday:
     target: str | None
 
     @property
-    def contradicts(self) -> bool:
-        """Whether the replay of today is too far from the log to recommend anything."""
-        pairs = (
-            (self.replayed_mean_wait_s, self.mean_wait_s),
-            (self.replayed_p95_wait_s, self.p95_wait_s),
-        )
-        return any(
-            abs(replayed - recorded) > LEAST_GAP_S
-            and max(replayed, recorded) > MOST_TIMES * min(replayed, recorded)
-            for replayed, recorded in pairs
-        )
+    def fidelity(self) -> Fidelity:
+        """How the replay of today compares with the log."""
+        match = WaitMatch(
+            self.jobs, self.replayed_mean_wait_s, self.mean_wait_s, self.replayed_p95_wait_s,
+            self.p95_wait_s,
+        )  # fmt: skip
+        return fidelity_of(TodayReplay(SITE_RULES, sum(self.gpus.values()), match))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,8 @@ class OptionsResults:
             several cost the same.
         tied: the options that share the least cost where there are several.
         maybe: cheaper options, or all where none is certain, too close to the target to tell.
-        may_speak: whether the replay of today is close enough to the log.
+        fidelity: how the replay of today compares with the log; nothing is recommended where it
+            contradicts it.
         work: the jobs.
     """
 
@@ -158,7 +162,7 @@ class OptionsResults:
     cheapest: str | None
     tied: tuple[str, ...]
     maybe: tuple[str, ...]
-    may_speak: bool
+    fidelity: Fidelity
     work: Hidden[SiteWorkload]
 
 
@@ -202,7 +206,8 @@ def options_of(
         _option(effect, change, document, work, prices, targets, by is not None)
         for effect, change in zip(effects.changes, changes, strict=True)
     )
-    may_speak = today is None or not today.contradicts
+    fidelity = unknown(NOTHING_STARTS) if today is None else today.fidelity
+    may_speak = fidelity.may_speak
     certain = [option for option in options if option.target == MET] if may_speak else []
     least = min((option.usd_per_month for option in certain), default=float("inf"))
     best = [option for option in certain if _same(option.usd_per_month, least)]
@@ -222,7 +227,7 @@ def options_of(
         cheapest=best[0].name if len(best) == 1 else None,
         tied=tuple(option.name for option in best) if len(best) > 1 else (),
         maybe=tuple(maybe),
-        may_speak=may_speak,
+        fidelity=fidelity,
         work=work,
     )
 

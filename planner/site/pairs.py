@@ -4,178 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.site.document import SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.schema import CalibrationTable, leaves
-from gpuplan.planner.site.effects import QUANTILES, UNCLEAR, GroupWaits, effects_of
+from gpuplan.planner.site.change_effects import (
+    CalibratedError,
+    ChangeEffect,
+    GroupEffect,
+    WhatIfResults,
+    wait_growth,
+)
+from gpuplan.planner.site.effects import QUANTILES, PairedWaits, effects_of
 from gpuplan.planner.site.patience import Patience, patience_of
-from gpuplan.planner.site.replicas import Case, Chance, Replica, Replicas
+from gpuplan.planner.site.replicas import Chance, Replica, Replicas, SiteCase
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.settings import LEVELS, level_config, why_off
 from gpuplan.planner.twin.site_changes import SiteChange, check_names
 from gpuplan.planner.twin.workload import GROUPINGS, SiteWorkload, recent
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.twin.refusals import CANCELLED, REASONS
 
 MOST_NAMED = 100
 """Ids of jobs that a change keeps from starting."""
-LEAST_WAIT_S = 60.0
-"""Growth counts from a wait of at least this: from 1 s to 3 s is no growth of 200%."""
 UNEXPLAINED = ("inferred", "assumed")
 """Sources of settings that nobody gave: what they do today is a guess."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupEffect:
-    """The waits of one group under a change, in seconds.
-
-    Attributes:
-        name: the group.
-        jobs: scored jobs that start in the record and in both replays of a pair, on average.
-        recorded_mean_wait_s, recorded_p95_wait_s: as recorded.
-        replayed_mean_wait_s, replayed_p95_wait_s: replayed under the rules of today.
-        changed_mean_wait_s, changed_p95_wait_s: replayed with the change.
-        effect_s, p95_effect_s: changed - replayed.
-        noise_s, p95_noise_s: standard deviation of the effect over the pairs.
-        error_s, p95_error_s: how far the effect may be from what the change would have done, from
-            the pairs and from leaving out each block of days.
-        verdict: ``longer``, ``shorter`` or ``too small to tell``, by the means.
-        p95_verdict: the same by the 95th percentiles.
-        under_s, p95_under_s: what the size of an effect that is too small to tell is below; null
-            where it is told.
-    """
-
-    name: str
-    jobs: int
-    recorded_mean_wait_s: float
-    recorded_p95_wait_s: float
-    replayed_mean_wait_s: float
-    replayed_p95_wait_s: float
-    changed_mean_wait_s: float
-    changed_p95_wait_s: float
-    effect_s: float
-    p95_effect_s: float
-    noise_s: float
-    p95_noise_s: float
-    error_s: float
-    p95_error_s: float
-    verdict: str
-    p95_verdict: str
-    under_s: float | None
-    p95_under_s: float | None
-
-    @classmethod
-    def of(cls, waits: GroupWaits) -> GroupEffect:
-        """Return a group as results have it."""
-        mean, p95 = waits.mean, waits.p95
-
-        def both(name: str) -> tuple[float, float]:
-            return getattr(mean, name), getattr(p95, name)
-
-        return cls(
-            waits.name, waits.jobs, *both("recorded"), *both("replayed"), *both("changed"),
-            *both("effect"), *both("spread"), *both("error"), mean.verdict, p95.verdict,
-            mean.under, p95.under,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeEffect:
-    """What one change does.
-
-    Attributes:
-        name: the change.
-        replicas: pairs of replays.
-        effect_s, p95_effect_s: on the mean and the P95 wait of all jobs; null where no scored job
-            starts in every pair, as those below.
-        error_s, p95_error_s, verdict, p95_verdict: as of the group of all jobs.
-        is_explained: whether the calibration explains the changed rules; if not, errors hold the
-            distance between today's replay and the record too.
-        given_up: jobs that are given up more than today, on average over the pairs; null where the
-            log does not tell users' patience.
-        rejected: jobs that start in the base replay and not with the change, by reason.
-        rejected_jobs: their ids, at most 100.
-        groups: all jobs first, then the groups by name.
-        elsewhere_gpu_s: GPU-seconds that each job runs on GPUs elsewhere, on average.
-    """
-
-    name: str
-    replicas: int
-    effect_s: float | None
-    p95_effect_s: float | None
-    error_s: float | None
-    p95_error_s: float | None
-    verdict: str | None
-    p95_verdict: str | None
-    is_explained: bool
-    given_up: float | None
-    rejected: dict[str, int]
-    rejected_jobs: tuple[str, ...]
-    groups: tuple[GroupEffect, ...]
-    elsewhere_gpu_s: Hidden[FloatArray] = field(default_factory=lambda: np.zeros(0))
-
-
-@dataclass(frozen=True, slots=True)
-class WaitGrowth:
-    """Growth of the waits of a group, the greatest over the changes; for gates.
-
-    Attributes:
-        name: the group; ``any team`` is the greatest of all groups but all jobs.
-        mean_wait_growth: effect on the mean wait over the wait of today, at least 60 s; 0 where it
-            is too small to tell.
-        p95_wait_growth: the same of the P95 wait.
-    """
-
-    name: str
-    mean_wait_growth: float
-    p95_wait_growth: float
-
-
-@dataclass(frozen=True, slots=True)
-class CalibratedError:
-    """How well the rules explain the waits of the log that they were calibrated on.
-
-    Attributes:
-        within: jobs replayed within 5 minutes or 20% of their recorded wait, of 1.
-        mae_s: mean absolute error of the waits.
-    """
-
-    within: float | None
-    mae_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class WhatIfResults:
-    """What changes do to waits.
-
-    Attributes:
-        level: the rules that are replayed.
-        by: what groups are.
-        base_rejected: jobs that never start under the rules of today either, by reason.
-        changes: one entry per change, in their order.
-        growth: growth of waits by group.
-        calibration: the error of the calibration.
-        work: the jobs.
-        given_up: jobs of the log from whose cancellation in the queue users' patience is told; null
-            where they are too few, and nobody gives up.
-        unused: changed settings that the replayed rules do not use, one sentence each.
-    """
-
-    level: str
-    by: str
-    base_rejected: dict[str, int]
-    changes: tuple[ChangeEffect, ...]
-    growth: tuple[WaitGrowth, ...]
-    calibration: CalibratedError
-    given_up: int | None
-    work: Hidden[SiteWorkload]
-    unused: Hidden[tuple[str, ...]] = ()
 
 
 def what_if(
@@ -209,7 +66,7 @@ def what_if(
     check_groups(by, calibration.level)
     changes = list(changes)
     pairs = pairs_of(log, document, changes, calibration, chosen=chosen)
-    waits: list[list[GroupWaits]] = [[] for _ in changes]
+    waits: list[list[PairedWaits]] = [[] for _ in changes]
     unclear = list(range(len(changes)))
     for count in QUANTILES:
         pairs.grow(unclear, count)
@@ -265,7 +122,7 @@ class Pairs:
         cases = [1 + at for at in which]
         self.replicas.grow([0, *cases] if cases else [], count)
 
-    def effects(self, at: int, by: str) -> list[GroupWaits]:
+    def effects(self, at: int, by: str) -> list[PairedWaits]:
         """Return what a change does to all jobs, then to the groups, from the pairs so far."""
         changed = self.changed(at)
         return effects_of(
@@ -297,12 +154,12 @@ def pairs_of(
         for text in _unused(change, document, changed, level)
     ]
     site, full, work = prepared(log, document, *scoring)
-    cases = [Case("today", site, work.jobs, level_config(full, level))]
+    cases = [SiteCase("today", site, work.jobs, level_config(full, level))]
     for change, changed in zip(changes, documents, strict=True):
         new_site, new_full, new_work = prepared(log, changed, *scoring)
         new_site = new_site if change.site is None else change.site(new_site)
         jobs = new_work.jobs if change.jobs is None else change.jobs(new_work.jobs)
-        cases.append(Case(change.name, new_site, jobs, level_config(new_full, level)))
+        cases.append(SiteCase(change.name, new_site, jobs, level_config(new_full, level)))
     patience = patience_of(work)
     return Pairs(
         work=work,
@@ -316,7 +173,7 @@ def pairs_of(
     )
 
 
-def _is_precise(groups: Sequence[GroupWaits], pairs: int) -> bool:
+def _is_precise(groups: Sequence[PairedWaits], pairs: int) -> bool:
     return all(effect.is_precise(pairs) for group in groups for effect in (group.mean, group.p95))
 
 
@@ -379,7 +236,7 @@ def _rejected(reason: IntArray) -> dict[str, int]:
     return {REASONS[code]: int(count) for code, count in zip(codes, counts, strict=True)}
 
 
-def _change_effect(pairs: Pairs, at: int, waits: Sequence[GroupWaits]) -> ChangeEffect:
+def _change_effect(pairs: Pairs, at: int, waits: Sequence[PairedWaits]) -> ChangeEffect:
     work, changed = pairs.work, pairs.changed(at)
     today = pairs.today[: len(changed)]
     groups = tuple(map(GroupEffect.of, waits))
@@ -407,36 +264,3 @@ def _change_effect(pairs: Pairs, at: int, waits: Sequence[GroupWaits]) -> Change
         groups=groups,
         elsewhere_gpu_s=np.mean([run.elsewhere_gpu_s for run in changed], axis=0),
     )
-
-
-def wait_growth(by: str, changes: Sequence[ChangeEffect], strict: bool) -> tuple[WaitGrowth, ...]:
-    """Return the growth of waits by group for gates, the greatest over the changes.
-
-    A growth that is too small to tell counts as none; with ``strict`` the error is added to the
-    effect. ``any team`` is the greatest of all groups.
-    """
-    most: dict[str, WaitGrowth] = {}
-    for change in changes:
-        for group in change.groups:
-            mean = _growth(
-                group.effect_s, group.error_s, group.verdict, group.replayed_mean_wait_s, strict
-            )
-            p95 = _growth(
-                group.p95_effect_s,
-                group.p95_error_s,
-                group.p95_verdict,
-                group.replayed_p95_wait_s,
-                strict,
-            )
-            aliases = ["any team", f"any {by}"] if group is not change.groups[0] else []
-            for name in dict.fromkeys([*aliases, group.name]):
-                row = most.get(name, WaitGrowth(name, mean, p95))
-                most[name] = WaitGrowth(
-                    name, max(row.mean_wait_growth, mean), max(row.p95_wait_growth, p95)
-                )
-    return tuple(most.values())
-
-
-def _growth(effect_s: float, error_s: float, verdict: str, today_s: float, strict: bool) -> float:
-    counted = 0.0 if verdict == UNCLEAR else effect_s
-    return (effect_s + error_s if strict else counted) / max(today_s, LEAST_WAIT_S)

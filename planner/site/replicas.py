@@ -30,7 +30,7 @@ BYTES_PER_JOB = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SiteCase:
     """A site to replay.
 
     Attributes:
@@ -103,7 +103,7 @@ class Replicas:
         of: the replicas of each case so far, in order.
     """
 
-    def __init__(self, cases: Sequence[Case], chance: Chance) -> None:
+    def __init__(self, cases: Sequence[SiteCase], chance: Chance) -> None:
         self.cases, self.chance = cases, chance
         self.of: list[list[Replica]] = [[] for _ in cases]
         self._pace, self._stopped = ReplayPace(), Event()

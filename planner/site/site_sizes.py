@@ -1,7 +1,8 @@
 """Numbers of nodes of one GPU type under a site's own rules, all other nodes as they are.
 
-Each number of nodes is replayed several times: submissions move by up to a minute and ties, node
-order and the phases of the scheduler are shuffled, in the same way for every number. A target is
+Each number of nodes is replayed several times, as a what-if is: submissions move by up to a minute,
+users give up who wait too long, and ties, node order and the phases of the scheduler are shuffled,
+in the same way for every number. A target is
 met where its mean over the replicas is within the limit. Intervals count replicas and resampled
 blocks of jobs together, so they hold the chance of ties as well as that of other weeks.
 
@@ -11,9 +12,8 @@ recorded wait at every number of nodes: they belong to "all jobs", and nodes do 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from gpuplan.planner.parallel import run_all
 from gpuplan.planner.runs.group_waits import GroupWaits
 from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, TodayReplay, fidelity_of
+from gpuplan.planner.site.replicas import Chance
 from gpuplan.planner.sizing.search import Candidates
 from gpuplan.planner.sizing.sized_replay import (
     FEWEST_JOBS,
@@ -35,21 +36,24 @@ from gpuplan.planner.sizing.sized_replay import (
     judgment_of,
 )
 from gpuplan.planner.sizing.targets import SLOWDOWN, Target
+from gpuplan.planner.twin.node_changes import (
+    NodeChoice,
+    add_nodes,
+    chosen_nodes,
+    remove_nodes,
+)
 from gpuplan.planner.twin.score import scored_mask
 from gpuplan.planner.twin.settings import shuffled
-from gpuplan.planner.twin.site_changes import add_nodes, remove_nodes
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import BoolArray, FloatArray
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.simulator import SiteRun, replay_site
-from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster, SiteNode
+from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
 MOST_REPLICAS, LEAST_REPLICAS = 8, 4
 MANY_JOBS = 20_000
 """More jobs have the fewer replicas."""
-JITTER_S = 60
-"""A job of a replica is submitted up to so many seconds later than recorded."""
 MOST_TIMES_TODAY = 4
 """Times today's nodes, the most that are tried."""
 BYTES_PER_JOB = 2_000
@@ -59,39 +63,46 @@ GROUP_OF = {"group": "account", "user": "user"}
 
 @dataclass(frozen=True, slots=True)
 class NodesOfType:
-    """The nodes of a GPU type, of the most common kind among them.
+    """The nodes of a GPU type.
 
     Attributes:
-        name: the GPU type.
-        partition: that new nodes join: it has the most nodes of the type, and of no other type
-            more.
-        like: one of them, without its name.
-        count: how many there are today.
+        name: the GPU type, or the partition that was named.
+        choice: the nodes, and the partitions that new ones join.
+        text: how changes name them.
     """
 
     name: str
-    partition: str
-    like: SiteNode
-    count: int
+    choice: NodeChoice
+    text: str
+
+    @property
+    def count(self) -> int:
+        """How many there are today."""
+        return len(self.choice.nodes)
+
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs of each."""
+        return self.choice.like.gpus
 
     def on(self, site: SiteCluster, count: int) -> SiteCluster:
         """Return the site with so many of these nodes. Raises `UsageError`."""
         if count == self.count:
             return site
         change = add_nodes if count > self.count else remove_nodes
-        made = change(f"{self.partition}={abs(count - self.count)}").site
-        assert made is not None  # a change of nodes
-        return made(site)
+        changed = change(f"{self.text}={abs(count - self.count)}").site
+        assert changed is not None  # a change of nodes
+        return changed(site)
 
     def least(self, site: SiteCluster, jobs: SiteJobs) -> int:
-        """Return the fewest of these nodes with which every job has room in its partition."""
-        needed = 1
-        for code, name in enumerate(jobs.partitions):
-            part = next((p for p in site.partitions if p.name == name), None)
-            of_part = jobs.partition == code
-            if part is None or name != self.partition or not of_part.any():
+        """Return the fewest of these nodes with which every job has room in its partitions."""
+        needed, gone = 1, set(self.choice.nodes)
+        for part in site.partitions:
+            if part.name not in self.choice.partitions or part.name not in jobs.partitions:
                 continue
-            needed = max(needed, int(jobs.nodes[of_part].max()) - len(part.nodes) + self.count)
+            of_part = jobs.partition == jobs.partitions.index(part.name)
+            widest = int(jobs.nodes[of_part].max(initial=0))
+            needed = max(needed, widest - len(set(part.nodes) - gone))
         return min(needed, self.count)
 
 
@@ -100,55 +111,34 @@ def node_types(site: SiteCluster, chosen: str | None = None) -> tuple[NodesOfTyp
 
     Args:
         site: the site.
-        chosen: a GPU type or a partition; None for every type.
+        chosen: a GPU type, a partition or a node; None for every type with nodes of one size.
 
     Raises:
-        UsageError: there is no such type or partition, or a type has no partition of its own.
+        UsageError: nothing has that name, or it stands for nodes of several sizes or types.
     """
-    nodes = {node.name: node for node in site.nodes}
-    partitions = {part.name: part.nodes for part in site.partitions}
     types = tuple(dict.fromkeys(node.gpu_type for node in site.nodes))
-    if chosen is None:
-        names = [(kind, _partition_of(kind, nodes, partitions)) for kind in types]
-    else:
-        kinds = [kind for kind in types if kind.lower() == chosen.lower()]
-        named = [name for name in partitions if name.lower() == chosen.lower()]
-        names = [(kind, _partition_of(kind, nodes, partitions)) for kind in kinds]
-        names = names or [(name, name) for name in named[:1]]
-        if not names:
-            raise UsageError(
-                f"--gpu-type {chosen}: the site has the GPU types {listed(types)} and the "
-                f"partitions {listed(list(partitions))}"
-            )
+    if chosen is not None:
+        kind = next((kind for kind in types if kind.lower() == chosen.lower()), None)
+        text = chosen if kind is None else _named(kind, site)
+        return (NodesOfType(kind or chosen, chosen_nodes(site, text, "--gpu-type"), text),)
     counted = []
-    for name, partition in names:
-        if partition:
-            like = _most_common(nodes, partitions[partition])
-            count = sum(replace(nodes[n], name="") == like for n in partitions[partition])
-            counted.append(NodesOfType(name, partition, like, count))
+    for kind in types:
+        if len({node.gpus for node in site.nodes if node.gpu_type == kind}) == 1:
+            text = _named(kind, site)
+            counted.append(NodesOfType(kind, chosen_nodes(site, text, "--gpu-type"), text))
     if not counted:
         raise UsageError(
-            f"--gpu-type {chosen or types[0]}: no partition has mostly nodes of this type\n"
-            f"  next: name a partition, one of {listed(list(partitions))}"
+            f"--gpu-type: the nodes of {listed(types)} have several sizes\n"
+            "  next: --gpu-type NODE for nodes like one"
         )
-    return tuple(sorted(counted, key=lambda each: -each.count * each.like.gpus))
+    return tuple(sorted(counted, key=lambda each: -each.count * each.gpus_per_node))
 
 
-def _partition_of(
-    kind: str, nodes: Mapping[str, SiteNode], partitions: Mapping[str, Sequence[str]]
-) -> str:
-    """Return the partition that has most of a type's nodes, and mostly them; empty for none."""
-    within = {
-        name: sum(nodes[n].gpu_type == kind for n in members)
-        for name, members in partitions.items()
-        if _most_common(nodes, members).gpu_type == kind
-    }
-    return max(within, key=lambda name: (within[name], -len(partitions[name])), default="")
-
-
-def _most_common(nodes: Mapping[str, SiteNode], members: Sequence[str]) -> SiteNode:
-    counts = Counter(replace(nodes[name], name="") for name in members)
-    return max(counts, key=lambda node: counts[node])
+def _named(kind: str, site: SiteCluster) -> str:
+    """Return how changes name the nodes of a type: by the partition that they are, if any."""
+    nodes = {node.name for node in site.nodes if node.gpu_type == kind}
+    own = next((part.name for part in site.partitions if set(part.nodes) == nodes), None)
+    return f"type:{kind}" if own is None else f"partition:{own}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +154,7 @@ class SiteTerms:
         confidence: of the intervals; None for none.
         by: what waits are split by, of `GROUP_OF`; empty for nothing.
         held: jobs that wait as recorded; shape (n,).
+        chance: what differs between the replicas.
     """
 
     site: SiteCluster
@@ -174,6 +165,7 @@ class SiteTerms:
     confidence: Resampling | None
     by: str
     held: BoolArray
+    chance: Chance
 
     @property
     def replicas(self) -> int:
@@ -195,7 +187,7 @@ class SiteSizes(Candidates):
     """The numbers of nodes of one type, in GPUs."""
 
     def __init__(self, terms: SiteTerms, engine: Engine) -> None:
-        super().__init__(terms.nodes.like.gpus, engine)
+        super().__init__(terms.nodes.gpus_per_node, engine)
         self.terms = terms
         self._least = terms.nodes.least(terms.site, terms.work.jobs) * self.step
 
@@ -275,15 +267,15 @@ def replay_nodes(gpus: int, terms: SiteTerms) -> SizedReplay:
     Raises:
         UsageError: the site cannot be replayed.
     """
-    site = terms.nodes.on(terms.site, gpus // terms.nodes.like.gpus)
+    site = terms.nodes.on(terms.site, gpus // terms.nodes.gpus_per_node)
     work, by_replica = terms.work, []
     masks = [
         None if target.group is None else group_mask(work, target.group) for target in terms.targets
     ]
     for number in range(terms.replicas):
         config = shuffled(terms.config, number + 1)
-        run = _run(site, replica_jobs(work.jobs, number), config)
-        by_replica.append(_Replica(run, site, terms, masks))
+        run = _run(site, terms.chance.applied(work.jobs, number), config)
+        by_replica.append(_NodesReplica(run, site, terms, masks))
     values = tuple(
         float(np.mean([replica.values[at] for replica in by_replica]))
         for at in range(len(terms.targets))
@@ -302,15 +294,7 @@ def replay_nodes(gpus: int, terms: SiteTerms) -> SizedReplay:
     )
 
 
-def replica_jobs(jobs: SiteJobs, number: int) -> SiteJobs:
-    """Return the jobs of a replica: submitted up to a minute later; pinned ones as recorded."""
-    draws = np.random.default_rng([number, 0]).integers(0, JITTER_S + 1, jobs.id.size)
-    later = np.where(jobs.pinned == NEVER, draws, 0)
-    cancel = np.where(jobs.cancel >= 0, jobs.cancel + later, jobs.cancel)
-    return jobs.changed(submit=jobs.submit + later, ready=jobs.ready + later, cancel=cancel)
-
-
-class _Replica:
+class _NodesReplica:
     """What one replay shows of the jobs that count."""
 
     def __init__(

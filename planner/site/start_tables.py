@@ -76,7 +76,7 @@ def start_replays(
         pinned=np.full(frame.height, NEVER), billing=_billing(frame),
     )  # fmt: skip
     tables = kernel_input(with_usage(site, instant, config), jobs, config)
-    number_of = {host.name: i for i, host in enumerate(site.nodes)}
+    number_of = {host.name: number for number, host in enumerate(site.nodes)}
     down, down_until = _down(site, number_of, at)
     return StartReplays(
         at=at,

@@ -20,6 +20,8 @@ from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, unknown
+from gpuplan.planner.site.patience import patience_of
+from gpuplan.planner.site.replicas import Chance
 from gpuplan.planner.site.site_sizes import (
     GROUP_OF,
     SiteSizes,
@@ -35,8 +37,7 @@ from gpuplan.planner.studies.size_pool import TypeAnswer
 from gpuplan.planner.studies.size_results import SizeResults, SizeToday, TargetResult
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.settings import level_config
-from gpuplan.planner.twin.whatif import GROUPINGS
-from gpuplan.planner.twin.workload import SiteWorkload, recent
+from gpuplan.planner.twin.workload import GROUPINGS, SiteWorkload, recent
 
 
 class SiteAnswer(TypeAnswer):
@@ -77,10 +78,14 @@ class SiteAnswer(TypeAnswer):
 
     @property
     def widest(self) -> int:
-        """GPUs of the widest job in the partition of the nodes."""
+        """GPUs of the widest job in the partitions of the nodes."""
         jobs = self.terms.work.jobs
-        of_part = jobs.partition == _code(jobs.partitions, self.terms.nodes.partition)
-        return int(jobs.total_gpus[of_part].max(initial=0))
+        within = [
+            code
+            for code, name in enumerate(jobs.partitions)
+            if name in self.terms.nodes.choice.partitions
+        ]
+        return int(jobs.total_gpus[np.isin(jobs.partition, within)].max(initial=0))
 
     @property
     def no_wait_gpus(self) -> int | None:
@@ -142,8 +147,10 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
     if request.gpus is not None and len(types) > 1:
         raise UsageError(f"--gpus: of which type?\n  next: --gpu-type {types[0].name}")
     by = request.replay.by[0] if request.replay.by else ""
-    held = held_jobs(work)
-    terms = [SiteTerms(site, config, work, nodes, targets, sure, by, held) for nodes in types]
+    held, chance = held_jobs(work), Chance.of(work, patience_of(work))
+    terms = [
+        SiteTerms(site, config, work, nodes, targets, sure, by, held, chance) for nodes in types
+    ]
     is_one = len(types) == 1
     answers = [
         SiteAnswer(
@@ -196,10 +203,6 @@ def _check_groups(targets: tuple[Target, ...], work: SiteWorkload) -> None:
                 f"--target {target.text!r}: no {by} {name}{perhaps(name, names)}; the log has "
                 f"{listed(names, 8)}"
             )
-
-
-def _code(names: tuple[str, ...], name: str) -> int:
-    return names.index(name) if name in names else -1
 
 
 def _results(

@@ -9,7 +9,8 @@ from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.requests.site_request import SiteRequest
 from gpuplan.planner.requests.whatif import WhatIfRequest, epoch_s
-from gpuplan.planner.site.pairs import WhatIfResults, what_if
+from gpuplan.planner.site.change_effects import WhatIfResults
+from gpuplan.planner.site.pairs import what_if
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin import site_changes as changes
 from gpuplan.planner.twin.validate import ValidationResults, validate

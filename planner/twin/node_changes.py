@@ -2,7 +2,7 @@
 
 A name is a GPU type, a partition, a node, a host list or the letters that nodes begin with. Where a
 partition and a GPU type share a name, the partition counts; ``type:``, ``partition:`` and ``node:``
-before it say which.
+before it say which. ``PARTITION/TYPE`` are the nodes of a type in one partition.
 """
 
 from __future__ import annotations
@@ -152,6 +152,16 @@ def chosen_nodes(site: SiteCluster, text: str, option: str) -> NodeChoice:
     """
     if not text:
         return _alike(site, "", option, "", tuple(node.name for node in site.nodes))
+    partition, slash, kind_of_gpu = (part.strip() for part in text.partition("/"))
+    if slash and _partition(site, partition):
+        typed = set(_nodes_of_type(site, kind_of_gpu))
+        both = [node for node in _nodes_of_partition(site, partition) if node in typed]
+        if not both:
+            raise UsageError(f"{option}: partition {partition} has no {kind_of_gpu} nodes")
+        kind_of = {node.name: replace(node, name="") for node in site.nodes}
+        usual = Counter(kind_of[node] for node in both).most_common(1)[0][0]
+        same = [node for node in both if kind_of[node] == usual]
+        return _alike(site, partition, option, "partition", same)
     prefix, colon, rest = text.partition(":")
     kinds = (prefix.strip().lower(),) if colon else KINDS
     name = rest.strip() if colon else text
@@ -186,9 +196,12 @@ def _alike(
             f"{count} of {like.gpus} {like.gpu_type} (such as {first[like]})"
             for like, count in counts.items()
         )
+        likes = list(counts)
+        is_typed = kind == "partition" and len({like.gpu_type for like in likes}) == len(likes)
+        example = f"{name}/{likes[0].gpu_type}" if is_typed else first[likes[0]]
         raise UsageError(
             f"{option}: {name} has nodes of several kinds: {what}\n"
-            f"  next: name a node, for example {first[next(iter(counts))]}=1"
+            f"  next: say which, for example {example}=1"
         )
     like = max(counts, key=lambda node: counts[node])
     same = tuple(node for node in nodes if of[node] == like)

@@ -1,0 +1,150 @@
+"""Read TOML and know the line of every key, so that a mistake can be shown where it stands."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.plain import DEEPEST, check_depth
+from gpuplan.analysis.storage.files import read_small
+
+Keys = tuple[str, ...]
+"""The path of a value: ``("study", "budget", "command")``."""
+
+MOST_BYTES = 1 << 20  # a file that people write has a few thousand
+QUOTED = re.compile(r"""(['"])(.*?)\1""")
+NAMES = re.compile(r"""\((?:(['"]).*?\1,? ?)+\)""")  # of a table, as Python writes them
+TOKEN = re.compile(
+    r'''"""(?:[^\\]|\\.)*?(?:"""+|\\?\Z)|"(?:[^"\\\n]|\\.)*(?:"|)|'''
+    r"""'''.*?(?:'''+|\Z)|'[^'\n]*(?:'|)|"""
+    r"#[^\n]*|[\[\]{}]|\n",
+    re.DOTALL,
+)
+"""A string, ended or not; a comment; a bracket; a line break."""
+PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+def read_toml(path: Path, parse_float: Callable[[str], Any] = float) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file and what it says.
+
+    Args:
+        path: of the file.
+        parse_float: makes a number with a point of its text.
+
+    Raises:
+        InputError: no such file, or it is not TOML.
+    """
+    written = read_small(path, MOST_BYTES)
+    try:
+        text = written.decode("utf-8-sig").replace("\r\n", "\n")
+        data = tomllib.loads(text, parse_float=parse_float)
+        check_depth(data)
+    except UnicodeDecodeError as error:
+        raise InputError(path, f"byte {error.start} is not UTF-8", expected="TOML") from error
+    except tomllib.TOMLDecodeError as error:
+        raise _no_toml(path, text, str(error)) from error
+    except (ValueError, RecursionError) as error:  # a number or a value without measure
+        raise InputError(path, f"TOML that cannot be used: {reason(error)}") from error
+    return text, data
+
+
+def reason(error: Exception) -> str:
+    """Return why text that may be TOML is not read."""
+    if isinstance(error, RecursionError):
+        return f"it is more than {DEEPEST} levels deep"
+    return str(error).partition(";")[0]
+
+
+def _no_toml(path: Path, text: str, message: str) -> InputError:
+    found = PLACE.search(message)
+    row = int(found[1]) if found and found[1] else None
+    if row is not None and (twice := _given_twice(text, row)):
+        return InputError(path, f"not TOML: {twice}", row=row, hint="keep one of the two")
+    problem = NAMES.sub(lambda names: repr(".".join(_quoted(names[0]))), PLACE.sub("", message))
+    hint = None
+    if re.match("Invalid value|Expected|Unbalanced|Invalid statement", problem):
+        hint = 'texts stand in quotes: key = "text"; a table begins with [name]'
+    return InputError(path, f"not TOML: {problem[:1].lower()}{problem[1:]}", row=row, hint=hint)
+
+
+def _quoted(names: str) -> list[str]:
+    return [name for _, name in QUOTED.findall(names)]
+
+
+def _given_twice(text: str, row: int) -> str:
+    """Return what the statement that ends on a line sets a second time; empty if nothing."""
+    seen: dict[Keys, int] = {}
+    for first, last, table, paths, is_header in statements(text):
+        if last >= row:
+            for keys in paths[-1:] if is_header else paths:
+                if (whole := keys if is_header else table + keys) in seen:
+                    name = ".".join(whole)
+                    name = f"[{name}]" if is_header else repr(name)
+                    return f"{name} is given twice, first on line {seen[whole]}"
+            break
+        for keys in paths:
+            seen.setdefault(keys if is_header else table + keys, first)
+    return ""
+
+
+def lines(text: str) -> Iterator[tuple[Keys, int]]:
+    """Give every key with its first line. The text is known to be TOML."""
+    seen: set[Keys] = set()
+    for first, _, table, paths, is_header in statements(text):
+        for keys in paths[-1:] if is_header else paths:
+            whole = keys if is_header else table + keys
+            for end in range(1, len(whole) + 1):
+                if whole[:end] not in seen:
+                    seen.add(whole[:end])
+                    yield whole[:end], first
+
+
+def statements(text: str) -> Iterator[tuple[int, int, Keys, list[Keys], bool]]:
+    """Give the first and last line of each statement, its table, its keys, whether it is a header.
+
+    A statement is the header of a table, or one key with its value. It ends with the first line
+    break outside of strings and brackets, so that the text is scanned once.
+    """
+    table: Keys = ()
+    number, first, begin, depth = 1, 1, 0, 0
+    for token in TOKEN.finditer(text + "\n"):
+        found = token[0]
+        if found in "[{":
+            depth += 1
+        elif found in "]}":
+            depth -= 1
+        elif found == "\n" and depth <= 0:
+            paths = _keys_set(statement := text[begin : token.end()])
+            is_header = statement.lstrip().startswith("[")
+            if paths:
+                table = paths[-1] if is_header else table
+                yield first, number, table, paths, is_header
+            first, begin, depth = number + 1, token.end(), 0
+        number += found.count("\n")
+
+
+def _keys_set(statement: str) -> list[Keys]:
+    """Return the path of every key that a statement sets; empty if it is not TOML."""
+    try:
+        return list(paths_in(tomllib.loads(statement))) if statement.strip() else []
+    except tomllib.TOMLDecodeError:
+        return []
+
+
+def paths_in(value: Any) -> Iterator[Keys]:
+    """Give the path of every key inside a value, outer ones first, however deep."""
+    yield from (path for path, _ in values_in(value) if path)
+
+
+def values_in(value: Any) -> Iterator[tuple[Keys, Any]]:
+    """Give every value of a table with its path, outer ones first, however deep."""
+    waiting: list[tuple[Keys, Any]] = [((), value)]
+    while waiting:
+        path, inner = waiting.pop()
+        yield path, inner
+        if isinstance(inner, dict):
+            waiting += (((*path, key), more) for key, more in reversed(inner.items()))

@@ -1,0 +1,346 @@
+"""Cells of a bill as its rows, GPU types and months: everything adds up to the cent."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+from msgspec import UNSET, UnsetType
+
+from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
+from gpuplan.analysis.prices.contracts import COMMITTED, OWNED, Contracts, PaidPool
+from gpuplan.planner.money.bill import IDLE, BillCell, grouped, total_cents, total_h, total_usd
+from gpuplan.planner.money.bill_results import (
+    BillGroup,
+    BillMarket,
+    BillMonth,
+    BillPart,
+    BillResults,
+    BillType,
+    ChangeResults,
+    ChangeRow,
+    MonthPart,
+)
+from gpuplan.planner.money.cents import split_cents, whole_cents
+from gpuplan.planner.money.change import PartsOfChange, bill_change
+from gpuplan.planner.money.held_runs import BilledRuns, Months
+from gpuplan.planner.money.ledger import Ledger
+
+MONTH_US = Fraction(MONTH_H) * HOUR_US
+POOLS = (OWNED, COMMITTED)
+ZERO = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class BilledPeriod:
+    """A bill in cells, with what they are of.
+
+    Attributes:
+        columns: what it is split by, one or two.
+        chosen: the months asked for; empty for all.
+        runs: that are billed.
+        months: the periods of the cells.
+        cells: of the months asked for.
+        ledger: of all months.
+        book: the price book.
+        sources: GPU type -> where its price comes from.
+        is_cluster: whether the pools are a cluster that is paid for while the log lasts.
+    """
+
+    columns: tuple[str, ...]
+    chosen: tuple[str, ...]
+    runs: BilledRuns
+    months: Months
+    cells: tuple[BillCell, ...]
+    ledger: Ledger
+    book: Contracts
+    sources: Mapping[str, str]
+    is_cluster: bool = False
+
+    @property
+    def places(self) -> list[int]:
+        """The months asked for, by their place."""
+        names = self.chosen or self.months.names
+        return sorted(self.months.names.index(name) for name in names)
+
+    @property
+    def period_us(self) -> int:
+        """Length of the months asked for."""
+        edges = self.months.edges_us
+        return sum(int(edges[place + 1] - edges[place]) for place in self.places)
+
+    @property
+    def window_us(self) -> int:
+        """First submission to last instant; the months where some are asked for."""
+        begin, end = self.runs.window_us
+        return self.period_us if self.chosen else end - begin
+
+    @property
+    def last_us(self) -> int:
+        """The last microsecond in which pools are paid for."""
+        end = int(self.months.edges_us[self.places[-1] + 1])
+        return (min(end, self.runs.window_us[1]) if self.is_cluster else end) - 1
+
+    def peak_of(self, gpu_type: str) -> float:
+        """Return the most GPUs of a type of the book that jobs held at once, in the whole log."""
+        types = self.ledger.log_types[gpu_type]
+        peaks = zip(self.runs.runs.gpu_types, self.runs.peak_gpus.tolist(), strict=True)
+        return float(sum(peak for name, peak in peaks if name in types))
+
+
+MonthCents = dict[tuple[str, str, bool], int]
+"""Cents of a month of 730.5 hours by row, GPU type and whether they pay for idle GPUs."""
+
+
+def bill_results(bill: BilledPeriod) -> BillResults:
+    """Return a bill as JSON has it."""
+    cells, edges = bill.cells, bill.months.edges_us
+    month = _month_cents(bill)
+    whole, idle = _sum(month), _sum(month, is_idle=True)
+    has_pools = bool(bill.book.pools)
+    window_h = bill.window_us / HOUR_US
+    gpu_h = float(total_h([cell for cell in cells if not cell.is_idle]))
+    in_pools = [cell for cell in bill.ledger.cells if isinstance(cell.source, PaidPool)]
+    in_pools = [cell for cell in in_pools if cell.period in bill.places]
+    pool_h = sum((cell.gpu_h for cell in in_pools), ZERO)
+    idle_h = sum((cell.gpu_h for cell in in_pools if cell.label is None), ZERO)
+    return BillResults(
+        usd_per_month=whole / 100,
+        used_usd_per_month=(whole - idle) / 100,
+        idle_usd_per_month=idle / 100 if has_pools else None,
+        idle_share=float(idle_h / pool_h) if pool_h else None,
+        usd=total_cents(cells) / 100,
+        idle_usd=_idle_cents(cells) / 100 if has_pools else None,
+        by=",".join(bill.columns),
+        begin=_instant(int(edges[bill.places[0]])),
+        end=_instant(int(edges[bill.places[-1] + 1])),
+        jobs=int(bill.runs.jobs.sum()),
+        window_s=bill.window_us / MICROS,
+        gpu_h=gpu_h,
+        mean_gpus=gpu_h / window_h,
+        cluster_gpus=sum(_gpus_at_end(bill).values()) if has_pools else None,
+        groups=tuple(_groups(bill, month, whole, window_h)),
+        gpu_types=tuple(_types(bill, month, window_h)),
+        months=tuple(_months(bill)),
+        change=_change(bill),
+    )
+
+
+def _idle_cents(cells: Sequence[BillCell]) -> int:
+    return total_cents([cell for cell in cells if cell.is_idle])
+
+
+def _instant(at_us: int) -> str:
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _sum(
+    month: MonthCents,
+    *,
+    is_idle: bool | None = None,
+    name: str | None = None,
+    gpu_type: str | None = None,
+) -> int:
+    """Return the cents of a month that match."""
+    return sum(
+        cents
+        for (row, kind, idle), cents in month.items()
+        if is_idle in (None, idle) and name in (None, row) and gpu_type in (None, kind)
+    )
+
+
+def _month_cents(bill: BilledPeriod) -> MonthCents:
+    """Return the bill of a month of 730.5 hours at the rates of the period.
+
+    What GPUs in use cost is of the time from the first submission to the last instant; GPUs owned
+    and committed are paid for in the whole period, those of a cluster while the log lasts.
+    """
+    use = MONTH_US / bill.window_us
+    whole = use if bill.is_cluster else MONTH_US / bill.period_us
+    usd: dict[tuple[str, str, bool], Fraction] = defaultdict(Fraction)
+    for gpu_type, of_type in grouped(bill.cells, lambda cell: cell.gpu_type).items():
+        idle_usd = total_usd([cell for cell in of_type if cell.is_idle])
+        in_pools = [cell for cell in of_type if cell.market in POOLS and not cell.is_idle]
+        pool_usd = total_usd(in_pools)
+        idle_month = max(ZERO, (pool_usd + idle_usd) * whole - pool_usd * use)
+        of_idle = idle_month / idle_usd if idle_usd else ZERO
+        for cell in of_type:
+            factor = of_idle if cell.is_idle else use
+            usd[cell.name, gpu_type, cell.is_idle] += cell.usd * factor
+    names = sorted({name for name, _, _ in usd})
+    rows = [sum((usd[key] for key in usd if key[0] == name), ZERO) for name in names]
+    in_rows = split_cents(whole_cents(sum(rows, ZERO)), rows)
+    cents: MonthCents = {}
+    for name, row_cents in zip(names, in_rows, strict=True):
+        keys = sorted(key for key in usd if key[0] == name)
+        shares = split_cents(row_cents, [usd[key] for key in keys])
+        cents |= zip(keys, shares, strict=True)
+    return cents
+
+
+def _groups(bill: BilledPeriod, month: MonthCents, whole: int, window_h: float) -> list[BillGroup]:
+    jobs: dict[str, int] = defaultdict(int)
+    for (name, _), count in zip(bill.runs.labels, bill.runs.jobs.tolist(), strict=True):
+        jobs[name] += count
+    rows = []
+    for name, cells in grouped(bill.cells, lambda cell: cell.name).items():
+        in_month, gpu_h = _sum(month, name=name), float(total_h(cells))
+        rows.append(
+            BillGroup(
+                name=name,
+                usd_per_month=in_month / 100,
+                gpu_h=gpu_h,
+                jobs=0 if name == IDLE else jobs[name],
+                mean_gpus=gpu_h / window_h,
+                share=in_month / whole if whole else None,
+                usd=total_cents(cells) / 100,
+                idle_usd=_idle_cents(cells) / 100,
+                idle_usd_per_month=_sum(month, name=name, is_idle=True) / 100,
+                parts=_split(bill, cells),
+            )
+        )
+    return sorted(rows, key=lambda row: (row.name == IDLE, -row.usd_per_month, row.name))
+
+
+def _split(bill: BilledPeriod, cells: Sequence[BillCell]) -> tuple[BillPart, ...] | UnsetType:
+    """Return a row by its second column, the most dollars first; unset where there is none."""
+    if len(bill.columns) == 1:
+        return UNSET
+    parts = grouped(cells, lambda cell: cell.part)
+    rows = [
+        BillPart(name=name, usd=total_cents(part) / 100, gpu_h=float(total_h(part)))
+        for name, part in parts.items()
+        if name or len(parts) > 1
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.usd, row.name)))
+
+
+def _gpus_at_end(bill: BilledPeriod) -> dict[str, int]:
+    """Return the GPUs owned and committed just before the end, by type."""
+    last = bill.last_us
+    gpus = {pool.gpu_type: 0 for pool in bill.book.pools}
+    for pool in bill.book.pools:
+        if pool.from_us <= last < pool.until_us:
+            gpus[pool.gpu_type] += pool.gpus
+    return gpus
+
+
+def _types(bill: BilledPeriod, month: MonthCents, window_h: float) -> list[BillType]:
+    gpus, last = _gpus_at_end(bill), bill.last_us
+    of_type = grouped(bill.cells, lambda cell: cell.gpu_type)
+    rows = []
+    for gpu_type in bill.ledger.gpu_types:
+        cells = of_type.get(gpu_type, [])
+        in_force = [p for p in bill.book.prices_of(gpu_type) if p.from_us <= last]
+        gpu_h = float(total_h([cell for cell in cells if not cell.is_idle]))
+        rows.append(
+            BillType(
+                gpu_type=gpu_type,
+                usd_per_gpu_h=float(in_force[-1].usd_per_gpu_h) if in_force else None,
+                price_source=bill.sources.get(gpu_type, bill.book.option),
+                gpus=gpus.get(gpu_type, 0) if bill.book.pools else None,
+                gpu_h=gpu_h,
+                mean_gpus=gpu_h / window_h,
+                peak_gpus=bill.peak_of(gpu_type),
+                usd_per_month=_sum(month, gpu_type=gpu_type) / 100,
+                idle_usd_per_month=_sum(month, gpu_type=gpu_type, is_idle=True) / 100,
+                usd=total_cents(cells) / 100,
+                idle_usd=_idle_cents(cells) / 100,
+                markets=tuple(_markets(cells)),
+            )
+        )
+    return rows
+
+
+def _markets(cells: Sequence[BillCell]) -> list[BillMarket]:
+    rows = []
+    for market, of_market in sorted(grouped(cells, lambda cell: cell.market).items()):
+        idle = [cell for cell in of_market if cell.is_idle]
+        used = [cell for cell in of_market if not cell.is_idle]
+        rows.append(
+            BillMarket(
+                market=market,
+                gpu_h=float(total_h(used)),
+                usd=total_cents(used) / 100,
+                idle_gpu_h=float(total_h(idle)),
+                idle_usd=total_cents(idle) / 100,
+            )
+        )
+    return rows
+
+
+def _months(bill: BilledPeriod) -> list[BillMonth]:
+    by_month = grouped(bill.cells, lambda cell: cell.period)
+    edges, rows = bill.months.edges_us, []
+    for place in bill.places:
+        cells = by_month.get(place, [])
+        parts = [
+            MonthPart(name=name, usd=total_cents(row) / 100, parts=_split(bill, row))
+            for name, row in grouped(cells, lambda cell: cell.name).items()
+        ]
+        rows.append(
+            BillMonth(
+                name=bill.months.names[place],
+                hours=float(edges[place + 1] - edges[place]) / HOUR_US,
+                is_partial=bill.months.is_partial[place],
+                usd=total_cents(cells) / 100,
+                idle_usd=_idle_cents(cells) / 100,
+                groups=tuple(sorted(parts, key=lambda part: (part.name == IDLE, part.name))),
+            )
+        )
+    return rows
+
+
+def _change(bill: BilledPeriod) -> ChangeResults | UnsetType:
+    """Return what changed between the two months asked for; unset where there are not two."""
+    names = bill.chosen
+    if len(names) < 2:
+        return UNSET
+    edges = bill.months.edges_us
+    first, second = (bill.months.names.index(name) for name in names)
+    before, after = ([c for c in bill.cells if c.period == place] for place in (first, second))
+    days = Fraction(int(edges[second + 1] - edges[second]), int(edges[first + 1] - edges[first]))
+    change = bill_change(before, after, days)
+    use = change.use
+    idle_usd = change.idle_after_usd - change.idle_before_usd
+    return ChangeResults(
+        before=names[0],
+        after=names[1],
+        before_usd=total_cents(before) / 100,
+        after_usd=total_cents(after) / 100,
+        usd=float(use.usd + idle_usd),
+        use_usd=float(use.usd),
+        price_usd=float(use.price_usd),
+        calendar_usd=float(use.calendar_usd),
+        volume_usd=float(use.volume_usd),
+        mix_usd=float(use.mix_usd),
+        idle_usd=float(idle_usd),
+        groups=_change_rows(change.labels),
+        gpu_types=_change_rows(change.gpu_types),
+        between_groups_usd=float(change.between_labels[0]),
+        between_types_usd=float(change.between_types[0]),
+    )
+
+
+def _change_rows(rows: Mapping[str, PartsOfChange]) -> tuple[ChangeRow, ...]:
+    """Return rows of a change, the greatest first."""
+    shown = [
+        ChangeRow(
+            name=name,
+            usd=float(row.usd),
+            before_usd=float(row.before_usd),
+            after_usd=float(row.after_usd),
+            price_usd=float(row.price_usd),
+            calendar_usd=float(row.calendar_usd),
+            volume_usd=float(row.volume_usd),
+            mix_usd=float(row.mix_usd),
+            new=not row.before_h,
+            gone=not row.after_h,
+        )
+        for name, row in rows.items()
+    ]
+    return tuple(sorted(shown, key=lambda row: (-abs(row.usd), row.name)))

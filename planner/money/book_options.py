@@ -1,0 +1,119 @@
+"""The price book that a bill's options make: a contracts file, short forms, prices, a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import ceil
+from pathlib import Path
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
+from gpuplan.analysis.prices.contracts import (
+    ON_DEMAND,
+    OWNED,
+    Contracts,
+    DatedPrice,
+    PaidPool,
+    make_contracts,
+    read_contracts,
+)
+from gpuplan.planner.money.price_book import Prices
+
+Pools = Sequence[tuple[str | None, int]]
+
+
+def complete_book(
+    book: Contracts,
+    prices: Prices,
+    gpu_types: Sequence[str | None],
+    cluster: Mapping[str | None, int],
+    window_us: tuple[int, int],
+) -> tuple[Contracts, dict[str, str]]:
+    """Return a book that also has a price for each type of a log, and where prices come from.
+
+    Args:
+        book: contracts and short forms.
+        prices: of types that the book has no price for.
+        gpu_types: of the log; None for jobs that name none.
+        cluster: owned GPUs by type of the log, at the price of the type.
+        window_us: when the cluster is paid for.
+
+    Raises:
+        UsageError: a type without a price; the message says which options give one.
+    """
+    means = match_types(book.gpu_types, gpu_types, book.option)
+    pools, entries = list(book.pools), list(book.prices)
+    sources: dict[str, str] = {}
+    for gpu_type in dict.fromkeys([*gpu_types, *cluster]):
+        name = means.get(gpu_type) or gpu_type or UNNAMED
+        has_price = any(entry.gpu_type == name for entry in entries)
+        if not has_price and (means.get(gpu_type) is None or prices.usd(gpu_type) is not None):
+            price = prices.of(gpu_type)
+            sources[name] = price.source
+            steps = () if prices.table is None else prices.dated(gpu_type)
+            first_usd = steps[0][1] if steps else Fraction(str(price.usd_per_gpu_h))
+            entries.append(DatedPrice(name, ON_DEMAND, first_usd))
+            entries += [DatedPrice(name, ON_DEMAND, usd, at_us) for at_us, usd in steps[1:]]
+        if gpus := cluster.get(gpu_type, 0):
+            pools += _cluster_pools(
+                name, gpus, [entry for entry in entries if entry.gpu_type == name], window_us
+            )
+    return make_contracts(pools, entries, inputs=book.inputs, option=book.option), sources
+
+
+def _cluster_pools(
+    name: str, gpus: int, prices: Sequence[DatedPrice], window_us: tuple[int, int]
+) -> list[PaidPool]:
+    """Return the GPUs of a cluster as pools: one for each price while the log lasts."""
+    begin, end = window_us
+    until = [min(max(price.from_us, begin), end) for price in prices[1:]] + [end]
+    pools = []
+    for price, last in zip(prices, until, strict=True):
+        first = max(price.from_us, begin)
+        if first < last:
+            pools.append(PaidPool(OWNED, name, gpus, price.usd_per_gpu_h, first, last))
+    return pools
+
+
+def cluster_of(
+    gpu_types: Sequence[str | None], peaks: Sequence[float], pools: Pools | None, *, is_peak: bool
+) -> dict[str | None, int]:
+    """Return the GPUs of each type of a log in a cluster.
+
+    Args:
+        gpu_types: of the log.
+        peaks: most GPUs of each held at once.
+        pools: type and GPUs of each pool; None for no cluster.
+        is_peak: whether the cluster is the peak of each type.
+
+    Raises:
+        UsageError: GPUs of no type where the log names several, or a name that means several.
+    """
+    if is_peak:
+        return {
+            name: ceil(peak - 1e-9) for name, peak in zip(gpu_types, peaks, strict=True) if peak > 0
+        }
+    if pools is None:
+        return {}
+    used = [name for name, peak in zip(gpu_types, peaks, strict=True) if peak > 0]
+    if len(pools) == 1 and pools[0][0] is None:
+        gpus = pools[0][1]
+        if len(used) > 1:
+            each = ",".join(f"{name or UNNAMED}=N" for name in used)
+            raise UsageError(
+                f"--cluster {gpus}: the log has several GPU types\n"
+                f"  next: give the GPUs of each, --cluster {each}, or choose one with --where"
+            )
+        return {used[0]: gpus}
+    names = [kind for kind, _ in pools if kind]
+    if len(names) == 1 and used == [None]:
+        return {None: pools[0][1]}
+    means = match_types(names, used, "--cluster", apart=True)
+    type_of = {name: log_type for log_type, name in means.items() if name is not None}
+    return {type_of.get(kind or "", kind): gpus for kind, gpus in pools}
+
+
+def read_book(path: Path | None, time_zone: str | None) -> Contracts:
+    """Return the contracts of a file, or an empty book."""
+    return Contracts(option="--price") if path is None else read_contracts(path, time_zone)

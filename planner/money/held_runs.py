@@ -1,0 +1,181 @@
+"""The runs of a trace that hold GPUs, with who pays for them, and the period of a bill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
+from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
+from gpuplan.analysis.characterize.shares import name_codes
+from gpuplan.analysis.history.jobs import BY
+from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.money.bill import NO_LABEL
+from gpuplan.planner.money.ledger import HeldRuns
+
+COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
+"""Canonical columns that every bill reads."""
+
+MONTH_US = round(MONTH_H * HOUR_US)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class BilledRuns:
+    """The runs of a log, and who pays for them.
+
+    Attributes:
+        runs: that hold GPUs.
+        labels: of each code of a run, the name and, of a bill by two columns, the part.
+        jobs: that hold GPUs, by label; shape (labels,).
+        window_us: the period asked for, or first submission to last submission or end.
+        peak_gpus: most GPUs of each type held at once; shape (types,).
+        running: jobs still running, and the GPU-hours that they have held so far.
+        without_hours: jobs without a run, of 0 s or of 0 GPUs.
+    """
+
+    runs: HeldRuns
+    labels: tuple[tuple[str, str], ...]
+    jobs: IntArray
+    window_us: tuple[int, int]
+    peak_gpus: FloatArray
+    running: tuple[int, float]
+    without_hours: int
+
+
+def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
+    """Return the runs of a trace, labelled.
+
+    Args:
+        trace: with `COLUMNS` and the columns of ``by``.
+        by: one or two of `BY`, or other columns of the trace.
+
+    Raises:
+        InputError: no job has both a run time and GPUs, or no time passes.
+    """
+    jobs = trace.arrays()
+    holding = jobs.holding()
+    if not holding.any():
+        raise InputError(
+            trace.path,
+            "no job has both a run time and GPUs, so there is nothing to bill",
+            hint="loosen the selection",
+        )
+    window = jobs.window_us()
+    if window[1] <= window[0]:
+        raise InputError(trace.path, "no time passes in it, so it has no bill for a month")
+    names, codes = zip(*(_codes(trace.jobs[BY.get(name, name)]) for name in by), strict=True)
+    held = jobs.runs()
+    held_codes = np.stack([code[held.job] for code in codes])
+    pairs, label = np.unique(held_codes, axis=1, return_inverse=True)
+    labels = tuple(
+        (names[0][pair[0]] or NO_LABEL, names[1][pair[1]] or NO_LABEL if len(pair) > 1 else "")
+        for pair in pairs.T.tolist()
+    )
+    types, type_of = _codes(trace.jobs["gpu_type"])
+    peaks = [
+        levels_until(jobs.only(holding & (type_of == code)), 0)[2] / PARTS_PER_GPU
+        for code in range(len(types))
+    ]
+    label = label.reshape(-1).astype(np.int64)
+    return BilledRuns(
+        runs=HeldRuns(
+            held.start_us,
+            held.end_us,
+            held.gpus,
+            label,
+            type_of[held.job],
+            len(labels),
+            tuple(types),
+        ),
+        labels=labels,
+        jobs=_jobs_of(label, held.job, len(labels)),
+        window_us=window,
+        peak_gpus=np.array(peaks),
+        running=jobs.running(),
+        without_hours=int(holding.size - np.count_nonzero(holding & (jobs.held_s > 0))),
+    )
+
+
+def _jobs_of(label: IntArray, job: IntArray, labels: int) -> IntArray:
+    """Return the jobs of each label; a job with several runs counts once."""
+    first = np.unique(job, return_index=True)[1]
+    return np.bincount(label[first], minlength=labels)
+
+
+def _codes(column: pl.Series) -> tuple[list[str | None], IntArray]:
+    """Return the distinct names, None last, and the place of each among them."""
+    codes, names = name_codes(column)
+    return [*map(str, names.to_list()), None], codes.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Months:
+    """The months of a bill.
+
+    Attributes:
+        edges_us: of the months within the period; shape (m + 1,).
+        names: ``2026-03``; ``month 1`` where the log has no dates.
+        whole_us: begin and end of each whole month.
+    """
+
+    edges_us: IntArray
+    names: tuple[str, ...]
+    whole_us: tuple[tuple[int, int], ...]
+
+    @property
+    def is_partial(self) -> tuple[bool, ...]:
+        """Whether the period has not the whole month."""
+        parts = pairwise(self.edges_us.tolist())
+        return tuple(part != whole for part, whole in zip(parts, self.whole_us, strict=True))
+
+
+def months_of(period_us: tuple[int, int], zone: tzinfo) -> Months:
+    """Return the calendar months of a period in a time zone."""
+    begin, end = period_us
+    at = (EPOCH + timedelta(microseconds=begin)).astimezone(zone)
+    edges, names, whole_us = [begin], [], []
+    first = date(at.year, at.month, 1)
+    while edges[-1] < end:
+        following = date(first.year + first.month // 12, first.month % 12 + 1, 1)
+        whole = midnight_us(first, zone), midnight_us(following, zone)
+        edges.append(min(whole[1], end))
+        names.append(f"{first:%Y-%m}")
+        whole_us.append(whole)
+        first = following
+    return Months(np.array(edges, np.int64), tuple(names), tuple(whole_us))
+
+
+def months_without_dates(period_us: tuple[int, int]) -> Months:
+    """Return stretches of 730.5 hours of a log that has no dates."""
+    edges = [*range(period_us[0], period_us[1], MONTH_US), period_us[1]]
+    names = tuple(f"month {place}" for place in range(1, len(edges)))
+    whole_us = tuple((begin, begin + MONTH_US) for begin in edges[:-1])
+    return Months(np.array(edges, np.int64), names, whole_us)
+
+
+def whole_days(window_us: tuple[int, int], zone: tzinfo) -> tuple[int, int]:
+    """Return a window from the beginning of its first day to the end of its last one."""
+    first, last = ((EPOCH + timedelta(microseconds=at)).astimezone(zone) for at in window_us)
+    begin, end = midnight_us(first.date(), zone), midnight_us(last.date(), zone)
+    if end < window_us[1] or end == begin:
+        end = midnight_us(last.date() + timedelta(days=1), zone)
+    return begin, end
+
+
+def midnight_us(day: date, zone: tzinfo) -> int:
+    """Return the first instant of a day in a time zone, microseconds since 1970."""
+    at = datetime(day.year, day.month, day.day, tzinfo=zone)
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def zone_of(time_zone: str | None) -> tzinfo:
+    """Return a time zone by its name; UTC without one."""
+    return UTC if time_zone is None else ZoneInfo(time_zone)
