@@ -171,7 +171,10 @@ def test_the_picture_is_drawn(gpuplan, site, tmp_path):
 )  # fmt: skip
 def test_what_cannot_be_answered_says_why(gpuplan, site, more, said):
     log, twin = site
-    code, out, err = gpuplan("eta", log, "--twin", twin, *ASKED, *more)
+    options = dict(zip(ASKED[::2], ASKED[1::2], strict=True))
+    options |= dict(zip(more[::2], more[1::2], strict=True))
+    words = [word for pair in options.items() for word in pair]
+    code, out, err = gpuplan("eta", log, "--twin", twin, *words)
     assert code != 0 and not out
     assert said in " ".join(err.split())
 
