@@ -24,6 +24,7 @@ from gpuplan.analysis.job_table.log_options import LogAccount, LogOptions
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT, Inputs
 from gpuplan.analysis.reading.rejects import rejects_path
+from gpuplan.analysis.reading.times import LOCAL_TIMES
 from gpuplan.analysis.storage.cache import Cache, key_of, usual_folder
 from gpuplan.analysis.storage.files import is_parquet, sha256_of
 from gpuplan.analysis.storage.temporary import temporary_folder
@@ -51,6 +52,7 @@ class IngestedLog:
         sha256: hash of the log; of several files the hash of their names and hashes.
         account: what became of its rows.
         warnings: what makes it doubtful.
+        is_local: whether its times are local ones of a zone that nobody named.
         is_kept: whether it is in the cache; otherwise it is temporary.
     """
 
@@ -58,6 +60,7 @@ class IngestedLog:
     sha256: str
     account: LogAccount
     warnings: tuple[str, ...] = ()
+    is_local: bool = False
     is_kept: bool = True
 
 
@@ -152,6 +155,8 @@ def _ingest(path: Path, options: LogOptions, files: ExitStack) -> IngestedLog:
             log = _ingested_now(reader, inputs, cache, key, sha256, files)
             done = "ingested into the cache" if log.is_kept else "ingested"
     LOG.info("%s is %s", path, _summary(log, done))
+    if log.is_local:
+        LOG.info("%s: %s", path, LOCAL_TIMES)
     for warning in log.warnings:
         LOG.warning("%s: %s", path, warning)
     return log
@@ -189,12 +194,12 @@ def _from_cache(cache: Cache, key: str, sha256: str) -> IngestedLog | None:
         account = LogAccount(**entry["account"])
         if account.rejected_by_reason and not rejects_path(trace).is_file():
             return None
-        warnings = tuple(entry["warnings"])
+        warnings, is_local = tuple(entry["warnings"]), bool(entry["is_local"])
     except (GpuplanError, ValueError, LookupError, TypeError):  # damaged, or of another version
         return None
     with suppress(OSError):
         os.utime(trace)  # it was used now
-    return IngestedLog(trace, sha256, account, warnings)
+    return IngestedLog(trace, sha256, account, warnings, is_local)
 
 
 def _ingested_now(
@@ -208,17 +213,16 @@ def _ingested_now(
     """Ingest a log into the cache, or into a temporary folder where the cache cannot take it."""
     if cache is not None and cache.takes(KIND):
         try:
-            trace, account, warnings = _write_trace(
-                reader, inputs, cache.path(KIND, f"{key}.parquet")
-            )
+            log = _write_trace(reader, inputs, cache.path(KIND, f"{key}.parquet"), sha256)
             entry = {
-                "trace_sha256": sha256_of(trace),
-                "account": asdict(account),
-                "warnings": warnings,
+                "trace_sha256": sha256_of(log.trace),
+                "account": asdict(log.account),
+                "warnings": log.warnings,
+                "is_local": log.is_local,
             }
             cache.keep(KIND, key, json.dumps(entry))
-            _remove_oldest(cache, keep=trace)
-            return IngestedLog(trace, sha256, account, warnings)
+            _remove_oldest(cache, keep=log.trace)
+            return log
         except OutputError as error:  # a full disk
             LOG.warning("not cached: %s", error)
     try:
@@ -229,13 +233,11 @@ def _ingested_now(
             "  next: set TMPDIR to a folder with room"
         ) from error
     files.callback(folder.release)
-    trace, account, warnings = _write_trace(reader, inputs, folder.path / "trace.parquet")
-    return IngestedLog(trace, sha256, account, warnings, is_kept=False)
+    log = _write_trace(reader, inputs, folder.path / "trace.parquet", sha256)
+    return replace(log, is_kept=False)
 
 
-def _write_trace(
-    reader: LogReader, inputs: Inputs, output: Path
-) -> tuple[Path, LogAccount, tuple[str, ...]]:
+def _write_trace(reader: LogReader, inputs: Inputs, output: Path, sha256: str) -> IngestedLog:
     done = reader.write(inputs, output)
     provenance = done.provenance
     account = LogAccount(
@@ -244,7 +246,8 @@ def _write_trace(
         rows_kept=provenance.rows_kept,
         rejected_by_reason=dict(provenance.rows_rejected or {}),
     )
-    return done.output, account, done.warnings
+    is_local = any(note.endswith(LOCAL_TIMES) for note in provenance.notes)
+    return IngestedLog(done.output, sha256, account, done.warnings, is_local)
 
 
 def _remove_oldest(cache: Cache, keep: Path) -> None:

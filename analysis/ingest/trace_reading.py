@@ -32,7 +32,7 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, Batch, Refused
+from gpuplan.analysis.reading.batch import CUT_OFF, CUT_SHORT, EARLY, FEW_GPUS, Batch, Refused
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.outcome import BatchOutcome
@@ -164,8 +164,13 @@ class Reading:
         )
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what makes the trace doubtful: most jobs start early, or GPUs are of a worker."""
+        """Return what makes the trace doubtful.
+
+        A log was cut, most jobs start before their submission, or GPUs are those of a worker.
+        """
         warnings = []
+        if self.log.by_reason[CUT_OFF]:
+            warnings.append(CUT_SHORT)
         early, few = self.counts[EARLY], self.counts[FEW_GPUS]
         if early > self.waits:
             warnings.append(

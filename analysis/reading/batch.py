@@ -9,6 +9,12 @@ import polars as pl
 
 ROW = "\0row"
 """Name of the column with row numbers; no source can have a column of this name."""
+CUT_OFF = "cut_off"
+"""Why the last line of a file that ends in the middle of it is refused."""
+CUT_SHORT = (
+    "the log ends in the middle of its last row: it was cut, and what came after is missing\n"
+    "  next: export or copy it again"
+)
 EARLY = "jobs that start before their submission (no wait recorded)"
 """The name of the `Tally` of negative waits."""
 FEW_GPUS = "jobs with fewer GPUs than workers"
@@ -74,10 +80,12 @@ class TableShape:
     Attributes:
         names: column names, each once.
         separator: one ASCII character.
+        free: column of free text, which may hold the separator; None where none may.
     """
 
     names: tuple[str, ...]
     separator: str
+    free: str | None = None
 
     @property
     def width(self) -> int:
@@ -85,9 +93,17 @@ class TableShape:
         return len(self.names)
 
 
-def wrong_width(row: int, cells: int, shape: TableShape, line: str) -> Refused:
-    """Return a line with too few or too many cells as a refused row."""
+def wrong_width(
+    row: int, cells: int, shape: TableShape, line: str, *, unfinished: bool = False
+) -> Refused:
+    """Return a line with too few or too many cells as a refused row.
+
+    ``unfinished`` says that it is the last line and has no line end: with too few cells it was cut.
+    """
     what, expected = f"{cells} fields", f"{shape.width} fields"
+    if unfinished and cells < shape.width:
+        expected += " and a line end: the file ends in the middle of this line"
+        return Refused(row, CUT_OFF, None, what, expected, line)
     return Refused(row, "wrong_number_of_fields", None, what, expected, line)
 
 

@@ -36,6 +36,8 @@ MAX_OPEN_QUOTE_BYTES = 1 << 20  # a quoted cell longer than this was never close
 BLOCK_BYTES = 1 << 23
 SAMPLE_BYTES = 8192
 NEWLINE = ord("\n")
+HELD = "\x1f"
+"""Stands for a separator inside free text while a line is split."""
 QUOTE = b'"'
 
 
@@ -77,7 +79,9 @@ def read_quoted(
                     begins.append(begin)
                     ends.append(at)
                     continue
-                refused.append(_problem(first + begin, cells, _joined(texts, begin, at), shape))
+                unfinished = at == len(texts) and not block.endswith(b"\n")
+                raw = _joined(texts, begin, at)
+                refused.append(_problem(first + begin, cells, raw, shape, unfinished))
                 if at > begin + 1:  # the quote may have been opened by mistake: try the next line
                     at = begin + 1
                     break
@@ -127,9 +131,9 @@ class _Columns:
         self._rows.clear()
 
 
-def _problem(row: int, cells: list[str], raw: str, shape: TableShape) -> Refused:
+def _problem(row: int, cells: list[str], raw: str, shape: TableShape, unfinished: bool) -> Refused:
     if len(cells) != shape.width:
-        return wrong_width(row, len(cells), shape, _printable(raw))
+        return wrong_width(row, len(cells), shape, _printable(raw), unfinished=unfinished)
     return not_text(row, raw.encode("utf-8", "surrogateescape"))
 
 
@@ -168,6 +172,8 @@ class Layout:
         quotes: whether a cell may be quoted; otherwise a quote is an ordinary character.
         any_case: whether the names in the header are taken in lower case.
         clean: makes whole lines regular before they are read, and keeps the number of lines.
+        free: column of free text, which takes the separators that a line has too many; only
+            without ``quotes``.
     """
 
     separator: str = ","
@@ -175,6 +181,7 @@ class Layout:
     quotes: bool = True
     any_case: bool = False
     clean: Callable[[bytes], bytes] | None = None
+    free: str | None = None
 
 
 COMMA = Layout()
@@ -208,7 +215,7 @@ def open_table(stream: SourceStream, layout: Layout | Callable[[str], Layout] = 
         rest = line + b"\n" + rest if line else rest
     elif not rest:
         rest = stream.read(1)  # the head, or one byte if it is used up
-    shape = TableShape(tuple(names), layout.separator)
+    shape = TableShape(tuple(names), layout.separator, layout.free)
     return Rows(
         columns=shape.names,
         sample=_sample(shape, rest if layout.clean is None else layout.clean(rest)),
@@ -316,7 +323,9 @@ def _read_plain(
         content = line.removesuffix(b"\r")
         if not content.strip():
             continue
-        problem = _line_problem(number, content, shape)
+        content = _with_free_text(content, shape)
+        unfinished = number == first + lines - 1 and not block.endswith(b"\n")
+        problem = _line_problem(number, content, shape, unfinished)
         if problem is None:
             good.append(content)
             numbers_of_good.append(number)
@@ -325,7 +334,26 @@ def _read_plain(
     regular = b"\n".join(good) + b"\n" if good else b""
     cells = _parse(regular, shape, wanted)
     numbers = pl.Series(ROW, numbers_of_good, pl.Int64)
-    return Batch(cells.select(*wanted).with_columns(numbers), partial(_lines, regular), refused)
+    batch = cells.select(*wanted).with_columns(numbers)
+    if shape.free in wanted:
+        text = pl.col(shape.free).str.replace_all(HELD, shape.separator, literal=True)
+        batch = batch.with_columns(text)
+    return Batch(batch, partial(_as_written, regular, shape.separator), refused)
+
+
+def _with_free_text(line: bytes, shape: TableShape) -> bytes:
+    """Return a line in which the separators in the free text are held as another character."""
+    separator = shape.separator.encode()
+    surplus = line.count(separator) + 1 - shape.width
+    if shape.free is None or surplus <= 0:
+        return line
+    cells, at = line.split(separator), shape.names.index(shape.free)
+    text = HELD.encode().join(cells[at : at + surplus + 1])
+    return separator.join([*cells[:at], text, *cells[at + surplus + 1 :]])
+
+
+def _as_written(block: bytes, separator: str, positions: Sequence[int]) -> list[str]:
+    return [line.replace(HELD, separator) for line in _lines(block, positions)]
 
 
 def _parse(block: bytes, shape: TableShape, wanted: Sequence[str]) -> pl.DataFrame:
@@ -360,10 +388,11 @@ def _is_regular(block: bytes, cells: pl.DataFrame, lines: int, shape: TableShape
     return shape.width > 1 and bool((ends == NEWLINE).all())
 
 
-def _line_problem(row: int, line: bytes, shape: TableShape) -> Refused | None:
+def _line_problem(row: int, line: bytes, shape: TableShape, unfinished: bool) -> Refused | None:
     cells = line.count(shape.separator.encode()) + 1
     if cells != shape.width:
-        return wrong_width(row, cells, shape, line.decode("utf-8", "backslashreplace"))
+        shown = line.decode("utf-8", "backslashreplace")
+        return wrong_width(row, cells, shape, shown, unfinished=unfinished)
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:

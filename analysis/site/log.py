@@ -7,6 +7,7 @@ the site's rules needs. A missing field is reported with the rule that it switch
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.schema import METADATA_KEY, UNREADABLE, Provenance
 from gpuplan.analysis.log_formats.format import LogFormat
+from gpuplan.analysis.log_formats.sacct_command import RESOURCES, Needed, refuse_missing
 from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
 from gpuplan.analysis.log_formats.slurm_cells import (
     elapsed_s,
@@ -29,6 +31,7 @@ from gpuplan.analysis.log_formats.slurm_cells import (
     tres_type,
 )
 from gpuplan.analysis.log_formats.swf import STATUS, SWF
+from gpuplan.analysis.reading.batch import CUT_OFF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.storage.files import existing_file, sha256_of
@@ -59,6 +62,8 @@ SWITCHED_OFF = {
     "billing": ("billing", "usage counts GPUs"),
 }
 """Field -> its name in sacct, and the rule that is off without it."""
+CUT = "at which the log was cut"
+"""Why the last row of a log that ends in the middle of it is left out."""
 NOTHING = ("Unknown", "None", "NONE", "N/A", "(null)", "INVALID")
 FOREVER_S = 366 * 86400
 """The time limit of a job without one."""
@@ -68,10 +73,14 @@ LAST_SECOND = 7_258_118_400  # 2200
 LONGEST_S = 20 * FOREVER_S
 MOST_GPUS = 1_000_000
 MOST_BILLING = 1e12
-NEEDED = {
-    "slurm": ("jobid", "submit", "start", "end"),
-    "swf": ("submit_time", "wait_time", "run_time"),
-}
+NEEDED: tuple[Needed, ...] = (
+    ("job ids", (("jobid",),)),
+    ("submissions", (("submit",),)),
+    ("starts", (("start",),)),
+    ("ends", (("end",),)),
+    ("GPUs", tuple((name,) for name in RESOURCES)),
+)
+"""What a replay needs of sacct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +145,10 @@ def _read(path: Path, zone: str) -> SiteLog:
         kind, log_format = _format_of(head)
         rows = log_format.open(stream)
         has = frozenset(rows.columns)
-        missing = [name for name in NEEDED[kind] if name not in has]
-        if missing:
-            raise InputError(
-                path,
-                f"no column {', '.join(missing)}; found {', '.join(rows.columns[:12])}",
-                expected="sacct -a -X -P -D --noconvert with JobID, Submit, Start, End, AllocTRES",
-            )
+        if kind == "slurm":
+            refuse_missing(path, rows.columns, NEEDED)
         batches = [task() for task in rows.batches(rows.columns)]
-        unread = sum(len(batch.refused) for batch in batches)
+        refused = Counter(row.reason for batch in batches for row in batch.refused)
         if not batches:
             raise InputError(path, "has a header but no rows", expected="at least one GPU job")
         cells = pl.concat([batch.cells for batch in batches])
@@ -157,8 +161,11 @@ def _read(path: Path, zone: str) -> SiteLog:
         begins = int(time[1]) if time else 0
     read, present = _slurm(cells, has, zone) if kind == "slurm" else _swf(cells, begins)
     jobs, left_out = _usable(read)
-    if unread:
+    is_cut = refused.pop(CUT_OFF, 0)
+    if unread := refused.total():
         left_out["that cannot be read"] = unread
+    if is_cut:
+        left_out[CUT] = is_cut
     absent = tuple(name for name in SWITCHED_OFF if name not in present)
     return _checked(SiteLog(jobs, path, digest, kind, left_out, absent))
 
@@ -182,7 +189,7 @@ def _format_of(head: Head) -> tuple[str, LogFormat]:
     raise InputError(
         head.path,
         f"is neither sacct output nor an SWF log nor a trace: {head.shown()}",
-        expected="sacct -a -X -P -D --noconvert output, an SWF log or a trace of ingest --twin",
+        expected="sacct output, an SWF log or a trace of gpuplan ingest --twin",
     )
 
 
@@ -201,7 +208,8 @@ def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.Data
     def column(name: str) -> pl.Expr:
         return pl.col(name) if name in has else pl.lit(None, pl.String)
 
-    start, end = instant("start", zone), instant("end", zone, "start")
+    # An hour that happens twice in autumn: what comes after the submission is after it.
+    start, end = instant("start", zone, "submit"), instant("end", zone, "start")
     gpu_counts: list[pl.Expr] = []
     kinds: list[pl.Expr] = []
     nodes = column("nnodes").cast(pl.Int64, strict=False)
@@ -218,7 +226,7 @@ def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.Data
         elapsed = pl.coalesce(elapsed, elapsed_s("elapsed"))
     limit = _limit(column("timelimit"))
     if "timelimitraw" in has:
-        limit = pl.coalesce(limit, pl.col("timelimitraw").cast(pl.Int64, strict=False) * 60)
+        limit = pl.coalesce(limit, _limit(pl.col("timelimitraw")))
     billing = column("alloctres").str.extract(r"(?:^|,)billing=(\d+(?:\.\d+)?)")
     requested = column("reqnodes").str.extract(r"^(\d+)").cast(pl.Int64, strict=False)
     read = cells.select(
@@ -226,7 +234,7 @@ def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.Data
         user=column("user"), account=column("account"), partition=column("partition"),
         qos=column("qos"),
         submit=_seconds(instant("submit", zone)),
-        eligible=_seconds(instant("eligible", zone)) if "eligible" in has
+        eligible=_seconds(instant("eligible", zone, "submit")) if "eligible" in has
         else pl.lit(None, pl.Int64),
         start=_seconds(start), end=_seconds(end), run_s=elapsed.cast(pl.Int64),
         limit_s=limit,
