@@ -22,6 +22,7 @@ from gpuplan.analysis.base.words import a_log, counted
 from gpuplan.analysis.ingest.ingest import LogReader, log_reader
 from gpuplan.analysis.job_table.log_options import LogAccount, LogOptions
 from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.reading.batch import OTHER_DEVICES
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT, Inputs
 from gpuplan.analysis.reading.rejects import rejects_path
 from gpuplan.analysis.reading.times import LOCAL_TIMES
@@ -33,6 +34,8 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.trace.trace import read_trace as read_canonical
 
 LOG = logging.getLogger("gpuplan")
+TOLD = (LOCAL_TIMES, OTHER_DEVICES)
+"""Notes of a trace without which its dates or GPUs may be misread."""
 KIND = "logs"
 """Folder of the traces of logs in the cache."""
 
@@ -52,7 +55,7 @@ class IngestedLog:
         sha256: hash of the log; of several files the hash of their names and hashes.
         account: what became of its rows.
         warnings: what makes it doubtful.
-        is_local: whether its times are local ones of a zone that nobody named.
+        told: notes of the trace that every command shows.
         is_kept: whether it is in the cache; otherwise it is temporary.
     """
 
@@ -60,7 +63,7 @@ class IngestedLog:
     sha256: str
     account: LogAccount
     warnings: tuple[str, ...] = ()
-    is_local: bool = False
+    told: tuple[str, ...] = ()
     is_kept: bool = True
 
 
@@ -155,8 +158,8 @@ def _ingest(path: Path, options: LogOptions, files: ExitStack) -> IngestedLog:
             log = _ingested_now(reader, inputs, cache, key, sha256, files)
             done = "ingested into the cache" if log.is_kept else "ingested"
     LOG.info("%s is %s", path, _summary(log, done))
-    if log.is_local:
-        LOG.info("%s: %s", path, LOCAL_TIMES)
+    for note in log.told:
+        LOG.info("%s: %s", path, note)
     for warning in log.warnings:
         LOG.warning("%s: %s", path, warning)
     return log
@@ -194,12 +197,12 @@ def _from_cache(cache: Cache, key: str, sha256: str) -> IngestedLog | None:
         account = LogAccount(**entry["account"])
         if account.rejected_by_reason and not rejects_path(trace).is_file():
             return None
-        warnings, is_local = tuple(entry["warnings"]), bool(entry["is_local"])
+        warnings, told = tuple(entry["warnings"]), tuple(entry["told"])
     except (GpuplanError, ValueError, LookupError, TypeError):  # damaged, or of another version
         return None
     with suppress(OSError):
         os.utime(trace)  # it was used now
-    return IngestedLog(trace, sha256, account, warnings, is_local)
+    return IngestedLog(trace, sha256, account, warnings, told)
 
 
 def _ingested_now(
@@ -218,7 +221,7 @@ def _ingested_now(
                 "trace_sha256": sha256_of(log.trace),
                 "account": asdict(log.account),
                 "warnings": log.warnings,
-                "is_local": log.is_local,
+                "told": log.told,
             }
             cache.keep(KIND, key, json.dumps(entry))
             _remove_oldest(cache, keep=log.trace)
@@ -246,8 +249,8 @@ def _write_trace(reader: LogReader, inputs: Inputs, output: Path, sha256: str) -
         rows_kept=provenance.rows_kept,
         rejected_by_reason=dict(provenance.rows_rejected or {}),
     )
-    is_local = any(note.endswith(LOCAL_TIMES) for note in provenance.notes)
-    return IngestedLog(done.output, sha256, account, done.warnings, is_local)
+    told = tuple(note for note in provenance.notes if any(text in note for text in TOLD))
+    return IngestedLog(done.output, sha256, account, done.warnings, told)
 
 
 def _remove_oldest(cache: Cache, keep: Path) -> None:

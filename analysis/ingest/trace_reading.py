@@ -32,7 +32,15 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import CUT_OFF, CUT_SHORT, EARLY, FEW_GPUS, Batch, Refused
+from gpuplan.analysis.reading.batch import (
+    CUT_OFF,
+    CUT_SHORT,
+    EARLY,
+    FEW_GPUS,
+    MAY_BE_CUT,
+    Batch,
+    Refused,
+)
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.outcome import BatchOutcome
@@ -79,6 +87,7 @@ class Reading:
     words: Counter[str] = field(default_factory=Counter)
     offsets: Offsets = field(default_factory=Counter)
     waits: int = 0
+    may_be_cut: bool = False
     seen: set[str] = field(default_factory=set)
     parts: Parts = field(default_factory=Parts)
     lost: set[tuple[str, ...]] = field(default_factory=set)
@@ -171,6 +180,8 @@ class Reading:
         warnings = []
         if self.log.by_reason[CUT_OFF]:
             warnings.append(CUT_SHORT)
+        elif self.may_be_cut:
+            warnings.append(MAY_BE_CUT)
         early, few = self.counts[EARLY], self.counts[FEW_GPUS]
         if early > self.waits:
             warnings.append(
@@ -297,6 +308,7 @@ class Reading:
         self, path: Path, plan: ReadingPlan, outcome: BatchOutcome, hashed: Hashed
     ) -> pl.DataFrame:
         jobs, refused = outcome.jobs, outcome.refused
+        self.may_be_cut |= outcome.batch.may_be_cut
         if outcome.lost is not None:
             self.lost.update(outcome.lost.rows())
         if self.repeated:

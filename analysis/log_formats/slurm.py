@@ -9,7 +9,7 @@ The objects of ``sacct --json`` are turned into the columns of ``sacct --parsabl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -30,20 +30,19 @@ from gpuplan.analysis.log_formats.sacct_command import (
 from gpuplan.analysis.log_formats.slurm_cells import (
     MIXED,
     component,
+    device_type,
+    devices,
     elapsed_s,
-    gres_gpus,
-    gres_type,
     instant,
     is_step,
     job_id,
     join,
+    other_devices,
     owner,
     state,
-    tres_gpus,
-    tres_type,
 )
 from gpuplan.analysis.log_formats.slurm_json import JSON_COLUMNS, flatten
-from gpuplan.analysis.reading.batch import EARLY, Rows, Tally
+from gpuplan.analysis.reading.batch import EARLY, OTHER_DEVICES, Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, text
 from gpuplan.analysis.reading.records import open_records
@@ -72,8 +71,9 @@ def _layout(line: str) -> Layout:
     separator = _separator(line)
     names = [name.lower() for name in header_names(line.encode(), separator)]
     free = next((name for name in reversed(names) if name in FREE_TEXT), None)
-    quotes = separator == ","
-    return Layout(separator, quotes=quotes, any_case=True, free=None if quotes else free)
+    if separator == ",":
+        return Layout(separator, any_case=True)
+    return Layout(separator, quotes=False, any_case=True, free=free, ends_lines=True)
 
 
 def _separator(line: str) -> str:
@@ -109,6 +109,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
     )
     waited = (start.to_physical() - pl.col("submit_time").to_physical()) / MICROS
     types = [pl.col(f"{name}_type") for name in RESOURCES if name in has]
+    is_other = pl.any_horizontal(pl.col(f"{name}_other") for name in RESOURCES if name in has)
     named = pl.coalesce(pl.when(kind != "").then(kind) for kind in types)
     is_mixed = (named == MIXED).fill_null(False)
     # In a log without starts, runs differ by their submissions.
@@ -140,6 +141,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
                   "suspended time)", ~never & ((span - value("elapsed_s")).abs() > CLOCK_S)),
             Tally(EARLY,
                   ~never & (waited < 0)),
+            Tally(OTHER_DEVICES, is_other),
             Tally("jobs that tell no GPUs (0)", allocated.is_null() & requested.is_null()),
         ),
         notes=tuple(_notes(context, has, zone)),
@@ -179,11 +181,11 @@ def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
     for column in RESOURCES:
         if column in has:
             is_tres = column.endswith("tres")
-            gpus = tres_gpus(column) if is_tres else gres_gpus(column)
-            kind = tres_type(column) if is_tres else gres_type(column)
             expected = "resources like cpu=8,gres/gpu=4" if is_tres else "resources like gpu:a100:4"
-            fields.append(Field(f"{column}_gpus", column, gpus, expected))
-            fields.append(Field(f"{column}_type", column, kind))
+            fields.append(Field(f"{column}_gpus", column, devices(column), expected))
+            fields.append(Field(f"{column}_type", column, device_type(column)))
+            is_other = (other_devices(column).list.len() > 0).fill_null(False)
+            fields.append(Field(f"{column}_other", column, is_other))
     return tuple(fields)
 
 
@@ -200,10 +202,15 @@ def _notes(context: SourceContext, has: frozenset[str], zone: str) -> Iterator[s
         yield "GPUs are those requested: the log has neither AllocTRES nor AllocGRES"
     if any(name.endswith("gres") for name in has & set(RESOURCES)) and "nnodes" not in has:
         yield "the log has no NNodes: GPUs per node are taken for one node"
-    cells = [cell for row in context.sample if (cell := row.get(submit)) is not None]
-    if any(not is_number(cell) and not HAS_OFFSET.search(cell) for cell in cells):
+    if has_local_times(context.sample, submit):
         is_chosen = context.choices.time_zone is not None
         yield f"times without an offset are read as {zone}" if is_chosen else LOCAL_TIMES
+
+
+def has_local_times(sample: Sequence[Mapping[str, str | None]], column: str) -> bool:
+    """Return whether times in a column of some rows have no offset."""
+    cells = [cell for row in sample if (cell := row.get(column)) is not None]
+    return any(not is_number(cell) and not HAS_OFFSET.search(cell) for cell in cells)
 
 
 def _check(context: SourceContext) -> None:

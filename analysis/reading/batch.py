@@ -9,11 +9,18 @@ import polars as pl
 
 ROW = "\0row"
 """Name of the column with row numbers; no source can have a column of this name."""
+OTHER_DEVICES = (
+    "jobs on accelerators that Slurm does not call gpu, such as gres/npu, which count as GPUs"
+)
+"""The name of the `Tally` of jobs on other accelerators."""
 CUT_OFF = "cut_off"
 """Why the last line of a file that ends in the middle of it is refused."""
 CUT_SHORT = (
     "the log ends in the middle of its last row: it was cut, and what came after is missing\n"
     "  next: export or copy it again"
+)
+MAY_BE_CUT = (
+    "the last row of the log has no line end: if the log was cut there, export or copy it again"
 )
 EARLY = "jobs that start before their submission (no wait recorded)"
 """The name of the `Tally` of negative waits."""
@@ -50,11 +57,13 @@ class Batch:
         cells: text columns under the source's names (null where a cell is empty), and `ROW`.
         raw: returns the rows at positions in ``cells``, as written in the file.
         refused: rows of this piece that could not be split into columns.
+        may_be_cut: whether its last row lacks the line end that its program always writes.
     """
 
     cells: pl.DataFrame
     raw: Callable[[Sequence[int]], list[str]]
     refused: Sequence[Refused] = field(default=())
+    may_be_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +90,13 @@ class TableShape:
         names: column names, each once.
         separator: one ASCII character.
         free: column of free text, which may hold the separator; None where none may.
+        ends_lines: whether the program that writes it ends every line, the last one too.
     """
 
     names: tuple[str, ...]
     separator: str
     free: str | None = None
+    ends_lines: bool = False
 
     @property
     def width(self) -> int:

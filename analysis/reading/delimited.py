@@ -174,6 +174,7 @@ class Layout:
         clean: makes whole lines regular before they are read, and keeps the number of lines.
         free: column of free text, which takes the separators that a line has too many; only
             without ``quotes``.
+        ends_lines: whether the program that writes it ends every line, the last one too.
     """
 
     separator: str = ","
@@ -182,6 +183,7 @@ class Layout:
     any_case: bool = False
     clean: Callable[[bytes], bytes] | None = None
     free: str | None = None
+    ends_lines: bool = False
 
 
 COMMA = Layout()
@@ -215,7 +217,7 @@ def open_table(stream: SourceStream, layout: Layout | Callable[[str], Layout] = 
         rest = line + b"\n" + rest if line else rest
     elif not rest:
         rest = stream.read(1)  # the head, or one byte if it is used up
-    shape = TableShape(tuple(names), layout.separator, layout.free)
+    shape = TableShape(tuple(names), layout.separator, layout.free, layout.ends_lines)
     return Rows(
         columns=shape.names,
         sample=_sample(shape, rest if layout.clean is None else layout.clean(rest)),
@@ -311,20 +313,22 @@ def _read_plain(
     block: bytes, first: int, lines: int, shape: TableShape, wanted: Sequence[str]
 ) -> Batch:
     """Read a block without quotes; ``first`` is the number of its first line."""
+    unended = not block.endswith(b"\n")
     try:
         cells = _parse(block, shape, wanted)
     except pl.exceptions.PolarsError:  # not UTF-8
         cells = None
     if cells is not None and _is_regular(block, cells, lines, shape):
         numbers = pl.Series(ROW, np.arange(first, first + lines))
-        return Batch(cells.select(*wanted).with_columns(numbers), partial(_lines, block))
+        batch = cells.select(*wanted).with_columns(numbers)
+        return Batch(batch, partial(_lines, block), may_be_cut=unended and shape.ends_lines)
     good, numbers_of_good, refused = [], [], []
     for number, line in enumerate(block.split(b"\n"), first):
         content = line.removesuffix(b"\r")
         if not content.strip():
             continue
         content = _with_free_text(content, shape)
-        unfinished = number == first + lines - 1 and not block.endswith(b"\n")
+        unfinished = unended and number == first + lines - 1
         problem = _line_problem(number, content, shape, unfinished)
         if problem is None:
             good.append(content)
@@ -335,10 +339,12 @@ def _read_plain(
     cells = _parse(regular, shape, wanted)
     numbers = pl.Series(ROW, numbers_of_good, pl.Int64)
     batch = cells.select(*wanted).with_columns(numbers)
-    if shape.free in wanted:
+    if shape.free is not None and shape.free in wanted:
         text = pl.col(shape.free).str.replace_all(HELD, shape.separator, literal=True)
         batch = batch.with_columns(text)
-    return Batch(batch, partial(_as_written, regular, shape.separator), refused)
+    may_be_cut = unended and shape.ends_lines and first + lines - 1 in numbers_of_good[-1:]
+    raw = partial(_as_written, regular, shape.separator)
+    return Batch(batch, raw, refused, may_be_cut)
 
 
 def _with_free_text(line: bytes, shape: TableShape) -> bytes:

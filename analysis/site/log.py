@@ -19,21 +19,21 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.schema import METADATA_KEY, UNREADABLE, Provenance
 from gpuplan.analysis.log_formats.format import LogFormat
 from gpuplan.analysis.log_formats.sacct_command import RESOURCES, Needed, refuse_missing
-from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
+from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT, has_local_times
 from gpuplan.analysis.log_formats.slurm_cells import (
+    device_type,
+    devices,
     elapsed_s,
-    gres_gpus,
     instant,
     is_step,
     job_id,
+    other_devices,
     state,
-    tres_gpus,
-    tres_type,
 )
 from gpuplan.analysis.log_formats.swf import STATUS, SWF
-from gpuplan.analysis.reading.batch import CUT_OFF
+from gpuplan.analysis.reading.batch import CUT_OFF, CUT_SHORT, MAY_BE_CUT
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
-from gpuplan.analysis.reading.times import check_zone
+from gpuplan.analysis.reading.times import LOCAL_TIMES, check_zone
 from gpuplan.analysis.storage.files import existing_file, sha256_of
 from gpuplan.analysis.storage.standard_error import silent_on
 
@@ -62,8 +62,6 @@ SWITCHED_OFF = {
     "billing": ("billing", "usage counts GPUs"),
 }
 """Field -> its name in sacct, and the rule that is off without it."""
-CUT = "at which the log was cut"
-"""Why the last row of a log that ends in the middle of it is left out."""
 NOTHING = ("Unknown", "None", "NONE", "N/A", "(null)", "INVALID")
 FOREVER_S = 366 * 86400
 """The time limit of a job without one."""
@@ -94,6 +92,7 @@ class SiteLog:
         kind: ``slurm``, ``swf`` or ``trace``.
         left_out: rows that are not usable GPU jobs, by reason.
         missing: fields that the log lacks.
+        warnings: what makes the log doubtful, one sentence each.
         notes: what the user should know, one sentence each.
         sources: hashes of the logs that a trace was made of.
     """
@@ -104,6 +103,7 @@ class SiteLog:
     kind: str
     left_out: dict[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
 
@@ -112,19 +112,20 @@ class SiteLog:
         return [f"no {SWITCHED_OFF[name][0]}: {SWITCHED_OFF[name][1]}" for name in self.missing]
 
 
-def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
+def read_site_log(path: Path, zone: str | None = None) -> SiteLog:
     """Read a log, plain or compressed.
 
     Args:
         path: the file.
-        zone: zone of times that are written without an offset.
+        zone: zone of times that are written without an offset; None for UTC, with a note.
 
     Raises:
         InputError: it cannot be read, is not such a log, or has no GPU job.
         UsageError: there is no such zone.
     """
     existing_file(path)
-    check_zone(zone)
+    if zone is not None:
+        check_zone(zone)
     try:
         with silent_on(*UNREADABLE):
             return _read(path, zone)
@@ -136,7 +137,7 @@ def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
         ) from error
 
 
-def _read(path: Path, zone: str) -> SiteLog:
+def _read(path: Path, zone: str | None) -> SiteLog:
     source = Source(path, path, path.stat().st_size)
     with closing(SourceStream(source)) as stream:
         head = Head(path, stream.head)
@@ -159,15 +160,22 @@ def _read(path: Path, zone: str) -> SiteLog:
                 if "UnixStartTime:" in part]  # fmt: skip
         time = re.search(r"UnixStartTime:\s*(\d{1,12})", starts[0]) if starts else None
         begins = int(time[1]) if time else 0
-    read, present = _slurm(cells, has, zone) if kind == "slurm" else _swf(cells, begins)
+    is_slurm = kind == "slurm"
+    read, present = _slurm(cells, has, zone or "UTC") if is_slurm else _swf(cells, begins)
+    is_local = is_slurm and zone is None and has_local_times(rows.sample, "submit")
+    notes = [LOCAL_TIMES] if is_local else []
+    if is_slurm:
+        notes += _accelerator_notes(cells, has)
     jobs, left_out = _usable(read)
-    is_cut = refused.pop(CUT_OFF, 0)
+    warnings: tuple[str, ...] = ()
+    if any(batch.may_be_cut for batch in batches):
+        warnings = (MAY_BE_CUT,)
+    if refused.pop(CUT_OFF, 0):
+        warnings, left_out["that the end of the log cuts"] = (CUT_SHORT,), 1
     if unread := refused.total():
         left_out["that cannot be read"] = unread
-    if is_cut:
-        left_out[CUT] = is_cut
     absent = tuple(name for name in SWITCHED_OFF if name not in present)
-    return _checked(SiteLog(jobs, path, digest, kind, left_out, absent))
+    return _checked(SiteLog(jobs, path, digest, kind, left_out, absent, warnings, tuple(notes)))
 
 
 def _checked(log: SiteLog) -> SiteLog:
@@ -215,11 +223,9 @@ def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.Data
     nodes = column("nnodes").cast(pl.Int64, strict=False)
     for name in ("alloctres", "reqtres", "allocgres", "reqgres"):
         if name in has:
-            each = gres_gpus(name) * nodes.fill_null(1) if name.endswith("gres") else None
-            gpus = tres_gpus(name) if each is None else each
+            gpus = devices(name) * (nodes.fill_null(1) if name.endswith("gres") else 1)
             gpu_counts.append(pl.when(gpus > 0).then(gpus))
-            if each is None:
-                kinds.append(tres_type(name))
+            kinds.append(device_type(name))
     kinds = [pl.when((kind != "") & (kind != ",")).then(kind) for kind in kinds]
     elapsed = column("elapsedraw").cast(pl.Float64, strict=False)
     if "elapsed" in has:
@@ -253,6 +259,19 @@ def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.Data
     present |= {"limit_s"} if "timelimitraw" in has else set()
     present |= {"nodes"} if "reqnodes" in has else set()
     return read, present
+
+
+def _accelerator_notes(cells: pl.DataFrame, has: frozenset[str]) -> list[str]:
+    """Return a note on the jobs on accelerators that Slurm does not call ``gpu``, if any."""
+    names: list[pl.DataFrame] = []
+    for column in (name for name in RESOURCES if name in has):
+        others = cells.select("jobid", other=other_devices(column)).explode("other").drop_nulls()
+        names.append(others.select("jobid", pl.col("other").struct.field("name")))
+    rows = pl.concat(names) if names else pl.DataFrame()
+    if rows.is_empty():
+        return []
+    kinds = ", ".join(f"gres/{name}" for name in sorted(rows["name"].unique()))
+    return [f"{counted(rows['jobid'].n_unique(), 'job')} on {kinds}: their devices count as GPUs"]
 
 
 def _limit(cell: pl.Expr) -> pl.Expr:

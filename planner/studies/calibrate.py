@@ -72,7 +72,7 @@ def calibrate(request: CalibrateRequest, progress: Progress = nothing) -> Calibr
     """
     request.check()
     document = request.document()
-    whole = read_site_log(request.trace, request.time_zone or "UTC")
+    whole = read_site_log(request.trace, request.time_zone)
     log = whole if request.all_jobs else recent(whole)
     inferred = complete(document, log, cluster=request.shape(), infer=request.infer)
     results = calibrate_log(

@@ -11,8 +11,7 @@ import numpy as np
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.reading.batch import CUT_SHORT
-from gpuplan.analysis.site.log import CUT, SiteLog, left_out_notes
+from gpuplan.analysis.site.log import SiteLog, left_out_notes
 from gpuplan.planner.twin.infer import Inferred
 from gpuplan.planner.twin.score import LevelScore, advice, score_run, score_waits, scored_mask
 from gpuplan.planner.twin.settings import LEVELS, config_of, level_config, shuffled, site_of
@@ -306,7 +305,7 @@ def _was_given(level: str, document: SiteDocument) -> bool:
 
 
 def _warnings(log: SiteLog, work: SiteWorkload) -> list[str]:
-    warnings = [CUT_SHORT] if CUT in log.left_out else []
+    warnings = list(log.warnings)
     excluded, scored = sum(work.excluded.values()), int(work.scored.sum())
     if excluded > MOST_EXCLUDED * (excluded + scored):
         share = excluded / (excluded + scored)
