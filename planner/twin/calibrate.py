@@ -13,7 +13,14 @@ from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog, left_out_notes
 from gpuplan.planner.twin.infer import Inferred
-from gpuplan.planner.twin.score import LevelScore, advice, score_run, score_waits, scored_mask
+from gpuplan.planner.twin.score import (
+    LevelScore,
+    advice,
+    score_run,
+    score_waits,
+    scored_mask,
+    wait_note,
+)
 from gpuplan.planner.twin.settings import LEVELS, config_of, level_config, shuffled, site_of
 from gpuplan.planner.twin.workload import SiteWorkload, site_workload
 from gpuplan.simkit.twin.jobs import SiteJobs
@@ -188,6 +195,7 @@ def calibrate(
     top = scores[-1].name
     floor = _floor(replays, site, work, level_config(full, top), runs[top])
     chosen, choice = _choose(scores, floor, document)
+    note = () if (text := wait_note(work)) is None else (text,)
     run, score = runs[chosen], next(score for score in scores if score.name == chosen)
     return CalibrateResults(
         within=score.within,
@@ -206,8 +214,8 @@ def calibrate(
         inferred=inferred,
         rules_off=log.switched_off(),
         unknown_settings=document.unknown,
-        advice=tuple(advice(work, run)),
-        notes=(*left_out_notes(log), *work.notes, *document.notes),
+        advice=tuple(advice(work, run, _given(document), floor.mae_s)),
+        notes=(*left_out_notes(log), *work.notes, *document.notes, *note),
         log=log,
         document=document,
         work=work,
@@ -297,11 +305,13 @@ def _choose(scores: list[LevelScore], floor: NoiseFloor, document: SiteDocument)
     return scores[at].name, "; ".join(said)
 
 
+def _given(document: SiteDocument) -> list[str]:
+    return [key for key, source in document.sources.items() if source == "given"]
+
+
 def _was_given(level: str, document: SiteDocument) -> bool:
     starts = GIVEN_BY.get(level, ())
-    return any(
-        source == "given" and key.startswith(starts) for key, source in document.sources.items()
-    ) if starts else False  # fmt: skip
+    return any(key.startswith(starts) for key in _given(document)) if starts else False
 
 
 def _warnings(log: SiteLog, work: SiteWorkload) -> list[str]:

@@ -60,6 +60,12 @@ class SiteWorkload:
         waited: IntArray = self.recorded_start - self.jobs.ready
         return waited
 
+    @property
+    def held(self) -> IntArray:
+        """Seconds from submission to eligible: dependencies, begin times, holds."""
+        before: IntArray = self.jobs.ready - self.jobs.submit
+        return before
+
     def names(self, by: str) -> NDArray[np.object_]:
         """Return the group of every job: by account, user, partition, qos or size."""
         jobs = self.jobs
