@@ -32,15 +32,7 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import (
-    CUT_OFF,
-    CUT_SHORT,
-    EARLY,
-    FEW_GPUS,
-    MAY_BE_CUT,
-    Batch,
-    Refused,
-)
+from gpuplan.analysis.reading.batch import CUT_OFF, EARLY, FEW_GPUS, Batch, Refused, cut_warnings
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.outcome import BatchOutcome
@@ -177,11 +169,7 @@ class Reading:
 
         A log was cut, most jobs start before their submission, or GPUs are those of a worker.
         """
-        warnings = []
-        if self.log.by_reason[CUT_OFF]:
-            warnings.append(CUT_SHORT)
-        elif self.may_be_cut:
-            warnings.append(MAY_BE_CUT)
+        warnings = cut_warnings(self.log.by_reason[CUT_OFF], self.may_be_cut)
         early, few = self.counts[EARLY], self.counts[FEW_GPUS]
         if early > self.waits:
             warnings.append(

@@ -15,13 +15,6 @@ OTHER_DEVICES = (
 """The name of the `Tally` of jobs on other accelerators."""
 CUT_OFF = "cut_off"
 """Why the last line of a file that ends in the middle of it is refused."""
-CUT_SHORT = (
-    "the log ends in the middle of its last row: it was cut, and what came after is missing\n"
-    "  next: export or copy it again"
-)
-MAY_BE_CUT = (
-    "the last row of the log has no line end: if the log was cut there, export or copy it again"
-)
 EARLY = "jobs that start before their submission (no wait recorded)"
 """The name of the `Tally` of negative waits."""
 FEW_GPUS = "jobs with fewer GPUs than workers"
@@ -116,6 +109,21 @@ def wrong_width(
         expected += " and a line end: the file ends in the middle of this line"
         return Refused(row, CUT_OFF, None, what, expected, line)
     return Refused(row, "wrong_number_of_fields", None, what, expected, line)
+
+
+def cut_warnings(rows_cut: int, may_be_cut: bool) -> list[str]:
+    """Return a warning on a log that was cut, or may have been; empty for a whole one."""
+    if rows_cut:
+        return [
+            "the log ends in the middle of its last row: it was cut, and what came after is "
+            "missing\n  next: export or copy it again"
+        ]
+    if may_be_cut:
+        return [
+            "the last row of the log has no line end: if the log was cut there, export or copy it "
+            "again"
+        ]
+    return []
 
 
 def not_text(row: int, line: bytes) -> Refused:

@@ -41,6 +41,7 @@ class SiteDocument:
         unknown: settings that the model does not use, in order, each once.
         notes: what the user should know, one sentence each.
         plain: names of nodes without GPUs, which are left out.
+        capacities: CPUs and megabytes of nodes with GPUs, by name; 0 where a file does not tell.
     """
 
     tables: dict[str, Any] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class SiteDocument:
     unknown: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     plain: set[str] = field(default_factory=set)
+    capacities: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def put(self, value: Any, *keys: str, source: str = "given") -> None:
         """Set one value by its path. Raises `UsageError` where the schema refuses it."""
@@ -83,6 +85,7 @@ class SiteDocument:
         for texts, others in ((self.unknown, other.unknown), (self.notes, other.notes)):
             texts += [text for text in others if text not in texts]
         self.plain |= other.plain
+        self.capacities |= other.capacities
 
     def settle(self) -> None:
         """Make one description of what several files describe, once all are merged.

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.notation import UNLIMITED, WHOLE, gpu_limit, gpus_of
+from gpuplan.analysis.site.notation import UNLIMITED, WHOLE, capacity, gpu_limit, gpus_of
 from gpuplan.analysis.site.schema import read_settings
 from gpuplan.analysis.site.slurm_conf import PARTITION_KEYS, read_scontrol_config
 
@@ -118,6 +118,7 @@ def _scontrol(document: SiteDocument, cells: Row) -> None:
         if not gpus or not gpus[0]:
             document.plain.add(name)
             return
+        document.capacities[name] = capacity({key.lower(): cells[key] for key in cells})
         for key, value in (
             ("count", 1), ("gpus", gpus[0]), ("type", gpus[1] or "gpu"),
             ("weight", cells.get("Weight", 1)),

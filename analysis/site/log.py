@@ -18,34 +18,22 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.schema import METADATA_KEY, UNREADABLE, Provenance
 from gpuplan.analysis.log_formats.format import LogFormat
-from gpuplan.analysis.log_formats.sacct_command import RESOURCES, Needed, refuse_missing
+from gpuplan.analysis.log_formats.sacct_command import refuse_missing
 from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT, has_local_times
-from gpuplan.analysis.log_formats.slurm_cells import (
-    device_type,
-    devices,
-    elapsed_s,
-    instant,
-    is_step,
-    job_id,
-    other_devices,
-    state,
-)
 from gpuplan.analysis.log_formats.swf import STATUS, SWF
-from gpuplan.analysis.reading.batch import CUT_OFF, CUT_SHORT, MAY_BE_CUT
+from gpuplan.analysis.reading.batch import CUT_OFF, cut_warnings
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import LOCAL_TIMES, check_zone
+from gpuplan.analysis.site.sacct import (
+    FOREVER_S,
+    NEEDED,
+    SITE_COLUMNS,
+    accelerator_notes,
+    in_seconds,
+    sacct_jobs,
+)
 from gpuplan.analysis.storage.files import existing_file, sha256_of
 from gpuplan.analysis.storage.standard_error import silent_on
-
-TEXT, WHOLE = pl.String(), pl.Int64()
-SITE_COLUMNS: dict[str, pl.DataType] = {
-    "job_id": TEXT, "user": TEXT, "account": TEXT, "partition": TEXT, "qos": TEXT,
-    "submit": WHOLE, "eligible": WHOLE, "start": WHOLE, "end": WHOLE, "run_s": WHOLE,
-    "limit_s": WHOLE, "nodes": WHOLE, "gpus": WHOLE, "gpu_type": TEXT, "state": TEXT,
-    "priority": WHOLE, "reason": TEXT, "flags": TEXT, "reservation": TEXT, "node_list": TEXT,
-    "submit_line": TEXT, "billing": pl.Float64(),
-}  # fmt: skip
-"""Times are seconds after 1970; ``start`` is null for a job that never started."""
 
 SWITCHED_OFF = {
     "eligible": ("Eligible", "waits count from the submission, holds and dependencies included"),
@@ -62,23 +50,12 @@ SWITCHED_OFF = {
     "billing": ("billing", "usage counts GPUs"),
 }
 """Field -> its name in sacct, and the rule that is off without it."""
-NOTHING = ("Unknown", "None", "NONE", "N/A", "(null)", "INVALID")
-FOREVER_S = 366 * 86400
-"""The time limit of a job without one."""
 PARTIAL = ("2", "3", "4")
 TIMES = ("submit", "eligible", "start", "end")
 LAST_SECOND = 7_258_118_400  # 2200
 LONGEST_S = 20 * FOREVER_S
 MOST_GPUS = 1_000_000
 MOST_BILLING = 1e12
-NEEDED: tuple[Needed, ...] = (
-    ("job ids", (("jobid",),)),
-    ("submissions", (("submit",),)),
-    ("starts", (("start",),)),
-    ("ends", (("end",),)),
-    ("GPUs", tuple((name,) for name in RESOURCES)),
-)
-"""What a replay needs of sacct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +72,7 @@ class SiteLog:
         warnings: what makes the log doubtful, one sentence each.
         notes: what the user should know, one sentence each.
         sources: hashes of the logs that a trace was made of.
+        cpu_jobs: jobs without GPUs that ran in partitions of GPU jobs.
     """
 
     jobs: pl.DataFrame
@@ -106,6 +84,7 @@ class SiteLog:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    cpu_jobs: int = 0
 
     def switched_off(self) -> list[str]:
         """Return what each missing field means, one sentence each."""
@@ -161,21 +140,21 @@ def _read(path: Path, zone: str | None) -> SiteLog:
         time = re.search(r"UnixStartTime:\s*(\d{1,12})", starts[0]) if starts else None
         begins = int(time[1]) if time else 0
     is_slurm = kind == "slurm"
-    read, present = _slurm(cells, has, zone or "UTC") if is_slurm else _swf(cells, begins)
+    read, present = sacct_jobs(cells, has, zone or "UTC") if is_slurm else _swf(cells, begins)
     is_local = is_slurm and zone is None and has_local_times(rows.sample, "submit")
     notes = [LOCAL_TIMES] if is_local else []
     if is_slurm:
-        notes += _accelerator_notes(cells, has)
+        notes += accelerator_notes(cells, has)
     jobs, left_out = _usable(read)
-    warnings: tuple[str, ...] = ()
-    if any(batch.may_be_cut for batch in batches):
-        warnings = (MAY_BE_CUT,)
-    if refused.pop(CUT_OFF, 0):
-        warnings, left_out["that the end of the log cuts"] = (CUT_SHORT,), 1
+    if rows_cut := refused.pop(CUT_OFF, 0):
+        left_out["that the end of the log cuts"] = rows_cut
+    warnings = cut_warnings(rows_cut, any(batch.may_be_cut for batch in batches))
     if unread := refused.total():
         left_out["that cannot be read"] = unread
     absent = tuple(name for name in SWITCHED_OFF if name not in present)
-    return _checked(SiteLog(jobs, path, digest, kind, left_out, absent, warnings, tuple(notes)))
+    cpu_jobs = _cpu_jobs(read, jobs)
+    said = (tuple(warnings), tuple(notes))
+    return _checked(SiteLog(jobs, path, digest, kind, left_out, absent, *said, cpu_jobs=cpu_jobs))
 
 
 def _checked(log: SiteLog) -> SiteLog:
@@ -199,95 +178,6 @@ def _format_of(head: Head) -> tuple[str, LogFormat]:
         f"is neither sacct output nor an SWF log nor a trace: {head.shown()}",
         expected="sacct output, an SWF log or a trace of gpuplan ingest --twin",
     )
-
-
-def _seconds(time: pl.Expr) -> pl.Expr:
-    return (time.dt.epoch("us") // 1_000_000).cast(pl.Int64)
-
-
-def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.DataFrame, set[str]]:
-    """Return the rows of sacct in the columns of the twin, and which of them the log has."""
-    text = [name for name in cells.columns if cells[name].dtype == pl.String]
-    cells = cells.with_columns(
-        pl.when(~pl.col(name).is_in(NOTHING) & (pl.col(name) != "")).then(pl.col(name)).alias(name)
-        for name in text
-    ).filter(~is_step("jobid").fill_null(True))
-
-    def column(name: str) -> pl.Expr:
-        return pl.col(name) if name in has else pl.lit(None, pl.String)
-
-    # An hour that happens twice in autumn: what comes after the submission is after it.
-    start, end = instant("start", zone, "submit"), instant("end", zone, "start")
-    gpu_counts: list[pl.Expr] = []
-    kinds: list[pl.Expr] = []
-    nodes = column("nnodes").cast(pl.Int64, strict=False)
-    for name in ("alloctres", "reqtres", "allocgres", "reqgres"):
-        if name in has:
-            gpus = devices(name) * (nodes.fill_null(1) if name.endswith("gres") else 1)
-            gpu_counts.append(pl.when(gpus > 0).then(gpus))
-            kinds.append(device_type(name))
-    kinds = [pl.when((kind != "") & (kind != ",")).then(kind) for kind in kinds]
-    elapsed = column("elapsedraw").cast(pl.Float64, strict=False)
-    if "elapsed" in has:
-        elapsed = pl.coalesce(elapsed, elapsed_s("elapsed"))
-    limit = _limit(column("timelimit"))
-    if "timelimitraw" in has:
-        limit = pl.coalesce(limit, _limit(pl.col("timelimitraw")))
-    billing = column("alloctres").str.extract(r"(?:^|,)billing=(\d+(?:\.\d+)?)")
-    requested = column("reqnodes").str.extract(r"^(\d+)").cast(pl.Int64, strict=False)
-    read = cells.select(
-        job_id=job_id("jobid"),
-        user=column("user"), account=column("account"), partition=column("partition"),
-        qos=column("qos"),
-        submit=_seconds(instant("submit", zone)),
-        eligible=_seconds(instant("eligible", zone, "submit")) if "eligible" in has
-        else pl.lit(None, pl.Int64),
-        start=_seconds(start), end=_seconds(end), run_s=elapsed.cast(pl.Int64),
-        limit_s=limit,
-        nodes=pl.coalesce(pl.when(nodes > 0).then(nodes), requested),
-        gpus=(pl.coalesce(gpu_counts) if gpu_counts else pl.lit(None, pl.Float64)).cast(pl.Int64),
-        gpu_type=(pl.coalesce(kinds) if kinds else pl.lit(None, pl.String)).str.to_lowercase(),
-        state=state("state").cast(pl.String) if "state" in has else pl.lit("unknown"),
-        priority=column("priority").cast(pl.Int64, strict=False),
-        reason=column("reason"), flags=column("flags"), reservation=column("reservation"),
-        node_list=column("nodelist"), submit_line=column("submitline"),
-        billing=billing.cast(pl.Float64),
-    )  # fmt: skip
-    names = {"limit_s": "timelimit", "nodes": "nnodes", "node_list": "nodelist",
-             "submit_line": "submitline", "billing": "alloctres"}  # fmt: skip
-    present = {name for name in SITE_COLUMNS if names.get(name, name) in has}
-    present |= {"limit_s"} if "timelimitraw" in has else set()
-    present |= {"nodes"} if "reqnodes" in has else set()
-    return read, present
-
-
-def _accelerator_notes(cells: pl.DataFrame, has: frozenset[str]) -> list[str]:
-    """Return a note on the jobs on accelerators that Slurm does not call ``gpu``, if any."""
-    names: list[pl.DataFrame] = []
-    for column in (name for name in RESOURCES if name in has):
-        others = cells.select("jobid", other=other_devices(column)).explode("other").drop_nulls()
-        names.append(others.select("jobid", pl.col("other").struct.field("name")))
-    rows = pl.concat(names) if names else pl.DataFrame()
-    if rows.is_empty():
-        return []
-    kinds = ", ".join(f"gres/{name}" for name in sorted(rows["name"].unique()))
-    return [f"{counted(rows['jobid'].n_unique(), 'job')} on {kinds}: their devices count as GPUs"]
-
-
-def _limit(cell: pl.Expr) -> pl.Expr:
-    """Return seconds of ``[DD-]HH:MM:SS``, ``MM:SS`` or minutes; null for Partition_Limit."""
-    parts = cell.str.extract_groups(r"^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$").struct
-    days, first, second, third = (parts.field(str(i)).cast(pl.Int64) for i in range(1, 5))
-    with_days = days * 86400 + first * 3600 + second.fill_null(0) * 60 + third.fill_null(0)
-    plain = (
-        pl.when(third.is_not_null())
-        .then(first * 3600 + second * 60 + third)
-        .when(second.is_not_null())
-        .then(first * 60 + second)
-        .otherwise(first * 60)
-    )
-    parsed = pl.when(days.is_not_null()).then(with_days).otherwise(plain)
-    return pl.when(cell.str.to_lowercase() == "unlimited").then(FOREVER_S).otherwise(parsed)
 
 
 def _swf(cells: pl.DataFrame, begins: int) -> tuple[pl.DataFrame, set[str]]:
@@ -318,6 +208,7 @@ def _swf(cells: pl.DataFrame, begins: int) -> tuple[pl.DataFrame, set[str]]:
         nodes=pl.lit(None, pl.Int64), gpus=gpus, gpu_type=none, state=word,
         priority=pl.lit(None, pl.Int64), reason=none, flags=none, reservation=none,
         node_list=none, submit_line=none, billing=pl.lit(None, pl.Float64),
+        cpus=pl.lit(None, pl.Float64), memory_mb=pl.lit(None, pl.Float64),
     )  # fmt: skip
     recorded = {name for name in ("user", "account", "partition", "limit_s") if read[name].count()}
     return read, recorded | {"job_id", "submit", "start", "end", "run_s", "gpus", "state"}
@@ -334,15 +225,15 @@ def _from_trace(path: Path) -> SiteLog:
         return pl.col(name).cast(kind) if name in has else pl.lit(None, kind)
 
     text, whole = pl.String(), pl.Int64()
-    submit = _seconds(pl.col("submit_time"))
+    submit = in_seconds(pl.col("submit_time"))
     start = submit + column("queue_s", pl.Float64()).round().cast(whole)
     run = column("duration_s", pl.Float64()).round().cast(whole)
-    cancel = _seconds(pl.col("cancel_time")) if "cancel_time" in has else pl.lit(None, whole)
+    cancel = in_seconds(pl.col("cancel_time")) if "cancel_time" in has else pl.lit(None, whole)
     read = table.select(
         job_id=column("job_id", text), user=column("user", text),
         account=pl.coalesce(column("account", text), column("group", text)),
         partition=column("partition", text), qos=column("qos", text), submit=submit,
-        eligible=_seconds(pl.col("eligible_time")) if "eligible_time" in has
+        eligible=in_seconds(pl.col("eligible_time")) if "eligible_time" in has
         else pl.lit(None, whole),
         start=start, end=pl.coalesce(start + run, cancel), run_s=run,
         limit_s=column("limit_s", pl.Float64()).cast(whole),
@@ -352,10 +243,18 @@ def _from_trace(path: Path) -> SiteLog:
         priority=column("recorded_priority", whole), reason=column("reason", text),
         flags=pl.lit(None, text), reservation=pl.lit(None, text), node_list=pl.lit(None, text),
         submit_line=pl.lit(None, text), billing=column("billing", pl.Float64()),
+        cpus=column("cpus", pl.Float64()), memory_mb=column("memory_mb", pl.Float64()),
     )  # fmt: skip
     jobs, left_out = _usable(read)
     absent = tuple(name for name in SWITCHED_OFF if not jobs[name].count())
-    return SiteLog(jobs, path, sha256_of(path), "trace", left_out, absent, sources=_made_of(path))
+    return SiteLog(jobs, path, sha256_of(path), "trace", left_out, absent, sources=_made_of(path),
+                   cpu_jobs=_cpu_jobs(read, jobs))  # fmt: skip
+
+
+def _cpu_jobs(read: pl.DataFrame, jobs: pl.DataFrame) -> int:
+    """Return how many jobs without GPUs ran in the partitions of the GPU jobs."""
+    ran = read.filter((pl.col("gpus").fill_null(0) < 1) & pl.col("start").is_not_null())
+    return ran.filter(pl.col("partition").is_in(jobs["partition"].unique().implode())).height
 
 
 def _made_of(trace: Path) -> tuple[str, ...]:

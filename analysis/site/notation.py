@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpuplan.analysis.job_table.gres import no_accelerators
 
@@ -83,6 +83,18 @@ def gpu_limit(text: str) -> int | None:
     """Return the GPUs of a limit such as ``cpu=64,gres/gpu=8``; None where it limits none."""
     gpus = gpus_of(text)
     return None if gpus is None else gpus[0]
+
+
+def capacity(keys: Mapping[str, str]) -> tuple[float, float]:
+    """Return the CPUs and megabytes of a node by its keys in lower case; 0 where it tells none."""
+
+    def number(*names: str) -> float:
+        texts = (keys.get(name, "") for name in names)
+        return next((float(text) for text in texts if WHOLE.fullmatch(text)), 0.0)
+
+    sockets = number("sockets") or number("socketsperboard") * (number("boards") or 1)
+    cores = number("corespersocket") * (number("threadspercore") or 1)
+    return number("cputot", "cpus", "procs") or sockets * cores, number("realmemory")
 
 
 def split_hosts(text: str) -> list[str]:

@@ -193,6 +193,7 @@ class CalibrationTable(Struct, frozen=True):
     mae_s: Annotated[float, Meta(ge=0, le=1e18)] | None = None
     sources: dict[str, str] = {}
     all_jobs: bool = False
+    lacks: str | None = None
 
 
 class SiteSettings(SettingsTable, frozen=True):

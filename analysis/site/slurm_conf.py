@@ -14,7 +14,7 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.notation import MOST_HOSTS, expand_hosts, gpus_of, split_hosts
+from gpuplan.analysis.site.notation import MOST_HOSTS, capacity, expand_hosts, gpus_of, split_hosts
 from gpuplan.analysis.site.schema import Backfill, Partition, Priority
 
 MOST_INCLUDES = 100
@@ -143,12 +143,13 @@ class _Conf:
         if len(self.document.plain) + len(self.hosts) + len(hosts) > MOST_HOSTS:
             raise ValueError(f"names more than {MOST_HOSTS:,} nodes in all")
         gpus = gpus_of(settings.pop("gres", ""))
-        weight = settings.pop("weight", 1)
+        weight, size = settings.pop("weight", 1), capacity(settings)
         self._unused("Node", settings)
         if not gpus or not gpus[0]:
             self.document.plain.update(hosts)
             return
         self.hosts |= dict.fromkeys(hosts, name)
+        self.document.capacities |= dict.fromkeys(hosts, size)
         for key, value in (
             ("count", len(hosts)), ("gpus", gpus[0]), ("type", gpus[1] or "gpu"), ("weight", weight)
         ):  # fmt: skip

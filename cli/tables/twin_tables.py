@@ -33,9 +33,9 @@ def calibration_headline(calibration: CalibrateResults) -> str:
     )
     error, ties = shown_alike(score.mae_s, floor.mae_s)
     beyond = (
-        f"the mean error is {error}. Ties alone move waits by {ties}: no rules can explain that."
+        f"the mean error is {error}. Replays that differ only in ties are {ties} apart."
         if score.mae_s > floor.mae_s
-        else f"the mean error is no more than the {ties} by which ties alone move waits."
+        else f"the mean error is within the {ties} between replays that differ only in ties."
     )
     return (
         f"Replayed under {_rules(calibration.chosen)}, {show_share(score.within)} of "

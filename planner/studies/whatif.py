@@ -57,6 +57,8 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
 
 def _warnings(request: WhatIfRequest, log: SiteLog) -> Iterator[str]:
     yield from log.warnings
+    if (text := request.calibration().lacks) is not None:
+        yield text
     calibrated_on = request.site()[1].sha256
     if calibrated_on is not None and calibrated_on not in (log.sha256, *log.sources):
         yield "the settings were calibrated on another log; the error is that of this one"

@@ -13,6 +13,7 @@ from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog, left_out_notes
 from gpuplan.planner.twin.infer import Inferred
+from gpuplan.planner.twin.lacks import Lack, lacks_of, lacks_text
 from gpuplan.planner.twin.score import (
     LevelScore,
     advice,
@@ -30,6 +31,7 @@ from gpuplan.simkit.watch import ReplayPace
 
 SEEDS = (1, 2, 3)
 MOST_EXCLUDED = 0.2
+MOST_REJECTED = 0.01
 GIVEN_BY = {
     "bf": ("backfill.",),
     "multifactor": ("priority.PriorityWeight",),
@@ -74,6 +76,7 @@ class CalibrateResults:
             weeks.
         left_out: rows of the log that are not usable GPU jobs, by reason.
         rejected: jobs that never start under the chosen rules, by reason.
+        lacks: what the site has and the model lacks, where it touches over 1% of jobs or waits.
         chosen: the rules to use.
         choice: why.
         inferred: settings that were inferred or assumed.
@@ -98,6 +101,7 @@ class CalibrateResults:
     earlier_jobs: int
     left_out: dict[str, int]
     rejected: dict[str, int]
+    lacks: tuple[Lack, ...]
     chosen: str
     choice: str
     inferred: tuple[Inferred, ...]
@@ -195,6 +199,7 @@ def calibrate(
     top = scores[-1].name
     floor = _floor(replays, site, work, level_config(full, top), runs[top])
     chosen, choice = _choose(scores, floor, document)
+    rejected, lacks = never_started(runs[chosen]), lacks_of(log, document, site)
     note = () if (text := wait_note(work)) is None else (text,)
     run, score = runs[chosen], next(score for score in scores if score.name == chosen)
     return CalibrateResults(
@@ -208,7 +213,8 @@ def calibrate(
         replayed_jobs=int(work.jobs.id.size),
         earlier_jobs=earlier,
         left_out=log.left_out,
-        rejected=never_started(run),
+        rejected=rejected,
+        lacks=lacks,
         chosen=chosen,
         choice=choice,
         inferred=inferred,
@@ -220,7 +226,7 @@ def calibrate(
         document=document,
         work=work,
         run=run,
-        warnings=tuple(_warnings(log, work)),
+        warnings=tuple(_warnings(log, work, rejected, lacks)),
     )
 
 
@@ -314,8 +320,18 @@ def _was_given(level: str, document: SiteDocument) -> bool:
     return any(key.startswith(starts) for key in _given(document)) if starts else False
 
 
-def _warnings(log: SiteLog, work: SiteWorkload) -> list[str]:
+def _warnings(
+    log: SiteLog, work: SiteWorkload, rejected: dict[str, int], lacks: tuple[Lack, ...]
+) -> list[str]:
     warnings = list(log.warnings)
+    if (text := lacks_text(lacks)) is not None:
+        warnings.append(text)
+    if sum(rejected.values()) > MOST_REJECTED * work.jobs.id.size:
+        reasons = ", ".join(f"{count:,} {why}" for why, count in rejected.items())
+        warnings.append(
+            f"{sum(rejected.values()):,} of {work.jobs.id.size:,} jobs ran and never start under "
+            f"these settings ({reasons}): the settings are not those of then"
+        )
     excluded, scored = sum(work.excluded.values()), int(work.scored.sum())
     if excluded > MOST_EXCLUDED * (excluded + scored):
         share = excluded / (excluded + scored)

@@ -13,8 +13,9 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.site.document import SiteDocument, dotted
-from gpuplan.analysis.site.log import FOREVER_S, SiteLog
+from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.notation import expand_hosts
+from gpuplan.analysis.site.sacct import FOREVER_S
 from gpuplan.planner.twin.workload import ONE_PARTITION
 from gpuplan.simkit.cluster_shape import ClusterShape
 

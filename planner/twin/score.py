@@ -181,7 +181,7 @@ def shown_alike(*seconds: float) -> tuple[str, ...]:
     """Return durations with the unit that suits the longest of them."""
     most = max(map(abs, seconds))
     size, unit = next((s, u) for limit, s, u in UNITS if most < limit)
-    return tuple(f"{value / size:.3g} {unit}" for value in seconds)
+    return tuple(f"{round(value / size, 2):.3g} {unit}" for value in seconds)
 
 
 def advice(

@@ -10,7 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.site.log import FOREVER_S, SiteLog
+from gpuplan.analysis.site.log import SiteLog
+from gpuplan.analysis.site.sacct import FOREVER_S
 from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.site import SiteCluster
