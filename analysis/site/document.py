@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.site.notation import expand_hosts, split_hosts
@@ -134,8 +135,13 @@ class SiteDocument:
             else:
                 empty.append(name)
                 del partitions[name]
-        if empty:
-            self.notes.append(f"partitions without GPU nodes are left out: {', '.join(empty)}")
+        if self.plain and not any("without GPUs" in note for note in self.notes):
+            self.notes.append(
+                f"{counted(len(self.plain), 'node')} without GPUs left out of the model"
+            )
+        left_out = f"partitions without GPU nodes are left out: {', '.join(empty)}"
+        if empty and left_out not in self.notes:
+            self.notes.append(left_out)
 
     def unknown_key(self, key: str) -> None:
         """Note a setting that the model does not use."""
