@@ -95,6 +95,15 @@ def example_of(name):
     return shlex.split(text.removeprefix("Example: gpuplan "))
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_short_help_has_the_options_of_its_example(name):
+    common = {
+        flag for one in options_of(command_named(name)) if one.is_common for flag in one.flags
+    }
+    used = {word.partition("=")[0] for word in example_of(name) if word.startswith("-")}
+    assert used <= common | {"--help"}, name
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with the files that the examples read."""

@@ -17,7 +17,7 @@ from gpuplan.analysis.ingest.logs import read_trace as read_log
 from gpuplan.analysis.job_table.log_options import LogOptions
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import read_trace
-from gpuplan.planner.money.gpu_hours import gpu_hours
+from gpuplan.planner.money.held_runs import billed_runs
 from gpuplan.planner.requests.forecast import ForecastRequest
 from gpuplan.planner.studies.forecast_source import demand_source
 
@@ -144,12 +144,13 @@ def test_gpu_seconds_of_the_runs_are_those_of_history_and_bill(tmp_path_factory,
     assert held.usage.gpu_h * H == pytest.approx(gpu_s)
     assert held.usage.peak_gpus == most_held(runs)
     if arrays.window_us()[1] > arrays.window_us()[0]:
-        billed = gpu_hours(trace, "group")
-        assert billed.gpu_h.sum() * H == pytest.approx(gpu_s)
-        for place, name in enumerate(billed.names):
+        billed = billed_runs(trace, ("group",))
+        billed_gpu_s = (billed.runs.end_us - billed.runs.start_us) * billed.runs.gpus / 1e6
+        assert billed_gpu_s.sum() == pytest.approx(gpu_s)
+        for place, (name, _) in enumerate(billed.labels):
             team = [run for run in runs if f"team{run[0] % 2}" == name]
             of_team = sum((end - start) * gpus for _, _, start, end, gpus in team)
-            assert billed.gpu_h[place].sum() * H == pytest.approx(of_team)
+            assert billed_gpu_s[billed.runs.label == place].sum() == pytest.approx(of_team)
     until = begin + last
     within = sum(
         max(0, min(end, until) - max(start, begin)) * gpus for _, _, start, end, gpus in runs

@@ -354,7 +354,7 @@ def test_swf_jobs_that_tell_little(tmp_path):
         (swf_row(f5="-8"), "negative_gpus"),
         (swf_row(f5="-1", f8="-8"), "negative_gpus"),
         (swf_row() + " 1", "wrong_number_of_fields"),
-        ("9 40 5", "wrong_number_of_fields"),
+        ("9 40 5", "cut_off"),
         (swf_row(f1="1"), "duplicate_id"),
     ],
 )

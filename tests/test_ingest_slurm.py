@@ -8,6 +8,7 @@ from support_schedulers import SACCT, SACCT_JOBS, SACCT_JSON, SACCT_P
 from support_slurm import DEFAULTS, HEADER, at, log, notes
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.log_formats.sacct_command import SACCT_COMMAND
 
 
 @pytest.mark.parametrize(
@@ -300,15 +301,24 @@ def test_other_columns_stand_in_and_are_told(tmp_path):
             "700               train  COMPLETED billing=1+   01:00:00 2026-01-1+\n",
             "fixed width",
         ),
-        ("JobID|State|Submit|Start|End|ExitCode|NNodes\n1|CD|||||\n", "no column alloctres or"),
-        ("JobID|State|AllocTRES|ElapsedRaw\n1|CD|cpu=1|5\n", "no column submit or"),
-        ("JobID|State|AllocTRES|Submit\n1|CD|cpu=1|5\n", "elapsedraw or elapsed or start and end"),
+        (
+            "JobID|State|Submit|Start|End|ExitCode|NNodes\n1|CD|||||\n",
+            r"GPUs \(AllocTRES, or",
+        ),
+        (
+            "JobID|State|AllocTRES|ElapsedRaw\n1|CD|cpu=1|5\n",
+            r"submissions \(Submit, or",
+        ),
+        (
+            "JobID|State|AllocTRES|Submit\n1|CD|cpu=1|5\n",
+            r"run times \(ElapsedRaw, or",
+        ),
     ],
 )
 def test_what_cannot_become_jobs_is_refused_with_the_command(tmp_path, text, says):
     with pytest.raises(InputError, match=says) as caught:
         ingest_text(tmp_path, text, source_format="slurm")
-    assert "sacct -a -X -P -D --format=JobID," in str(caught.value)
+    assert SACCT_COMMAND in str(caught.value)
     assert not (tmp_path / "trace.parquet").exists()
 
 

@@ -188,7 +188,7 @@ def test_bad_rows_are_set_aside_and_counted(gpuplan, tmp_path, cache):
     account = json.loads(out)["inputs"][0]["log"]
     assert account["rejected_by_reason"] == {"unreadable": 2}
     assert (account["rows_read"], account["rows_kept"]) == (200, 198)
-    rejects = Path(err.partition(" in ")[2].strip().rpartition(" in ")[2] or err.split()[-1])
+    rejects = Path(err.splitlines()[0].rpartition(" in ")[2])
     assert pl.read_parquet(rejects)["row"].to_list() == [200, 201]
 
 

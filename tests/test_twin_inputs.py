@@ -215,7 +215,10 @@ def test_what_is_no_log_is_refused(tmp_path):
     with pytest.raises(InputError, match="neither sacct output nor an SWF log"):
         read_site_log(tmp_path / "x.txt")
     (tmp_path / "y.txt").write_text("JobID|State|ElapsedRaw\n1|COMPLETED|3\n")
-    with pytest.raises(InputError, match="no column submit, start, end"):
+    with pytest.raises(
+        InputError,
+        match=r"submissions \(Submit\); nor with starts \(Start\); nor with ends \(End\)",
+    ):
         read_site_log(tmp_path / "y.txt")
     (tmp_path / "z.txt").write_text("JobID|Submit|Start|End|AllocTRES\n")
     with pytest.raises(InputError, match="no rows"):

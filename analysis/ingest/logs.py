@@ -21,10 +21,12 @@ from gpuplan.analysis.base.errors import GpuplanError, OutputError
 from gpuplan.analysis.base.words import a_log, counted
 from gpuplan.analysis.ingest.ingest import LogReader, log_reader
 from gpuplan.analysis.job_table.log_options import LogAccount, LogOptions
-from gpuplan.analysis.job_table.schema import TRACE_COLUMNS
+from gpuplan.analysis.job_table.schema import TRACE_COLUMNS, Provenance
 from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.reading.batch import OTHER_DEVICES
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT, Inputs
 from gpuplan.analysis.reading.rejects import rejects_path
+from gpuplan.analysis.reading.times import LOCAL_TIMES
 from gpuplan.analysis.storage.cache import Cache, key_of, usual_folder
 from gpuplan.analysis.storage.files import is_parquet, sha256_of
 from gpuplan.analysis.storage.temporary import temporary_folder
@@ -33,6 +35,8 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.trace.trace import read_trace as read_canonical
 
 LOG = logging.getLogger("gpuplan")
+TOLD = (LOCAL_TIMES, OTHER_DEVICES)
+"""Notes of a trace without which its dates or GPUs may be misread."""
 KIND = "logs"
 """Folder of the traces of logs in the cache."""
 
@@ -52,6 +56,7 @@ class IngestedLog:
         sha256: hash of the log; of several files the hash of their names and hashes.
         account: what became of its rows.
         warnings: what makes it doubtful.
+        told: notes of the trace that every command shows.
         is_kept: whether it is in the cache; otherwise it is temporary.
     """
 
@@ -59,6 +64,7 @@ class IngestedLog:
     sha256: str
     account: LogAccount
     warnings: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
     is_kept: bool = True
 
 
@@ -169,9 +175,16 @@ def _ingest(path: Path, options: LogOptions, files: ExitStack, is_quiet: bool) -
             done = "ingested into the cache" if log.is_kept else "ingested"
     if not is_quiet:
         LOG.info("%s is %s", path, _summary(log, done))
-    for warning in log.warnings:
-        LOG.warning("%s: %s", path, warning)
+        for note in log.told:
+            LOG.info("%s: %s", path, note)
+        for warning in log.warnings:
+            LOG.warning("%s: %s", path, warning)
     return log
+
+
+def told_notes(provenance: Provenance) -> tuple[str, ...]:
+    """Return what every command says of a trace of this provenance."""
+    return tuple(note for note in provenance.notes if any(text in note for text in TOLD))
 
 
 def _contents(inputs: Inputs) -> list[tuple[str, str]]:
@@ -206,12 +219,12 @@ def _from_cache(cache: Cache, key: str, sha256: str) -> IngestedLog | None:
         account = LogAccount(**entry["account"])
         if account.rejected_by_reason and not rejects_path(trace).is_file():
             return None
-        warnings = tuple(entry["warnings"])
+        warnings, told = tuple(entry["warnings"]), tuple(entry["told"])
     except (GpuplanError, ValueError, LookupError, TypeError):  # damaged, or of another version
         return None
     with suppress(OSError):
         os.utime(trace)  # it was used now
-    return IngestedLog(trace, sha256, account, warnings)
+    return IngestedLog(trace, sha256, account, warnings, told)
 
 
 def _ingested_now(
@@ -225,17 +238,16 @@ def _ingested_now(
     """Ingest a log into the cache, or into a temporary folder where the cache cannot take it."""
     if cache is not None and cache.takes(KIND):
         try:
-            trace, account, warnings = _write_trace(
-                reader, inputs, cache.path(KIND, f"{key}.parquet")
-            )
+            log = _write_trace(reader, inputs, cache.path(KIND, f"{key}.parquet"), sha256)
             entry = {
-                "trace_sha256": sha256_of(trace),
-                "account": asdict(account),
-                "warnings": warnings,
+                "trace_sha256": sha256_of(log.trace),
+                "account": asdict(log.account),
+                "warnings": log.warnings,
+                "told": log.told,
             }
             cache.keep(KIND, key, json.dumps(entry))
-            _remove_oldest(cache, keep=trace)
-            return IngestedLog(trace, sha256, account, warnings)
+            _remove_oldest(cache, keep=log.trace)
+            return log
         except OutputError as error:  # a full disk
             LOG.warning("not cached: %s", error)
     try:
@@ -246,13 +258,11 @@ def _ingested_now(
             "  next: set TMPDIR to a folder with room"
         ) from error
     files.callback(folder.release)
-    trace, account, warnings = _write_trace(reader, inputs, folder.path / "trace.parquet")
-    return IngestedLog(trace, sha256, account, warnings, is_kept=False)
+    log = _write_trace(reader, inputs, folder.path / "trace.parquet", sha256)
+    return replace(log, is_kept=False)
 
 
-def _write_trace(
-    reader: LogReader, inputs: Inputs, output: Path
-) -> tuple[Path, LogAccount, tuple[str, ...]]:
+def _write_trace(reader: LogReader, inputs: Inputs, output: Path, sha256: str) -> IngestedLog:
     done = reader.write(inputs, output)
     provenance = done.provenance
     account = LogAccount(
@@ -261,7 +271,8 @@ def _write_trace(
         rows_kept=provenance.rows_kept,
         rejected_by_reason=dict(provenance.rows_rejected or {}),
     )
-    return done.output, account, done.warnings
+    told = told_notes(provenance)
+    return IngestedLog(done.output, sha256, account, done.warnings, told)
 
 
 def _remove_oldest(cache: Cache, keep: Path) -> None:

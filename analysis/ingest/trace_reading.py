@@ -34,7 +34,15 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, SET_BACK, Batch, Refused
+from gpuplan.analysis.reading.batch import (
+    CUT_OFF,
+    EARLY,
+    FEW_GPUS,
+    SET_BACK,
+    Batch,
+    Refused,
+    cut_warnings,
+)
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.outcome import BatchOutcome
@@ -81,6 +89,7 @@ class Reading:
     words: Counter[str] = field(default_factory=Counter)
     offsets: Offsets = field(default_factory=Counter)
     waits: int = 0
+    may_be_cut: bool = False
     seen: set[str] = field(default_factory=set)
     parts: Parts = field(default_factory=Parts)
     lost: set[tuple[str, ...]] = field(default_factory=set)
@@ -166,8 +175,12 @@ class Reading:
         )
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what makes the trace doubtful: wrong times, or GPUs of one worker."""
-        warnings, early, few = list[str](), self.counts[EARLY], self.counts[FEW_GPUS]
+        """Return what makes the trace doubtful.
+
+        A log was cut, most jobs start before their submission, or GPUs are those of a worker.
+        """
+        warnings = cut_warnings(self.log.by_reason[CUT_OFF], self.may_be_cut)
+        early, few = self.counts[EARLY], self.counts[FEW_GPUS]
         if early > self.waits:
             warnings.append(
                 f"{early:,} of {early + self.waits:,} jobs with a start have it before their "
@@ -302,6 +315,7 @@ class Reading:
         self, path: Path, plan: ReadingPlan, outcome: BatchOutcome, hashed: Hashed
     ) -> pl.DataFrame:
         jobs, refused = outcome.jobs, outcome.refused
+        self.may_be_cut |= outcome.batch.may_be_cut
         if outcome.lost is not None:
             self.lost.update(outcome.lost.rows())
         if self.repeated:

@@ -70,6 +70,8 @@ SCHEDULER_COLUMNS: dict[str, pl.DataType] = {
     "reservation": pl.String(),
     "node_list": pl.String(),
     "submit_line": pl.String(),
+    "cpus": pl.Float64(),
+    "memory_mb": pl.Float64(),
 }
 """Fields of the scheduler that a trace keeps where its log has them; all may be null."""
 

@@ -9,8 +9,7 @@ The objects of ``sacct --json`` are turned into the columns of ``sacct --parsabl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -19,129 +18,43 @@ from gpuplan.analysis.base.time_units import HOUR_S, MICROS
 from gpuplan.analysis.job_table.gpu_names import gpu_names
 from gpuplan.analysis.job_table.schema import CANONICAL, SUBMIT_TYPE
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
+from gpuplan.analysis.log_formats.sacct_command import (
+    FREE_TEXT,
+    IDS,
+    RESOURCES,
+    SACCT_COMMAND,
+    SPELLED,
+    SUBMITS,
+    refuse_missing,
+)
 from gpuplan.analysis.log_formats.slurm_cells import (
     MIXED,
     component,
+    device_type,
+    devices,
     elapsed_s,
-    gres_gpus,
-    gres_type,
     instant,
     is_step,
     job_id,
     join,
+    other_devices,
     owner,
     state,
-    tres_gpus,
-    tres_type,
 )
+from gpuplan.analysis.log_formats.slurm_json import JSON_COLUMNS, flatten
 from gpuplan.analysis.log_formats.slurm_scheduler import (
     kept_columns,
     scheduler_fields,
     scheduler_values,
 )
-from gpuplan.analysis.reading.batch import EARLY, SET_BACK, Rows, Tally
+from gpuplan.analysis.reading.batch import EARLY, OTHER_DEVICES, SET_BACK, Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, text
-from gpuplan.analysis.reading.records import Cell, open_records
-from gpuplan.analysis.reading.records import text as text_cell
+from gpuplan.analysis.reading.records import open_records
 from gpuplan.analysis.reading.source import Head, SourceStream, header_names
-from gpuplan.analysis.reading.times import is_number
+from gpuplan.analysis.reading.times import LOCAL_TIMES, is_number
 
-JSON_COLUMNS = (
-    "jobid", "user", "account", "partition", "state", "submit", "start", "end", "elapsedraw",
-    "nnodes", "alloctres", "reqtres", "cluster",
-)  # fmt: skip
-
-
-def flatten(job: dict[str, Any]) -> dict[str, Cell]:
-    """Return the cells of a job; its steps lie in it and are not read. Raises `ValueError`."""
-    time, tres = _object(job, "time"), _object(job, "tres")
-    return {
-        "jobid": _job_id(job),
-        **{name: text_cell(job.get(name)) for name in ("user", "account", "partition", "cluster")},
-        "state": _state(job.get("state")),
-        "submit": _moment(time.get("submission")),
-        "start": _moment(time.get("start")),
-        "end": _moment(time.get("end")),
-        "elapsedraw": _number(time.get("elapsed")),
-        "nnodes": _number(job.get("allocation_nodes")),
-        "alloctres": _tres(tres.get("allocated")),
-        "reqtres": _tres(tres.get("requested")),
-    }
-
-
-def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
-    value = parent.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError(f"{key} that is not an object")
-    return value
-
-
-def _job_id(job: dict[str, Any]) -> Cell:
-    """Return the id as the table writes it: ``12``, ``12_3``, ``12_[4-9]``, ``12+1``."""
-    array, het = _object(job, "array"), _object(job, "het")
-    parent, task = _number(array.get("job_id")), _number(array.get("task_id"))
-    leader, place = _number(het.get("job_id")), _number(het.get("job_offset"))
-    if leader not in (None, "0") and place is not None:
-        return f"{leader}+{place}"
-    if parent not in (None, "0"):
-        waiting = array.get("task")
-        if task is not None:
-            return f"{parent}_{task}"
-        if isinstance(waiting, str) and waiting:
-            return f"{parent}_[{waiting}]"
-    return _number(job.get("job_id"))
-
-
-def _number(value: Any) -> Cell:
-    """Return a number as a cell; newer versions wrap one: ``{"set": true, "number": 4}``."""
-    if isinstance(value, dict):
-        if not value.get("set", True) or value.get("infinite"):
-            return None
-        value = value.get("number")
-    return text_cell(value)
-
-
-def _moment(value: Any) -> Cell:
-    seconds = _number(value)
-    return None if seconds == "0" else seconds
-
-
-def _state(value: Any) -> Cell:
-    """Return the state; of several flags the first."""
-    if isinstance(value, dict):
-        value = value.get("current")
-    if isinstance(value, list):
-        value = value[0] if value else None
-    return text_cell(value)
-
-
-def _tres(entries: Any) -> Cell:
-    """Return resources as the table writes them: ``cpu=8,gres/gpu=4,gres/gpu:a100=4``."""
-    if entries is None:
-        return None
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ValueError("resources that are not a list of objects")
-    recorded = []
-    for entry in entries:
-        kind, name, count = entry.get("type"), entry.get("name"), entry.get("count")
-        if not isinstance(kind, str) or not isinstance(count, int):
-            raise ValueError("a resource without type and count")
-        recorded.append(f"{kind}/{name}={count}" if name else f"{kind}={count}")
-    return ",".join(recorded) or None
-
-
-SACCT_FIELDS = (
-    "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw",
-    "NNodes", "AllocTRES", "ReqTRES",
-)  # fmt: skip
-COMMAND = f"sacct -a -X -P -D --format={','.join(SACCT_FIELDS)}"
 SEPARATORS = "|\t,"
-IDS = ("jobid", "jobidraw")
-SUBMITS = ("submit", "eligible", "start")
-RESOURCES = ("alloctres", "allocgres", "reqtres", "reqgres")
 SIGNS = ("elapsed", "elapsedraw", *RESOURCES)
 PLAIN = {"submit", "start", "end", "state", "exitcode", "partition", "nnodes", "alloccpus", "ncpus"}
 NOTHING = ("Unknown", "None", "NONE", "N/A", "(null)", "INVALID", "UNLIMITED", "Partition_Limit")
@@ -159,8 +72,13 @@ def _open(stream: SourceStream) -> Rows:
 
 
 def _layout(line: str) -> Layout:
+    """Return the layout; of several columns of free text the last may hold the separator."""
     separator = _separator(line)
-    return Layout(separator, quotes=separator == ",", any_case=True)
+    names = [name.lower() for name in header_names(line.encode(), separator)]
+    free = next((name for name in reversed(names) if name in FREE_TEXT), None)
+    if separator == ",":
+        return Layout(separator, any_case=True)
+    return Layout(separator, quotes=False, any_case=True, free=free, ends_lines=True)
 
 
 def _separator(line: str) -> str:
@@ -197,6 +115,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
     )
     waited = (start.to_physical() - pl.col("submit_time").to_physical()) / MICROS
     types = [pl.col(f"{name}_type") for name in RESOURCES if name in has]
+    is_other = pl.any_horizontal(pl.col(f"{name}_other") for name in RESOURCES if name in has)
     named = pl.coalesce(pl.when(kind != "").then(kind) for kind in types)
     is_mixed = (named == MIXED).fill_null(False)
     # In a log without starts, runs differ by their submissions.
@@ -230,6 +149,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
             Tally(SET_BACK, ~never & ((value("elapsed_s") - span - HOUR_S).abs() <= CLOCK_S)),
             Tally(EARLY,
                   ~never & (waited < 0)),
+            Tally(OTHER_DEVICES, is_other),
             Tally("jobs that tell no GPUs (0)", allocated.is_null() & requested.is_null()),
         ),
         notes=tuple(_notes(context, has, zone)),
@@ -253,9 +173,11 @@ def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
     names = {"user": "user", "group": "account" if "account" in has else "partition",
              "job_class": "partition", "source_state": "state"}  # fmt: skip
     fields += [text(name, source) for name, source in names.items() if source in has]
-    for name, column, earlier in (("start_time", "start", None), ("ended", "end", "start")):
+    # An hour that happens twice in autumn: a start before the submission is meant after it.
+    for name, column, earlier in (("start_time", "start", submit), ("ended", "end", "start")):
         if column in has:
-            time = instant(column, zone, earlier if earlier in has else None)
+            is_after = earlier in has and earlier != column
+            time = instant(column, zone, earlier if is_after else None)
             fields.append(Field(name, column, time, LOCAL, False, zone))
     if "state" in has:
         fields.append(Field("word", "state", state("state")))
@@ -268,11 +190,11 @@ def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
     for column in RESOURCES:
         if column in has:
             is_tres = column.endswith("tres")
-            gpus = tres_gpus(column) if is_tres else gres_gpus(column)
-            kind = tres_type(column) if is_tres else gres_type(column)
             expected = "resources like cpu=8,gres/gpu=4" if is_tres else "resources like gpu:a100:4"
-            fields.append(Field(f"{column}_gpus", column, gpus, expected))
-            fields.append(Field(f"{column}_type", column, kind))
+            fields.append(Field(f"{column}_gpus", column, devices(column), expected))
+            fields.append(Field(f"{column}_type", column, device_type(column)))
+            is_other = (other_devices(column).list.len() > 0).fill_null(False)
+            fields.append(Field(f"{column}_other", column, is_other))
     return tuple(fields)
 
 
@@ -289,33 +211,28 @@ def _notes(context: SourceContext, has: frozenset[str], zone: str) -> Iterator[s
         yield "GPUs are those requested: the log has neither AllocTRES nor AllocGRES"
     if any(name.endswith("gres") for name in has & set(RESOURCES)) and "nnodes" not in has:
         yield "the log has no NNodes: GPUs per node are taken for one node"
-    cells = [cell for row in context.sample if (cell := row.get(submit)) is not None]
-    if any(not is_number(cell) and not HAS_OFFSET.search(cell) for cell in cells):
-        chosen = context.choices.time_zone is not None
-        hint = "" if chosen else "; the log does not tell the zone, --time-zone NAME does"
-        yield f"times without an offset are read as {zone}{hint}"
+    if has_local_times(context.sample, submit):
+        is_chosen = context.choices.time_zone is not None
+        yield f"times without an offset are read as {zone}" if is_chosen else LOCAL_TIMES
+
+
+def has_local_times(sample: Sequence[Mapping[str, str | None]], column: str) -> bool:
+    """Return whether times in a column of some rows have no offset."""
+    cells = [cell for row in sample if (cell := row.get(column)) is not None]
+    return any(not is_number(cell) and not HAS_OFFSET.search(cell) for cell in cells)
 
 
 def _check(context: SourceContext) -> None:
     """Refuse what cannot become jobs. Raises `InputError` with the command that helps."""
-    path, has = context.head.path, set(context.columns)
+    path = context.head.path
     if _is_fixed_width(context.head):
         raise InputError(
             path,
             "is sacct output of fixed width, which cuts long values",
             expected="fields separated by |",
-            hint=COMMAND,
+            hint=SACCT_COMMAND,
         )
-    missing = [" or ".join(names) for names in (IDS, SUBMITS, RESOURCES) if not has & set(names)]
-    if not has & {"elapsedraw", "elapsed"} and not {"start", "end"} <= has:
-        missing.append("elapsedraw or elapsed or start and end")
-    if missing:
-        raise InputError(
-            path,
-            f"no column {', nor '.join(missing)}; found {', '.join(context.columns[:12])}",
-            expected="a header line and the fields of a job",
-            hint=COMMAND,
-        )
+    refuse_missing(path, context.columns)
 
 
 def _is_fixed_width(head: Head) -> bool:
@@ -329,18 +246,20 @@ def _recognizes(head: Head) -> str | None:
         return None
     if _is_fixed_width(head):
         return "a header with JobID over a line of dashes"
-    names = {name.lower() for name in header_names(head.line.encode(), _separator(head.line))}
+    separator = _separator(head.line)
+    names = {name.lower() for name in header_names(head.line.encode(), separator)}
     ident = next((name for name in IDS if name in names), None)
     signs = [name for name in SIGNS if name in names]
-    if ident is None or not (signs or len(names & PLAIN) > 1):
+    plain = names & (SPELLED.keys() if separator == "|" else PLAIN) - set(IDS)
+    if ident is None or not (signs or len(plain) > 1):
         return None
-    return f"the columns {', '.join([ident, *(signs or sorted(names & PLAIN))])}"
+    return f"the columns {', '.join([ident, *(signs or sorted(plain))])}"
 
 
 SLURM_FORMAT = LogFormat(
     name="slurm",
     description="Slurm's accounting: sacct --parsable2, -p or --json, any fields",
-    source=f"your cluster: sacct -a -X -P -D --format=... with {', '.join(SACCT_FIELDS)}",
+    source=f"your cluster: {SACCT_COMMAND}",
     recognizes=_recognizes,
     plan=_plan,
     open=_open,

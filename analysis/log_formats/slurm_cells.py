@@ -7,6 +7,7 @@ from collections.abc import Sequence, Set
 import polars as pl
 
 from gpuplan.analysis.base.time_units import DAY_S, HOUR_S, MICROS
+from gpuplan.analysis.job_table.gres import MOST_DEVICES, no_accelerators
 from gpuplan.analysis.job_table.schema import (
     CANONICAL,
     REQUEUE,
@@ -30,6 +31,11 @@ TRES_TYPED = r"^gres/gpu:[^=]+=(\d+)$"
 TRES_TYPE = r"(?:^|,)gres/gpu:([^=,]+)=0*[1-9]"
 TRES_TYPES = r"gres/gpu:.*gres/gpu:"
 TRES_BAD = r"(?:^|,)gres/gpu(?::=|(?::[^=,]+)?=(?:\d*[^\d,][^,]*)?(?:,|$))"
+ANY_GPU = r"(?:^|[,/:])gpu(?:[:=,]|$)"
+OTHER_TRES = r"^gres/(?<name>[^:=,/]+)(?::(?<type>[^=,]+))?=(?<count>\d{1,9})$"
+OTHER_GRES = (
+    r"^(?:gres[:/])?(?<name>[A-Za-z][^:=,]*)(?:[:=](?<type>[A-Za-z][^:=,]*))?[:=](?<count>\d{1,9})$"
+)
 GRES = r"^[\w:/.,()*=+-]+$"
 GRES_IS_GPU = r"^(?:gres[:/])?gpu(?:[:=]|$)"
 GRES_GPU = (
@@ -158,6 +164,47 @@ def gres_type(source: str) -> pl.Expr:
     parts = pl.element().str.extract_groups(GRES_GPU).struct
     recorded = pl.coalesce(parts.field("typed"), parts.field("bare"))
     return _one_type(_gres_entries(source).list.eval(pl.when(recorded != "").then(recorded)))
+
+
+def devices(source: str) -> pl.Expr:
+    """Return the GPUs of a cell of TRES or GRES, or else its other accelerators.
+
+    ``gres/npu=8`` has 8 of them; ``npu:8`` has 8 per node, as in any cell of GRES.
+    """
+    gpus = tres_gpus(source) if source.endswith("tres") else gres_gpus(source)
+    others = other_devices(source).list.eval(pl.element().struct.field("count")).list.max()
+    return pl.when(gpus == 0).then(pl.coalesce(others, 0.0)).otherwise(gpus)
+
+
+def device_type(source: str) -> pl.Expr:
+    """Return the type of the `devices`; `MIXED` for several, empty text for none.
+
+    Other accelerators without a type have the name of the resource, such as ``npu``.
+    """
+    gpus = tres_type(source) if source.endswith("tres") else gres_type(source)
+    others = other_devices(source)
+    of_type, of_name = (
+        others.list.eval(pl.element().struct.field(field).drop_nulls()).list.first()
+        for field in ("type", "name")
+    )
+    other = pl.coalesce(of_type, of_name)
+    return pl.when((gpus == "") & other.is_not_null()).then(other).otherwise(gpus)
+
+
+def other_devices(source: str) -> pl.Expr:
+    """Return the accelerators of a cell that has no GPU: a list of ``name``, ``type``, ``count``.
+
+    The total and the types of ``gres/npu=8,gres/npu:ascend910b=8`` count the same devices.
+    """
+    is_tres = source.endswith("tres")
+    cell = pl.col(source)
+    may_have = cell.str.contains("gres/" if is_tres else r"[:=]\d") & ~cell.str.contains(ANY_GPU)
+    entries = pl.when(may_have).then(cell.str.replace_all(IN_PARENTHESES, "")).str.split(",")
+    parts = pl.element().str.extract_groups(OTHER_TRES if is_tres else OTHER_GRES).struct
+    name, count = parts.field("name").str.to_lowercase(), parts.field("count").cast(pl.Float64)
+    device = pl.struct(name=name, type=parts.field("type"), count=count)
+    is_device = ~name.is_in(sorted(no_accelerators())) & count.is_between(1, MOST_DEVICES)
+    return entries.list.eval(pl.when(is_device).then(device)).list.drop_nulls()
 
 
 def _gres_entries(source: str) -> pl.Expr:

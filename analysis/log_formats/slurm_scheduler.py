@@ -27,10 +27,13 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "reservation": ("reservation",),
     "node_list": ("nodelist",),
     "submit_line": ("submitline",),
+    "cpus": ("alloctres", "reqtres"),
+    "memory_mb": ("alloctres", "reqtres"),
 }
 """Column of a trace -> columns of sacct that it is read from; one of them is enough."""
 BILLING = r"(?:^|,)billing=(\d+(?:\.\d+)?)"
 TEXTS = ("partition", "qos", "account", "reason", "reservation", "node_list", "submit_line")
+MEGABYTES = {"K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
 CELL = "cell of "
 
 
@@ -86,8 +89,19 @@ def scheduler_values(
         "billing": cell("alloctres").str.extract(BILLING),
         "gres_type": pl.coalesce(kinds).str.to_lowercase() if kinds else None,
         **{name: cell(SOURCES[name][0]) for name in TEXTS},
+        **{
+            name: pl.coalesce(_amount(cell(source), resource) for source in SOURCES[name])
+            for name, resource in (("cpus", "cpu"), ("memory_mb", "mem"))
+        },
     }
     return {name: value for name in _present(has) if (value := values[name]) is not None}
+
+
+def _amount(cell: pl.Expr, resource: str) -> pl.Expr:
+    """Return an amount in TRES, of memory in megabytes: ``cpu=8,mem=480G``; null for none."""
+    parts = cell.str.extract_groups(rf"(?:^|,){resource}=(\d+(?:\.\d+)?)([KMGTP]?)").struct
+    factor = parts.field("2").replace_strict(MEGABYTES, default=1.0, return_dtype=pl.Float64)
+    return parts.field("1").cast(pl.Float64) * factor
 
 
 def _present(has: Set[str]) -> list[str]:

@@ -9,6 +9,12 @@ import polars as pl
 
 ROW = "\0row"
 """Name of the column with row numbers; no source can have a column of this name."""
+OTHER_DEVICES = (
+    "jobs on accelerators that Slurm does not call gpu, such as gres/npu, which count as GPUs"
+)
+"""The name of the `Tally` of jobs on other accelerators."""
+CUT_OFF = "cut_off"
+"""Why the last line of a file that ends in the middle of it is refused."""
 EARLY = "jobs that start before their submission (no wait recorded)"
 """The name of the `Tally` of negative waits."""
 SET_BACK = "runs an hour longer than End - Start, as clocks were set back meanwhile"
@@ -46,11 +52,13 @@ class Batch:
         cells: text columns under the source's names (null where a cell is empty), and `ROW`.
         raw: returns the rows at positions in ``cells``, as written in the file.
         refused: rows of this piece that could not be split into columns.
+        may_be_cut: whether its last row lacks the line end that its program always writes.
     """
 
     cells: pl.DataFrame
     raw: Callable[[Sequence[int]], list[str]]
     refused: Sequence[Refused] = field(default=())
+    may_be_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +84,14 @@ class TableShape:
     Attributes:
         names: column names, each once.
         separator: one ASCII character.
+        free: column of free text, which may hold the separator; None where none may.
+        ends_lines: whether the program that writes it ends every line, the last one too.
     """
 
     names: tuple[str, ...]
     separator: str
+    free: str | None = None
+    ends_lines: bool = False
 
     @property
     def width(self) -> int:
@@ -87,10 +99,33 @@ class TableShape:
         return len(self.names)
 
 
-def wrong_width(row: int, cells: int, shape: TableShape, line: str) -> Refused:
-    """Return a line with too few or too many cells as a refused row."""
+def wrong_width(
+    row: int, cells: int, shape: TableShape, line: str, *, unfinished: bool = False
+) -> Refused:
+    """Return a line with too few or too many cells as a refused row.
+
+    ``unfinished`` says that it is the last line and has no line end: with too few cells it was cut.
+    """
     what, expected = f"{cells} fields", f"{shape.width} fields"
+    if unfinished and cells < shape.width:
+        expected += " and a line end: the file ends in the middle of this line"
+        return Refused(row, CUT_OFF, None, what, expected, line)
     return Refused(row, "wrong_number_of_fields", None, what, expected, line)
+
+
+def cut_warnings(rows_cut: int, may_be_cut: bool) -> list[str]:
+    """Return a warning on a log that was cut, or may have been; empty for a whole one."""
+    if rows_cut:
+        return [
+            "the log ends in the middle of its last row: it was cut, and what came after is "
+            "missing\n  next: export or copy it again"
+        ]
+    if may_be_cut:
+        return [
+            "the last row of the log has no line end: if the log was cut there, export or copy it "
+            "again"
+        ]
+    return []
 
 
 def not_text(row: int, line: bytes) -> Refused:

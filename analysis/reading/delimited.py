@@ -28,134 +28,16 @@ from gpuplan.analysis.reading.batch import (
 )
 from gpuplan.analysis.reading.limits import MOST_COLUMNS, MOST_LINE_BYTES, long_line
 from gpuplan.analysis.reading.parquets import open_parquet
+from gpuplan.analysis.reading.quoted import read_quoted
 from gpuplan.analysis.reading.source import Head, SourceStream, header_names
 from gpuplan.analysis.reading.unreadable import odd_text
 
-ROWS_TURNED = 500
-MAX_OPEN_QUOTE_BYTES = 1 << 20  # a quoted cell longer than this was never closed
 BLOCK_BYTES = 1 << 23
 SAMPLE_BYTES = 8192
 NEWLINE = ord("\n")
+HELD = "\x1f"
+"""Stands for a separator inside free text while a line is split."""
 QUOTE = b'"'
-
-
-def read_quoted(
-    block: bytes, first: int, shape: TableShape, wanted: Sequence[str], last: bool
-) -> tuple[Batch, bytes]:
-    """Read a block of lines; returns its rows, and the start of a row that the block cuts.
-
-    A line with an unclosed quote would include the lines after it, so only that line is refused.
-
-    Args:
-        block: the lines.
-        first: number of the first one.
-        shape: columns of the table.
-        wanted: columns to return.
-        last: whether this is the last block, so that it cuts no row.
-    """
-    lines = [part + b"\n" for part in block.split(b"\n")]
-    if block.endswith(b"\n"):
-        lines.pop()
-    texts = [line.decode("utf-8", "surrogateescape") for line in lines]
-    dialect, width, is_ascii = _dialect(shape.separator), shape.width, block.isascii()
-    columns = _Columns(shape, wanted)
-    begins: list[int] = []  # first line of each row, from 0, and the line after its last one
-    ends: list[int] = []
-    refused: list[Refused] = []
-    left = b""
-    at = 0
-    while at < len(texts):
-        start = at
-        reader = csv.reader(texts[start:] if start else texts, dialect=dialect)
-        try:
-            for cells in reader:
-                begin, at = at, start + reader.line_num
-                if len(cells) <= 1 and not any(cell.strip() for cell in cells):
-                    continue  # a blank line
-                if len(cells) == width and (is_ascii or _is_text(cells)):
-                    columns.add(cells)
-                    begins.append(begin)
-                    ends.append(at)
-                    continue
-                refused.append(_problem(first + begin, cells, _joined(texts, begin, at), shape))
-                if at > begin + 1:  # the quote may have been opened by mistake: try the next line
-                    at = begin + 1
-                    break
-        except csv.Error as error:
-            is_open = "unexpected end" in str(error)
-            tail = b"".join(lines[at:])
-            if is_open and not last and len(tail) <= MAX_OPEN_QUOTE_BYTES:
-                left = tail
-                break
-            what = "a quote that is not closed" if is_open else f"bad quoting ({error})"
-            raw = _printable(_joined(texts, at, at + 1))
-            refused.append(Refused(first + at, "bad_quoting", None, what, "quotes in pairs", raw))
-            at += 1
-    numbers = pl.Series(ROW, begins, pl.Int64) + first
-    frame = columns.to_frame().with_columns(numbers)
-
-    def as_written(positions: Sequence[int]) -> list[str]:
-        return [_joined(texts, begins[i], ends[i]) for i in positions]
-
-    return Batch(frame, as_written, refused), left
-
-
-class _Columns:
-    """The wanted cells of many rows, column by column.
-
-    Rows are turned in small groups: held as one list each, a million of them keep the garbage
-    collector busy for longer than their reading takes.
-    """
-
-    def __init__(self, shape: TableShape, wanted: Sequence[str]) -> None:
-        self._places = [shape.names.index(name) for name in wanted]
-        self._columns: dict[str, list[str | None]] = {name: [] for name in wanted}
-        self._rows: list[list[str]] = []
-
-    def add(self, cells: list[str]) -> None:
-        self._rows.append(cells)
-        if len(self._rows) == ROWS_TURNED:
-            self._turn()
-
-    def to_frame(self) -> pl.DataFrame:
-        self._turn()
-        return pl.DataFrame(self._columns, schema=dict.fromkeys(self._columns, pl.String))
-
-    def _turn(self) -> None:
-        for place, column in zip(self._places, self._columns.values(), strict=True):
-            column.extend([row[place] or None for row in self._rows])
-        self._rows.clear()
-
-
-def _problem(row: int, cells: list[str], raw: str, shape: TableShape) -> Refused:
-    if len(cells) != shape.width:
-        return wrong_width(row, len(cells), shape, _printable(raw))
-    return not_text(row, raw.encode("utf-8", "surrogateescape"))
-
-
-def _is_text(cells: list[str]) -> bool:
-    """Return whether all bytes were UTF-8: others have become surrogates."""
-    try:
-        "".join(cells).encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _joined(texts: list[str], begin: int, end: int) -> str:
-    return "".join(texts[begin:end]).rstrip("\r\n")
-
-
-def _printable(raw: str) -> str:
-    return raw.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def _dialect(separator: str) -> type[csv.Dialect]:
-    class Dialect(csv.excel):
-        delimiter = separator
-        strict = True
-
-    return Dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +50,9 @@ class Layout:
         quotes: whether a cell may be quoted; otherwise a quote is an ordinary character.
         any_case: whether the names in the header are taken in lower case.
         clean: makes whole lines regular before they are read, and keeps the number of lines.
+        free: column of free text, which takes the separators that a line has too many; only
+            without ``quotes``.
+        ends_lines: whether the program that writes it ends every line, the last one too.
     """
 
     separator: str = ","
@@ -175,6 +60,8 @@ class Layout:
     quotes: bool = True
     any_case: bool = False
     clean: Callable[[bytes], bytes] | None = None
+    free: str | None = None
+    ends_lines: bool = False
 
 
 COMMA = Layout()
@@ -208,7 +95,7 @@ def open_table(stream: SourceStream, layout: Layout | Callable[[str], Layout] = 
         rest = line + b"\n" + rest if line else rest
     elif not rest:
         rest = stream.read(1)  # the head, or one byte if it is used up
-    shape = TableShape(tuple(names), layout.separator)
+    shape = TableShape(tuple(names), layout.separator, layout.free, layout.ends_lines)
     return Rows(
         columns=shape.names,
         sample=_sample(shape, rest if layout.clean is None else layout.clean(rest)),
@@ -304,19 +191,23 @@ def _read_plain(
     block: bytes, first: int, lines: int, shape: TableShape, wanted: Sequence[str]
 ) -> Batch:
     """Read a block without quotes; ``first`` is the number of its first line."""
+    unended = not block.endswith(b"\n")
     try:
         cells = _parse(block, shape, wanted)
     except pl.exceptions.PolarsError:  # not UTF-8
         cells = None
     if cells is not None and _is_regular(block, cells, lines, shape):
         numbers = pl.Series(ROW, np.arange(first, first + lines))
-        return Batch(cells.select(*wanted).with_columns(numbers), partial(_lines, block))
+        batch = cells.select(*wanted).with_columns(numbers)
+        return Batch(batch, partial(_lines, block), may_be_cut=unended and shape.ends_lines)
     good, numbers_of_good, refused = [], [], []
     for number, line in enumerate(block.split(b"\n"), first):
         content = line.removesuffix(b"\r")
         if not content.strip():
             continue
-        problem = _line_problem(number, content, shape)
+        content = _with_free_text(content, shape)
+        unfinished = unended and number == first + lines - 1
+        problem = _line_problem(number, content, shape, unfinished)
         if problem is None:
             good.append(content)
             numbers_of_good.append(number)
@@ -325,7 +216,28 @@ def _read_plain(
     regular = b"\n".join(good) + b"\n" if good else b""
     cells = _parse(regular, shape, wanted)
     numbers = pl.Series(ROW, numbers_of_good, pl.Int64)
-    return Batch(cells.select(*wanted).with_columns(numbers), partial(_lines, regular), refused)
+    batch = cells.select(*wanted).with_columns(numbers)
+    if shape.free is not None and shape.free in wanted:
+        text = pl.col(shape.free).str.replace_all(HELD, shape.separator, literal=True)
+        batch = batch.with_columns(text)
+    may_be_cut = unended and shape.ends_lines and first + lines - 1 in numbers_of_good[-1:]
+    raw = partial(_as_written, regular, shape.separator)
+    return Batch(batch, raw, refused, may_be_cut)
+
+
+def _with_free_text(line: bytes, shape: TableShape) -> bytes:
+    """Return a line in which the separators in the free text are held as another character."""
+    separator = shape.separator.encode()
+    surplus = line.count(separator) + 1 - shape.width
+    if shape.free is None or surplus <= 0:
+        return line
+    cells, at = line.split(separator), shape.names.index(shape.free)
+    text = HELD.encode().join(cells[at : at + surplus + 1])
+    return separator.join([*cells[:at], text, *cells[at + surplus + 1 :]])
+
+
+def _as_written(block: bytes, separator: str, positions: Sequence[int]) -> list[str]:
+    return [line.replace(HELD, separator) for line in _lines(block, positions)]
 
 
 def _parse(block: bytes, shape: TableShape, wanted: Sequence[str]) -> pl.DataFrame:
@@ -360,10 +272,11 @@ def _is_regular(block: bytes, cells: pl.DataFrame, lines: int, shape: TableShape
     return shape.width > 1 and bool((ends == NEWLINE).all())
 
 
-def _line_problem(row: int, line: bytes, shape: TableShape) -> Refused | None:
+def _line_problem(row: int, line: bytes, shape: TableShape, unfinished: bool) -> Refused | None:
     cells = line.count(shape.separator.encode()) + 1
     if cells != shape.width:
-        return wrong_width(row, cells, shape, line.decode("utf-8", "backslashreplace"))
+        shown = line.decode("utf-8", "backslashreplace")
+        return wrong_width(row, cells, shape, shown, unfinished=unfinished)
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:

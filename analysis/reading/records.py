@@ -305,13 +305,20 @@ class _Decoded:
                     decoder = LENIENT
                     continue
                 if len(self._text) - self._at > MOST_RECORD_BYTES or not self._more(size):
-                    problem = f"is not JSON ({_message(error)})"
+                    cut = "ends in the middle of this record: the log was cut"
+                    problem = cut if self._is_cut(error) else f"is not JSON ({_message(error)})"
                     raise _broken(self._stream, number, problem, "a JSON object") from error
                 size *= 2  # a record longer than a chunk is decoded again few times
                 continue
             # A number may continue in the next chunk; objects, which we want, have an end.
             self.raw, self._at = self._text[self._at : end], end
             return value
+
+    def _is_cut(self, error: ValueError) -> bool:
+        """Return whether a value cannot be read since the text ends within it."""
+        if not self._ended or not isinstance(error, json.JSONDecodeError):
+            return False
+        return error.pos >= len(self._text.rstrip()) or error.msg.startswith("Unterminated string")
 
     def _more(self, size: int) -> bool:
         if self._ended:

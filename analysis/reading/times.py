@@ -20,6 +20,10 @@ ISO = re.compile(
     r"(?P<space> ?)(?P<offset>Z|UTC|[+-]\d{2}:?\d{2}|[+-]\d{2})?$"
 )
 OFFSET = re.compile(r" ?(Z|UTC|[+-]\d{2}:?\d{2}|[+-]\d{2})")
+LOCAL_TIMES = (
+    "times without an offset are read as UTC; the log does not tell the zone, --time-zone NAME does"
+)
+"""The note on a log with local times of a zone that nobody named."""
 Twice = Literal["earliest", "latest"]
 """Which reading of a local time that happens twice in autumn."""
 CELLS_SEEN = 16  # for a look at whether all have the same offset

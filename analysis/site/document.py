@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.reading.times import check_zone
+from gpuplan.analysis.site.notation import expand_hosts, split_hosts
 from gpuplan.analysis.site.schema import (
     CalibrationTable,
     SiteSettings,
@@ -27,6 +29,7 @@ from gpuplan.analysis.site.schema import (
 TABLES = ("node", "partition", "qos", "account", "priority", "backfill")
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 CALIBRATION = "calibration"
+NODE_KEYS = ("gpus", "type", "weight")
 
 
 @dataclass(slots=True)
@@ -38,12 +41,16 @@ class SiteDocument:
         sources: dotted key -> ``given``, ``inferred`` or ``default``.
         unknown: settings that the model does not use, in order, each once.
         notes: what the user should know, one sentence each.
+        plain: names of nodes without GPUs, which are left out.
+        capacities: CPUs and megabytes of nodes with GPUs, by name; 0 where a file does not tell.
     """
 
     tables: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    plain: set[str] = field(default_factory=set)
+    capacities: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def put(self, value: Any, *keys: str, source: str = "given") -> None:
         """Set one value by its path. Raises `UsageError` where the schema refuses it."""
@@ -78,11 +85,76 @@ class SiteDocument:
         self.sources.update(other.sources)
         for texts, others in ((self.unknown, other.unknown), (self.notes, other.notes)):
             texts += [text for text in others if text not in texts]
+        self.plain |= other.plain
+        self.capacities |= other.capacities
+
+    def settle(self) -> None:
+        """Make one description of what several files describe, once all are merged.
+
+        A node that several files describe is of its group, or alone where the descriptions differ;
+        then the last one counts. Nodes and partitions without GPUs are left out, with a note.
+        """
+        nodes = self.tables.get("node", {})
+        if nodes:
+            self._settle_nodes(nodes)
+            self._settle_partitions(nodes)
+
+    def _settle_nodes(self, nodes: dict[str, Any]) -> None:
+        groups = {name: _hosts(name) for name in nodes}
+        of_host: dict[str, list[str]] = {}
+        for name, hosts in groups.items():
+            for host in hosts:
+                of_host.setdefault(host, []).append(name)
+        split: set[str] = set()
+        for names in of_host.values():
+            if len(names) == 1:
+                continue
+            kinds = {tuple(nodes[name].get(key) for key in NODE_KEYS) for name in names}
+            if len(kinds) == 1:
+                names[1:] = []
+            else:
+                split.update(name for name in names[:-1] if len(groups[name]) > 1)
+                names[:-1] = []
+        entries = {name: dict(nodes[name]) for name in nodes}
+        nodes.clear()
+        for host, (name,) in of_host.items():
+            alone = name in split or len(groups[name]) == 1
+            nodes[host if alone else name] = entries[name] | ({"count": 1} if alone else {})
+
+    def _settle_partitions(self, nodes: Mapping[str, Any]) -> None:
+        partitions, empty = self.tables.get("partition", {}), []
+        for name, settings in list(partitions.items()):
+            parts = split_hosts(str(settings.get("Nodes", "ALL")).replace("(null)", ""))
+            if not self.plain.intersection(host for part in parts for host in _hosts(part)):
+                if parts:
+                    continue
+            hosts = [part if part in nodes else host for part in parts for host in _hosts(part)]
+            kept = [host for host in dict.fromkeys(hosts) if host not in self.plain]
+            if kept:
+                settings["Nodes"] = ",".join(kept)
+            else:
+                empty.append(name)
+                del partitions[name]
+        if self.plain and not any("without GPUs" in note for note in self.notes):
+            self.notes.append(
+                f"{counted(len(self.plain), 'node')} without GPUs left out of the model"
+            )
+        left_out = f"partitions without GPU nodes are left out: {', '.join(empty)}"
+        if empty and left_out not in self.notes:
+            self.notes.append(left_out)
 
     def unknown_key(self, key: str) -> None:
         """Note a setting that the model does not use."""
         if key not in self.unknown:
             self.unknown.append(key)
+
+
+def _hosts(text: str) -> list[str]:
+    """Return the names of a host list; of what is none the text itself."""
+    try:
+        return expand_hosts(text)
+    except ValueError:
+        return [text]
 
 
 def dotted(*keys: str) -> str:

@@ -5,7 +5,7 @@ assoc|qos|events -P`` and ``sshare -alP``. The first line says what a file holds
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -13,14 +13,18 @@ from zoneinfo import ZoneInfo
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.notation import UNLIMITED, WHOLE, gpu_limit, gpus_of
+from gpuplan.analysis.site.notation import UNLIMITED, WHOLE, capacity, gpu_limit, gpus_of
 from gpuplan.analysis.site.schema import read_settings
-from gpuplan.analysis.site.slurm_conf import PARTITION_KEYS
+from gpuplan.analysis.site.slurm_conf import PARTITION_KEYS, read_scontrol_config
 
 ONE_LINE = re.compile(r"([A-Za-z][\w:/]*)=(.*?)(?=\s+[A-Za-z][\w:/]*=|\s*$)")
 EXPECTED = (
-    "output of scontrol show node|partition -o, sacctmgr show assoc|qos|events -P or sshare -alP"
+    "output of scontrol show node|partition|config, sacctmgr show assoc|qos|events -P or "
+    "sshare -alP"
 )
+RECORDS = ("NodeName=", "PartitionName=")
+CONFIG = "Configuration data"
+"""How the output of ``scontrol show config`` begins."""
 Row = dict[str, str]
 
 QOS_COLUMNS = {
@@ -46,9 +50,11 @@ def read_dump(path: Path, zone: str = "UTC") -> SiteDocument:
     if not lines:
         raise InputError(path, "is empty", expected=EXPECTED)
     document = SiteDocument()
-    if lines[0].startswith(("NodeName=", "PartitionName=")):
-        for number, line in enumerate(lines, 1):
-            _located(path, number, _scontrol, document, dict(ONE_LINE.findall(line)))
+    if lines[0].startswith(CONFIG):
+        return read_scontrol_config(path, lines)
+    if lines[0].startswith(RECORDS):
+        for number, record in _records(text.splitlines()):
+            _located(path, number, _scontrol, document, dict(ONE_LINE.findall(record)))
         return document
     names = [name.strip().lower().replace(" ", "") for name in lines[0].split("|")]
     take = _reader(set(names))
@@ -62,6 +68,23 @@ def read_dump(path: Path, zone: str = "UTC") -> SiteDocument:
         else:
             _located(path, number, take, document, row)
     return document
+
+
+def _records(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield the records of scontrol as one line each, with the number of their first line.
+
+    Without ``-o`` a record goes on in the indented lines after its first.
+    """
+    record, begin = "", 1
+    for number, line in enumerate(lines, 1):
+        if line.startswith(RECORDS):
+            if record:
+                yield begin, record
+            record, begin = line.strip(), number
+        elif line.strip():
+            record += f" {line.strip()}"
+    if record:
+        yield begin, record
 
 
 def _located(
@@ -88,12 +111,14 @@ def _reader(names: set[str]) -> Callable[..., None] | None:
 
 
 def _scontrol(document: SiteDocument, cells: Row) -> None:
-    """Take a line of ``scontrol show node -o`` or ``scontrol show partition -o``."""
+    """Take a record of ``scontrol show node`` or ``scontrol show partition``."""
     if "NodeName" in cells:
+        name = cells["NodeName"]
         gpus = gpus_of(cells.get("Gres", "")) or gpus_of(cells.get("CfgTRES", ""))
         if not gpus or not gpus[0]:
+            document.plain.add(name)
             return
-        name = cells["NodeName"]
+        document.capacities[name] = capacity({key.lower(): cells[key] for key in cells})
         for key, value in (
             ("count", 1), ("gpus", gpus[0]), ("type", gpus[1] or "gpu"),
             ("weight", cells.get("Weight", 1)),

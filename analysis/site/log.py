@@ -6,6 +6,7 @@ with the rule that it switches off.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.ingest.logs import opened_log
+from gpuplan.analysis.ingest.logs import opened_log, told_notes
 from gpuplan.analysis.job_table.log_options import LogOptions
 from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.job_table.run_cells import as_runs, is_runs
@@ -29,9 +30,11 @@ from gpuplan.analysis.job_table.schema import (
     Provenance,
 )
 from gpuplan.analysis.log_formats.format import LogFormat
+from gpuplan.analysis.log_formats.sacct_command import RESOURCES, Needed, refuse_missing
 from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
 from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.log_formats.swf import SWF
+from gpuplan.analysis.reading.batch import CUT_OFF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.storage.files import existing_file, sha256_of
@@ -44,6 +47,7 @@ SITE_COLUMNS: dict[str, pl.DataType] = {
     "limit_s": WHOLE, "nodes": WHOLE, "gpus": WHOLE, "gpu_type": TEXT, "state": TEXT,
     "priority": WHOLE, "reason": TEXT, "reservation": TEXT, "node_list": TEXT,
     "submit_line": TEXT, "billing": pl.Float64(),
+    "cpus": pl.Float64(), "memory_mb": pl.Float64(),
 }  # fmt: skip
 """Times are seconds after 1970; ``start`` is null for a job that never started."""
 
@@ -73,10 +77,14 @@ MOST_GPUS = 1_000_000
 MOST_BILLING = 1e12
 ALL_ROWS = Limit.of("100%", "")
 UNFINISHED = "still waiting or unfinished at the end of the log"
-NEEDED = {
-    "slurm": ("jobid", "submit", "start", "end"),
-    "swf": ("submit_time", "wait_time", "run_time"),
-}
+NEEDED: tuple[Needed, ...] = (
+    ("job ids", (("jobid",),)),
+    ("submissions", (("submit",),)),
+    ("starts", (("start",),)),
+    ("ends", (("end",),)),
+    ("GPUs", tuple((name,) for name in RESOURCES)),
+)
+"""What a replay needs of sacct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +98,11 @@ class SiteLog:
         kind: ``slurm``, ``swf`` or ``trace``.
         left_out: rows that are not usable GPU jobs, by reason.
         missing: fields that the log lacks.
+        warnings: what makes the log doubtful, one sentence each.
         notes: what the user should know, one sentence each.
         sources: hashes of the logs that a trace was made of.
         waiting: jobs that still wait at the end of the log, in the same columns.
+        cpu_jobs: jobs without GPUs that ran in partitions of GPU jobs.
     """
 
     jobs: pl.DataFrame
@@ -101,28 +111,31 @@ class SiteLog:
     kind: str
     left_out: dict[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     waiting: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SITE_COLUMNS))
+    cpu_jobs: int = 0
 
     def switched_off(self) -> list[str]:
         """Return what each missing field means, one sentence each."""
         return [f"no {SWITCHED_OFF[name][0]}: {SWITCHED_OFF[name][1]}" for name in self.missing]
 
 
-def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
+def read_site_log(path: Path, zone: str | None = None) -> SiteLog:
     """Read a log, plain or compressed.
 
     Args:
         path: the file.
-        zone: zone of times that are written without an offset.
+        zone: zone of times that are written without an offset; None for UTC, with a note.
 
     Raises:
         InputError: it cannot be read, is not such a log, or has no GPU job.
         UsageError: there is no such zone.
     """
     existing_file(path)
-    check_zone(zone)
+    if zone is not None:
+        check_zone(zone)
     try:
         with silent_on(*UNREADABLE):
             return _read(path, zone)
@@ -134,26 +147,20 @@ def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
         ) from error
 
 
-def _read(path: Path, zone: str) -> SiteLog:
+def _read(path: Path, zone: str | None) -> SiteLog:
     source = Source(path, path, path.stat().st_size)
     with closing(SourceStream(source)) as stream:
         head = Head(path, stream.head)
         if head.is_parquet:
             return _checked(_of_trace(path, path, sha256_of(path)))
         log_format = _format_of(head)
-        has = log_format.open(stream).columns
-        missing = [name for name in NEEDED[log_format.name] if name not in has]
-        if missing:
-            raise InputError(
-                path,
-                f"no column {', '.join(missing)}; found {', '.join(has[:12])}",
-                expected="sacct -a -X -P -D --noconvert with JobID, Submit, Start, End, AllocTRES",
-            )
-    local = log_format.takes_zone and zone != "UTC"
-    options = LogOptions(time_zone=zone if local else None, max_rejects=ALL_ROWS)
+        if log_format is SLURM_FORMAT:
+            refuse_missing(path, log_format.open(stream).columns, NEEDED)
+    chosen = zone if log_format.takes_zone else None
+    options = LogOptions(time_zone=chosen, max_rejects=ALL_ROWS)
     with opened_log(path, options, is_quiet=True) as ingested:
         log = _of_trace(ingested.trace, path, ingested.sha256)
-    return _checked(replace(log, kind=log_format.name, sources=()))
+    return _checked(replace(log, kind=log_format.name, sources=(), warnings=ingested.warnings))
 
 
 def _checked(log: SiteLog) -> SiteLog:
@@ -175,7 +182,7 @@ def _format_of(head: Head) -> LogFormat:
     raise InputError(
         head.path,
         f"is neither sacct output nor an SWF log nor a trace: {head.shown()}",
-        expected="sacct -a -X -P -D --noconvert output, an SWF log or a trace of gpuplan ingest",
+        expected="sacct output, an SWF log or a trace of gpuplan ingest",
     )
 
 
@@ -192,14 +199,32 @@ def _of_trace(trace: Path, named: Path, sha256: str) -> SiteLog:
     provenance = _provenance(trace)
     read = _runs(table, has)
     jobs, left_out = _usable(read)
-    if rejected := sum((provenance.rows_rejected or {}).values()):
-        left_out["that cannot be read"] = rejected
+    rejected = Counter(provenance.rows_rejected or {})
+    if rows_cut := rejected.pop(CUT_OFF, 0):
+        left_out["that the end of the log cuts"] = rows_cut
+    if rejected.total():
+        left_out["that cannot be read"] = rejected.total()
     recorded = set() if provenance.source_format == SWF.name else has & OFTEN_EMPTY
     absent = tuple(n for n in SWITCHED_OFF if n not in recorded and not jobs[n].count())
     sources = tuple(source.sha256 for source in provenance.sources)
     return SiteLog(
-        jobs, named, sha256, "trace", left_out, absent, sources=sources, waiting=_waiting(read)
+        jobs,
+        named,
+        sha256,
+        "trace",
+        left_out,
+        absent,
+        notes=told_notes(provenance),
+        sources=sources,
+        waiting=_waiting(read),
+        cpu_jobs=_cpu_jobs(read, jobs),
     )
+
+
+def _cpu_jobs(read: pl.DataFrame, jobs: pl.DataFrame) -> int:
+    """Return how many jobs without GPUs ran in the partitions of the GPU jobs."""
+    ran = read.filter((pl.col("gpus").fill_null(0) < 1) & pl.col("start").is_not_null())
+    return ran.filter(pl.col("partition").is_in(jobs["partition"].unique().implode())).height
 
 
 def _runs(table: pl.DataFrame, has: set[str]) -> pl.DataFrame:
@@ -218,6 +243,7 @@ def _runs(table: pl.DataFrame, has: set[str]) -> pl.DataFrame:
         gpus=column("num_gpus", pl.Float64()), state=column("state", text).fill_null("unknown"),
         gpu_type=column("gpu_type", text), reservation=column("reservation", text),
         submit_line=column("submit_line", text),
+        cpus=column("cpus", pl.Float64()), memory_mb=column("memory_mb", pl.Float64()),
         **{name: column(name, kind) for name, kind in OF_RUN.items()},
         runs=as_runs(table.schema[RUNS]) if is_runs(table.schema.get(RUNS))
         else pl.lit(None, RUN_COLUMNS[RUNS]),
@@ -238,7 +264,7 @@ def _runs(table: pl.DataFrame, has: set[str]) -> pl.DataFrame:
     run_s = pl.col("run_s").round().cast(whole)
     return rows.select(
         "job_id", "user", "account", "partition", "qos", "state", "reason", "reservation",
-        "node_list", "submit_line", "billing",
+        "node_list", "submit_line", "billing", "cpus", "memory_mb",
         submit=_seconds(pl.col("submit_time")), eligible=_seconds(pl.col("eligible_time")),
         start=start, end=pl.coalesce(start + run_s, _seconds(pl.col("cancel_time"))), run_s=run_s,
         limit_s=pl.col("limit_s").cast(whole), nodes=pl.col("req_nodes").cast(whole),

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+
+from gpuplan.analysis.job_table.gres import no_accelerators
 
 A_TIME = "a time such as 90, 01:30:00 or 2-00:00:00"
 UNLIMITED = ("unlimited", "infinite", "-1", "n/a", "none", "(null)", "")
 WHOLE = re.compile(r"[0-9]{1,15}")
 GPU = re.compile(
     r"(?:^|,)(?:gres/)?gpu(?::(?P<kind>[^:=,()]+))?[:=](?P<count>[0-9]{1,15})", re.IGNORECASE
+)
+OTHER = re.compile(
+    r"(?:^|,)(?:gres/)?(?P<name>[a-z][^:=,()/]*)(?::(?P<kind>[a-z][^:=,()]*))?(?P<mark>[:=])"
+    r"(?P<count>[0-9]{1,15})(?=,|$)",
+    re.IGNORECASE,
 )
 MOST_HOSTS = 100_000
 BRACKETS = re.compile(r"\[([^\]]*)\]")
@@ -46,10 +54,12 @@ def minutes_limit(text: str) -> int | None:
 def gpus_of(text: str) -> tuple[int, str] | None:
     """Return GPUs and their type of ``gpu:a100:8(S:0-1)`` or ``cpu=4,gres/gpu=8``; None for none.
 
-    The total counts where it is given beside the types; several types have the type "".
+    The total counts where it is given beside the types; several types have the type "". Without
+    a GPU other accelerators count, such as ``npu:ascend910b:8``.
     """
     total, typed, kinds = None, 0, []
-    for match in GPU.finditer(re.sub(r"\([^)]*\)", "", text)):
+    text = re.sub(r"\([^)]*\)", "", text)
+    for match in GPU.finditer(text) if GPU.search(text) else _other_devices(text):
         if match["kind"] is None:
             total = int(match["count"])
         else:
@@ -61,10 +71,30 @@ def gpus_of(text: str) -> tuple[int, str] | None:
     return (typed if total is None else total), kind
 
 
+def _other_devices(text: str) -> Iterator[re.Match[str]]:
+    """Yield the accelerators that Slurm does not call ``gpu``."""
+    for match in OTHER.finditer(text):
+        is_gres = match["mark"] == ":" or match[0].lstrip(",").lower().startswith("gres/")
+        if is_gres and match["name"].lower() not in no_accelerators():
+            yield match
+
+
 def gpu_limit(text: str) -> int | None:
     """Return the GPUs of a limit such as ``cpu=64,gres/gpu=8``; None where it limits none."""
     gpus = gpus_of(text)
     return None if gpus is None else gpus[0]
+
+
+def capacity(keys: Mapping[str, str]) -> tuple[float, float]:
+    """Return the CPUs and megabytes of a node by its keys in lower case; 0 where it tells none."""
+
+    def number(*names: str) -> float:
+        texts = (keys.get(name, "") for name in names)
+        return next((float(text) for text in texts if WHOLE.fullmatch(text)), 0.0)
+
+    sockets = number("sockets") or number("socketsperboard") * (number("boards") or 1)
+    cores = number("corespersocket") * (number("threadspercore") or 1)
+    return number("cputot", "cpus", "procs") or sockets * cores, number("realmemory")
 
 
 def split_hosts(text: str) -> list[str]:

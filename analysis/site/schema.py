@@ -208,6 +208,7 @@ class CalibrationTable(Struct, frozen=True):
     sources: dict[str, str] = {}
     all_jobs: bool = False
     eta: StartCalibration | None = None
+    lacks: str | None = None
 
 
 class SiteSettings(SettingsTable, frozen=True):

@@ -7,14 +7,14 @@ Keys are in any case, ``\\`` continues a line, ``#`` begins a comment, ``Include
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.notation import MOST_HOSTS, expand_hosts, gpus_of, split_hosts
+from gpuplan.analysis.site.notation import MOST_HOSTS, capacity, expand_hosts, gpus_of, split_hosts
 from gpuplan.analysis.site.schema import Backfill, Partition, Priority
 
 MOST_INCLUDES = 100
@@ -24,6 +24,8 @@ COMMENT = re.compile(r"(?<!\\)#.*")
 PARTITION_KEYS = {name.lower(): name for name in Partition.__struct_fields__}
 PRIORITY_KEYS = {name.lower(): name for name in Priority.__struct_fields__}
 BACKFILL_KEYS = {name.lower(): name for name in Backfill.__struct_fields__ if name[0].isupper()}
+SETTINGS = {*PRIORITY_KEYS, *BACKFILL_KEYS, "schedulerparameters"}
+UNSET = ("", "(null)", "none", "n/a")
 PARAMETERS = tuple(name for name in Backfill.__struct_fields__ if name[0].islower())
 
 
@@ -38,6 +40,24 @@ def read_slurm_conf(path: Path) -> SiteDocument:
     for file, number, line in _lines(path, []):
         reader.take(file, number, line)
     reader.finish(path)
+    return document
+
+
+def read_scontrol_config(path: Path, lines: Iterable[str]) -> SiteDocument:
+    """Return the settings in the output of ``scontrol show config``; it has no nodes.
+
+    It names every setting of Slurm, so that those which the model does not use are not listed.
+
+    Raises:
+        InputError: a value cannot be used.
+    """
+    document = SiteDocument()
+    reader = _Conf(document)
+    for number, line in enumerate(lines, 1):
+        key, equals, value = (part.strip() for part in line.partition("="))
+        if equals and value.lower() not in UNSET and key.lower() in SETTINGS:
+            reader.take(path, number, f'{key}="{value}"')
+    document.unknown.clear()
     return document
 
 
@@ -86,7 +106,6 @@ class _Conf:
         self.sets: dict[str, list[str]] = {}
         self.hosts: dict[str, str] = {}  # host -> its group
         self.partitions: dict[str, tuple[Path, int]] = {}
-        self.plain = 0
 
     def take(self, path: Path, number: int, line: str) -> None:
         pairs = [(key.lower(), value.strip("\"'")) for key, value in PAIR.findall(line)]
@@ -121,15 +140,16 @@ class _Conf:
 
     def _node(self, name: str, settings: dict[str, str]) -> None:
         hosts = expand_hosts(name)
-        if self.plain + len(self.hosts) + len(hosts) > MOST_HOSTS:
+        if len(self.document.plain) + len(self.hosts) + len(hosts) > MOST_HOSTS:
             raise ValueError(f"names more than {MOST_HOSTS:,} nodes in all")
         gpus = gpus_of(settings.pop("gres", ""))
-        weight = settings.pop("weight", 1)
+        weight, size = settings.pop("weight", 1), capacity(settings)
         self._unused("Node", settings)
         if not gpus or not gpus[0]:
-            self.plain += len(hosts)
+            self.document.plain.update(hosts)
             return
         self.hosts |= dict.fromkeys(hosts, name)
+        self.document.capacities |= dict.fromkeys(hosts, size)
         for key, value in (
             ("count", len(hosts)), ("gpus", gpus[0]), ("type", gpus[1] or "gpu"), ("weight", weight)
         ):  # fmt: skip
@@ -184,8 +204,8 @@ class _Conf:
                 del self.document.tables["partition"][name]
                 continue
             settings["Nodes"] = folded(list(hosts), self.hosts)
-        if self.plain:
-            nodes = counted(self.plain, "node")
+        if self.document.plain:
+            nodes = counted(len(self.document.plain), "node")
             self.document.notes.append(f"{nodes} without GPUs left out of the model")
         if empty:
             self.document.notes.append(

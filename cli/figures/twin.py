@@ -20,13 +20,14 @@ HOUR_S = 3600.0
 
 
 def draw_calibration(calibration: CalibrateResults) -> Figure:
-    """Draw mean waits, recorded and replayed, by partition and over time."""
+    """Draw mean waits from submission, recorded and replayed, by partition and over time."""
     from gpuplan.planner.twin.score import scored_mask
 
     work, run = calibration.work, calibration.run
     mask = scored_mask(work, run)
-    recorded = work.recorded_wait[mask] / HOUR_S
-    replayed = run.wait[mask] / HOUR_S
+    held = work.held[mask]
+    recorded = (held + work.recorded_wait[mask]) / HOUR_S
+    replayed = (held + run.wait[mask]) / HOUR_S
     names = work.names("partition")[mask]
     kinds, counts = np.unique(names.astype(str), return_counts=True)
     kinds = kinds[np.argsort(-counts, kind="stable")][:MOST_GROUPS]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 READING = "How to read the input"
 SITE_LOG = Opt(
-    "The log: sacct -a -X -P -D --noconvert output, an SWF log, or the trace that "
+    "The log: output of sacct (docs/twin.md has the command), an SWF log, or the trace that "
     "[bold]gpuplan ingest[/bold] makes of one; plain or compressed.",
     key=None,
     metavar="LOG",
@@ -63,8 +63,10 @@ class CalibrateRequest(StudyRequest):
     scontrol: Annotated[
         tuple[Path, ...],
         Opt(
-            "Output of scontrol show node -o or scontrol show partition -o; may be repeated.",
+            "Output of scontrol show node, partition or config, with -o or without; may be "
+            "repeated.",
             many=True,
+            common=True,
         ),
     ] = ()
     sacctmgr: Annotated[
@@ -101,6 +103,7 @@ class CalibrateRequest(StudyRequest):
             "Zone of times without an offset, for example Europe/Berlin; otherwise UTC.",
             metavar="NAME",
             panel=READING,
+            common=True,
         ),
     ] = None
     warmup: Annotated[
@@ -175,4 +178,5 @@ class CalibrateRequest(StudyRequest):
             document.merge(read_dump(path, zone))
         if self.sshare is not None:
             document.merge(read_dump(self.sshare, zone))
+        document.settle()
         return document

@@ -60,7 +60,7 @@ def rules_in_order(rules: Sequence[Rule]) -> list[str]:
 @study(
     "sweep",
     title="Serverless threshold",
-    example="gpuplan sweep trace.parquet --threshold 30,60,5m,10m,30m --plot sweep.png",
+    example="gpuplan sweep trace.parquet --threshold 30,60,5m,10m,30m -o sweep.png",
     doing="replaying",
     compiles=True,
     has_timeline=True,

@@ -13,6 +13,7 @@ from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin.calibrate import CalibrateResults, Progress, nothing
 from gpuplan.planner.twin.calibrate import calibrate as calibrate_log
 from gpuplan.planner.twin.infer import complete
+from gpuplan.planner.twin.lacks import lacks_text
 from gpuplan.planner.twin.workload import recent
 
 
@@ -51,6 +52,8 @@ class Calibration(Answer[CalibrateRequest, CalibrateResults]):
             },
             "excluded": dict(results.excluded),
         }
+        if (text := lacks_text(results.lacks)) is not None:
+            table["lacks"] = text
         if request.all_jobs:
             table["all_jobs"] = True
         if request.time_zone is not None:
@@ -72,7 +75,7 @@ def calibrate(request: CalibrateRequest, progress: Progress = nothing) -> Calibr
     """
     request.check()
     document = request.document()
-    whole = read_site_log(request.trace, request.time_zone or "UTC")
+    whole = read_site_log(request.trace, request.time_zone)
     log = whole if request.all_jobs else recent(whole)
     inferred = complete(document, log, cluster=request.shape(), infer=request.infer)
     results = calibrate_log(

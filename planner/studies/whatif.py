@@ -65,7 +65,10 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
 
 
 def calibration_warnings(request: SiteRequest, log: SiteLog) -> Iterator[str]:
-    """Yield a sentence where the settings were calibrated on another log."""
+    """Yield what is doubtful of the log and of the settings for it, one sentence each."""
+    yield from log.warnings
+    if (text := request.calibration().lacks) is not None:
+        yield text
     calibrated_on = request.site()[1].sha256
     if calibrated_on is not None and calibrated_on not in (log.sha256, *log.sources):
         yield "the settings were calibrated on another log; the error is that of this one"

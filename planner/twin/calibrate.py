@@ -13,7 +13,15 @@ from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog, left_out_notes
 from gpuplan.planner.twin.infer import Inferred
-from gpuplan.planner.twin.score import LevelScore, advice, score_run, score_waits, scored_mask
+from gpuplan.planner.twin.lacks import Lack, lacks_of, lacks_text
+from gpuplan.planner.twin.score import (
+    LevelScore,
+    advice,
+    score_run,
+    score_waits,
+    scored_mask,
+    wait_note,
+)
 from gpuplan.planner.twin.settings import LEVELS, config_of, level_config, shuffled, site_of
 from gpuplan.planner.twin.workload import SiteWorkload, jittered, site_workload
 from gpuplan.simkit.twin.jobs import SiteJobs
@@ -23,6 +31,7 @@ from gpuplan.simkit.watch import ReplayPace
 
 SEEDS = (1, 2, 3)
 MOST_EXCLUDED = 0.2
+MOST_REJECTED = 0.01
 GIVEN_BY = {
     "bf": ("backfill.",),
     "multifactor": ("priority.PriorityWeight",),
@@ -67,6 +76,7 @@ class CalibrateResults:
             weeks.
         left_out: rows of the log that are not usable GPU jobs, by reason.
         rejected: jobs that never start under the chosen rules, by reason.
+        lacks: what the site has and the model lacks, where it touches over 1% of jobs or waits.
         chosen: the rules to use.
         choice: why.
         inferred: settings that were inferred or assumed.
@@ -91,6 +101,7 @@ class CalibrateResults:
     earlier_jobs: int
     left_out: dict[str, int]
     rejected: dict[str, int]
+    lacks: tuple[Lack, ...]
     chosen: str
     choice: str
     inferred: tuple[Inferred, ...]
@@ -188,6 +199,8 @@ def calibrate(
     top = scores[-1].name
     floor = _floor(replays, site, work, level_config(full, top), runs[top])
     chosen, choice = _choose(scores, floor, document)
+    rejected, lacks = never_started(runs[chosen]), lacks_of(log, document, site)
+    note = () if (text := wait_note(work)) is None else (text,)
     run, score = runs[chosen], next(score for score in scores if score.name == chosen)
     return CalibrateResults(
         within=score.within,
@@ -200,19 +213,20 @@ def calibrate(
         replayed_jobs=int(work.jobs.id.size),
         earlier_jobs=earlier,
         left_out=log.left_out,
-        rejected=never_started(run),
+        rejected=rejected,
+        lacks=lacks,
         chosen=chosen,
         choice=choice,
         inferred=inferred,
         rules_off=log.switched_off(),
         unknown_settings=document.unknown,
-        advice=tuple(advice(work, run)),
-        notes=(*left_out_notes(log), *work.notes, *document.notes),
+        advice=tuple(advice(work, run, _given(document), floor.mae_s)),
+        notes=(*left_out_notes(log), *work.notes, *document.notes, *note),
         log=log,
         document=document,
         work=work,
         run=run,
-        warnings=tuple(_warnings(log, work)),
+        warnings=tuple(_warnings(log, work, rejected, lacks)),
     )
 
 
@@ -300,15 +314,27 @@ def _choose(scores: list[LevelScore], floor: NoiseFloor, document: SiteDocument)
     return scores[at].name, "; ".join(said)
 
 
+def _given(document: SiteDocument) -> list[str]:
+    return [key for key, source in document.sources.items() if source == "given"]
+
+
 def _was_given(level: str, document: SiteDocument) -> bool:
     starts = GIVEN_BY.get(level, ())
-    return any(
-        source == "given" and key.startswith(starts) for key, source in document.sources.items()
-    ) if starts else False  # fmt: skip
+    return any(key.startswith(starts) for key in _given(document)) if starts else False
 
 
-def _warnings(log: SiteLog, work: SiteWorkload) -> list[str]:
-    warnings = []
+def _warnings(
+    log: SiteLog, work: SiteWorkload, rejected: dict[str, int], lacks: tuple[Lack, ...]
+) -> list[str]:
+    warnings = list(log.warnings)
+    if (text := lacks_text(lacks)) is not None:
+        warnings.append(text)
+    if sum(rejected.values()) > MOST_REJECTED * work.jobs.id.size:
+        reasons = ", ".join(f"{count:,} {why}" for why, count in rejected.items())
+        warnings.append(
+            f"{sum(rejected.values()):,} of {work.jobs.id.size:,} jobs ran and never start under "
+            f"these settings ({reasons}): the settings are not those of then"
+        )
     excluded, scored = sum(work.excluded.values()), int(work.scored.sum())
     if excluded > MOST_EXCLUDED * (excluded + scored):
         share = excluded / (excluded + scored)

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.site.document import SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.notation import expand_hosts
@@ -218,7 +219,7 @@ def _partitions(adding: _Adding, jobs: pl.DataFrame) -> None:
         recorded = adding.document.get("partition", partition)
         if recorded is None or "Nodes" not in recorded:
             adding.put("ALL", "inferred", "not described", "partition", partition, "Nodes")
-        longest = rows["limit_s"].max()
+        longest = rows.filter(pl.col("limit_s") < FOREVER_S)["limit_s"].max()  # not UNLIMITED
         if adding.document.get("partition", partition, "MaxTime") is None and longest:
             text = slurm_time(-(-int(longest) // 3600) * 3600)  # type: ignore[arg-type]
             why = "the longest limit seen, in whole hours"

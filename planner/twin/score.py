@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,6 +18,16 @@ CLOSE_S = 300.0
 CLOSE_SHARE = 0.2
 LEAST_GROUP = 20
 FAR_OFF = 0.5  # of the mean recorded wait
+LEAST_HELD = 0.01  # of the wait from submission
+UNITS = (
+    (120.0, 1.0, "s"), (7200.0, 60.0, "min"), (172800.0, 3600.0, "h"), (float("inf"), 86400.0, "d")
+)  # fmt: skip
+"""Below how many seconds, seconds of a unit, the unit."""
+RULE_FILES = {
+    "qos": "sacctmgr show qos -P", "account": "sacctmgr show assoc -P",
+    "event": "sacctmgr show events -P",
+}  # fmt: skip
+"""Table of settings -> the command whose output has it."""
 GROUPS = ("partition", "qos", "size", "account")
 
 
@@ -32,7 +43,8 @@ class WaitScore:
         mae_s, median_s, p95_s: mean, median and 95th percentile of the absolute error.
         bias_s: mean error.
         mean_rel, p95_rel: relative error of the mean and of the P95 wait; None where it is 0.
-        recorded_mean_s, replayed_mean_s: mean waits.
+        recorded_mean_s, replayed_mean_s: mean waits from eligible to start.
+        held_mean_s: mean time from submission to eligible, which no rule changes.
         gpu_use: null for a group.
         by: empty for a group.
     """
@@ -49,6 +61,7 @@ class WaitScore:
     p95_rel: float | None
     recorded_mean_s: float
     replayed_mean_s: float
+    held_mean_s: float = 0.0
     gpu_use: float | None = None
     by: dict[str, Any] = field(default_factory=dict)
 
@@ -65,8 +78,16 @@ class LevelScore(WaitScore):
     by: dict[str, list[WaitScore]] = field(default_factory=dict)
 
 
-def score_waits(name: str, recorded: IntArray, replayed: IntArray) -> WaitScore:
-    """Return the score of waits in seconds; arrays of one shape (n,), n >= 1."""
+def score_waits(
+    name: str, recorded: IntArray, replayed: IntArray, held: IntArray | None = None
+) -> WaitScore:
+    """Return the score of waits in seconds; arrays of one shape (n,), n >= 1.
+
+    Args:
+        name: what is scored.
+        recorded, replayed: waits from eligible to start.
+        held: time from submission to eligible; None for none.
+    """
     real, got = recorded.astype(np.float64), replayed.astype(np.float64)
     error = got - real
     size = np.abs(error)
@@ -77,6 +98,7 @@ def score_waits(name: str, recorded: IntArray, replayed: IntArray) -> WaitScore:
         float(size.mean()), float(np.median(size)), float(np.percentile(size, 95)),
         float(error.mean()), _relative(float(got.mean()), float(real.mean())),
         _relative(p95_got, p95_real), float(real.mean()), float(got.mean()),
+        0.0 if held is None else float(held.mean()),
     )  # fmt: skip
 
 
@@ -113,8 +135,8 @@ def score_run(
     mask = scored_mask(work, run)
     if not mask.any():
         return None
-    recorded, replayed = work.recorded_wait, run.wait
-    whole = score_waits(name, recorded[mask], replayed[mask])
+    recorded, replayed, held = work.recorded_wait, run.wait, work.held
+    whole = score_waits(name, recorded[mask], replayed[mask], held[mask])
     by: dict[str, list[WaitScore]] = {}
     for kind in GROUPS if groups else ():
         names = work.names(kind)
@@ -122,7 +144,7 @@ def score_run(
         for group in sorted(set(names[mask])):
             of = mask & (names == group)
             if of.sum() >= LEAST_GROUP:
-                scores.append(score_waits(str(group), recorded[of], replayed[of]))
+                scores.append(score_waits(str(group), recorded[of], replayed[of], held[of]))
         by[kind] = scores
     return LevelScore(**asdict(whole) | {"gpu_use": gpu_use(work, run), "by": by})
 
@@ -143,33 +165,72 @@ def gpu_use(work: SiteWorkload, run: SiteRun) -> float | None:
     return used(run.start) / recorded if recorded > 0 else None
 
 
-def advice(work: SiteWorkload, run: SiteRun) -> list[str]:
-    """Return what to look at next, a sentence per pattern found, the most general first."""
+def wait_note(work: SiteWorkload) -> str | None:
+    """Return how replayed waits relate to waits from submission; None where they are the same."""
+    held, waited = work.held[work.scored], work.recorded_wait[work.scored]
+    if not held.size or held.mean() < LEAST_HELD * (held + waited).mean():
+        return None
+    both, of_it = shown_alike(float((held + waited).mean()), float(waited.mean()))
+    return (
+        f"from submission the {held.size:,} scored jobs waited {both} on average, {of_it} of it "
+        "after they were eligible: only this part is replayed, not dependencies or begin times"
+    )
+
+
+def shown_alike(*seconds: float) -> tuple[str, ...]:
+    """Return durations with the unit that suits the longest of them."""
+    most = max(map(abs, seconds))
+    size, unit = next((s, u) for limit, s, u in UNITS if most < limit)
+    return tuple(f"{round(value / size, 2):.3g} {unit}" for value in seconds)
+
+
+def advice(
+    work: SiteWorkload, run: SiteRun, given: Collection[str] = (), noise_s: float = 0.0
+) -> list[str]:
+    """Return what to look at next, a sentence per pattern found, the most general first.
+
+    Args:
+        work: the jobs.
+        run: their replay.
+        given: settings that a file gave, as dotted keys; nobody is sent to look at those.
+        noise_s: mean error that ties alone make; a pattern below it is none.
+    """
     mask = scored_mask(work, run)
     if mask.sum() < LEAST_GROUP:
         return []
     recorded = work.recorded_wait.astype(np.float64)
     error = run.wait - recorded
     mean = max(float(recorded[mask].mean()), 60.0)
+    tables = {key.partition(".")[0] for key in given}
+    files = [name for table, name in RULE_FILES.items() if table not in tables]
+    missing = f" Give {', '.join(files)}." if files else ""
     said: list[str] = []
-    if error[mask].mean() < -FAR_OFF * mean:
+    bias = float(error[mask].mean())
+    if bias < -max(FAR_OFF * mean, noise_s):
         said.append(
             "Replayed waits are too short overall: a limit or a hold is missing from the settings."
+            + missing
         )
-    if error[mask].mean() > FAR_OFF * mean:
+    if bias > max(FAR_OFF * mean, noise_s):
         said.append(
-            "Replayed waits are too long overall: the site has more nodes or better backfill."
+            "Replayed waits are too long overall: a limit in the settings did not hold then, or "
+            "backfill was better."
+            if "node" in tables
+            else "Replayed waits are too long overall: the site has more nodes or better backfill."
         )
-    for name, off in _off(work.names("partition"), mask, error, mean):
-        said.append(f"Partition {name} is off by {off / 60:+,.0f} min: check its nodes.")
+    for name, off in _off(work.names("partition"), mask, error, mean, noise_s):
+        said.append(_partition_advice(name, off, "node" in tables, missing))
     long = mask & (work.jobs.limit > np.percentile(work.jobs.limit[mask], 90))
     if long.sum() >= LEAST_GROUP and abs(float(error[long].mean())) > 2 * max(
-        abs(float(error[mask & ~long].mean())), 60.0
+        abs(float(error[mask & ~long].mean())), 60.0, noise_s
     ):
-        said.append("Jobs with long limits are off more than others: check bf_window.")
-    for name, off in _off(work.names("user"), mask, error, mean)[:3]:
+        look = "reservations for maintenance" if "backfill.bf_window" in given else "bf_window"
+        said.append(f"Jobs with long limits are off more than others: check {look}.")
+    for name, off in _off(work.names("user"), mask, error, mean, noise_s)[:3]:
         if off < 0:
-            said.append(f"Jobs of user {name} start {-off / 60:,.0f} min early: check MaxJobs.")
+            look = "limits or holds that no file shows" if "account" in tables else "MaxJobs"
+            early = shown_alike(-off)[0]
+            said.append(f"Jobs of user {name} start {early} early in the replay: check {look}.")
     late = mask & (recorded > HOUR_S)
     if late.sum() >= LEAST_GROUP:
         rest = recorded[late] % HOUR_S
@@ -182,8 +243,19 @@ def advice(work: SiteWorkload, run: SiteRun) -> list[str]:
     return said
 
 
+def _partition_advice(name: str, off_s: float, has_nodes: bool, missing: str) -> str:
+    """Return what to look at where the waits in a partition are off by a mean of some seconds."""
+    how = f"{shown_alike(abs(off_s))[0]} too {'long' if off_s > 0 else 'short'}"
+    begin = f"Replayed waits in partition {name} are {how}"
+    if not has_nodes:
+        return f"{begin}: check its nodes, which are inferred."
+    if off_s > 0:
+        return f"{begin}: look for a limit on its jobs in the settings that did not hold then."
+    return f"{begin}: look for a limit, a reservation or drained nodes of its own.{missing}"
+
+
 def _off(
-    groups: NDArray[np.object_], mask: BoolArray, error: FloatArray, mean: float
+    groups: NDArray[np.object_], mask: BoolArray, error: FloatArray, mean: float, noise_s: float
 ) -> list[tuple[str, float]]:
     """Return the groups whose mean error is far from that of the rest, the worst first."""
     kinds = sorted(set(groups[mask]))
@@ -193,6 +265,6 @@ def _off(
         if of.sum() < LEAST_GROUP or of.sum() == mask.sum():
             continue
         here, rest = float(error[of].mean()), float(error[mask & ~of].mean())
-        if abs(here) > mean and abs(here) > 3 * abs(rest):
+        if abs(here) > max(mean, noise_s, 3 * abs(rest)):
             far.append((str(name), here))
     return sorted(far, key=lambda item: -abs(item[1]))

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
@@ -66,6 +67,12 @@ class SiteWorkload:
         """Seconds from eligible to the recorded start; meaningless where it never started."""
         waited: IntArray = self.recorded_start - self.jobs.ready
         return waited
+
+    @property
+    def held(self) -> IntArray:
+        """Seconds from submission to eligible: dependencies, begin times, holds."""
+        before: IntArray = self.jobs.ready - self.jobs.submit
+        return before
 
     def names(self, by: str) -> NDArray[np.object_]:
         """Return the group of every job: by account, user, partition, qos or size."""
@@ -132,7 +139,6 @@ def site_workload(
     sizes = node_sizes(site)
     _check_partitions(log, table, sizes)
     notes = list(log.notes)
-    max_time = {p.name: p.max_time for p in site.partitions}
     submit = table["submit"].to_numpy().astype(np.int64)
     first, last = int(submit.min()), int(submit.max())
     until = first + ((last - first) // 10 if warmup_s is None else warmup_s)
@@ -157,19 +163,11 @@ def site_workload(
     each = -(-gpus // nodes)
     if padded := int(((nodes * each != gpus) & (recorded <= 0)).sum()):
         notes.append(f"{padded} jobs hold whole shares of their nodes: their GPUs are rounded up")
-    limit = table["limit_s"].fill_null(-1).to_numpy().astype(np.int64)
-    of_partition = np.array([max_time[name] or -1 for name in table["partition"]], np.int64)
-    unknown = limit < 1
-    if "limit_s" not in log.missing:
-        limit = np.where(unknown & (of_partition > 0), of_partition, limit)
-        unknown = limit < 1
-    limit = np.where(
-        unknown, np.maximum((run * limit_factor).astype(np.int64), LEAST_LIMIT_S), limit
-    )
-    if unknown.any():
+    limit, is_assumed = _limits(table, site, run, limit_factor, "limit_s" in log.missing)
+    if is_assumed.any():
         notes.append(
-            f"{int(unknown.sum())} of {n} jobs have no time limit in the log: the limit is assumed "
-            f"to be {limit_factor:g} times the run time"
+            f"{int(is_assumed.sum()):,} of {n:,} jobs have no time limit in the log: the limit is "
+            f"assumed to be {limit_factor:g} times the run time, at most the partition's MaxTime"
         )
     pinned = in_warmup | _asked_for_nodes(table)
     billing = table["billing"].to_numpy().astype(np.float64)
@@ -219,6 +217,44 @@ def jittered(jobs: SiteJobs, number: int) -> SiteJobs:
         ready=jobs.ready + later,
         cancel=np.where(jobs.cancel >= 0, jobs.cancel + later, jobs.cancel),
     )
+
+
+def _limits(
+    table: pl.DataFrame, site: SiteCluster, run: IntArray, factor: float, is_missing: bool
+) -> tuple[IntArray, BoolArray]:
+    """Return the time limit of each job in seconds, and which of them are assumed.
+
+    A job that asked for no limit (``UNLIMITED``, ``Partition_Limit``) has that of its partition. A
+    job whose limit the log does not tell gets ``factor`` times its run time. Neither is above what
+    partition and QOS allow, since the job was accepted.
+    """
+    most = _longest(table, site)
+    limit = table["limit_s"].fill_null(-1).to_numpy().astype(np.int64)
+    is_open = limit >= FOREVER_S
+    if not is_missing:
+        is_open |= limit < 1
+    limit = np.where(is_open & (most > 0), most, limit)
+    is_assumed: BoolArray = limit < 1
+    assumed = np.maximum((run * factor).astype(np.int64), LEAST_LIMIT_S)
+    assumed = np.where(most > 0, np.minimum(assumed, most), assumed)
+    return np.where(is_assumed, assumed, limit), is_assumed
+
+
+def _longest(table: pl.DataFrame, site: SiteCluster) -> IntArray:
+    """Return the longest limit that partition and QOS allow a job, in seconds; -1 for none.
+
+    Of the MaxWall of two QOS that of the partition's counts.
+    """
+    walls = {qos.name: qos.max_wall for qos in site.qos}
+    partitions = {partition.name: partition for partition in site.partitions}
+    kinds = table.select("partition", "qos").rows()
+    longest: dict[tuple[str, str], int] = {}
+    for name, qos in set(kinds):
+        partition = partitions[name]
+        wall = walls.get(partition.qos)
+        limits = (partition.max_time, walls.get(qos) if wall is None else wall)
+        longest[name, qos] = min((limit for limit in limits if limit is not None), default=-1)
+    return np.array([longest[kind] for kind in kinds], np.int64)
 
 
 def _check_partitions(log: SiteLog, table: pl.DataFrame, sizes: dict[str, int]) -> None:
