@@ -18,7 +18,7 @@ from polars.io.plugins import register_io_source
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.version import gpuplan_version
-from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.ingest.doubts import doubts
 from gpuplan.analysis.ingest.parallel_read import Hashed, Hashes, in_order, work
 from gpuplan.analysis.ingest.side_tables import pieces
 from gpuplan.analysis.job_table.schema import (
@@ -34,15 +34,7 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import (
-    CUT_OFF,
-    EARLY,
-    FEW_GPUS,
-    SET_BACK,
-    Batch,
-    Refused,
-    cut_warnings,
-)
+from gpuplan.analysis.reading.batch import CUT_OFF, Batch, Refused, cut_warnings
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.outcome import BatchOutcome
@@ -180,26 +172,7 @@ class Reading:
         A log was cut, most jobs start before their submission, or GPUs are those of a worker.
         """
         warnings = cut_warnings(self.log.by_reason[CUT_OFF], self.may_be_cut)
-        early, few = self.counts[EARLY], self.counts[FEW_GPUS]
-        if early > self.waits:
-            warnings.append(
-                f"{early:,} of {early + self.waits:,} jobs with a start have it before their "
-                "submission, so most waits are lost\n  next: look whether the times of submission "
-                "and start are of one zone, and from the same columns as in the log's description"
-            )
-        if set_back := self.counts[SET_BACK]:
-            warnings.append(
-                f"{counted(set_back, 'job')} ran an hour longer than from start to end: the times "
-                "are local and the clock was set back, so GPUs seem held for an hour too long\n"
-                "  next: --time-zone NAME, such as America/New_York"
-            )
-        if few:
-            warnings.append(
-                f"{few:,} of {counted(self.kept, 'job')} have fewer GPUs than workers; num_gpus is "
-                "the total of all workers of a job\n  next: if the column counts the GPUs of one "
-                "worker, --map num_gpus='GPUS * WORKERS'"
-            )
-        return tuple(warnings)
+        return (*warnings, *doubts(self.counts, self.waits, self.kept))
 
     def _zone(self) -> str | None:
         plan = self.plans[0]

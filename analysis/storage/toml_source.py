@@ -60,8 +60,8 @@ def reason(error: Exception) -> str:
 
 
 def _no_toml(path: Path, text: str, message: str) -> InputError:
-    found = PLACE.search(message)
-    row = int(found[1]) if found and found[1] else None
+    place = PLACE.search(message)
+    row = int(place[1]) if place and place[1] else None
     if row is not None and (twice := _given_twice(text, row)):
         return InputError(path, f"not TOML: {twice}", row=row, hint="keep one of the two")
     problem = NAMES.sub(lambda names: repr(".".join(_quoted(names[0]))), PLACE.sub("", message))
@@ -112,19 +112,19 @@ def statements(text: str) -> Iterator[tuple[int, int, Keys, list[Keys], bool]]:
     table: Keys = ()
     number, first, begin, depth = 1, 1, 0, 0
     for token in TOKEN.finditer(text + "\n"):
-        found = token[0]
-        if found in "[{":
+        mark = token[0]
+        if mark in "[{":
             depth += 1
-        elif found in "]}":
+        elif mark in "]}":
             depth -= 1
-        elif found == "\n" and depth <= 0:
+        elif mark == "\n" and depth <= 0:
             paths = _keys_set(statement := text[begin : token.end()])
             is_header = statement.lstrip().startswith("[")
             if paths:
                 table = paths[-1] if is_header else table
                 yield first, number, table, paths, is_header
             first, begin, depth = number + 1, token.end(), 0
-        number += found.count("\n")
+        number += mark.count("\n")
 
 
 def _keys_set(statement: str) -> list[Keys]:

@@ -102,11 +102,11 @@ def _read_override(text: str) -> tuple[Keys, Any]:
 def _loaded(text: str) -> dict[str, Any]:
     """Return TOML as it is read. Raises ValueError, also where it is too deep."""
     try:
-        found = tomllib.loads(text)
+        data = tomllib.loads(text)
     except RecursionError as error:
         raise ValueError(reason(error)) from error
-    check_depth(found)
-    return found
+    check_depth(data)
+    return data
 
 
 def _put(data: dict[str, Any], keys: Keys, value: Any, override: str) -> None:

@@ -70,11 +70,11 @@ class BillAnswer(Answer[BillRequest, BillResults]):
 
     def to_frame(self) -> pl.DataFrame:
         """Return the rows as FOCUS."""
-        asked = self.request.focus
+        focus = self.request.focus
         names = FocusNames(
-            account=asked.account or self.trace.path.name.partition(".")[0],
-            issuer=asked.issuer,
-            invoice_id=asked.invoice_id,
+            account=focus.account or self.trace.path.name.partition(".")[0],
+            issuer=focus.issuer,
+            invoice_id=focus.invoice_id,
             by=self.request.columns,
         )
         places = [self.months.names.index(name) for name in self.request.month_names()]
@@ -84,7 +84,7 @@ class BillAnswer(Answer[BillRequest, BillResults]):
             self.months,
             places or range(len(self.months.names)),
             names,
-            is_daily=asked.rows == "day",
+            is_daily=focus.rows == "day",
         )
 
 

@@ -112,8 +112,8 @@ class SiteJobs:
         left = self.rest[of[n:]] - before * each[of[n:]]
         arrays["runtime"][n:] = np.minimum(each[of[n:]], left)
         if self.rest_limit is not None:
-            asked = self.rest_limit[of[n:]] - before * self.limit[of[n:]]
-            arrays["limit"][n:] = np.clip(asked, 1, self.limit[of[n:]])
+            limit = self.rest_limit[of[n:]] - before * self.limit[of[n:]]
+            arrays["limit"][n:] = np.clip(limit, 1, self.limit[of[n:]])
         arrays["pinned"][n:] = arrays["cancel"][n:] = NEVER
         return self.changed(**arrays, rest=None, rest_limit=None, patience=None), follower
 

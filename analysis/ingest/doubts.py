@@ -1,0 +1,39 @@
+"""What the counts of a log's rows say of its columns: times or GPUs that mean something else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, SET_BACK
+
+
+def doubts(counts: Mapping[str, int], waits: int, kept: int) -> list[str]:
+    """Return what makes a trace doubtful, one sentence each.
+
+    Args:
+        counts: rows by what was noted of them.
+        waits: jobs with a wait.
+        kept: jobs of the trace.
+    """
+    warnings: list[str] = []
+    early, few = counts[EARLY], counts[FEW_GPUS]
+    if early > waits:
+        warnings.append(
+            f"{early:,} of {early + waits:,} jobs with a start have it before their "
+            "submission, so most waits are lost\n  next: look whether the times of submission "
+            "and start are of one zone, and from the same columns as in the log's description"
+        )
+    if set_back := counts[SET_BACK]:
+        warnings.append(
+            f"{counted(set_back, 'job')} ran an hour longer than from start to end: the times "
+            "are local and the clock was set back, so GPUs seem held for an hour too long\n"
+            "  next: --time-zone NAME, such as America/New_York"
+        )
+    if few:
+        warnings.append(
+            f"{few:,} of {counted(kept, 'job')} have fewer GPUs than workers; num_gpus is "
+            "the total of all workers of a job\n  next: if the column counts the GPUs of one "
+            "worker, --map num_gpus='GPUS * WORKERS'"
+        )
+    return warnings
