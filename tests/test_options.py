@@ -15,7 +15,6 @@ from gpuplan.planner.site.options import (
     MET,
     MISSED,
     UNCLEAR,
-    OptionsToday,
     OptionWaits,
     read_wait_target,
     target_verdict,
@@ -108,7 +107,7 @@ def test_the_cheapest_that_meets_the_target(site):
     found = compared(site, *texts, target=("mean_wait <= 90m",))
     assert [option.target for option in found.options] == [MET, MET, MISSED]
     assert (found.today.target, found.cheapest, found.tied) == (MISSED, "burst over 2h", ())
-    found = compared(site, *texts, target=("mean_wait <= 90m", "p95_wait <= 90m"))
+    found = compared(site, *texts, target=("mean_wait <= 90m", "p95_wait <= 1h"))
     assert [option.target for option in found.options] == [MET, MISSED, MISSED]
     assert found.cheapest == "add-nodes 1"
 
@@ -138,16 +137,6 @@ def test_an_error_across_the_target_is_unclear():
     both = [read_wait_target(text) for text in ("mean_wait <= 130s", "p95_wait <= 600s")]
     assert target_verdict(waits, both) == UNCLEAR
     assert target_verdict(None, both) == UNCLEAR
-
-
-@pytest.mark.parametrize(
-    ("replayed", "recorded", "contradicts"),
-    [((3600, 7200), (3600, 7200), False), ((3600, 7200), (3600, 11000), True),
-     ((100, 7200), (400, 7200), False), ((3600, 7200), (5600, 7200), True)],
-)  # fmt: skip
-def test_a_replay_far_from_the_log_may_not_recommend(replayed, recorded, contradicts):
-    today = OptionsToday(99, {}, *recorded, *replayed, None)
-    assert today.fidelity.may_speak is not contradicts
 
 
 def test_what_costs_money_needs_a_price_and_what_is_free_does_not(site):

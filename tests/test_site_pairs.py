@@ -6,7 +6,11 @@ import pytest
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.planner.site.effects import (
     DAY_S,
+    LONGER,
+    LOST_SHARE,
+    NO_CHANGE,
     QUANTILES,
+    SMALL_SHARE,
     UNCLEAR,
     WEEK_S,
     blocks_of,
@@ -97,8 +101,8 @@ def test_the_same_site_gives_exactly_nothing():
     work, replicas = replayed(site(4), EASY, count=300, pairs=6)
     for group in effects_of(work, *replicas.of, "size", is_explained=True):
         for effect in (group.mean, group.p95):
-            assert (effect.effect, effect.error, effect.verdict) == (0.0, 0.0, UNCLEAR)
-            assert effect.under == 0.0 and effect.is_precise(6)
+            assert (effect.effect, effect.error, effect.verdict) == (0.0, 0.0, NO_CHANGE)
+            assert effect.under is None and effect.is_precise(6)
 
 
 def test_replicas_do_not_depend_on_what_is_replayed_beside_them():
@@ -173,8 +177,8 @@ def test_jobs_that_are_given_up_count_in_neither_replay():
     lost, reason = wait.copy(), np.zeros(20, np.int64)
     lost[19], reason[19] = -1, CANCELLED
     nothing = np.zeros(20, np.int64)
-    today = [Replica(wait, nothing, nothing)] * 6
-    changed = [Replica(np.where(lost >= 0, lost + 5, -1), reason, nothing)] * 6
+    today = [Replica(wait, nothing, nothing, nothing)] * 6
+    changed = [Replica(np.where(lost >= 0, lost + 5, -1), reason, nothing, nothing)] * 6
     (whole, *_) = effects_of(work, today, changed, "size", is_explained=True)
     assert whole.jobs == 19 and whole.mean.effect == 5.0 and whole.p95.effect == 5.0
     assert whole.mean.replayed == np.arange(19).mean() * 10 and whole.mean.recorded == 60
@@ -193,7 +197,7 @@ def test_an_effect_of_one_week_is_not_told():
     nothing = np.zeros(70, np.int64)
     weekly, once = np.full(70, 600), np.where(jobs.submit == 0, 4200, 0)
     for extra, verdict in ((weekly, "longer"), (once, UNCLEAR)):
-        runs = [[Replica(nothing + 60 + i + more, nothing, nothing) for i in range(6)]
+        runs = [[Replica(nothing + 60 + i + more, nothing, nothing, nothing) for i in range(6)]
                 for more in (nothing, extra)]  # fmt: skip
         (whole, *_) = effects_of(work, *runs, "size", is_explained=True)
         assert whole.mean.effect == 600.0 and whole.mean.verdict == verdict
@@ -213,7 +217,7 @@ def test_pairs_are_added_until_their_number_says_little_more():
 
     def runs(mean, spread):
         draws = rng.normal(mean, spread, 6)
-        return [Replica(np.full(20, int(draw)), nothing, nothing) for draw in draws]
+        return [Replica(np.full(20, int(draw)), nothing, nothing, nothing) for draw in draws]
 
     def is_precise(effect, spread):
         whole = effects_of(work, runs(10_000, 0), runs(10_000 + effect, spread), "size",

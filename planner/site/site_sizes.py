@@ -247,11 +247,15 @@ def fidelity_of_site(site: SiteCluster, config: SchedulerConfig, work: SiteWorkl
 
     The jobs that count, and their waits from eligible to the first start, are a calibration's.
     """
+    gpus = sum(node.gpus for node in site.nodes)
+    return fidelity_of(TodayReplay(SITE_RULES, gpus, site_waits(site, config, work).summary()))
+
+
+def site_waits(site: SiteCluster, config: SchedulerConfig, work: SiteWorkload) -> WaitPairs:
+    """Return the waits of the scored jobs in a replay of today, beside the recorded ones."""
     run = _run(site, work.jobs, config)
     mask = scored_mask(work, run)
-    waits = WaitPairs(run.wait[mask].astype(float), work.recorded_wait[mask].astype(float))
-    gpus = sum(node.gpus for node in site.nodes)
-    return fidelity_of(TodayReplay(SITE_RULES, gpus, waits.summary()))
+    return WaitPairs(run.wait[mask].astype(float), work.recorded_wait[mask].astype(float))
 
 
 def group_mask(work: SiteWorkload, group: tuple[str, str]) -> BoolArray:
