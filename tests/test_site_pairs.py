@@ -6,11 +6,8 @@ import pytest
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.planner.site.effects import (
     DAY_S,
-    LONGER,
-    LOST_SHARE,
     NO_CHANGE,
     QUANTILES,
-    SMALL_SHARE,
     UNCLEAR,
     WEEK_S,
     blocks_of,

@@ -18,6 +18,8 @@ from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
 
 Results = Mapping[str, Any]
 SENTENCE = re.compile(r"(?<=[.!?])(?<!vs\.) (?=[A-Z$\d])")
+ALL = "all"
+"""Name of the pool of a log whose GPUs have one type or none."""
 TODAY = "Today:"
 """Begins the sentence of an answer that the key figures say for the whole document."""
 
@@ -184,9 +186,24 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
     if gpus is None:
         return None
     change = [] if month is None else [f"{_dollars(month)} a month"]
+    pools = results.get("pools") or []
+    if len(pools) == 1 and pools[0]["name"] != ALL:
+        return _size_of_pool(pools[0], change)
     if today:
         change.append(f"today's peak is {show_number(today['peak_gpus'])}")
     return KeyFigure("Recommended", f"{show_number(gpus)} GPUs", ", ".join(change))
+
+
+def _size_of_pool(pool: Results, change: list[str]) -> KeyFigure:
+    """Return the GPUs of one type that meet the target, beside today's of this type."""
+    name, gpus, now = pool["name"], pool["gpus"], pool["today"]["cluster_gpus"]
+    if now is not None:
+        change = [f"{name}: {show_number(gpus)} instead of {show_number(now)}", *change]
+        change[-1] += " for these, the other GPUs as they are"
+    value = f"{show_number(gpus)} {name} GPUs"
+    if now is not None:
+        value += f" ({gpus - now:+,})"
+    return KeyFigure("Recommended", value, ", ".join(change))
 
 
 def _whatif(results: Results, _: Results) -> KeyFigure | None:

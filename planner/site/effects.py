@@ -127,7 +127,7 @@ def error_of(
 
     Args:
         spread: standard deviation of the effects of the pairs.
-        pairs: how many there are; a key of `QUANTILES`.
+        pairs: how many there are.
         without: most that the effect moves where one block of days is left out.
         unexplained: error of the replay of today, where the change is of a rule that the
             calibration does not explain; else it is the same in both replays of a pair.
@@ -135,8 +135,8 @@ def error_of(
         figures: of how many the effect is the largest; the interval then holds all of them in
             seven of eight histories, as if they were independent (Sidak, 1967).
     """
-    quantile = QUANTILES[pairs]
-    if figures > 1:
+    quantile = QUANTILES.get(pairs)
+    if quantile is None or figures > 1:
         quantile = student_quantile((1 + CONFIDENCE ** (1 / figures)) / 2, pairs - 1)
     chance = quantile * float(np.sqrt(spread**2 * (1 + 1 / pairs) + model**2))
     return max(chance, without) + unexplained
@@ -256,7 +256,7 @@ def _group(
         without = float(np.abs(moved).max()) if count > 1 else 0.0
         spread = float((after - before).std(ddof=1))
         unexplained = 0.0 if is_explained or not differs else abs(today - recorded)
-        model = SMALL_SHARE * max(today, changed) if differs else 0.0
+        model = SMALL_SHARE * today if differs else 0.0
         errors = (
             error_of(spread, pairs, without, unexplained, model=model, figures=many)
             for many in (1, figures_of_groups)

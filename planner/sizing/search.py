@@ -26,6 +26,7 @@ from gpuplan.planner.sizing.sized_replay import (
     ReplayTerms,
     Resampling,
     SizedReplay,
+    UnclearSizes,
     replay_at,
 )
 from gpuplan.planner.sizing.targets import Target, whole_multiple
@@ -284,6 +285,21 @@ def _between(
             return fails, meets
         inner = np.linspace(fails, meets, min(workers, meets - fails - 1) + 2)[1:-1]
         places = sorted({round(place) for place in inner.tolist()} - {fails, meets})
+
+
+def unclear_of(sizes: Candidates, answer: int) -> UnclearSizes | None:
+    """Return the sizes around the smallest that may be it within the error of the model.
+
+    None where the error spans the target at no size.
+    """
+    step, at = sizes.step, answer // sizes.step
+    low = _between(
+        sizes, sizes.least // step - 1, at, lambda replay: replay.meets or replay.could_meet
+    )[1]
+    high, top = at, max(sizes.enough(), answer) // step
+    if sizes.one(answer).could_miss and top > at:
+        high = _between(sizes, at, top, lambda replay: replay.meets and not replay.could_miss)[1]
+    return UnclearSizes(low * step, high * step) if low < high else None
 
 
 def interval_of(sizes: Candidates, answer: int) -> GpuInterval | None:

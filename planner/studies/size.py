@@ -53,8 +53,9 @@ class SizeAnswer(Answer[SizeRequest, SizeResults]):
         """Return one row per size of the curve."""
         rows = [plain(point) for point in self.results.points]
         ends = ("mean_wait_interval_s", "p95_wait_interval_s")
+        lists = (*ends, "groups", "target_values", "target_errors")
         flat = [
-            {key: value for key, value in row.items() if key not in (*ends, "groups")}
+            {key: value for key, value in row.items() if key not in lists}
             | {
                 f"{key.removesuffix('_interval_s')}_{end}_s": value[place] if value else None
                 for key in ends
@@ -84,6 +85,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
             inputs=(*site.inputs, *prices.inputs),
             warnings=site.warnings,
             notes=site.notes,
+            failure=site.failure,
         )
     replay, spec = request.replay, request.spec()
     columns = {*REPLAYED, *COLUMNS}
