@@ -144,7 +144,7 @@ def test_size_is_silent_on_a_log_that_a_limit_held_back(gpuplan, limited):
     _, out, _ = gpuplan(*words)
     first = " ".join(out.split("\n\n")[0].split())
     assert first.startswith(f"A replay of today's {GPUS} GPUs under easy waits ")
-    assert "your log" in first and "gpuplan size ... --twin twin.toml" in first
+    assert "your log" in first and "gpuplan size LOG --twin twin.toml" in first
     assert "answer" not in out and "too small" not in out
 
 

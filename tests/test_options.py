@@ -112,6 +112,38 @@ def test_the_cheapest_that_meets_the_target(site):
     assert found.cheapest == "add-nodes 1"
 
 
+def test_a_limit_that_is_today_s_is_no_option(site):
+    # Today's limit of 4 GPUs a user again: nothing changes, so it is not cheapest and not tied.
+    found = compared(site, "limit user=4", "burst over 2h", target=("p95_wait <= 1d",))
+    same = found.options[0].waits
+    assert (same.verdict, same.p95_verdict, same.error_s) == ("no change", "no change", 0)
+    assert (found.cheapest, found.tied, found.maybe) == ("burst over 2h", (), ())
+
+
+def test_parts_that_queue_again_count_and_lost_work_wins_nothing(site):
+    # Ten-hour jobs under a limit of an hour: ann's and bob's parts take turns from 1:00 on.
+    whole = compared(site, "max-time 1h", target=("mean_wait <= 4h",)).options[0]
+    assert (whole.requeued_jobs, whole.cut_jobs) == (36, 0)
+    # The first part of bob's waits minutes; all parts together wait hours, as do ann's.
+    assert whole.waits.mean_wait_s > 6 * 3600
+    assert whole.target == MISSED
+    found = compared(site, "max-time 1h long-jobs cut", target=("mean_wait <= 4h",))
+    (cut,) = found.options
+    assert (cut.cut_jobs, cut.target) == (36, MET)
+    assert (found.cheapest, found.tied, found.maybe) == (None, (), ())
+
+
+def test_the_fidelity_does_not_depend_on_the_other_options(site):
+    # No job starts under a limit of two GPUs a user, and today's replay is the same beside it.
+    alone = compared(site, "add-nodes 1", target=("p95_wait <= 1h",))
+    beside = compared(site, "limit user=2", "add-nodes 1", target=("p95_wait <= 1h",))
+    assert alone.fidelity == beside.fidelity and alone.today == beside.today
+    assert alone.cheapest == beside.cheapest == "add-nodes 1"
+    assert alone.options[0] == beside.options[1]
+    none = beside.options[0]
+    assert sum(none.never_start.values()) == 36 and none.waits.verdict == "longer"
+
+
 def test_no_winner_among_options_of_the_same_price(site):
     found = compared(site, "add-nodes 1", "add-nodes gpu=1", target=("mean_wait <= 1h",))
     assert found.cheapest is None and found.tied == ("add-nodes 1", "add-nodes gpu=1")
@@ -197,6 +229,10 @@ HEADLINES = {
         "add-nodes 1 and add-nodes gpu=1 meet mean_wait <= 1h and cost the same"
     ),
     ("limit user=8", "--target=p95_wait <= 1d"): "Today's waits meet p95_wait <= 1d already.",
+    ("max-time 1h long-jobs cut", "--target=mean_wait <= 4h"): (
+        "max-time 1h long-jobs cut cuts up to 36 jobs short; lost work has no price here, so it is "
+        "not recommended."
+    ),
     ("add-nodes 1", "burst over 2h"): "add-nodes 1 saves the most wait: $2,920 a month more",
     ("limit user=8",): "No option makes waits clearly shorter than today (P95 9 h, mean 4.5 h).",
 }

@@ -210,6 +210,7 @@ class SizeRequest(StudyRequest):
             "may then be of one account, user, partition or QOS.",
             metavar="FILE.toml",
             reads=True,
+            common=True,
         ),
     ] = None
     gpu_type: Annotated[
@@ -218,6 +219,7 @@ class SizeRequest(StudyRequest):
             "With --twin: the GPU type or partition whose nodes to count, such as a100. Default: "
             "each GPU type in turn.",
             metavar="NAME",
+            common=True,
         ),
     ] = None
     growth: Annotated[

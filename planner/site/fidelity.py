@@ -36,6 +36,8 @@ from gpuplan.simkit.time import MICROS
 
 AGREES, CONTRADICTS, UNKNOWN = VERDICTS = ("agrees", "contradicts", "unknown")
 SITE_RULES = "the site's rules"
+MOST_LIMITED = 0.2
+"""Share of the wait that a log may put down to limits where a model has none."""
 NO_WAITS = "the log records no waits"
 NOT_REPLAYED = "nothing was replayed"
 TOO_FEW = f"fewer than {FEWEST_JOBS} jobs with a recorded wait come after the first tenth"
@@ -130,6 +132,24 @@ def fidelity_of(today: TodayReplay) -> Fidelity:
         return unknown(TOO_FEW)
     whole = _judged(today, match)
     return least_faithful(whole, [(name, _judged(today, part)) for name, part in match.types])
+
+
+def without_limits(fidelity: Fidelity, limit_share: float | None) -> Fidelity:
+    """Return the fidelity of a model without limits, where the log itself names limits.
+
+    A replay whose waits are the log's by chance still has the wrong jobs wait, and for GPUs.
+
+    Args:
+        fidelity: by the waits.
+        limit_share: share of the wait whose recorded reason is a limit; None where unknown.
+    """
+    if fidelity.verdict != AGREES or limit_share is None or limit_share <= MOST_LIMITED:
+        return fidelity
+    why = (
+        f"your log names limits of users, accounts or QOS for {limit_share:.0%} of the wait, and "
+        f"{fidelity.policy} has none"
+    )
+    return replace(fidelity, verdict=CONTRADICTS, why=why)
 
 
 def _judged(today: TodayReplay, match: WaitMatch) -> Fidelity:

@@ -16,6 +16,8 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN, Provenance
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.limit_share import COLUMN as REASON
+from gpuplan.analysis.waits.limit_share import limit_share
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.policies.scaled_jobs import needs_classes
@@ -30,6 +32,7 @@ from gpuplan.planner.site.fidelity import (
     Fidelity,
     unknown,
     why_not_today,
+    without_limits,
 )
 from gpuplan.planner.site.pools_today import PoolReplays
 from gpuplan.planner.sizing.commitment import CommitmentResult
@@ -93,6 +96,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     columns |= {BY[name] for name in replay.by}
     columns |= {LIMIT_COLUMN} if "limit_factor" in find_policy(spec.policy).settings else set()
     columns |= {"job_class"} if needs_classes(spec.effective()) else set()
+    columns |= {REASON} if request.target else set()
     names = [name for name in ("gpu_type", *NAMES) if name in columns]
     trace = read_trace(replay.trace, replay.jobs, columns=sorted(columns), categories=names)
     terms = PoolTerms(
@@ -108,6 +112,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         request.replays,
     )
     recorded = recorded_waits(trace.submitted().jobs, replay.by) or UNSET
+    limited = limit_share(trace.submitted().jobs)
     pools, seen = pools_of(trace, terms)
     trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
     prices = _prices(request)
@@ -115,7 +120,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         PoolAnswer(request, pool, prices.of(pool.gpu_type), is_one=len(pools) == 1)
         for pool in pools
     ]
-    fidelity = _fidelity(request, trace.provenance, answers, seen)
+    fidelity = without_limits(_fidelity(request, trace.provenance, answers, seen), limited)
     for done, answer in enumerate(answers):
         answer.run(may_speak=fidelity.may_speak)
         if progress is not None and len(answers) > 1:
