@@ -148,6 +148,29 @@ def test_size_is_silent_on_a_log_that_a_limit_held_back(gpuplan, limited):
     assert "answer" not in out and "too small" not in out
 
 
+@pytest.mark.parametrize(("limits", "verdict"), [(1, "agrees"), (2, "contradicts")])
+@pytest.mark.parametrize(
+    "words", [("size", "--target", "p95_wait <= 2h", "--ci", 0), ("simulate",), ("compare",)]
+)
+def test_a_log_that_names_limits_for_its_waits_is_not_sized_without(
+    gpuplan, tmp_path, words, limits, verdict
+):
+    # EASY made these waits, but the log puts every fifth job or two down to a limit.
+    log = write_waits(
+        tmp_path / "t.parquet",
+        reason=["QOSMaxGRESPerUser" if i % 6 < limits else "Priority" for i in range(600)],
+    )
+    results = results_of(gpuplan, words[0], log, *EASY, *words[1:])
+    assert results["fidelity"]["verdict"] == verdict
+    if words[0] == "size":
+        assert (results["gpus"] is None) == (verdict == "contradicts")
+    _, out, _ = gpuplan(words[0], log, *EASY, *words[1:])
+    first = " ".join(out.split("\n\n")[0].split())
+    assert first.startswith("Your log names limits") == (verdict == "contradicts")
+    if verdict == "contradicts":
+        assert "gpuplan calibrate LOG" in first and "easy has none" in first
+
+
 def test_the_peak_stands_for_a_cluster_that_is_not_given(gpuplan, easy, limited):
     size = ("--policy", "easy", "--target", "p95_wait <= 2h")
     for log, verdict in ((easy, "agrees"), (limited, "contradicts")):

@@ -38,7 +38,7 @@ def contradiction(fidelity: Fidelity) -> str:
     name, replayed_s, recorded_s = next(apart, ("", None, None))
     if not name:  # as long by chance
         why = f"{fidelity.why[:1].upper()}{fidelity.why[1:]}"
-        return f"{why}: no size is recommended. {MISSING_RULE if is_twin else USE_TWIN}."
+        return f"{why}: nothing is recommended. {MISSING_RULE if is_twin else USE_TWIN}."
     return (
         f"A replay of today's {fidelity.cluster_gpus:,} GPUs"
         f"{'' if fidelity.policy is None else f' under {fidelity.policy}'} waits "

@@ -17,6 +17,8 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.limit_share import COLUMN as REASON
+from gpuplan.analysis.waits.limit_share import limit_share
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.registry import find_policy
@@ -45,6 +47,7 @@ class ReplayInputs:
         files: what the files beside the trace say.
         today: what the log shows, without prices; None if not requested or empty.
         today_groups: its waits by what they are split by; empty where it is not, or has none.
+        limit_share: share of its waits that it puts down to limits; None where unknown.
     """
 
     trace: Trace
@@ -53,6 +56,7 @@ class ReplayInputs:
     files: ReplayFiles
     today: Today | None = None
     today_groups: tuple[GroupWaits, ...] = ()
+    limit_share: float | None = None
 
     @property
     def inputs(self) -> tuple[InputFile, ...]:
@@ -139,7 +143,7 @@ def read_replay(
         *(RATE_COLUMNS if rates is not None else ()),
         *(OF_TENANTS if by_tenant else ()),
         *(("job_class",) if by_class or files.overheads is not None else ()),
-        *(COLUMNS_OF_TODAY if window == LOG_WINDOW else ()),
+        *((*COLUMNS_OF_TODAY, REASON) if window == LOG_WINDOW else ()),
         *(BY[name] for name in request.by),
         *(NAMES if labels else ()),
     }
@@ -157,8 +161,9 @@ def read_replay(
     kept = replace(trace, jobs=trace.jobs.clear())  # the jobs are in `jobs` now
     if window != LOG_WINDOW:
         return ReplayInputs(kept, jobs, draws, files)
-    groups = recorded_waits(trace.submitted().jobs, request.by)
-    return ReplayInputs(kept, jobs, draws, files, today(trace), groups)
+    submitted = trace.submitted().jobs
+    groups, limited = recorded_waits(submitted, request.by), limit_share(submitted)
+    return ReplayInputs(kept, jobs, draws, files, today(trace), groups, limited)
 
 
 def price_choice(settings: Mapping[str, Any]) -> dict[str, Any]:
