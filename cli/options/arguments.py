@@ -22,7 +22,7 @@ from gpuplan.analysis.base.amounts import check_finite
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import declared_options
 from gpuplan.cli.app.help_pages import show_command_help
-from gpuplan.cli.options.declared import parameters_of, read_request
+from gpuplan.cli.options.declared import GIVEN, parameters_of, read_request
 
 OF_ANY_BYTES = ("sources",)
 
@@ -43,7 +43,8 @@ def command_of(parameters: list[inspect.Parameter]) -> type[TyperCommand]:
         def make_parser(self, ctx: Any) -> Any:
             parser = super().make_parser(ctx)
             if not ctx.resilient_parsing:
-                setattr(parser, "parse_args", _giving_once(parser.parse_args))  # noqa: B010
+                parse = _giving_once(parser.parse_args, ctx.meta)
+                setattr(parser, "parse_args", parse)  # noqa: B010
             return parser
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -147,8 +148,11 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
     ]
 
 
-def _giving_once(parse: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a parser of words that refuses an option of one value which is given again."""
+def _giving_once(parse: Callable[..., Any], meta: dict[str, Any]) -> Callable[..., Any]:
+    """Return a parser of words that refuses an option of one value which is given again.
+
+    It keeps in ``meta`` the names of the options in the order in which they are given.
+    """
 
     def parsed(args: list[str]) -> Any:
         values, rest, order = parse(args=args)
@@ -156,6 +160,7 @@ def _giving_once(parse: Callable[..., Any]) -> Callable[..., Any]:
             takes_one = param.param_type_name == "option" and not (param.is_flag or param.multiple)
             if takes_one and times > 1:
                 raise UsageError(f"{_name(param)} is given {times} times; give it once")
+        meta[GIVEN] = tuple(param.name for param in order)
         return values, rest, order
 
     return parsed

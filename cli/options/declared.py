@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+import click
 import typer
 
 from gpuplan.analysis.base.option import (
@@ -21,6 +22,9 @@ from gpuplan.analysis.base.option import (
 )
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options import completion
+
+GIVEN = "gpuplan.given"
+"""Where a click context keeps the names of the options in the order in which they are given."""
 
 
 def parameters_of(kind: Any) -> dict[str, tuple[inspect.Parameter, Declared]]:
@@ -43,7 +47,11 @@ def read_request(kind: Any, values: Mapping[str, Any]) -> Any:
         if name in values
     }
     kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
-    return request_of(kind, {path: value for path, value in read.items() if value is not MISSING})
+    fields = {path: value for path, value in read.items() if value is not MISSING}
+    if "given" in getattr(kind, "__dataclass_fields__", {}):
+        context = click.get_current_context(silent=True)
+        fields["given",] = () if context is None else context.meta.get(GIVEN, ())
+    return request_of(kind, fields)
 
 
 def _day(option: Declared, value: Any) -> Any:

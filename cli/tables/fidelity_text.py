@@ -36,7 +36,7 @@ def contradiction(fidelity: Fidelity) -> str:
         and not are_close(replayed_s, recorded_s)
     )
     name, replayed_s, recorded_s = next(apart, ("", None, None))
-    if not name:  # as long by chance
+    if replayed_s is None or recorded_s is None:  # as long by chance
         why = f"{fidelity.why[:1].upper()}{fidelity.why[1:]}"
         return f"{why}: nothing is recommended. {MISSING_RULE if is_twin else USE_TWIN}."
     return (

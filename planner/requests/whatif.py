@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -62,6 +62,8 @@ class WhatIfRequest(SiteRequest):
         strict: whether the growth of waits for gates counts what could be.
         validate: when a change happened, in place of changes.
         before, after: slurm.conf before and after ``validate``.
+        given: names of the fields of changes, one for each change, in their order; what is not
+            among them comes last.
     """
 
     PANEL: ClassVar[str] = "Changes"
@@ -213,6 +215,7 @@ class WhatIfRequest(SiteRequest):
         Path | None,
         Opt("slurm.conf after --validate.", metavar="FILE", panel=HAPPENED, omitted=True),
     ] = None
+    given: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
@@ -237,14 +240,17 @@ class WhatIfRequest(SiteRequest):
         check_groups(self.by, self.calibration().level)
 
     def changes(self) -> tuple[SiteChange, ...]:
-        """Return the changes one by one. Raises `InputError` or `UsageError`."""
+        """Return the changes in the order in which they are given.
+
+        Raises `InputError` or `UsageError`.
+        """
         from gpuplan.planner.twin.change_texts import read_change
 
-        return tuple(
-            read_change(name, str(value), self.long_jobs)
-            for name, values in self.by_name().items()
-            for value in values
-        )
+        left = {name: list(values) for name, values in self.by_name().items()}
+        named = ("set" if name == "values" else name.replace("_", "-") for name in self.given)
+        pairs = [(name, left[name].pop(0)) for name in named if left.get(name)]
+        pairs += [(name, value) for name, values in left.items() for value in values]
+        return tuple(read_change(name, str(value), self.long_jobs) for name, value in pairs)
 
     def by_name(self) -> dict[str, tuple[object, ...]]:
         """Return the values of the changes, by the names that `read_change` knows."""

@@ -74,7 +74,7 @@ class GroupEffect:
         return cls(
             waits.name, waits.jobs, round(waits.lost), *both("recorded"), *both("replayed"),
             *both("changed"), *both("effect"), *both("spread"), *both("error"), mean.verdict,
-            p95.verdict, mean.under, p95.under, *both("stands_out"),
+            p95.verdict, mean.under, p95.under, mean.stands_out, p95.stands_out,
         )  # fmt: skip
 
     @property

@@ -243,8 +243,8 @@ def _group(
         jobs += int(both.sum())
         differs = differs or bool((before[both] != after[both]).any())
         figures[2, i] = _figures(work.recorded_wait[at][both].astype(np.float64))
-        for side, waits in enumerate((before[both], after[both])):
-            waits = waits.astype(np.float64)
+        for side, whole in enumerate((before[both], after[both])):
+            waits = whole.astype(np.float64)
             figures[side, i] = _figures(waits)
             if count > 1:
                 partly[side] += _without_each(waits, blocks[both], count) / pairs

@@ -189,7 +189,7 @@ def _figure(target: Target, pairs: Sequence[_PairFigure]) -> _Figure:
 
 
 def _joined_waits(
-    replicas: Sequence[tuple[dict[str, float], dict[str, float], dict[str, float]]],
+    replicas: Sequence[tuple[dict[str, float], ...]],
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the log's waits plus the effect by name, and how far a replay of today is off.
 

@@ -143,11 +143,12 @@ def read_replay(
         *(RATE_COLUMNS if rates is not None else ()),
         *(OF_TENANTS if by_tenant else ()),
         *(("job_class",) if by_class or files.overheads is not None else ()),
-        *((*COLUMNS_OF_TODAY, REASON) if window == LOG_WINDOW else ()),
+        *(COLUMNS_OF_TODAY if window == LOG_WINDOW else ()),
         *(BY[name] for name in request.by),
         *(NAMES if labels else ()),
     }
-    trace = read_trace(request.trace, request.jobs, columns=sorted(columns))
+    optional = (REASON,) if window == LOG_WINDOW else ()
+    trace = read_trace(request.trace, request.jobs, columns=sorted(columns), optional=optional)
     deadlines, draws = np.random.default_rng(request.jobs.seed).spawn(2)
     jobs = jobs_of(
         *(trace, deadlines, request.deadline_factor),

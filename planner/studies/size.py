@@ -96,9 +96,11 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     columns |= {BY[name] for name in replay.by}
     columns |= {LIMIT_COLUMN} if "limit_factor" in find_policy(spec.policy).settings else set()
     columns |= {"job_class"} if needs_classes(spec.effective()) else set()
-    columns |= {REASON} if request.target else set()
     names = [name for name in ("gpu_type", *NAMES) if name in columns]
-    trace = read_trace(replay.trace, replay.jobs, columns=sorted(columns), categories=names)
+    optional = (REASON,) if request.target else ()
+    trace = read_trace(
+        replay.trace, replay.jobs, columns=sorted(columns), categories=names, optional=optional
+    )
     terms = PoolTerms(
         request.prices.gpu,
         request.shape(),
