@@ -144,6 +144,37 @@ def test_the_fidelity_does_not_depend_on_the_other_options(site):
     assert sum(none.never_start.values()) == 36 and none.waits.verdict == "longer"
 
 
+def test_a_what_if_begins_with_the_jobs_that_it_rejects(gpuplan, site):
+    log, twin = site
+    words = ("whatif", log, "--twin", twin, "--by", "user")
+    code, out, err = gpuplan(*words, "--add-nodes", 1, "--limit", "user=0", "--add-nodes", "gpu=2")
+    assert code == 0, err
+    text = " ".join(out.split())
+    assert "limit user=0: 36 of 40 jobs never start with it; where they count as waiting" in text
+    assert "waits get longer" in text.partition("limit user=0:")[2]
+    code, out, _ = gpuplan(
+        *words, "--add-nodes", 1, "--limit", "user=0", "--add-nodes", "gpu=2",
+        "--output-format", "json", "--fail-if", "mean_wait_growth[bob] > 10%",
+    )  # fmt: skip
+    results = json.loads(out)["results"]
+    names = [change["name"] for change in results["changes"]]
+    assert names == ["add-nodes 1", "limit user=0", "add-nodes gpu=2"]  # as given
+    (rejects,) = (change for change in results["changes"] if change["rejected"])
+    assert rejects["verdict"] == "longer" and rejects["groups"][0]["lost_jobs"] == 36
+    assert code == 1  # the gate sees what the headline says
+
+
+def test_a_what_if_tells_what_all_parts_of_a_job_wait(gpuplan, site):
+    log, twin = site
+    words = ("whatif", log, "--twin", twin, "--max-time", "1h")
+    _, out, _ = gpuplan(*words)
+    assert "36 jobs queue again for the rest of their work: with these waits, " in " ".join(
+        out.split()
+    )
+    _, out, _ = gpuplan(*words, "--long-jobs", "cut")
+    assert "36 jobs are cut and lose 1,296 GPU-hours of work." in " ".join(out.split())
+
+
 def test_no_winner_among_options_of_the_same_price(site):
     found = compared(site, "add-nodes 1", "add-nodes gpu=1", target=("mean_wait <= 1h",))
     assert found.cheapest is None and found.tied == ("add-nodes 1", "add-nodes gpu=1")

@@ -43,8 +43,7 @@ def command_of(parameters: list[inspect.Parameter]) -> type[TyperCommand]:
         def make_parser(self, ctx: Any) -> Any:
             parser = super().make_parser(ctx)
             if not ctx.resilient_parsing:
-                parse = _giving_once(parser.parse_args, ctx.meta)
-                setattr(parser, "parse_args", parse)  # noqa: B010
+                setattr(parser, "parse_args", _giving_once(parser.parse_args))  # noqa: B010
             return parser
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -148,10 +147,10 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
     ]
 
 
-def _giving_once(parse: Callable[..., Any], meta: dict[str, Any]) -> Callable[..., Any]:
+def _giving_once(parse: Callable[..., Any]) -> Callable[..., Any]:
     """Return a parser of words that refuses an option of one value which is given again.
 
-    It keeps in ``meta`` the names of the options in the order in which they are given.
+    It keeps in `GIVEN` the order of the options.
     """
 
     def parsed(args: list[str]) -> Any:
@@ -160,7 +159,7 @@ def _giving_once(parse: Callable[..., Any], meta: dict[str, Any]) -> Callable[..
             takes_one = param.param_type_name == "option" and not (param.is_flag or param.multiple)
             if takes_one and times > 1:
                 raise UsageError(f"{_name(param)} is given {times} times; give it once")
-        meta[GIVEN] = tuple(param.name for param in order)
+        GIVEN.set(tuple(param.name for param in order))
         return values, rest, order
 
     return parsed

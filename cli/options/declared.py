@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import MISSING
 from datetime import date, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-import click
 import typer
 
 from gpuplan.analysis.base.option import (
@@ -23,8 +23,8 @@ from gpuplan.analysis.base.option import (
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options import completion
 
-GIVEN = "gpuplan.given"
-"""Where a click context keeps the names of the options in the order in which they are given."""
+GIVEN: ContextVar[tuple[str, ...]] = ContextVar("GIVEN", default=())
+"""Names of the options of the command that runs, in the order in which they are given."""
 
 
 def parameters_of(kind: Any) -> dict[str, tuple[inspect.Parameter, Declared]]:
@@ -49,8 +49,7 @@ def read_request(kind: Any, values: Mapping[str, Any]) -> Any:
     kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     fields = {path: value for path, value in read.items() if value is not MISSING}
     if "given" in getattr(kind, "__dataclass_fields__", {}):
-        context = click.get_current_context(silent=True)
-        fields["given",] = () if context is None else context.meta.get(GIVEN, ())
+        fields["given",] = GIVEN.get()
     return request_of(kind, fields)
 
 

@@ -67,7 +67,7 @@ def _on_target(results: OptionsResults) -> Iterator[str]:
         )
         more = f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
         begin = "Cheaper, but too" if certain else "Too"
-        yield f"{begin} close to the target to tell: {close}{more}."
+        yield f"{begin} close to the target to tell: {close}{more}.{_lost(named[0])}"
     elif not certain:
         reached = [
             option
@@ -81,8 +81,15 @@ def _on_target(results: OptionsResults) -> Iterator[str]:
 
 
 def _lost(option: OptionResult) -> str:
+    """Return what becomes of jobs that do not start, or go on as new ones."""
     lost = sum(option.never_start.values())
-    return f" {counted(lost, 'job')} of today never start with it." if lost else ""
+    texts = [f" {counted(lost, 'job')} of today never start with it."] if lost else []
+    if option.requeued_jobs:
+        texts.append(
+            f" {counted(option.requeued_jobs, 'job')} would stop and go on as new ones; the waits "
+            "are those of all their parts."
+        )
+    return "".join(texts)
 
 
 def _left_out(results: OptionsResults) -> Iterator[str]:

@@ -71,13 +71,7 @@ def what_if(
     check_groups(by, calibration.level)
     changes = list(changes)
     pairs = pairs_of(log, document, changes, calibration, chosen=chosen)
-    waits: list[list[PairedWaits]] = [[] for _ in changes]
-    unclear = list(range(len(changes)))
-    for count in QUANTILES:
-        pairs.grow(unclear, count)
-        for at in unclear:
-            waits[at] = pairs.effects(at, by, all_parts=all_parts)
-        unclear = [at for at in unclear if not _is_precise(waits[at], count)]
+    waits = grown(pairs, by, all_parts=all_parts)
     effects = [_change_effect(pairs, at, groups) for at, groups in enumerate(waits)]
     patience, today = pairs.patience, pairs.replicas.cases[0]
     return WhatIfResults(
@@ -128,9 +122,14 @@ class Pairs:
         cases = [1 + at for at in which]
         self.replicas.grow([0, *cases] if cases else [], count)
 
-    def effects(self, at: int, by: str, *, all_parts: bool = False) -> list[PairedWaits]:
-        """Return what a change does to all jobs, then to the groups, from the pairs so far."""
-        changed = self.changed(at)
+    def effects(
+        self, at: int, by: str, count: int | None = None, *, all_parts: bool = False
+    ) -> list[PairedWaits]:
+        """Return what a change does to all jobs, then to the groups, from the pairs so far.
+
+        From the first ``count`` of them, where that is given.
+        """
+        changed = self.changed(at)[:count]
         return effects_of(
             self.work, self.today[: len(changed)], changed, by,
             is_explained=self.explained[at], all_parts=all_parts,
@@ -178,6 +177,21 @@ def pairs_of(
         patience=patience,
         replicas=Replicas(cases, Chance.of(work, patience)),
     )
+
+
+def grown(pairs: Pairs, by: str, *, all_parts: bool = False) -> list[list[PairedWaits]]:
+    """Replay until more pairs would say little more of any group; return the effects by change.
+
+    Pairs that are there already count, so that the effects are the same whatever came before.
+    """
+    waits: list[list[PairedWaits]] = [[] for _ in pairs.names]
+    unclear = list(range(len(waits)))
+    for count in QUANTILES:
+        pairs.grow(unclear, count)
+        for at in unclear:
+            waits[at] = pairs.effects(at, by, count, all_parts=all_parts)
+        unclear = [at for at in unclear if not _is_precise(waits[at], count)]
+    return waits
 
 
 def _is_precise(groups: Sequence[PairedWaits], pairs: int) -> bool:

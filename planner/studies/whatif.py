@@ -15,6 +15,11 @@ from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin import site_changes as changes
 from gpuplan.planner.twin.validate import ValidationResults, validate
 
+FIRST_PARTS = (
+    "effects are on the wait of a job's first part where it goes on as new jobs; with the waits of "
+    "all its parts where that is said"
+)
+
 
 def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | ValidationResults]:
     """Replay a log with and without each change, or around one that happened.
@@ -59,8 +64,29 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
         notes=(
             *(note for change in made for note in change.notes),
             *effects.work.notes,
+            *_job_sets(effects),
+            *(
+                [FIRST_PARTS]
+                if any(change.split and change.split.requeued for change in effects.changes)
+                else []
+            ),
             "whether users would submit otherwise is not modeled",
         ),
+    )
+
+
+def _job_sets(effects: WhatIfResults) -> Iterator[str]:
+    """Yield how many jobs the effects are of, where users give up or jobs are rejected."""
+    counts = [change.groups[0].jobs for change in effects.changes if change.groups]
+    scored = int(effects.work.scored.sum())
+    if not counts or min(counts) == scored:
+        return
+    jobs = f"{min(counts):,}"
+    if max(counts) > min(counts):
+        jobs += f" to {max(counts):,}"
+    yield (
+        f"effects are of {jobs} of {scored:,} scored jobs, those that start in both replays of a "
+        "pair; users give up the others in the queue, or the site rejects them"
     )
 
 
