@@ -202,10 +202,19 @@ def test_only_the_paper_of_a_picture_is_clear(page):
 
 
 def test_long_tables_are_cut_short_on_paper_and_say_so(page):
-    rows = "return document.querySelectorAll('.long').length"
-    assert page.execute_script(rows) == page.execute_script(
-        "return document.querySelectorAll('p.more.paper').length"
+    page.execute_script(
+        "const long = document.querySelector('table');"
+        "const row = long.querySelector('tbody tr');"
+        "for (let i = 0; i < 60; i++) row.after(row.cloneNode(true));"
+        "long.closest('.scroll').classList.add('long');"
     )
+    shown = (
+        "return Array.from(document.querySelectorAll('.long tbody tr'))"
+        ".filter((e) => getComputedStyle(e).display !== 'none').length"
+    )
+    assert page.execute_script(shown) > 60
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert page.execute_script(shown) == 40
 
 
 def test_it_is_whole_without_scripts(browser, report):
