@@ -124,6 +124,8 @@ def _draw_bars(axes: Axes, bars: JobBars, begin: float, unit_us: float) -> None:
             left=begin + bars.begin_us[is_here] / unit_us,
             height=0.8,
             color=CYCLE[place % len(CYCLE)],
+            edgecolor=CYCLE[place % len(CYCLE)],
+            linewidth=1,  # so that the shortest run is seen
             label=name,
         )
     axes.set_ylim(len(bars.job_id) - 0.4, -0.6)

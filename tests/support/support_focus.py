@@ -22,7 +22,12 @@ NUMBERS = (
 TIMES = ("BillingPeriodStart", "BillingPeriodEnd", "ChargePeriodStart", "ChargePeriodEnd")
 NEVER_NULL = (
     *("BilledCost-C-003-M", "BillingAccountId-C-001-M", "BillingAccountName-C-003-C"),
-    *("BillingCurrency-C-004-M", "PricingCurrency-C-004-M", "BillingPeriodEnd-C-003-M", "BillingPeriodStart-C-003-M"),
+    *(
+        "BillingCurrency-C-004-M",
+        "PricingCurrency-C-004-M",
+        "BillingPeriodEnd-C-003-M",
+        "BillingPeriodStart-C-003-M",
+    ),
     *("ChargeCategory-C-002-M", "ChargeDescription-C-003-O", "ChargeFrequency-C-002-M"),
     *("ChargePeriodEnd-C-003-M", "ChargePeriodStart-C-003-M", "ContractedCost-C-003-M"),
     *("EffectiveCost-C-003-M", "InvoiceIssuerName-C-003-M", "ListCost-C-003-M"),
