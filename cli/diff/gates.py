@@ -25,6 +25,7 @@ from gpuplan.cli.formats.units import show_between, show_in
 from gpuplan.cli.gates.conditions import Condition, limit_of, parse_condition, read_condition
 from gpuplan.cli.gates.fields import NoField, NoRow, Numbers, ResultField, some
 from gpuplan.cli.gates.gates import GateResult, by_either_name, each, find
+from gpuplan.cli.gates.never import range_of_change, refuse_never
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,8 @@ def _limit(condition: Condition, path: str) -> float:
 
 def _judged(changes: Sequence[Change], path: str, condition: Condition) -> GateResult:
     limit = _limit(condition, path)
+    possible = range_of_change(path, is_relative=condition.unit == "%")
+    refuse_never(condition, path, limit, possible)
     compared = [change for change in changes if change.change is not None]
     judged = []
     for change in compared:
