@@ -99,7 +99,8 @@ def test_rows_without_a_value_are_counted():
         ("policies.cost > $400", "policies[fifo].cost_usd is $300.00, limit $400.00"),
         ("policies.cost == $200", "policies[las, wide].cost_usd is $200.00, limit $200.00"
          " (1 of 2 rows)"),
-        ("policies.cost != $200", "policies[fifo].cost_usd is $300.00, limit $200.00 (1 of 2 rows)"),
+        ("policies.cost != $200", "policies[fifo].cost_usd is $300.00, limit $200.00"
+         " (1 of 2 rows)"),
         ("policies.cost < $300.001", "policies[las, wide].cost_usd is $200.00, limit $300.00"
          " (2 of 2 rows)"),
         ("policies[fifo].cost < $300.001", "policies[fifo].cost_usd is 300.0, limit 300.001"),

@@ -29,6 +29,7 @@ ROW_KEYS: tuple[tuple[str, ...], ...] = (
     ("wanted_gpu", "provider", "gpu_type", "kind"),
     ("provider", "gpu_type", "kind"),
     ("num_gpus",),
+    ("times",),
     ("state",),
     ("name",),
     ("path",),
