@@ -258,7 +258,8 @@ def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[Resu
             without_row.append(_within(first, error))
             wrong: list[UsageError] = []
         except UsageError as error:
-            wrong = [UsageError(f"{first}: {error}")]
+            kind = NoField if isinstance(error, NoField) else UsageError
+            wrong = [kind(f"{first}: {error}")]
     else:
         wrong = []
     matches, unclear = [], []
