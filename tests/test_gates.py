@@ -273,7 +273,7 @@ PURE = re.compile(
     r"(\w+_)?(jobs|rows|users|names|values|zeros|windows|regions|epochs?|replicas|resamples|waits)"
     r"|(rows|jobs|statistics)_\w+|distinct|preemptions|losses|waiting_\w+|free_parameters"  # counts
     r"|\w+_per_(h|hour|day|job)"  # rates
-    r"|(\w+_)?ratio|\w+_over_\w+|budget_x_load|multiplier|weight|knob"  # ratios
+    r"|(\w+_)?ratio|(\w+_)?times|\w+_over_\w+|budget_x_load|multiplier|weight|knob"  # ratios
     r"|(\w+_)?p|p_value|z|level(_pct|_percent)?"  # of tests and intervals
     r"|ks|ks_at|(delta_)?aic|log_likelihood|index(_se)?|shape|sigma|(\w+_)?scv"  # of fits
     r"|median_(difference|first|second)|allowed|difference|original|synthetic"  # of any field
