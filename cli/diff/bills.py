@@ -43,7 +43,7 @@ class BillDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _ComparedPart:
     """The part of a bill that is compared."""
 
     name: str
@@ -118,7 +118,7 @@ def _uses(results: Study) -> tuple[BillUse, ...]:
     return tuple(msgspec.convert(results["uses"], list[BillUse]))
 
 
-def _whole(results: Study) -> _Side:
+def _whole(results: Study) -> _ComparedPart:
     """Return a whole bill."""
     months: Sequence[Any] = results["months"]
     begin, end = (datetime.fromisoformat(results[key]) for key in ("begin", "end"))
@@ -127,7 +127,7 @@ def _whole(results: Study) -> _Side:
         last = end - timedelta(microseconds=1)
         name = f"{begin:%Y-%m-%d} to {last:%Y-%m-%d}"
     hours = sum(month["hours"] for month in months)
-    return _Side(name, hours, results["usd"], _uses(results))
+    return _ComparedPart(name, hours, results["usd"], _uses(results))
 
 
 def _whole_months(results: Study) -> list[str]:
@@ -137,9 +137,9 @@ def _whole_months(results: Study) -> list[str]:
     return names if is_by_month else []
 
 
-def _of_months(results: Study, names: Sequence[str]) -> _Side:
+def _of_months(results: Study, names: Sequence[str]) -> _ComparedPart:
     months = [month for month in results["months"] if month["name"] in names]
-    return _Side(
+    return _ComparedPart(
         name=listed(names, len(names)),
         hours=sum(month["hours"] for month in months),
         usd=round(sum(month["usd"] for month in months), 2),

@@ -19,7 +19,7 @@ from gpuplan.cli.formats.report import Column, Report, Shown, Table, cells_table
 from gpuplan.cli.formats.units import show_between, show_duration, show_in
 from gpuplan.cli.gates.gates import GateResult
 from gpuplan.cli.results.documents import (
-    BillChange,
+    ChangedBill,
     ChangedNumber,
     ChangedText,
     DiffParameters,
@@ -83,7 +83,7 @@ def report_of(
                 answers=tuple(_text_of(text) for text in comparison.answers),
                 asked=tuple(_text_of(text) for text in comparison.asked),
                 bills=tuple(
-                    BillChange(study or None, bill.by, bill.change)
+                    ChangedBill(study or None, bill.by, bill.change)
                     for study, bill in comparison.bills.items()
                 ),
                 only=tuple(

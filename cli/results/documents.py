@@ -86,7 +86,7 @@ class LoneRow:
 
 
 @dataclass(frozen=True, slots=True)
-class BillChange:
+class ChangedBill:
     """What changed between two bills, as `gpuplan bill --months A,B` says it of two months.
 
     Attributes:
@@ -127,7 +127,7 @@ class DiffResults:
     changes: tuple[ChangedNumber, ...]
     answers: tuple[ChangedText, ...]
     asked: tuple[ChangedText, ...]
-    bills: tuple[BillChange, ...]
+    bills: tuple[ChangedBill, ...]
     only: tuple[LoneRow, ...]
     gates: tuple[GateOutcome, ...]
 

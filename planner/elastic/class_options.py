@@ -191,8 +191,7 @@ class ClassOptions:
     slower: Annotated[
         float | None,
         Opt(
-            "Longest run of a job, in times its recorded run: 1.25x. Jobs of a class that held "
-            "other numbers of GPUs are planned apart.",
+            "Longest run of a job over its recorded run: 1.25x.",
             parse=parse_slower,
             write=write_slower,
             metavar="TIMESx",

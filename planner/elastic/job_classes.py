@@ -13,7 +13,7 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted as number_of
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.elastic.arrivals import ClassArrivals
-from gpuplan.planner.elastic.candidates import candidate_widths
+from gpuplan.planner.elastic.candidates import bounded, candidate_widths
 from gpuplan.planner.elastic.class_options import LEAST_HORIZON_S, ClassOptions
 from gpuplan.planner.elastic.job_class import JobClass, divided, labelled, refuse_many
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
@@ -133,7 +133,7 @@ def workload_of(
         arrived.append(rows)
         planned = _class_of(base, profile, choices, gpus, mean_h, horizon_h, widths_of)
         if choices.slower is not None and rows.size and is_timed[rows].all():
-            planned = _bounded(planned, profile, gpus, choices.slower)
+            planned = bounded(planned, profile, gpus, choices.slower)
         classes.append(replace(planned, name=label, base="" if label == base else base))
     _refuse_unknown(classes, choices)
     load_gpus = sum(c.load_gpus for c in classes)
@@ -257,15 +257,6 @@ def _class_of(
         other_widths=recorded,
         other_speedup=None if recorded is None else _speedups(profile, recorded),
     )
-
-
-def _bounded(
-    job_class: JobClass, profile: ClassProfile, gpus: FloatArray, slower: float
-) -> JobClass:
-    """Return the class with a bound on its run times over those on these GPUs."""
-    held = np.unique(gpus)
-    fastest = np.array([epoch.at(held).max() for epoch in profile.epochs])
-    return replace(job_class, recorded_speedup=fastest, slower=slower)
 
 
 def _arrivals(jobs: pl.DataFrame) -> ClassArrivals:

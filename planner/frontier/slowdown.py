@@ -144,7 +144,7 @@ class RecordedRuns:
             job_class=distinct[:, 0].astype(np.int64),
             num_gpus=distinct[:, 1],
             jobs=np.bincount(place),
-            gpu_h=np.bincount(place, run_h * gpus),
+            gpu_h=np.bincount(place, run_h * gpus).astype(np.float64),
             run_per_work=np.divide(runs, work, out=np.zeros_like(runs), where=work > 0),
         )
 
