@@ -124,8 +124,10 @@ def _whole(results: Study) -> _ComparedPart:
     begin, end = (datetime.fromisoformat(results[key]) for key in ("begin", "end"))
     name = str(months[0]["name"])
     if len(months) > 1 or months[0]["is_partial"]:
-        last = end - timedelta(microseconds=1)
-        name = f"{begin:%Y-%m-%d} to {last:%Y-%m-%d}"
+        last, form = end - timedelta(microseconds=1), "%Y-%m-%d"
+        if any((edge.hour, edge.minute, edge.second) != (0, 0, 0) for edge in (begin, end)):
+            last, form = end, "%Y-%m-%d %H:%M"
+        name = f"{begin:{form}} to {last:{form}}"
     hours = sum(month["hours"] for month in months)
     return _ComparedPart(name, hours, results["usd"], _uses(results))
 

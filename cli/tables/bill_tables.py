@@ -277,10 +277,12 @@ def headline(results: BillResults, period: str) -> str:
 def change_headline(change: ChangeResults, by: str) -> str:
     """Return by how much the bill changed, why, and whose it is."""
     growth = f" ({change.usd / change.before_usd:+.1%})" if change.before_usd else ""
+    is_of_months = len(change.before) == len(change.after) == len("2026-03")
+    length = "days in the month" if is_of_months else "length of the period"
     word = "more" if change.usd >= 0 else "less"
     parts = {
         "prices": change.price_usd,
-        "days in the month": change.calendar_usd,
+        length: change.calendar_usd,
         "GPU-hours": change.volume_usd,
         "mix": change.mix_usd,
         "idle GPUs": change.idle_usd,
