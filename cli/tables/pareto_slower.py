@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_count, show_number, show_share, significant
+from gpuplan.cli.formats.units import show_count, show_number, significant
 from gpuplan.planner.frontier.slowdown import MUCH
 
 if TYPE_CHECKING:
@@ -73,16 +73,16 @@ def slower_tables(study: FrontierStudy, *, most: int | None = None) -> tuple[Tab
     subject = Column("job_class", "job class")
     if not is_by_class:
         subject = Column("num_gpus", "recorded on", lambda n: f"{n:g} GPU{'' if n == 1 else 's'}")
-    total = slower.gpu_h
     return (
         table(
             "Jobs that would run longer than recorded, starts and waits left out",
             rows,
             subject,
             Column("jobs", "jobs", show_count),
-            Column("gpu_h_share", "of GPU-hours", show_share, read=lambda row: row.gpu_h / total),
             Column("slower_jobs", "run longer", show_count),
+            Column("slower_gpu_h", "GPU-hours", show_count),
             Column("much_slower_jobs", f"over {MUCH:g} times", show_count),
+            Column("much_slower_gpu_h", "GPU-hours", show_count),
             Column("most_times", "at most, times", show_number),
             most=most,
         ),

@@ -135,14 +135,15 @@ class RecordedRuns:
         if not is_known.any():
             return None
         gpus, run_h = arrivals.gpus[is_known], arrivals.run_h[is_known]
-        pairs = np.stack([arrivals.job_class[is_known].astype(np.float64), gpus], axis=1)
-        distinct, place = np.unique(pairs, axis=0, return_inverse=True)
+        widths, width_of = np.unique(gpus, return_inverse=True)
+        pair = arrivals.job_class[is_known] * widths.size + width_of.reshape(-1)
+        distinct, place = np.unique(pair, return_inverse=True)
         place = place.reshape(-1)
         runs = np.bincount(place, run_h)
         work = np.bincount(place, arrivals.work_h[is_known])
         return cls(
-            job_class=distinct[:, 0].astype(np.int64),
-            num_gpus=distinct[:, 1],
+            job_class=distinct // widths.size,
+            num_gpus=widths[distinct % widths.size],
             jobs=np.bincount(place),
             gpu_h=np.bincount(place, run_h * gpus).astype(np.float64),
             run_per_work=np.divide(runs, work, out=np.zeros_like(runs), where=work > 0),
