@@ -131,7 +131,6 @@ class ClassOptions:
             "restarts. Default: as the profile measured, else 60s.",
             flag="--rescale",
             parse=parse_duration,
-            common=True,
         ),
     ] = None
     unmeasured_rescale_s: float = DEFAULT_RESCALE_S
@@ -191,7 +190,8 @@ class ClassOptions:
     slower: Annotated[
         float | None,
         Opt(
-            "Longest run of a job over its recorded run: 1.25x.",
+            "Longest run of a job over its recorded run: 1.25x. Jobs of a class that held other "
+            "numbers of GPUs are planned apart.",
             parse=parse_slower,
             write=write_slower,
             metavar="TIMESx",

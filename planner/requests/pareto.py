@@ -109,8 +109,8 @@ class ParetoRequest(StudyRequest):
     speedup: Annotated[
         str | None,
         Opt(
-            "How jobs speed up with GPUs: power:ALPHA, amdahl:SIGMA, a range "
-            "(power:0.6..0.9), profile:NAME, or a CSV of measurements; see gpuplan list "
+            "How jobs speed up with GPUs: power:ALPHA, amdahl:SIGMA, a range such as "
+            "power:0.6..0.9, profile:NAME, or a CSV of measured throughputs; see gpuplan list "
             "speedups. Default: power:0.8, an assumption.",
             key=None,
             panel=ClassOptions.PANEL,
