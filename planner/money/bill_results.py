@@ -139,6 +139,30 @@ class BillMonth:
 
 
 @dataclass(frozen=True, slots=True)
+class BillUse:
+    """What one label uses, or leaves idle, on one market: of these `gpuplan diff` makes its parts.
+
+    Attributes:
+        month: ``2017-10``; null for the whole period, where that has more than three months.
+        name: as that of the group.
+        part: the second label of a bill by two columns; empty otherwise.
+        gpu_type: the type.
+        market: ``owned``, ``committed``, the kind of a pay-per-use price, or ``idle`` for a share
+            of idle GPUs.
+        gpu_h: GPU-hours.
+        usd: exact, before it is rounded to cents.
+    """
+
+    month: str | None
+    name: str
+    part: str
+    gpu_type: str
+    market: str
+    gpu_h: float
+    usd: float
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeRow:
     """What changed for one label or GPU type, in dollars of use.
 
@@ -179,6 +203,8 @@ class ChangeResults:
         volume_usd: of it, more or fewer GPU-hours a day.
         mix_usd: the rest: other labels, GPU types and markets.
         idle_usd: the change of what GPUs cost that nobody uses.
+        new_usd: what labels pay that have no GPU-hours in the first month.
+        gone_usd: what labels paid that have none in the second.
         groups, gpu_types: the same by label and by GPU type.
         between_groups_usd, between_types_usd: what of the volume lies between the rows; as much of
             the mix, with the other sign.
@@ -195,6 +221,8 @@ class ChangeResults:
     volume_usd: float
     mix_usd: float
     idle_usd: float
+    new_usd: float
+    gone_usd: float
     groups: tuple[ChangeRow, ...]
     gpu_types: tuple[ChangeRow, ...]
     between_groups_usd: float
@@ -223,6 +251,7 @@ class BillResults:
         groups: the rows of the bill, idle GPUs last; they add up to it.
         gpu_types: the same by GPU type.
         months: the bill by month.
+        uses: the bill by label, GPU type and market.
         change: what changed between the two months of ``--months``.
     """
 
@@ -243,4 +272,5 @@ class BillResults:
     groups: tuple[BillGroup, ...]
     gpu_types: tuple[BillType, ...]
     months: tuple[BillMonth, ...]
+    uses: tuple[BillUse, ...]
     change: ChangeResults | UnsetType = UNSET
