@@ -14,12 +14,12 @@ from gpuplan.analysis.base.time_units import DAY_US
 from gpuplan.analysis.invoices.charges import AMOUNT, CHARGES
 from gpuplan.analysis.reading.batch import ROW
 from gpuplan.analysis.reading.source import Head
-from gpuplan.analysis.reading.times import check_zone, read_moments
+from gpuplan.analysis.reading.times import read_moments
 
-NOTHING = ("", "NULL", "null", "Null", "None", "\\N", "nan", "NaN")
+NOTHING = ["", "NULL", "null", "Null", "None", "\\N", "nan", "NaN"]
 """Words for an empty cell."""
 DECIMAL_COMMA = r"^[+-]?\d+,\d+$"
-MIDNIGHT = re.compile(r"^(\d{4}-\d{2})-\d{2}(?:[T ]00:00(?::00(?:\.0+)?)?(?: ?[+-]\d{2}:?\d{2})?)?$")
+MIDNIGHT = r"^(\d{4}-\d{2})-\d{2}(?:[T ]00:00(?::00(?:\.0+)?)?(?: ?[+-]\d{2}:?\d{2})?)?$"
 """A time at midnight where it was written: its month is the one meant, whatever its offset."""
 MOST_AMOUNT = 10**15
 
@@ -32,13 +32,11 @@ class InvoiceCells:
         path: of the file.
         cells: text columns under the names of the format, and `ROW`; null where a cell is empty.
         names: name of the format -> as the file has it, for messages.
-        zone: of times without an offset, and of months; None for UTC.
     """
 
     path: Path
     cells: pl.DataFrame
     names: Mapping[str, str]
-    zone: str | None = None
 
     def has(self, name: str) -> bool:
         """Return whether the file has a column."""
@@ -70,10 +68,13 @@ class InvoiceCells:
         return amounts
 
     def instant(self, name: str) -> pl.Series:
-        """Return a column of times as microseconds since 1970. Raises `InputError`."""
+        """Return a column of times as microseconds since 1970; without an offset they are UTC.
+
+        Raises:
+            InputError: a cell is no time.
+        """
         cells = self.text(name)
-        zone = "UTC" if self.zone is None else check_zone(self.zone)
-        moments = read_moments(cells, zone)
+        moments = read_moments(cells, "UTC")
         self._refuse(name, cells, moments, "a time such as 2026-01-31T00:00:00Z")
         return moments.to_physical()
 
@@ -98,12 +99,10 @@ class InvoiceCells:
         return meant
 
     def month(self, name: str) -> pl.Series:
-        """Return the month of a column of times, ``2026-01``."""
+        """Return the month of a column of times, ``2026-01``: as written at midnight, else UTC."""
         begin = pl.from_epoch(self.instant(name), time_unit="us").dt.replace_time_zone("UTC")
-        month = begin.dt.convert_time_zone(self.zone or "UTC").dt.strftime("%Y-%m")
-        if self.zone is not None:
-            return month
-        as_written = self.text(name).str.extract(MIDNIGHT.pattern)
+        month = begin.dt.strftime("%Y-%m")
+        as_written = self.text(name).str.extract(MIDNIGHT)
         return as_written.zip_with(as_written.is_not_null(), month)
 
     def need(self, *names: str) -> None:

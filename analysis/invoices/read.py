@@ -33,9 +33,7 @@ def is_invoice_column(name: str) -> bool:
     return as_focus(name) == name and name in FOCUS.columns
 
 
-def read_invoice(
-    paths: Sequence[Path], columns: Mapping[str, str] | None = None, time_zone: str | None = None
-) -> Invoice:
+def read_invoice(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> Invoice:
     """Read the charges of invoices.
 
     A row that two files share, as exports that overlap do, counts once; equal rows of one file all
@@ -44,7 +42,6 @@ def read_invoice(
     Args:
         paths: files, folders or archives.
         columns: FOCUS column -> column of the files, for tables of any other form.
-        time_zone: of months, and of times without an offset; None for UTC.
 
     Raises:
         InputError: a file cannot be used, or its cells cannot be read; with row and column.
@@ -57,7 +54,7 @@ def read_invoice(
     left_out: list[Path] = []
     with opened_inputs(paths, None, lambda source: True) as inputs:
         for source in inputs.sources:
-            read = _read_file(source, columns, time_zone)
+            read = _read_file(source, columns)
             if read is None:
                 left_out.append(source.path)
                 continue
@@ -91,7 +88,7 @@ def read_invoice(
 
 
 def _read_file(
-    source: Source, columns: Mapping[str, str], time_zone: str | None
+    source: Source, columns: Mapping[str, str]
 ) -> tuple[InvoiceFormat, InvoiceCells, str] | None:
     """Return format, cells and hash of a file; None for one in a folder that is no invoice."""
     with closing(SourceStream(source)) as stream:
@@ -113,12 +110,9 @@ def _read_file(
     header = pl.all_horizontal(pl.col(name) == name for name in wanted).fill_null(False)
     is_header = cells.select(header).to_series()
     cells = cells.filter(~is_header)
-    named = cells.select(
-        ROW,
-        WHOLE,
-        *(pl.col(column).replace(list(NOTHING), None).alias(name) for name, column in names.items()),
-    )
-    return invoice_format, InvoiceCells(source.path, named, names, time_zone), digest
+    written = {name: pl.col(column).replace(NOTHING, None) for name, column in names.items()}
+    named = cells.select(ROW, WHOLE, **written)
+    return invoice_format, InvoiceCells(source.path, named, names), digest
 
 
 def _open(stream: SourceStream, head: Head) -> Rows:
@@ -159,7 +153,7 @@ def _names(
     path: Path, invoice_format: InvoiceFormat, columns: Sequence[str], mapped: Mapping[str, str]
 ) -> dict[str, str]:
     """Return name of the format -> column of the file, of those that it reads."""
-    names = {}
+    names: dict[str, str] = {}
     for column in columns:
         name = invoice_format.as_named(column)
         if name in invoice_format.columns:

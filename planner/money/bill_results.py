@@ -137,7 +137,9 @@ class BillMonth:
         groups: who pays.
         billed_usd, effective_usd: the invoice of the month; with ``--invoice`` alone, as all below.
         charges_usd: effective cost without tax, credits, adjustments and corrections.
-        explained_share: share of the charges that jobs of the log explain; null without charges.
+        explained_share, unused_share, not_in_log_share, other_share: of the charges, what jobs of
+            the log explain, what nobody used, what is in no log, and other services; null without
+            charges.
         lines: of the invoice; in both columns they add up to it.
         invoice_types: GPU-hours in the log and on the invoice.
         rates: what GPU-hours cost.
@@ -153,6 +155,9 @@ class BillMonth:
     effective_usd: float | UnsetType = UNSET
     charges_usd: float | UnsetType = UNSET
     explained_share: float | UnsetType | None = UNSET
+    unused_share: float | UnsetType | None = UNSET
+    not_in_log_share: float | UnsetType | None = UNSET
+    other_share: float | UnsetType | None = UNSET
     lines: tuple[InvoiceLine, ...] | UnsetType = UNSET
     invoice_types: tuple[InvoiceType, ...] | UnsetType = UNSET
     rates: tuple[InvoiceRate, ...] | UnsetType = UNSET

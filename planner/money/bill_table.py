@@ -134,6 +134,7 @@ def _idle_cents(cells: Sequence[BillCell]) -> int:
 
 
 def instant(at_us: int) -> str:
+    """Return microseconds since 1970 as a time in UTC."""
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -21,7 +21,7 @@ from gpuplan.analysis.prices.contracts import (
 )
 from gpuplan.planner.money.invoice_charges import Charge
 from gpuplan.planner.money.invoice_table import DIGITS, unit_price
-from gpuplan.planner.money.reconcile import LONG_US, Reconciliation, days_of
+from gpuplan.planner.money.reconcile import LONG_US, Reconciliation, day_of
 
 OPTION = "--invoice"
 
@@ -43,7 +43,6 @@ def found_book(reconciliation: Reconciliation, book: Contracts) -> Contracts:
     that its used and unused hours make of a charge period, to a whole number; it is open where its
     charges begin or end with the invoice.
     """
-    day_of = days_of(reconciliation.zone)
     charges = [
         replace(charge, begin_us=span[0], end_us=span[1])
         for charge in reconciliation.charges
@@ -71,9 +70,7 @@ def found_book(reconciliation: Reconciliation, book: Contracts) -> Contracts:
             elif stretch.gpus:
                 begin = ALWAYS_US if stretch.begin_us <= first else stretch.begin_us
                 end = FOREVER_US if stretch.end_us >= last else stretch.end_us
-                pools.append(
-                    PaidPool(COMMITTED, gpu_type, stretch.gpus, stretch.usd, begin, end)
-                )
+                pools.append(PaidPool(COMMITTED, gpu_type, stretch.gpus, stretch.usd, begin, end))
     return make_contracts(pools, prices, option=OPTION)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, tzinfo
+from datetime import UTC, date
 from fractions import Fraction
 
 import polars as pl
@@ -184,7 +184,7 @@ def _with_types_of_commitments(charges: Iterable[Charge]) -> tuple[Charge, ...]:
     return tuple(typed)
 
 
-def billing_months(invoice: Invoice, zone: tzinfo) -> dict[str, tuple[int, int]]:
+def billing_months(invoice: Invoice) -> dict[str, tuple[int, int]]:
     """Return month -> begin and end of its billing period; one without an end has a month."""
     ends = {}
     months = invoice.charges.group_by("month").agg(
@@ -192,6 +192,6 @@ def billing_months(invoice: Invoice, zone: tzinfo) -> dict[str, tuple[int, int]]
     )
     for month, begin, end in sorted(months.rows()):
         year, number = map(int, month.split("-"))
-        following = midnight_us(date(year + number // 12, number % 12 + 1, 1), zone)
+        following = midnight_us(date(year + number // 12, number % 12 + 1, 1), UTC)
         ends[month] = (begin, max(begin, following if end is None else end))
     return ends

@@ -35,6 +35,12 @@ from gpuplan.planner.money.reconcile import (
 
 MILLIONTH = Fraction(1, 10**6)
 DIGITS = 6
+SHARES = {
+    "explained": (LOG,),
+    "unused": (UNUSED, UNUSED_CAPACITY),
+    "not_in_log": (NOT_IN_LOG,),
+    "other": (OTHER,),
+}
 LineKey = tuple[str, str]
 LineCents = dict[LineKey, tuple[int, int]]
 """Line -> billed and effective cents."""
@@ -62,13 +68,17 @@ def with_invoice(
         if name in reconciliation.months:
             lines = reconciliation.lines[name]
             cents, charges = line_cents(lines), charges_usd(lines)
+            shares = _shares(lines, charges)
             types, rates = _types(reconciliation, [name]), _rates(reconciliation, [name])
             month = replace(
                 month,
                 billed_usd=sum(billed for billed, _ in cents.values()) / 100,
                 effective_usd=sum(effective for _, effective in cents.values()) / 100,
                 charges_usd=whole_cents(charges) / 100,
-                explained_share=_share(lines, charges, LOG),
+                explained_share=shares["explained"],
+                unused_share=shares["unused"],
+                not_in_log_share=shares["not_in_log"],
+                other_share=shares["other"],
                 lines=_lines(cents, lines, charges),
                 invoice_types=types,
                 rates=rates,
@@ -93,6 +103,7 @@ def invoice_results(reconciliation: Reconciliation, invoice: Invoice) -> Invoice
     usage = sum((period.effective for period in reconciliation.periods), ZERO)
     log_h = sum((period.log_h for period in reconciliation.periods), ZERO)
     rate = usage / billed_h if billed_h else None
+    shares = _shares(lines, charges)
     mean_usd = None if rate is None else min(log_h, billed_h) * rate
     return InvoiceResults(
         rows=sum(file.rows for file in invoice.inputs),
@@ -101,10 +112,10 @@ def invoice_results(reconciliation: Reconciliation, invoice: Invoice) -> Invoice
         billed_usd=sum(billed for billed, _ in cents.values()) / 100,
         effective_usd=sum(effective for _, effective in cents.values()) / 100,
         charges_usd=whole_cents(charges) / 100,
-        explained_share=_share(lines, charges, LOG),
-        unused_share=_share(lines, charges, UNUSED, UNUSED_CAPACITY),
-        not_in_log_share=_share(lines, charges, NOT_IN_LOG),
-        other_share=_share(lines, charges, OTHER),
+        explained_share=shares["explained"],
+        unused_share=shares["unused"],
+        not_in_log_share=shares["not_in_log"],
+        other_share=shares["other"],
         usd_per_gpu_h=None if rate is None else float(rate),
         log_gpu_h=float(log_h),
         log_usd_at_mean_rate=None if mean_usd is None else whole_cents(mean_usd) / 100,
@@ -115,10 +126,13 @@ def invoice_results(reconciliation: Reconciliation, invoice: Invoice) -> Invoice
     )
 
 
-def _share(lines: Mapping[LineKey, Usd], charges: Fraction, *kinds: str) -> float | None:
-    """Return the share of the charges that some kinds of lines have; None without charges."""
-    part = sum((usd[1] for (kind, _), usd in lines.items() if kind in kinds), ZERO)
-    return float(part / charges) if charges else None
+def _shares(lines: Mapping[LineKey, Usd], charges: Fraction) -> dict[str, float | None]:
+    """Return the shares of the charges by what they are for; None without charges."""
+    shares: dict[str, float | None] = {}
+    for name, kinds in SHARES.items():
+        part = sum((usd[1] for (kind, _), usd in lines.items() if kind in kinds), ZERO)
+        shares[name] = float(part / charges) if charges else None
+    return shares
 
 
 def _lines(
@@ -161,9 +175,9 @@ def _types(reconciliation: Reconciliation, months: Sequence[str]) -> tuple[Invoi
             sums[charge.gpu_type]["unused"] += charge.gpu_h
             sums[charge.gpu_type]["unused_usd"] += charge.effective
     return tuple(
-        _type(gpu_type, of_type) for gpu_type, of_type in sorted(sums.items()) if any(
-            of_type.values()
-        )
+        _type(gpu_type, of_type)
+        for gpu_type, of_type in sorted(sums.items())
+        if any(of_type.values())
     )
 
 

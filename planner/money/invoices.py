@@ -41,13 +41,11 @@ class BilledInvoice:
         invoice: as read.
         skus: SKU -> GPU type, as the user says.
         months: those to compare; empty for all.
-        zone: of months and days.
     """
 
     invoice: Invoice
     skus: Mapping[str, str]
     months: tuple[str, ...]
-    zone: tzinfo
 
     @classmethod
     def read(
@@ -56,7 +54,6 @@ class BilledInvoice:
         columns: Mapping[str, str],
         skus: Mapping[str, str],
         months: tuple[str, ...],
-        time_zone: tuple[str | None, tzinfo],
     ) -> BilledInvoice:
         """Read an invoice; arguments as those of `read_invoice`.
 
@@ -64,15 +61,14 @@ class BilledInvoice:
             InputError: as there.
             UsageError: a month that the invoice does not have.
         """
-        name, zone = time_zone
-        invoice = read_invoice(paths, columns, name)
+        invoice = read_invoice(paths, columns)
         have = sorted(invoice.charges["month"].unique().to_list())
         lacking = [month for month in months if month not in have]
         if lacking:
             raise UsageError(
                 f"--months: the invoice covers {have[0]} to {have[-1]}, not {lacking[0]}"
             )
-        return cls(invoice, skus, months, zone)
+        return cls(invoice, skus, months)
 
     def beside(self, runs: HeldRuns, book: Contracts) -> Reconciliation:
         """Return the invoice beside a log. Raises `UsageError`.
@@ -82,11 +78,11 @@ class BilledInvoice:
             book: names the types of the log, and has the GPUs that are owned.
         """
         charges = invoice_charges(self.invoice, book.gpu_types, self.skus, book)
-        ends = billing_months(self.invoice, self.zone)
+        ends = billing_months(self.invoice)
         if self.months:
             charges = tuple(charge for charge in charges if charge.month in self.months)
             ends = {month: ends[month] for month in self.months}
-        return reconcile(charges, ends, runs, book, self.zone)
+        return reconcile(charges, ends, runs, book)
 
     def book(self, runs: HeldRuns, used: Sequence[str | None], book: Contracts) -> Contracts:
         """Return the price book that the invoice shows, with what another one owns.

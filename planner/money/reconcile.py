@@ -10,14 +10,13 @@ invoice each, to the cent by largest remainder within a month.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta, tzinfo
 from fractions import Fraction
 
 import numpy as np
 
-from gpuplan.analysis.base.time_units import HOUR_US
+from gpuplan.analysis.base.time_units import DAY_US, HOUR_US
 from gpuplan.analysis.invoices.charges import (
     ADJUSTMENT,
     BELOW,
@@ -30,7 +29,6 @@ from gpuplan.analysis.invoices.charges import (
     USAGE,
 )
 from gpuplan.analysis.prices.contracts import ON_DEMAND, OWNED, Contracts, DatedPrice
-from gpuplan.planner.money.held_runs import EPOCH, midnight_us
 from gpuplan.planner.money.invoice_charges import Charge
 from gpuplan.planner.money.ledger import HeldRuns, ledger
 
@@ -54,7 +52,7 @@ SHARED = (LOG, NOT_IN_LOG, UNUSED, UNUSED_CAPACITY, OTHER)
 LONG_US = 20 * HOUR_US
 """A charge of at least this length is compared as it is; shorter ones are, by their day."""
 NAMED_SHARE, NAMED_H = Fraction(5, 100), Fraction(1)
-"""Periods that differ by more than this share of the billed hours, and by these hours, are named."""
+"""Periods that differ by over this share of the billed hours, and by these hours, are named."""
 Usd = tuple[Fraction, Fraction]
 """Billed and effective dollars."""
 
@@ -120,13 +118,11 @@ class Reconciliation:
         charges: all of the invoice.
         periods: by type and begin; those that the log or the invoice has hours in.
         lines: month -> kind and name -> billed and effective dollars; the months in order.
-        zone: of days.
     """
 
     charges: tuple[Charge, ...]
     periods: tuple[Period, ...]
     lines: Mapping[str, Mapping[tuple[str, str], Usd]]
-    zone: tzinfo
 
     @property
     def months(self) -> tuple[str, ...]:
@@ -139,7 +135,6 @@ def reconcile(
     month_ends: Mapping[str, tuple[int, int]],
     runs: HeldRuns,
     book: Contracts,
-    zone: tzinfo,
 ) -> Reconciliation:
     """Return an invoice beside the log.
 
@@ -148,22 +143,20 @@ def reconcile(
         month_ends: month -> begin and end of its billing period.
         runs: of all jobs.
         book: has the GPUs that are owned, and the names of types.
-        zone: of days.
     """
-    periods = _billed_periods(charges, zone)
+    periods = _billed_periods(charges)
     types = tuple(dict.fromkeys([*book.gpu_types, *periods]))
-    gaps = _gaps(types, periods, month_ends, zone)
+    gaps = _gaps(types, periods, month_ends)
     everything = [p for of_type in (*periods.values(), *gaps.values()) for p in of_type]
     _add_log_hours(everything, runs, book)
     kept = [p for p in everything if p.charges or p.log_h]
     kept.sort(key=lambda p: (p.gpu_type, p.begin_us))
-    return Reconciliation(tuple(charges), tuple(kept), _lines(charges, kept, month_ends), zone)
+    return Reconciliation(tuple(charges), tuple(kept), _lines(charges, kept, month_ends))
 
 
-def _billed_periods(charges: Iterable[Charge], zone: tzinfo) -> dict[str, list[Period]]:
+def _billed_periods(charges: Iterable[Charge]) -> dict[str, list[Period]]:
     """Return the periods in which GPUs are billed, by type; those that overlap are one."""
     spans: dict[str, list[tuple[int, int, Charge]]] = defaultdict(list)
-    day_of = days_of(zone)
     for charge in charges:
         if charge.kind == USAGE and charge.gpu_type is not None:
             begin, end = charge.begin_us, charge.end_us
@@ -182,27 +175,18 @@ def _billed_periods(charges: Iterable[Charge], zone: tzinfo) -> dict[str, list[P
     return periods
 
 
-def days_of(zone: tzinfo) -> Callable[[int], tuple[int, int]]:
-    """Return what gives the begin and the end of the day of an instant."""
-    known: dict[date, tuple[int, int]] = {}
-
-    def day_of(at_us: int) -> tuple[int, int]:
-        day = (EPOCH + timedelta(microseconds=at_us)).astimezone(zone).date()
-        if day not in known:
-            known[day] = midnight_us(day, zone), midnight_us(day + timedelta(days=1), zone)
-        return known[day]
-
-    return day_of
+def day_of(at_us: int) -> tuple[int, int]:
+    """Return the begin and the end of the day (UTC) of an instant."""
+    begin = at_us - at_us % DAY_US
+    return begin, begin + DAY_US
 
 
 def _gaps(
     types: Sequence[str],
     periods: Mapping[str, Sequence[Period]],
     month_ends: Mapping[str, tuple[int, int]],
-    zone: tzinfo,
 ) -> dict[str, list[Period]]:
     """Return the days of the billing periods in which a type is not billed."""
-    day_of = days_of(zone)
     gaps: dict[str, list[Period]] = {}
     for gpu_type in types:
         taken = [(p.begin_us, p.end_us) for p in periods.get(gpu_type, ())]

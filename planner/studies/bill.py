@@ -100,7 +100,7 @@ def bill(request: BillRequest) -> BillAnswer:
     """
     request.check()
     zone_name = request.jobs.log.time_zone
-    of_log, of_invoice = dict(request.jobs.log.columns), {}
+    of_log = request.jobs.log.columns
     invoice = None
     if request.invoices.invoice:
         of_log, of_invoice = split_columns(request.jobs.log.columns)
@@ -109,7 +109,6 @@ def bill(request: BillRequest) -> BillAnswer:
             of_invoice,
             request.invoices.sku,
             request.month_names(),
-            (zone_name, zone_of(zone_name)),
         )
     trace = _trace(request, of_log)
     runs = billed_runs(trace, request.columns)
