@@ -32,11 +32,14 @@ class InvoiceCells:
         path: of the file.
         cells: text columns under the names of the format, and `ROW`; null where a cell is empty.
         names: name of the format -> as the file has it, for messages.
+        decimal_comma: whether a comma may stand for the point of an amount, as it does in files
+            whose cells are separated by semicolons.
     """
 
     path: Path
     cells: pl.DataFrame
     names: Mapping[str, str]
+    decimal_comma: bool = False
 
     def has(self, name: str) -> bool:
         """Return whether the file has a column."""
@@ -56,12 +59,9 @@ class InvoiceCells:
     def amount(self, name: str) -> pl.Series:
         """Return a column of exact amounts. Raises `InputError` for a cell that is none."""
         cells = self.text(name)
-        written = cells.drop_nulls()
-        if written.str.contains(",", literal=True).any() and not (
-            written.str.contains(".", literal=True).any()
-        ):
-            comma = cells.str.contains(DECIMAL_COMMA)
-            cells = cells.set(comma.fill_null(False), cells.str.replace(",", "."))
+        if self.decimal_comma and not cells.str.contains(".", literal=True).any():
+            has_comma = cells.str.contains(DECIMAL_COMMA).fill_null(False)
+            cells = cells.str.replace(",", ".").zip_with(has_comma, cells)
         amounts = cells.cast(AMOUNT, strict=False)
         large = amounts.abs() > MOST_AMOUNT
         self._refuse(name, cells, amounts.set(large, None), "a number such as 12.345")

@@ -112,7 +112,8 @@ def _read_file(
     cells = cells.filter(~is_header)
     written = {name: pl.col(column).replace(NOTHING, None) for name, column in names.items()}
     named = cells.select(ROW, WHOLE, **written)
-    return invoice_format, InvoiceCells(source.path, named, names), digest
+    comma = likely_separator(head.line or "") == ";" and not head.is_parquet
+    return invoice_format, InvoiceCells(source.path, named, names, comma), digest
 
 
 def _open(stream: SourceStream, head: Head) -> Rows:
