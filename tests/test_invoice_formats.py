@@ -1,6 +1,7 @@
 """Invoices of any form: separators, packings, times, nulls; and what a SKU says of its GPUs."""
 
 import gzip
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_invoices import FOCUS, day, focus_text, usage, write_focus
 
-from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.errors import GpuplanError, InputError
 from gpuplan.analysis.invoices.gpu_skus import Sku, gpus_of, unit_hours
 from gpuplan.analysis.invoices.read import is_invoice_column, read_invoice
 from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
@@ -377,6 +378,16 @@ def test_no_amount_is_lost(tmp_path_factory, amounts):
     invoice = read_invoice([write_focus(path, rows)])
     assert invoice.charges.height == len(rows)
     assert sums(invoice) == tuple(sum(row[column] for row in amounts) for column in (0, 1))
+
+
+@given(st.integers(0, 600), st.sampled_from([b"", b'"', b",", b"\n", b"1e999", b"\xff", b"-"]),
+       st.integers(0, 30))  # fmt: skip
+def test_a_damaged_file_is_read_or_refused(tmp_path_factory, at, added, removed):
+    data = focus_text(ROWS).encode()
+    path = tmp_path_factory.mktemp("law") / "i.csv"
+    path.write_bytes(data[:at] + added + data[at + removed :])
+    with suppress(GpuplanError):
+        assert read_invoice([path]).charges.height > 0
 
 
 def test_every_format_is_recognized_by_its_own_columns():

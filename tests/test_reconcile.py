@@ -311,7 +311,25 @@ def test_stated_prices_hold_where_they_make_the_dollars():
     assert unit_price(stated) == Fraction("2.75")
     discounted = charge(hours=10, effective=9, unit_usd=Fraction(1))
     assert unit_price(discounted) == Fraction("0.9")
-    assert unit_price(charge(hours=3, effective=1)) == Fraction("0.333333")
+    assert unit_price(charge(hours=3, effective=1)) == Fraction("0.333")
+    in_cents = charge(hours=Fraction("80.49"), effective="221.36", unit_usd=Fraction("2.75"))
+    assert unit_price(in_cents) == Fraction("2.75")
+    summed = charge(hours=Fraction("7.123457"), effective="9.876543")
+    assert unit_price(summed) == Fraction("1.386482")
+
+
+def test_an_exported_bill_reconciles_with_its_own_log(gpuplan, small, tmp_path):
+    log, _, _ = small
+    words = (log, "--commit", "H100=3@1.5", "--on-demand", "H100=2.25", "--on-demand", "T4=0.5")
+    own = tmp_path / "own.csv"
+    bill = billed(gpuplan, *words, "-o", own)
+    results = billed(gpuplan, *words, "--invoice", own)
+    assert results["invoice"]["days"] == []
+    assert results["invoice"]["not_in_log_share"] == pytest.approx(0, abs=1e-9)
+    assert results["invoice"]["billed_usd"] == bill["usd"]
+    idle = sum(row["effective_usd"] for row in results["invoice"]["lines"]
+               if row["kind"] == "unused")  # fmt: skip
+    assert idle == bill["idle_usd"]
 
 
 KINDS = ("usage", "unused", "unused_capacity", "purchase", "tax", "credit", "correction")

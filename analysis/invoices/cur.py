@@ -8,6 +8,8 @@ AWS Data Exports user guide, CUR 2.0 table dictionary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from gpuplan.analysis.invoices.charges import (
@@ -25,7 +27,6 @@ from gpuplan.analysis.invoices.charges import (
 )
 from gpuplan.analysis.invoices.format import InvoiceCells, InvoiceFormat, plain_name
 from gpuplan.analysis.reading.batch import ROW
-from gpuplan.analysis.reading.source import Head
 
 ITEM, COST = "line_item_line_item_type", "line_item_unblended_cost"
 START, END = "line_item_usage_start_date", "line_item_usage_end_date"
@@ -91,8 +92,8 @@ def as_cur(column: str) -> str:
     return NAMES.get(plain_name(column), column)
 
 
-def _recognizes(head: Head) -> str | None:
-    names = {as_cur(name) for name in head.table_columns}
+def _recognizes(columns: Sequence[str]) -> str | None:
+    names = {as_cur(name) for name in columns}
     return f"the columns {', '.join(NEEDED)}" if names.issuperset(NEEDED) else None
 
 

@@ -6,6 +6,8 @@ https://focus.finops.org, versions 1.0 to 1.3.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from gpuplan.analysis.invoices.charges import (
@@ -22,7 +24,6 @@ from gpuplan.analysis.invoices.charges import (
     USAGE,
 )
 from gpuplan.analysis.invoices.format import InvoiceCells, InvoiceFormat, plain_name
-from gpuplan.analysis.reading.source import Head
 
 COSTS = ("BilledCost", "EffectiveCost")
 NEEDED = (*COSTS, "ChargeCategory", "ChargePeriodStart")
@@ -69,8 +70,8 @@ def as_focus(column: str) -> str:
     return NAMES.get(plain_name(column), column)
 
 
-def _recognizes(head: Head) -> str | None:
-    names = {as_focus(name) for name in head.table_columns}
+def _recognizes(columns: Sequence[str]) -> str | None:
+    names = {as_focus(name) for name in columns}
     return f"the columns {', '.join(NEEDED)}" if names.issuperset(NEEDED) else None
 
 

@@ -13,7 +13,6 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import DAY_US
 from gpuplan.analysis.invoices.charges import AMOUNT, CHARGES
 from gpuplan.analysis.reading.batch import ROW
-from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.times import read_moments
 
 NOTHING = ["", "NULL", "null", "Null", "None", "\\N", "nan", "NaN"]
@@ -22,6 +21,8 @@ DECIMAL_COMMA = r"^[+-]?\d+,\d+$"
 MIDNIGHT = r"^(\d{4}-\d{2})-\d{2}(?:[T ]00:00(?::00(?:\.0+)?)?(?: ?[+-]\d{2}:?\d{2})?)?$"
 """A time at midnight where it was written: its month is the one meant, whatever its offset."""
 MOST_AMOUNT = 10**15
+YEARS = (1990, 2200)
+"""Years in which a charge can be; the second one is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,13 @@ class InvoiceCells:
         """
         cells = self.text(name)
         moments = read_moments(cells, "UTC")
-        self._refuse(name, cells, moments, "a time such as 2026-01-31T00:00:00Z")
-        return moments.to_physical()
+        year = moments.dt.year()
+        is_plausible = ((year >= YEARS[0]) & (year < YEARS[1])).fill_null(False)
+        moments_us = moments.to_physical()
+        nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, len(cells))
+        moments_us = moments_us.zip_with(is_plausible, nothing)
+        self._refuse(name, cells, moments_us, "a time such as 2026-01-31T00:00:00Z")
+        return moments_us
 
     def period_end(self, name: str, begin_us: pl.Series) -> pl.Series:
         """Return a column of ends; one day for a period without an end, or without length.
@@ -165,7 +171,7 @@ class InvoiceFormat:
     source: str
     columns: tuple[str, ...]
     as_named: Callable[[str], str]
-    recognizes: Callable[[Head], str | None]
+    recognizes: Callable[[Sequence[str]], str | None]
     charges: Callable[[InvoiceCells], pl.DataFrame]
 
 

@@ -94,7 +94,7 @@ def _read_file(
     with closing(SourceStream(source)) as stream:
         head = Head(source.path, stream.head)
         rows = _open(stream, head)
-        invoice_format = FOCUS if columns else _recognized(head, rows.columns)
+        invoice_format = FOCUS if columns else _recognized(rows.columns)
         if invoice_format is None:
             if not source.is_named:
                 return None
@@ -124,11 +124,10 @@ def _open(stream: SourceStream, head: Head) -> Rows:
     return open_table(stream, lambda line: Layout(separator=likely_separator(line)))
 
 
-def _recognized(head: Head, columns: Sequence[str]) -> InvoiceFormat | None:
-    line = ",".join(f'"{name}"' for name in columns)
-    named = Head(head.path, line.encode())
+def _recognized(columns: Sequence[str]) -> InvoiceFormat | None:
+    """Return the first format that recognizes the columns of a file."""
     formats = INVOICE_FORMATS.values()
-    return next((f for f in formats if f.recognizes(named) is not None), None)
+    return next((f for f in formats if f.recognizes(columns) is not None), None)
 
 
 def _unknown(head: Head, columns: Sequence[str]) -> InputError:

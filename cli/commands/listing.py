@@ -164,10 +164,15 @@ def _fact_table(row: Any, headers: dict[str, str]) -> Table:
 
 
 def _formats() -> Listing:
+    from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
     from gpuplan.analysis.log_formats.registry import FORMATS
     from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 
-    kinds: tuple[tuple[str, Registry[Any]], ...] = (("ingest", FORMATS), ("prices", PRICE_FORMATS))
+    kinds: tuple[tuple[str, Registry[Any]], ...] = (
+        ("ingest", FORMATS),
+        ("prices", PRICE_FORMATS),
+        ("bill", INVOICE_FORMATS),
+    )
     rows = [
         ListedFormat(
             name=log_format.name,
@@ -180,7 +185,10 @@ def _formats() -> Listing:
         for log_format in formats.values()
     ]
     columns = {"name": "name", "command": "for", "description": "what it is"}
-    title = "Formats of logs (gpuplan ingest) and prices (gpuplan prices), for --source-format"
+    title = (
+        "Formats of logs (gpuplan ingest) and prices (gpuplan prices), for --source-format, and of "
+        "invoices (gpuplan bill --invoice)"
+    )
     facts = {"name": "name", "command": "read by", "description": "what it is", "source": "source"}
     facts |= PACKAGE
     return Listing(rows, "name", title, columns, _facts(facts))

@@ -32,6 +32,8 @@ MOST_LINES = 14
 MOST_NAMED = 3
 MOST_RATES = 60
 MOST_DAYS = 60
+LEAST = 0.0005
+"""A share under this is not worth a word."""
 SMALL_GAP = 0.01
 """Share of an invoice above which billed and effective cost are said to differ."""
 
@@ -52,7 +54,7 @@ def invoice_headline(results: BillResults, invoice: InvoiceResults) -> str:
             (invoice.other_share, "other services"),
             (invoice.not_in_log_share, "not in the log"),
         ]
-        named = [f"{_share(share)} {words}" for share, words in rest if share]
+        named = [f"{_share(share)} {words}" for share, words in rest if abs(share or 0.0) >= LEAST]
         text += f"; {', '.join(named)}." if named else "."
     if invoice.days:
         text += f" Log and invoice differ on {_named_days(invoice.days)}."
@@ -73,7 +75,7 @@ def _usd(value: float) -> str:
 
 def _share(share: float) -> str:
     """Return a share in whole percent, below 1% with a digit more."""
-    return f"{share:.0%}" if abs(share) >= 0.01 else f"{share:.1%}" if share >= 5e-4 else "<0.1%"
+    return f"{share:.0%}" if abs(share) >= 0.01 else f"{share:.1%}"
 
 
 def _joined(words: Sequence[str]) -> str:

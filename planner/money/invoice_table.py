@@ -33,7 +33,6 @@ from gpuplan.planner.money.reconcile import (
     charges_usd,
 )
 
-MILLIONTH = Fraction(1, 10**6)
 DIGITS = 6
 SHARES = {
     "explained": (LOG,),
@@ -92,8 +91,10 @@ def invoice_results(reconciliation: Reconciliation, invoice: Invoice) -> Invoice
     months = reconciliation.months
     lines: dict[LineKey, Usd] = defaultdict(lambda: (ZERO, ZERO))
     cents: LineCents = defaultdict(lambda: (0, 0))
+    month_charges = 0
     for month in months:
         in_month = reconciliation.lines[month]
+        month_charges += whole_cents(charges_usd(in_month))
         for key, usd in in_month.items():
             lines[key] = (lines[key][0] + usd[0], lines[key][1] + usd[1])
         for key, part in line_cents(in_month).items():
@@ -111,7 +112,7 @@ def invoice_results(reconciliation: Reconciliation, invoice: Invoice) -> Invoice
         currency=invoice.currency,
         billed_usd=sum(billed for billed, _ in cents.values()) / 100,
         effective_usd=sum(effective for _, effective in cents.values()) / 100,
-        charges_usd=whole_cents(charges) / 100,
+        charges_usd=month_charges / 100,
         explained_share=shares["explained"],
         unused_share=shares["unused"],
         not_in_log_share=shares["not_in_log"],
@@ -203,16 +204,22 @@ def unit_price(charge: Charge) -> Fraction:
     Dollars and hours of an invoice are rounded, so the quotient of both is not the price. Without a
     stated price that fits it is the shortest decimal that does, at most `DIGITS` digits.
     """
-    rounding = MILLIONTH * charge.rows
     hours, usd = charge.gpu_h, charge.effective
     if hours <= 0:
         return ZERO
+    of_usd, of_hours = (_rounding(amount) * charge.rows for amount in (usd, hours))
     stated = [] if charge.unit_usd is None else [charge.unit_usd]
     shorter = [Fraction(round(usd / hours * 10**n), 10**n) for n in range(2, DIGITS)]
     for price in (*stated, *shorter):
-        if abs(price * hours - usd) <= rounding * (1 + price):
+        if abs(price * hours - usd) <= of_usd + of_hours * price:
             return price
     return Fraction(round(usd / hours * 10**DIGITS), 10**DIGITS)
+
+
+def _rounding(amount: Fraction) -> Fraction:
+    """Return how far rounding may have moved an amount: half of its last digit, cents at most."""
+    shown = (n for n in range(2, DIGITS) if (amount * 10**n).denominator == 1)
+    return Fraction(1, 2 * 10 ** next(shown, DIGITS))
 
 
 def _rates(reconciliation: Reconciliation, months: Sequence[str]) -> tuple[InvoiceRate, ...]:

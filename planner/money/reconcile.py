@@ -145,8 +145,7 @@ def reconcile(
         book: has the GPUs that are owned, and the names of types.
     """
     periods = _billed_periods(charges)
-    types = tuple(dict.fromkeys([*book.gpu_types, *periods]))
-    gaps = _gaps(types, periods, month_ends)
+    gaps = _gaps(book.gpu_types, periods, _within(month_ends, runs))
     everything = [p for of_type in (*periods.values(), *gaps.values()) for p in of_type]
     _add_log_hours(everything, runs, book)
     kept = [p for p in everything if p.charges or p.log_h]
@@ -179,6 +178,20 @@ def day_of(at_us: int) -> tuple[int, int]:
     """Return the begin and the end of the day (UTC) of an instant."""
     begin = at_us - at_us % DAY_US
     return begin, begin + DAY_US
+
+
+def _within(
+    month_ends: Mapping[str, tuple[int, int]], runs: HeldRuns
+) -> dict[str, tuple[int, int]]:
+    """Return the parts of billing periods in which there are runs."""
+    if not runs.start_us.size:
+        return {}
+    first, last = int(runs.start_us.min()), int(runs.end_us.max())
+    parts = {
+        month: (max(begin, day_of(first)[0]), min(end, day_of(last)[1]))
+        for month, (begin, end) in month_ends.items()
+    }
+    return {month: (begin, end) for month, (begin, end) in parts.items() if begin < end}
 
 
 def _gaps(
