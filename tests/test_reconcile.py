@@ -180,6 +180,37 @@ def test_the_invoice_gives_the_prices_where_none_are_given(gpuplan, small, tmp_p
     }
 
 
+def test_owned_gpus_need_no_price_beside_an_invoice(gpuplan, small):
+    log, _, invoice = small
+    words = (log, "--owned", "H100-80GB=2@0", "--invoice", invoice, "--sku", "XT-1=T4")
+    (month,) = billed(gpuplan, *words)["months"]
+    assert lines(month)["log|H100-80GB"] == 192.0
+    assert lines(month)["not_in_log|H100-80GB"] == 40.0
+
+
+def test_a_table_of_any_form_is_named_by_map(gpuplan, small, tmp_path):
+    log, book, _ = small
+    own = tmp_path / "own.csv"
+    own.write_text("date;item;hours;amount\n2026-01-07;h100 node;24;60,5\n2026-01-07;disk;;5\n")
+    maps = ("BilledCost=amount", "ChargePeriodStart=date", "SkuId=item", "PricingQuantity=hours")
+    words = [word for pair in maps for word in ("--map", pair)]
+    (month,) = billed(gpuplan, log, "--contracts", book, "--invoice", own, *words)["months"]
+    assert lines(month) == {"log|H100-80GB": 60.5, "other|disk": 5.0}
+    err = billed(gpuplan, log, "--contracts", book, *words, code=2)  # nothing to map without it
+    assert "BilledCost" in err
+
+
+def test_charges_of_days_that_the_log_does_not_have_are_told(gpuplan, small, tmp_path):
+    log, book, _ = small
+    rows = [usage(5, "gpu.h100", "50", "100"), usage(20, "gpu.h100", "50", "100")]
+    early = write_focus(tmp_path / "i.csv", rows)
+    code, _, err = gpuplan("bill", log, "--contracts", book, "--invoice", early)
+    assert code == 0
+    told = " ".join(err.split())
+    assert "$100 of the invoice is of GPUs on days before or after the log" in told
+    assert "a month assumes" not in told  # that is of a bill without an invoice
+
+
 def test_gates_read_the_invoice(gpuplan, small):
     log, book, invoice = small
     words = ("bill", log, "--contracts", book, "--invoice", invoice, "-q")

@@ -49,12 +49,15 @@ def invoice_headline(results: BillResults, invoice: InvoiceResults) -> str:
     )
     if invoice.explained_share is not None:
         text += f" The log explains {_share(invoice.explained_share)}"
+        has_capacity = any(line.kind == "unused_capacity" for line in invoice.lines)
         rest = [
-            (invoice.unused_share, "is unused commitment"),
+            (invoice.unused_share, f"is unused commitment{' or capacity' * has_capacity}"),
             (invoice.other_share, "other services"),
             (invoice.not_in_log_share, "not in the log"),
         ]
-        named = [f"{_share(share)} {words}" for share, words in rest if abs(share or 0.0) >= LEAST]
+        named = [
+            f"{_share(share or 0.0)} {words}" for share, words in rest if abs(share or 0.0) >= LEAST
+        ]
         text += f"; {', '.join(named)}." if named else "."
     if invoice.days:
         text += f" Log and invoice differ on {_named_days(invoice.days)}."

@@ -13,6 +13,7 @@ from gpuplan.analysis.invoices.charges import Invoice
 from gpuplan.analysis.invoices.read import is_invoice_column, read_invoice
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
 from gpuplan.analysis.prices.contracts import (
+    COMMITTED,
     ON_DEMAND,
     Contracts,
     DatedPrice,
@@ -20,10 +21,14 @@ from gpuplan.analysis.prices.contracts import (
 )
 from gpuplan.analysis.prices.contracts_text import contracts_text
 from gpuplan.analysis.storage.files import atomic_output
+from gpuplan.planner.money.bill_table import instant
 from gpuplan.planner.money.found_book import found_book
 from gpuplan.planner.money.invoice_charges import billing_months, invoice_charges
 from gpuplan.planner.money.ledger import HeldRuns
 from gpuplan.planner.money.reconcile import Reconciliation, reconcile
+
+LEAST_OUTSIDE = Fraction(1, 100)
+"""Share of the GPU charges that may be of days outside of the log before it is told."""
 
 
 def split_columns(columns: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -101,6 +106,37 @@ class BilledInvoice:
         ]
         whole = make_contracts([*book.pools], [*book.prices, *free], option=book.option)
         return found_book(self.beside(runs, whole), book)
+
+
+def with_prices(book: Contracts, shown: Contracts) -> Contracts:
+    """Return a book without prices with those that an invoice shows.
+
+    Commitments are those of the book, or those of the invoice where it has none.
+    """
+    has_commitments = any(pool.market == COMMITTED for pool in book.pools)
+    pools = book.pools if has_commitments else shown.pools
+    return make_contracts([*pools], [*shown.prices], inputs=book.inputs, option=shown.option)
+
+
+def outside_note(reconciliation: Reconciliation, window_us: tuple[int, int]) -> list[str]:
+    """Return a warning on GPU charges of days before or after the log; empty where none matter."""
+    begin, end = window_us
+    outside = sum(
+        (
+            period.effective
+            for period in reconciliation.periods
+            if period.end_us <= begin or period.begin_us >= end
+        ),
+        Fraction(0),
+    )
+    whole = sum((period.effective for period in reconciliation.periods), Fraction(0))
+    if outside <= whole * LEAST_OUTSIDE:
+        return []
+    return [
+        f"${float(outside):,.0f} of the invoice is of GPUs on days before or after the log, which "
+        f"has {instant(begin)[:10]} to {instant(end)[:10]}: not in the log\n"
+        "  next: give a log of the whole months, or choose months with --months"
+    ]
 
 
 def write_book(path: Path, book: Contracts, zone: tzinfo, invoice: Invoice) -> None:

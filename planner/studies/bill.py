@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 import polars as pl
+from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
@@ -38,7 +39,13 @@ from gpuplan.planner.money.held_runs import (
     zone_of,
 )
 from gpuplan.planner.money.invoice_table import invoice_results, with_invoice
-from gpuplan.planner.money.invoices import BilledInvoice, split_columns, write_book
+from gpuplan.planner.money.invoices import (
+    BilledInvoice,
+    outside_note,
+    split_columns,
+    with_prices,
+    write_book,
+)
 from gpuplan.planner.money.ledger import ledger
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.bill import BillRequest
@@ -101,7 +108,7 @@ def bill(request: BillRequest) -> BillAnswer:
     request.check()
     zone_name = request.jobs.log.time_zone
     of_log = request.jobs.log.columns
-    invoice = None
+    invoice, notes = None, list[str]()
     if request.invoices.invoice:
         of_log, of_invoice = split_columns(request.jobs.log.columns)
         invoice = BilledInvoice.read(
@@ -131,12 +138,12 @@ def bill(request: BillRequest) -> BillAnswer:
         )
     if invoice is not None:
         _check_calendar(trace)
-        is_priced = bool(book.pools or book.prices or request.prices.is_given)
+        is_priced = bool(book.prices) or request.prices.is_given
         if request.contracts_out is not None or not is_priced:
-            found = invoice.book(runs.runs, used, book)
+            shown = invoice.book(runs.runs, used, book)
             if request.contracts_out is not None:
-                write_book(request.contracts_out, found, zone_of(zone_name), invoice.invoice)
-            book = book if is_priced else found
+                write_book(request.contracts_out, shown, zone_of(zone_name), invoice.invoice)
+            book = book if is_priced else with_prices(book, shown)
     book, sources = complete_book(book, prices, used, cluster, runs.window_us)
     entries = ledger(runs.runs, book, months.edges_us)
     cells = bill_cells(entries, runs.labels, spread_idle=request.idle == "spread")
@@ -163,6 +170,7 @@ def bill(request: BillRequest) -> BillAnswer:
             months=with_invoice(results.months, reconciliation),
             invoice=invoice_results(reconciliation, invoice.invoice),
         )
+        notes = [*invoice.invoice.warnings, *outside_note(reconciliation, runs.window_us)]
     return BillAnswer(
         request=request,
         results=results,
@@ -173,7 +181,7 @@ def bill(request: BillRequest) -> BillAnswer:
             *(invoice.invoice.inputs if invoice else ()),
         ),
         warnings=(
-            *(invoice.invoice.warnings if invoice else ()),
+            *notes,
             *_warnings(request, trace, runs, prices, results),
         ),
         trace=trace,
@@ -244,7 +252,7 @@ def _warnings(
         above = time_above(trace, is_typed, row.gpus)
         if above is not None:
             notes.append(above.warning(gpu_type, f"the {row.gpus:,} of --cluster"))
-    if results.window_s * MICROS < MONTH_H * HOUR_US / 4:
+    if results.invoice is UNSET and results.window_s * MICROS < MONTH_H * HOUR_US / 4:
         notes.append(
             f"the log covers {results.window_s * MICROS / HOUR_US / 24:.2g} days, and the bill of "
             "a month assumes that the rest of the month is like them"
