@@ -164,15 +164,8 @@ def _fact_table(row: Any, headers: dict[str, str]) -> Table:
 
 
 def _formats() -> Listing:
-    from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
-    from gpuplan.analysis.log_formats.registry import FORMATS
-    from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
+    from gpuplan.analysis.ingest.format_registries import FORMAT_REGISTRIES
 
-    kinds: tuple[tuple[str, Registry[Any]], ...] = (
-        ("ingest", FORMATS),
-        ("prices", PRICE_FORMATS),
-        ("bill", INVOICE_FORMATS),
-    )
     rows = [
         ListedFormat(
             name=log_format.name,
@@ -181,7 +174,7 @@ def _formats() -> Listing:
             command=command_name,
             package=formats.package_of(log_format.name),
         )
-        for command_name, formats in kinds
+        for command_name, formats in FORMAT_REGISTRIES.items()
         for log_format in formats.values()
     ]
     columns = {"name": "name", "command": "for", "description": "what it is"}

@@ -138,9 +138,7 @@ class BillRequest(StudyRequest):
     """
 
     trace: Annotated[Path, TRACE]
-    jobs: Annotated[Selection, Group(without=("spot",))] = field(
-        default_factory=Selection
-    )
+    jobs: Annotated[Selection, Group(without=("spot",))] = field(default_factory=Selection)
     prices: PriceRequest = field(default_factory=PriceRequest)
     contracts: Annotated[
         Path | None,
@@ -221,7 +219,6 @@ class BillRequest(StudyRequest):
             "Who pays for idle GPUs: a row apart, or the jobs of the GPU type and month by their "
             "GPU-hours (spread).",
             metavar="WHO",
-            common=True,
         ),
     ] = "apart"
     invoices: InvoiceRequest = field(default_factory=InvoiceRequest)
