@@ -2,17 +2,20 @@
 
 import gzip
 from contextlib import suppress
+from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support_invoices import FOCUS, day, focus_text, usage, write_focus
 
 from gpuplan.analysis.base.errors import GpuplanError, InputError
-from gpuplan.analysis.invoices.gpu_skus import Sku, gpus_of, unit_hours
+from gpuplan.analysis.invoices.gpu_skus import Sku, SkuGpus, gpus_of, unit_hours
 from gpuplan.analysis.invoices.read import is_invoice_column, read_invoice
 from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
 
@@ -396,3 +399,21 @@ def test_every_format_is_recognized_by_its_own_columns():
         assert invoice_format.description
         for name in invoice_format.columns:
             assert invoice_format.as_named(name) == name
+
+
+def test_a_map_of_parquet_names_the_instance(tmp_path):
+    row = {name: cell or None for name, cell in CUR.items()} | {
+        "line_item_usage_type": "Reservation",
+        "line_item_unblended_cost": 55.04,
+        "line_item_usage_amount": 1.0,
+        "line_item_usage_start_date": datetime(2026, 1, 5, tzinfo=UTC),
+        "product": [("instance_type", "p5.48xlarge"), ("region", "us-east-1")],
+    }
+    kinds = {"product": pa.map_(pa.string(), pa.string())}
+    table = pa.table({name: pa.array([cell], kinds.get(name)) for name, cell in row.items()})
+    pq.write_table(table, tmp_path / "cur.parquet")
+    (charge,) = read_invoice([tmp_path / "cur.parquet"]).charges.rows(named=True)
+    sku = Sku(charge["sku"], None, charge["texts"], charge["details"], charge["unit"])
+    gpus = gpus_of(sku, TYPES, {})
+    assert gpus == SkuGpus("H100", Fraction(8))
+    assert charge["billed"] == Decimal("55.04")
