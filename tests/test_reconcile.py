@@ -211,6 +211,15 @@ def test_charges_of_days_that_the_log_does_not_have_are_told(gpuplan, small, tmp
     assert "a month assumes" not in told  # that is of a bill without an invoice
 
 
+def test_a_selection_of_jobs_is_told(gpuplan, small):
+    log, book, invoice = small
+    words = ("--contracts", book, "--invoice", invoice, "--where", "\"group\" = 'b'")
+    code, out, err = gpuplan("bill", log, *words)
+    assert code == 0
+    assert "compared with the selected jobs alone" in " ".join(err.split())
+    assert "-$4.00" in out  # the credit
+
+
 def test_gates_read_the_invoice(gpuplan, small):
     log, book, invoice = small
     words = ("bill", log, "--contracts", book, "--invoice", invoice, "-q")

@@ -76,9 +76,13 @@ def _usd(value: float) -> str:
     return f"{'-' if value < 0 else ''}${abs(value):,.0f}"
 
 
+def _cents(usd: float) -> str:
+    return f"-{show_month_usd(-usd)}" if usd < 0 else show_month_usd(usd)
+
+
 def _share(share: float) -> str:
     """Return a share in whole percent, below 1% with a digit more."""
-    return f"{share:.0%}" if abs(share) >= 0.01 else f"{share:.1%}"
+    return f"{share:.0%}" if abs(share) >= 0.01 or not share else f"{share:.1%}"
 
 
 def _joined(words: Sequence[str]) -> str:
@@ -153,8 +157,8 @@ def invoice_months_table(results: BillResults, invoice: InvoiceResults) -> Table
         "Invoice by month; shares are of the charges",
         rows,
         {"name": "month"},
-        Column("billed_usd", "invoice", show_month_usd),
-        Column("charges_usd", "charges", show_month_usd),
+        Column("billed_usd", "invoice", _cents),
+        Column("charges_usd", "charges", _cents),
         *shares,
     )
 
@@ -194,8 +198,8 @@ def lines_table(invoice: InvoiceResults, *, is_full: bool = False) -> Table:
         "Lines of the invoice",
         rows,
         {"what": "what", "name": "GPU or SKU"},
-        Column("billed_usd", "billed", show_month_usd),
-        Column("effective_usd", "effective", show_month_usd),
+        Column("billed_usd", "billed", _cents),
+        Column("effective_usd", "effective", _cents),
         Column("share", "of charges", _table_share),
     )
 
@@ -229,7 +233,7 @@ def hours_table(invoice: InvoiceResults) -> Table:
         },
         Column("difference_gpu_h", "difference", _hours),
         {"used_gpu_h": "of it committed", "unused_gpu_h": "unused"},
-        Column("effective_usd", "effective $", show_month_usd),
+        Column("effective_usd", "effective $", _cents),
     )
 
 
@@ -246,7 +250,7 @@ def rates_table(invoice: InvoiceResults) -> Table:
         {"gpu_type": "GPU", "market": "market"},
         Column("unit_usd", "$ per GPU-hour", lambda usd: f"{usd:,.6g}"),
         {"gpu_h": "GPU-hours"},
-        Column("usd", "effective $", show_month_usd),
+        Column("usd", "effective $", _cents),
         most=MOST_RATES,
     )
 
@@ -263,7 +267,7 @@ def days_table(invoice: InvoiceResults) -> Table:
             "billed_gpu_h": "billed",
         },
         Column("difference_gpu_h", "difference", _hours),
-        Column("usd", "not in the log", show_month_usd),
+        Column("usd", "not in the log", _cents),
         most=MOST_DAYS,
     )
 

@@ -170,7 +170,11 @@ def bill(request: BillRequest) -> BillAnswer:
             months=with_invoice(results.months, reconciliation),
             invoice=invoice_results(reconciliation, invoice.invoice),
         )
-        notes = [*invoice.invoice.warnings, *outside_note(reconciliation, runs.window_us)]
+        notes = [
+            *invoice.invoice.warnings,
+            *outside_note(reconciliation, runs.window_us),
+            *_selection_note(request),
+        ]
     return BillAnswer(
         request=request,
         results=results,
@@ -214,6 +218,17 @@ def _trace(request: BillRequest, of_log: Mapping[str, str]) -> Trace:
 def _check_calendar(trace: Trace) -> None:
     if trace.provenance.relative_time:
         raise UsageError("--invoice: the log has no dates, so no day of an invoice is in it")
+
+
+def _selection_note(request: BillRequest) -> list[str]:
+    """Return a warning where jobs are left out that the invoice has; empty otherwise."""
+    jobs = request.jobs
+    if all(choice is None for choice in (jobs.where, jobs.sample, jobs.since, jobs.until)):
+        return []
+    return [
+        "the invoice is compared with the selected jobs alone: GPU-hours of all others are not in "
+        "the log"
+    ]
 
 
 def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) -> Months:
