@@ -327,6 +327,11 @@ TYPES = ("A100-80GB", "H100", "T4", "L40S", "L4")
         ({"sku": "gpu.t4.on-demand"}, "T4", 1),
         ({"sku": "GpuT4Hour"}, "T4", 1),
         ({"sku": "nvidia-h200-141gb"}, "H200-141GB", 1),  # in no log, a known GPU
+        ({"sku": "OnDemandT4"}, "T4", 1),
+        ({"sku": "gpu_8x_a100_80gb_sxm4"}, "A100-80GB", 8),
+        ({"sku": "2xL4-spot", "unit": "Hours"}, "L4", 2),
+        ({"sku": "8x-h100", "unit": "GPU-Hours"}, "H100", 1),
+        ({"sku": "XL4-cpu"}, None, 0),
         ({"sku": "JRTCKXETXF8T4XYZ"}, None, 0),  # T4 stands there by chance
         ({"sku": "vm-small-4"}, None, 0),  # no L4
         ({"sku": "obj-store-std", "unit": "GB"}, None, 0),
@@ -347,6 +352,7 @@ TYPES = ("A100-80GB", "H100", "T4", "L40S", "L4")
         ({"details": '{"InstanceType": "p5.48xlarge", "GpuCount": 8}'}, "H100", 8),
         ({"details": '{"InstanceType": "p5.48xlarge"}', "unit": "GPU-Hours"}, "H100", 1),
         ({"details": '{"product": [{"key": "instance_type", "value": "g6.12xlarge"}]}'}, "L4", 4),
+        ({"details": '{"InstanceType": "p9.48xlarge", "GpuCount": 4}'}, "p9.48xlarge", 4),
         ({"details": "{not json"}, None, 0),
         ({"sku": "GX4-M"}, "RTX4090", 1),  # as the user says
     ],

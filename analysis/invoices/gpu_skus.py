@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpuplan.analysis.job_table.gpu_names import gpu_models, gpu_name, same_gpu
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, gpu_models, gpu_name, same_gpu
 from gpuplan.analysis.price_formats.aws import aws_instances
 
 INSTANCE = re.compile(
@@ -46,7 +46,10 @@ OPAQUE = re.compile(
     re.ASCII,
 )
 """SKUs that are numbers: nothing is read from a few letters of them."""
-BEFORE = r"(?:^|[^a-z0-9]|gpu|nvidia|tesla|amd)"
+BEFORE = r"(?:^|[^A-Za-z0-9]|(?i:gpu|nvidia|tesla|amd)|(?<=[a-z])(?=[A-Z])|\dx)"
+"""What may stand before a short type: nothing, another word, or a number of GPUs (``8xT4``)."""
+TIMES = r"(?<![A-Za-z0-9])([1-9]\d?)x[-_ ]?(?:nvidia[-_ ]?)?"
+"""A number of GPUs before their type: ``gpu_8x_a100``."""
 WORDS = re.compile(r"[A-Za-z0-9.]+")
 
 
@@ -120,18 +123,21 @@ def gpus_of(sku: Sku, types: Sequence[str], named: Mapping[str, str]) -> SkuGpus
         return None
     hours, is_per_gpu = unit
     instance, has_other = _instance(texts)
-    count = Fraction(1)
+    count = Fraction(0)
     if not is_per_gpu:
-        count = _count(details) or (instance[1] if instance else Fraction(1))
+        count = _count(details) or (instance[1] if instance else Fraction(0))
     if told is not None:
-        return SkuGpus(_as_known(told, types), hours * count)
+        return SkuGpus(_as_known(told, types), hours * (count or 1))
     if instance is not None:
-        return SkuGpus(_as_known(instance[0], types), hours * count)
+        return SkuGpus(_as_known(instance[0], types), hours * (count or 1))
     if has_other and not _count(details):
         return None
-    gpu_type = _in_sku(sku.sku, types) or _in_texts(texts, types)
+    gpu_type, in_name = _in_sku(sku.sku, types)
+    count = count or Fraction(1 if is_per_gpu else in_name)
+    gpu_type = gpu_type or _in_texts(texts, types)
     if gpu_type is None and _count(details):
-        gpu_type = next(iter(INSTANCE.findall(texts)[:1]), ("GPU",))[0] or "GPU"
+        unknown = INSTANCE.search(texts)
+        gpu_type = unknown[0] if unknown else UNNAMED
     return None if gpu_type is None else SkuGpus(_as_known(gpu_type, types), hours * count)
 
 
@@ -187,21 +193,25 @@ def _known_types() -> tuple[str, ...]:
     return tuple(names)
 
 
-def _in_sku(sku: str | None, types: Iterable[str]) -> str | None:
-    """Return the longest type whose letters and digits are in a SKU."""
+def _in_sku(sku: str | None, types: Iterable[str]) -> tuple[str | None, int]:
+    """Return the longest type whose letters and digits are in a SKU, and how many it says."""
     if not sku:
-        return None
-    within, lower = _plain(sku), sku.lower()
+        return None, 1
+    within = _plain(sku)
     fitting = []
     for place, name in enumerate([*types, *_known_types()]):
         letters = _plain(name)
         if not letters or letters not in within:
             continue
-        is_told = re.search(f"{BEFORE}{re.escape(letters)}(?![0-9])", lower)
+        is_told = re.search(f"{BEFORE}(?i:{letters})(?![0-9])", sku)
         if len(letters) <= SHORT and (OPAQUE.fullmatch(sku) or not is_told):
             continue
         fitting.append((-len(letters), place, name))
-    return min(fitting)[2] if fitting else None
+    if not fitting:
+        return None, 1
+    name = min(fitting)[2]
+    times = re.search(TIMES + "[^a-z0-9]*".join(_plain(name)), sku, re.I)
+    return name, int(times[1]) if times else 1
 
 
 def _in_texts(texts: str, types: Sequence[str]) -> str | None:
