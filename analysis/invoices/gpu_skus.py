@@ -118,16 +118,16 @@ def gpus_of(sku: Sku, types: Sequence[str], named: Mapping[str, str]) -> SkuGpus
     details = _details(sku.details)
     texts = "\n".join([*_written(details), sku.texts, sku.sku or ""])
     unit = unit_hours(sku.unit)
-    told = named.get((sku.sku or "").lower())
-    if unit is None or (told is None and (sku.service_category or "").lower() in NOT_COMPUTE):
+    named_type = named.get((sku.sku or "").lower())
+    if unit is None or (named_type is None and (sku.service_category or "").lower() in NOT_COMPUTE):
         return None
     hours, is_per_gpu = unit
     instance, has_other = _instance(texts)
     count = Fraction(0)
     if not is_per_gpu:
         count = _count(details) or (instance[1] if instance else Fraction(0))
-    if told is not None:
-        return SkuGpus(_as_known(told, types), hours * (count or 1))
+    if named_type is not None:
+        return SkuGpus(_as_known(named_type, types), hours * (count or 1))
     if instance is not None:
         return SkuGpus(_as_known(instance[0], types), hours * (count or 1))
     if has_other and not _count(details):
@@ -203,8 +203,8 @@ def _in_sku(sku: str | None, types: Iterable[str]) -> tuple[str | None, int]:
         letters = _plain(name)
         if not letters or letters not in within:
             continue
-        is_told = re.search(f"{BEFORE}(?i:{letters})(?![0-9])", sku)
-        if len(letters) <= SHORT and (OPAQUE.fullmatch(sku) or not is_told):
+        stands_apart = re.search(f"{BEFORE}(?i:{letters})(?![0-9])", sku)
+        if len(letters) <= SHORT and (OPAQUE.fullmatch(sku) or not stands_apart):
             continue
         fitting.append((-len(letters), place, name))
     if not fitting:

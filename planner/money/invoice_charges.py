@@ -85,8 +85,8 @@ def invoice_charges(
     )
     skus = rows.select(SKU).unique(maintain_order=True).with_row_index(PLACE)
     rows = rows.join(skus, on=SKU, how="left", nulls_equal=True, maintain_order="left")
-    told = {sku.lower(): gpu_type for sku, gpu_type in named.items()}
-    gpus = [gpus_of(Sku(**row), types, told) for row in skus.drop(PLACE).rows(named=True)]
+    types_of_skus = {sku.lower(): gpu_type for sku, gpu_type in named.items()}
+    gpus = [gpus_of(Sku(**row), types, types_of_skus) for row in skus.drop(PLACE).rows(named=True)]
     keys = ("month", "kind", PLACE, "name", "begin_us", "end_us", "pricing", "commitment")
     summed = rows.group_by(*keys, "unit_usd", maintain_order=True).agg(
         pl.col("billed", "effective").sum(),

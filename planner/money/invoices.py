@@ -22,7 +22,7 @@ from gpuplan.analysis.prices.contracts import (
 from gpuplan.analysis.prices.contracts_text import contracts_text
 from gpuplan.analysis.storage.files import atomic_output
 from gpuplan.planner.money.bill_table import instant
-from gpuplan.planner.money.found_book import found_book
+from gpuplan.planner.money.invoice_book import invoice_book
 from gpuplan.planner.money.invoice_charges import billing_months, invoice_charges
 from gpuplan.planner.money.ledger import HeldRuns
 from gpuplan.planner.money.reconcile import Reconciliation, reconcile
@@ -105,7 +105,7 @@ class BilledInvoice:
             if not book.prices_of(name)
         ]
         whole = make_contracts([*book.pools], [*book.prices, *free], option=book.option)
-        return found_book(self.beside(runs, whole), book)
+        return invoice_book(self.beside(runs, whole), book)
 
 
 def with_prices(book: Contracts, shown: Contracts) -> Contracts:

@@ -36,7 +36,7 @@ class _Stretch:
     usd: Fraction
 
 
-def found_book(reconciliation: Reconciliation, book: Contracts) -> Contracts:
+def invoice_book(reconciliation: Reconciliation, book: Contracts) -> Contracts:
     """Return the price book that an invoice shows, with the owned GPUs of another book.
 
     A price holds from the first charge at it; the first one of a type always. A pool has the GPUs
