@@ -117,8 +117,8 @@ def bill_results(bill: BilledPeriod) -> BillResults:
         usd=total_cents(cells) / 100,
         idle_usd=_idle_cents(cells) / 100 if has_pools else None,
         by=",".join(bill.columns),
-        begin=_instant(int(edges[bill.places[0]])),
-        end=_instant(int(edges[bill.places[-1] + 1])),
+        begin=instant(int(edges[bill.places[0]])),
+        end=instant(int(edges[bill.places[-1] + 1])),
         jobs=int(bill.runs.jobs.sum()),
         window_s=bill.window_us / MICROS,
         gpu_h=gpu_h,
@@ -136,7 +136,8 @@ def _idle_cents(cells: Sequence[BillCell]) -> int:
     return total_cents([cell for cell in cells if cell.is_idle])
 
 
-def _instant(at_us: int) -> str:
+def instant(at_us: int) -> str:
+    """Return microseconds since 1970 as a time in UTC."""
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
