@@ -101,7 +101,7 @@ def test_the_same_site_gives_exactly_nothing():
     for group in effects_of(work, *replicas.of, "size", is_explained=True):
         for effect in (group.mean, group.p95):
             assert (effect.effect, effect.error, effect.verdict) == (0.0, 0.0, NO_CHANGE)
-            assert effect.under is None and effect.is_precise(6)
+            assert effect.under == 0.0 and effect.is_precise(6)
 
 
 def test_replicas_do_not_depend_on_what_is_replayed_beside_them():

@@ -144,7 +144,7 @@ def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
     """
     texts = []
     for change in whatif.changes:
-        lost = _lost(change, whatif.work.jobs.id.size)
+        lost = _lost(change, whatif)
         if not change.groups:
             texts.append(f"{change.name}: {lost}no scored job starts in both replays.")
             continue
@@ -163,12 +163,12 @@ def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
     return " ".join(texts)
 
 
-def _lost(change: ChangeEffect, jobs: int) -> str:
+def _lost(change: ChangeEffect, whatif: WhatIfResults) -> str:
     """Return how many jobs never start with a change, and how they count; empty without any."""
     lost = sum(change.rejected.values())
     if not lost:
         return ""
-    text = f"{lost:,} of {jobs:,} jobs never start with it"
+    text = f"{lost:,} of {whatif.work.jobs.id.size:,} jobs never start with it"
     if not change.groups:
         return f"{text}; "
     if change.groups[0].counts_lost:

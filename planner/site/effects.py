@@ -72,7 +72,8 @@ class Effect:
     @property
     def under(self) -> float | None:
         """What the size of an effect that is too small to tell is below; None where it is told."""
-        return abs(self.effect) + self.error if self.verdict == UNCLEAR else None
+        is_told = self.verdict in (LONGER, SHORTER)
+        return None if is_told else abs(self.effect) + self.error
 
     def is_precise(self, pairs: int) -> bool:
         """Return whether more pairs would say little more."""
