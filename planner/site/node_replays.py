@@ -124,7 +124,7 @@ def replay_nodes(gpus: int, terms: SiteTerms) -> SizedReplay:
         run = site_run(site, terms.chance.applied(work.jobs, number), config)
         by_replica.append(_NodesReplica(run, today_wait, site, terms, masks))
     figures = [
-        _figure(target, [replica.figures[at] for replica in by_replica])
+        _target_figure(target, [replica.figures[at] for replica in by_replica])
         for at, target in enumerate(terms.targets)
     ]
     offsets = [figure.offset for figure in figures]
@@ -162,7 +162,7 @@ class _PairFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class _Figure:
+class _TargetFigure:
     """A statistic of a target with some nodes.
 
     Attributes:
@@ -176,7 +176,7 @@ class _Figure:
     error: float
 
 
-def _figure(target: Target, pairs: Sequence[_PairFigure]) -> _Figure:
+def _target_figure(target: Target, pairs: Sequence[_PairFigure]) -> _TargetFigure:
     names = ("recorded", "before", "after")
     recorded, before, after = (np.array([getattr(pair, name) for pair in pairs]) for name in names)
     offset = float(recorded.mean() - before.mean())
@@ -185,7 +185,7 @@ def _figure(target: Target, pairs: Sequence[_PairFigure]) -> _Figure:
     model = SMALL_SHARE * float(max(before.mean(), after.mean())) if differs else 0.0
     error = error_of(float((after - before).std(ddof=1)), len(pairs), without, model=model)
     least = 0.0 if target.statistic == OVER else target.least
-    return _Figure(max(float(after.mean()) + offset, least), offset, error)
+    return _TargetFigure(max(float(after.mean()) + offset, least), offset, error)
 
 
 def _joined_waits(
