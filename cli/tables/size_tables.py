@@ -192,8 +192,12 @@ def _nodes_needed(results: SizeResults) -> str:
         ends = ""
         if pool.unclear is not None:
             each = pool.gpus // pool.nodes
-            low, high = pool.unclear.low_gpus // each, pool.unclear.high_gpus // each
-            ends = f", unclear between {low:,} and {high:,}"
+            low, high = pool.unclear.low_gpus // each, pool.unclear.high_gpus
+            ends = (
+                f", unclear between {low:,} and {high // each:,}"
+                if high is not None
+                else (f", unclear from {low:,} on")
+            )
         if pool.interval is not None and pool.interval.low_gpus < pool.interval.high_gpus:
             each = pool.gpus // pool.nodes
             low, high = pool.interval.low_gpus // each, pool.interval.high_gpus // each

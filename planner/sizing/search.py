@@ -296,10 +296,13 @@ def unclear_of(sizes: Candidates, answer: int) -> UnclearSizes | None:
     low = _between(
         sizes, sizes.least // step - 1, at, lambda replay: replay.meets or replay.could_meet
     )[1]
-    high, top = at, max(sizes.enough(), answer) // step
-    if sizes.one(answer).could_miss and top > at:
-        high = _between(sizes, at, top, lambda replay: replay.meets and not replay.could_miss)[1]
-    return UnclearSizes(low * step, high * step) if low < high else None
+    top = max(sizes.enough(), answer) // step
+    if not sizes.one(answer).could_miss:
+        return UnclearSizes(low * step, answer) if low < at else None
+    if sizes.one(top * step).could_miss:
+        return UnclearSizes(low * step, None)
+    high = _between(sizes, at, top, lambda replay: replay.meets and not replay.could_miss)[1]
+    return UnclearSizes(low * step, high * step)
 
 
 def interval_of(sizes: Candidates, answer: int) -> GpuInterval | None:

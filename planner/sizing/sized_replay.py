@@ -71,11 +71,12 @@ class UnclearSizes:
     """Sizes that the error of a model cannot tell apart.
 
     Attributes:
-        low_gpus, high_gpus: the ends, which are candidates.
+        low_gpus, high_gpus: the ends, which are candidates; the high end is null where the largest
+            one that was tried is not sure either.
     """
 
     low_gpus: int
-    high_gpus: int
+    high_gpus: int | None
 
 
 @dataclass(frozen=True, slots=True)
