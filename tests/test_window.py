@@ -13,12 +13,13 @@ from support_traces import write_trace
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
 from gpuplan.planner import compare as compare_module
-from gpuplan.planner.compare import PolicySpec, own_price
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import used_after
+from gpuplan.planner.spec_prices import own_price
 from gpuplan.simkit.cluster_shape import ClusterShape
 from gpuplan.simkit.run import Usage
 from gpuplan.simkit.time import MICROS

@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.characterize.group_bill import priced_groups, with_bills
 from gpuplan.analysis.characterize.shares import Groups
 from gpuplan.analysis.characterize.today import GpuUsage, Today, TypeUsage
@@ -25,6 +26,8 @@ from gpuplan.planner.money.held_runs import EXACT_MONTH_US, billed_runs, paid_pe
 from gpuplan.planner.money.ledger import Ledger, ledger
 from gpuplan.planner.money.price_book import Prices
 
+MOST_NAMED = 8
+"""Prices that a note lists."""
 U = TypeVar("U", bound=GpuUsage)
 MonthUsd = Mapping[tuple[str, str, bool], Fraction]
 """Dollars of a month by label, GPU type of the book, and whether they pay for idle GPUs."""
@@ -114,6 +117,18 @@ def groups_at_book(
             table, {None if name == NO_LABEL else name: usd for name, usd in bills.items()}
         )
     return priced
+
+
+def price_note(prices: Prices, gpu_h: Mapping[str | None, float]) -> tuple[str, ...]:
+    """Return a sentence on the prices at the end of the log, where a book has others before."""
+    types = list(gpu_h)
+    if prices.is_flat(types):
+        return ()
+    each = [f"{name or UNNAMED} ${prices.usd(name) or 0:.4g}" for name in types]
+    return (
+        f"what is replayed or planned pays the pay-per-use prices at the end of the log, per "
+        f"GPU-hour: {listed(each, MOST_NAMED)}; today's bill is that of the price book",
+    )
 
 
 def at_end(trace: Trace, prices: Prices) -> Prices:

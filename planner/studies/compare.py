@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import UNSET
@@ -94,7 +94,8 @@ def replay_policies(
         labels=per_job,
     )
     inputs = placeable(inputs, policies)
-    priced = price_policies(policies, request.price, inputs, looked_up=replay.prices is not None)
+    priced = price_policies(policies, request.price, inputs, table=replay.prices)
+    inputs = replace(inputs, bill=None)  # it keeps the rows of the trace
     comparison = run_all(
         inputs.jobs,
         priced.policies,
@@ -179,7 +180,7 @@ def compare(
             no_spot=no_spot(replays.inputs, priced.policies, request.engine),
             policies=comparison.rows(),
         ),
-        inputs=replays.inputs.inputs,
+        inputs=(*replays.inputs.inputs, *replays.priced.inputs),
         warnings=(
             *replays.warnings,
             *queue_notes(outcomes),
