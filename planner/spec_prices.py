@@ -128,7 +128,8 @@ def book_price(
             continue
         hours = gpu_h if spec.settings.get("gpu") is None else {str(spec.settings["gpu"]): 1.0}
         if CLOUD not in settings:
-            settings[CLOUD] = _mean(prices, hours)
+            usd = settings[CLOUD] = _mean(prices, hours)
+            notes[f"conventional price: ${usd:.4g} per GPU-hour, of the price book"] = None
         if not looked_up:
             if SERVERLESS_USD in known and SERVERLESS_USD not in settings:
                 settings[SERVERLESS_USD] = _mean_of_kind(prices, hours, "serverless")
