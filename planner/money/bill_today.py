@@ -131,6 +131,17 @@ def price_note(prices: Prices, gpu_h: Mapping[str | None, float]) -> tuple[str, 
     )
 
 
+def pools_usd_per_h(prices: Prices) -> float:
+    """Return what GPUs owned and committed cost an hour at the time of single prices."""
+    return float(
+        sum(
+            pool.gpus * pool.usd_per_gpu_h
+            for pool in prices.book.pools
+            if pool.from_us <= prices.at_us < pool.until_us
+        )
+    )
+
+
 def at_end(trace: Trace, prices: Prices) -> Prices:
     """Return prices of which single ones are those in force at the end of a log."""
     return prices.at(trace.arrays().window_us()[1] - 1)

@@ -70,9 +70,7 @@ class BillRequest(StudyRequest):
     """
 
     trace: Annotated[Path, TRACE]
-    jobs: Annotated[Selection, Group(without=("spot",))] = field(
-        default_factory=Selection
-    )
+    jobs: Annotated[Selection, Group(without=("spot",))] = field(default_factory=Selection)
     prices: Annotated[PriceRequest, Group(common=("contracts",))] = field(
         default_factory=PriceRequest
     )
