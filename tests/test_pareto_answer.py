@@ -192,7 +192,7 @@ def test_each_type_of_a_log_is_priced_by_its_own(gpuplan, tmp_path, gpu):
     assert {name: one["usd_per_gpu_h"] for name, one in types.items()} == {"A100": 2, "H100": 5}
     assert found["today"]["usd_per_gpu_h"] == pytest.approx((30 * 2 + 10 * 5) / 40)
     # All GPUs are planned as one type, at the mean of their prices, or as the type named.
-    assert found["price_usd_per_gpu_h"] == ({"A100": 2} if gpu else pytest.approx(2.75))
+    assert found["price_usd_per_gpu_h"] == pytest.approx(2 if gpu else 2.75)
     listed = results(gpuplan, path, *LAW, "--gpu", "A100", "--prices", "builtin")["today"]
     own = {one["gpu_type"]: one["usd_per_gpu_h"] for one in listed["gpu_types"]}
     assert own["H100"] > own["A100"] > 0

@@ -39,14 +39,19 @@ SECTIONS["prices"]["file"] = SECTIONS["prices"].pop("prices")
 SECTIONS["prices"]["reference"] = "reference"
 SECTIONS["speedups"] = {"speedup": "speedup"} | SECTIONS["speedups"]
 
-PRICED = ("bill", "characterize", "pareto", "size")
-"""What takes ``[prices]``: a replay takes prices as its clouds' (``prices = ...`` of its own)."""
+REPLAYS = ("simulate", "compare", "sweep")
+"""Where ``[prices] gpu`` is a setting of policies, not an option."""
+
+NOT_TAKEN = {"size": ("commit", "on_demand")}
+"""Command -> options of its own that have the name of one of ``[prices]`` and another meaning."""
 
 ONLY_WITH = {
     "bill": {"provider": "prices"},
+    "forecast": {"provider": "prices"},
+    "options": {"provider": "prices"},
     "size": {"provider": "prices"},
-    "characterize": {"gpu": "prices", "reference": "prices"},
-    "pareto": {"prices": "gpu", "provider": "prices"},
+    "characterize": {"reference": "prices"},
+    "pareto": {"provider": "prices"},
 }
 """Command -> an option that it refuses -> without this other one."""
 
@@ -114,6 +119,10 @@ class Common:
         own_size = any(options.get(name) is not None for name in ("cluster", "gpus"))
         sizes = SIZES if own_size and command != "sweep" else ()  # a study's own counts first
         shared = [f"{key}={value}" for key, value in self.clouds.items() if key not in sizes]
+        prices = self.sections.get("prices", {})
+        has_offers = options.get("prices") and command in REPLAYS  # of a table, by GPU
+        if has_offers and isinstance(prices.get("gpu"), str) and "gpu" not in self.clouds:
+            shared.append(f"gpu={prices['gpu']}")
         if command == "compare":
             given = options.get("policy") or DEFAULT_POLICIES
             texts = given if isinstance(given, list | tuple) else [given]
@@ -149,7 +158,7 @@ def _slot(text: str) -> str:
 def _takes(command: str, section: str, option: str, value: Any) -> bool:
     """Return whether a command takes what a section gives for all."""
     known = study_options(command).get(option)
-    if known is None or (section == "prices" and command not in PRICED):
+    if known is None or (section == "prices" and option in NOT_TAKEN.get(command, ())):
         return False
     # Several GPUs are a mix, for a command that plans for one.
     return section != "prices" or known.multiple or not isinstance(value, list | dict)

@@ -263,15 +263,16 @@ class Prices:
         option = self.book.option if in_book or self.book.pools else self.option
         option = option if priced or self.table is None else f"--prices {self.table}"
         names = [name for name in gpu_types if name != UNNAMED]
-        if not names:
-            who, hint = "jobs that name no GPU type", "USD"
-        else:
-            unnamed = ["jobs that name no GPU type"] if len(names) < len(gpu_types) else []
-            who = listed([*names, *unnamed], 8)
-            hint = ",".join(f"{name}=USD" for name in names)
-        have = "has" if len(gpu_types) == 1 and names else "have"
-        have = "has" if not names else have
         only = f", only {priced}" if priced else ""
+        if not names:
+            return (
+                f"{option}: jobs that name no GPU type have no price{only}\n"
+                f"  next: {self.option} USD as well, or --gpu NAME with their type"
+            )
+        unnamed = ["jobs that name no GPU type"] if len(names) < len(gpu_types) else []
+        who = listed([*names, *unnamed], 8)
+        hint = ",".join(f"{name}=USD" for name in names)
+        have = "has" if len(gpu_types) == 1 else "have"
         return f"{option}: {who} {have} no price{only}\n  next: {self.option} {hint} as well"
 
 

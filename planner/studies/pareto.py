@@ -119,9 +119,8 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     prices, basis, priced_at = at_end(trace, prices), NO_BASIS, tuple[str, ...]()
     unmatched, price = tuple[str, ...](), None
     if request.prices.is_given and now is not None:
-        planned = [*types.names, *(usage.gpu_type for usage in now.gpu_types)]
-        unmatched = prices.unmatched_note(planned)
         hours = now.gpu_h_by_type()
+        unmatched = prices.unmatched_note([*types.names, *hours])
         now = at_book(trace, now, prices)
         priced_at = price_note(prices, hours)
         price = types.plan_price(prices, hours)
