@@ -113,6 +113,16 @@ def stated_prices(prices: Mapping[str, float | Dated]) -> dict[str, float | dict
     return {name: dict(usd) if isinstance(usd, Mapping) else usd for name, usd in prices.items()}
 
 
+def price_texts(prices: Mapping[str, float | Dated]) -> list[str]:
+    """Return prices of ``--price`` as it gives them, a text by type."""
+    texts = []
+    for name, usd in prices.items():
+        steps = usd if isinstance(usd, Mapping) else {"": usd}
+        each = [f"{begin}:{price!r}" if begin else repr(price) for begin, price in steps.items()]
+        texts.append((f"{name}=" if name else "") + ",".join(each))
+    return texts
+
+
 def price_steps(
     usd: float | Dated, zone: tzinfo = UTC, gpu_type: str = "", option: str = "--price"
 ) -> tuple[DatedPrice, ...]:
