@@ -126,7 +126,9 @@ def book_price(
         if not rents(spec):
             priced_specs.append(spec)
             continue
-        hours = gpu_h if spec.settings.get("gpu") is None else {str(spec.settings["gpu"]): 1.0}
+        hours: Mapping[str | None, float] = gpu_h
+        if (gpu := spec.settings.get("gpu")) is not None:
+            hours = {str(gpu): 1.0}
         if CLOUD not in settings:
             usd = settings[CLOUD] = _mean(prices, hours)
             notes[f"conventional price: ${usd:.4g} per GPU-hour, of the price book"] = None
@@ -134,12 +136,12 @@ def book_price(
             if SERVERLESS_USD in known and SERVERLESS_USD not in settings:
                 settings[SERVERLESS_USD] = _mean_of_kind(prices, hours, "serverless")
             if "marketplace_offers" in known and LADDER.keys().isdisjoint(settings):
-                usd = mean_of_kind(prices, hours, "marketplace")
-                if usd is None:
+                offer = mean_of_kind(prices, hours, "marketplace")
+                if offer is None:
                     settings["marketplace_offers"] = 0
                     notes["marketplace: none, as the price book has no such price"] = None
                 else:
-                    settings |= {name: usd for name in LADDER if name != "marketplace_offers"}
+                    settings |= {name: offer for name in LADDER if name != "marketplace_offers"}
         typed = {name: prices.option for name in settings.keys() - spec.settings.keys()}
         priced_specs.append(replace(spec, settings=settings, given={**spec.given, **typed}))
     return priced_specs, tuple(notes)

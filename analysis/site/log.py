@@ -120,8 +120,8 @@ class SiteLog:
     @property
     def end_us(self) -> int:
         """The last submission or end of a job, microseconds since 1970."""
-        last = max(self.jobs["submit"].max() or 0, self.jobs["end"].max() or 0)  # type: ignore[type-var]
-        return int(last) * 1_000_000  # type: ignore[call-overload]
+        times = pl.concat([self.jobs["submit"], self.jobs["end"]]).drop_nulls().to_numpy()
+        return int(times.max(initial=0)) * MICROS
 
     def switched_off(self) -> list[str]:
         """Return what each missing field means, one sentence each."""

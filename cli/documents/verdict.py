@@ -113,9 +113,9 @@ def _today(document: Document) -> list[KeyFigure]:
         price, is_assumed = today.get("usd_per_gpu_h"), today.get("price_is_assumed")
         rates = {row.get("usd_per_gpu_h") for row in today.get("gpu_types") or ()}
         each = "" if price is None else f"at {show_usd(price)} per GPU-hour"
-        if each and len(rates) > 1:
+        if price is not None and len(rates) > 1:
             each = f"{show_usd(price)} per GPU-hour on average"
-        if is_assumed:
+        if price is not None and is_assumed:
             each = f"at an assumed {show_usd(price)} per GPU-hour: give --price or --contracts"
         text = f"{_dollars(month)} a month"
         figures.append(KeyFigure("Bill", f"assumed {text}" if is_assumed else text, each))

@@ -86,7 +86,8 @@ def at_book(trace: Trace, now: Today | None, prices: Prices) -> Today | None:
     unnamed = UNNAMED if any(usage.gpu_type == UNNAMED for usage in now.gpu_types) else prices.gpu
     rows = []
     for usage in now.gpu_types:
-        usd, log_type = used.get(usage.gpu_type, 0.0), usage.gpu_type
+        usd = used.get(usage.gpu_type, 0.0)
+        log_type: str | None = usage.gpu_type
         if usage.gpu_type == unnamed:  # jobs that name no type are in this row
             usd, log_type = usd + used.get(NO_LABEL, 0.0), prices.gpu
         kind = book_types.get(log_type, log_type or UNNAMED)

@@ -74,15 +74,16 @@ def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
         raise InputError(trace.path, "no time passes in it, so it has no bill for a month")
     columns = [_codes(trace.jobs[BY.get(name, name)]) for name in by]
     held = jobs.runs()
-    labels, label = (("", ""),), np.zeros(held.job.size, np.int64)
+    labels: tuple[tuple[str, str], ...] = (("", ""),)
+    label = np.zeros(held.job.size, np.int64)
     if columns:
         held_codes = np.stack([code[held.job] for _, code in columns])
         pairs, label = np.unique(held_codes, axis=1, return_inverse=True)
+        names = [names for names, _ in columns]
         labels = tuple(
-            tuple(names[code] or NO_LABEL for (names, _), code in zip(columns, pair, strict=True))
+            (names[0][pair[0]] or NO_LABEL, names[1][pair[1]] or NO_LABEL if len(pair) > 1 else "")
             for pair in pairs.T.tolist()
         )
-        labels = tuple((*label, "")[:2] for label in labels)
     types, type_of = _codes(trace.jobs["gpu_type"])
     peaks = [
         levels_until(jobs.only(holding & (type_of == code)), 0)[2] / PARTS_PER_GPU

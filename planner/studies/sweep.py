@@ -76,9 +76,9 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     hours = _gpu_hours(inputs)
     prices = inputs.prices(request.price, table, [spec.settings.get("gpu") for spec in policies])
     if prices is not None and request.price.is_own:
-        specs = own_price(policies, prices, hours)
-        specs, notes = book_price(specs, prices, hours, looked_up=table is not None)
-        policy, against = specs[0], next(iter(specs[1:]), None)
+        owned = own_price(policies, prices, hours)
+        paying, notes = book_price(owned, prices, hours, looked_up=table is not None)
+        policy, against = paying[0], next(iter(paying[1:]), None)
         notes += price_note(prices, hours)
         with policy.blamed(is_alone=True):
             base = replace(parameters_from(_settings(request, policy)), capacity=base.capacity)
