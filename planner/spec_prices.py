@@ -11,7 +11,7 @@ from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.money.price_request import NO_PRICE
+from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice
 from gpuplan.planner.money.price_selection import option_of
 from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.money.renting_settings import LADDER, OF_PRICES
@@ -76,9 +76,9 @@ def with_gpu(
     Raises:
         UsageError: the jobs ran on several types.
     """
-    settings, known = spec.settings, find_policy(spec.policy).settings
+    settings, usual = spec.settings, find_policy(spec.policy).settings
     is_paid = settings.get("usd_per_gpu_h") is not None
-    if settings.get("gpu") or "gpu" not in known or is_paid:
+    if settings.get("gpu") or "gpu" not in usual or is_paid:
         return settings
     if spec.gpu_type is not None:
         return {**settings, "gpu": spec.gpu_type}
@@ -94,8 +94,8 @@ def with_gpu(
 
 def rents(spec: PolicySpec) -> bool:
     """Return whether a policy pays a market for its GPUs, and has no price of its own GPUs."""
-    known = find_policy(spec.policy).settings
-    return "usd_per_gpu_h" not in known and CLOUD in known
+    settings = find_policy(spec.policy).settings
+    return "usd_per_gpu_h" not in settings and bool({CLOUD, SERVERLESS_USD} & settings.keys())
 
 
 def book_price(
@@ -122,20 +122,20 @@ def book_price(
     """
     priced_specs, notes = list[PolicySpec](), dict[str, None]()
     for spec in specs:
-        known, settings = find_policy(spec.policy).settings, dict(spec.settings)
+        usual, settings = find_policy(spec.policy).settings, dict(spec.settings)
         if not rents(spec):
             priced_specs.append(spec)
             continue
         hours: Mapping[str | None, float] = gpu_h
         if (gpu := spec.settings.get("gpu")) is not None:
             hours = {str(gpu): 1.0}
-        if CLOUD not in settings:
+        if CLOUD in usual and CLOUD not in settings:
             usd = settings[CLOUD] = _mean(prices, hours)
             notes[f"conventional price: ${usd:.4g} per GPU-hour, of the price book"] = None
         if not looked_up:
-            if SERVERLESS_USD in known and SERVERLESS_USD not in settings:
+            if SERVERLESS_USD in usual and SERVERLESS_USD not in settings:
                 settings[SERVERLESS_USD] = _mean_of_kind(prices, hours, "serverless")
-            if "marketplace_offers" in known and LADDER.keys().isdisjoint(settings):
+            if "marketplace_offers" in usual and LADDER.keys().isdisjoint(settings):
                 offer = mean_of_kind(prices, hours, "marketplace")
                 if offer is None:
                     settings["marketplace_offers"] = 0
@@ -145,6 +145,13 @@ def book_price(
         typed = {name: prices.option for name in settings.keys() - spec.settings.keys()}
         priced_specs.append(replace(spec, settings=settings, given={**spec.given, **typed}))
     return priced_specs, tuple(notes)
+
+
+def lacks_serverless(spec: PolicySpec, prices: Prices, gpu_h: Mapping[str | None, float]) -> bool:
+    """Return whether a policy needs a serverless price that neither it nor the book has."""
+    settings = find_policy(spec.policy).settings
+    needs = rents(spec) and SERVERLESS_USD in settings and SERVERLESS_USD not in spec.settings
+    return needs and mean_of_kind(prices, gpu_h, "serverless") is None
 
 
 def mean_of_kind(prices: Prices, gpu_h: Mapping[str | None, float], kind: str) -> float | None:
@@ -160,7 +167,7 @@ def _mean_of_kind(prices: Prices, gpu_h: Mapping[str | None, float], kind: str) 
     if usd is None:
         lacking = [name for name in gpu_h if prices.usd_of_kind(name, kind) is None]
         of = listed([name or "jobs that name no GPU type" for name in lacking] or ["the GPUs"], 4)
-        raise UsageError(
+        raise MissingPrice(
             f"{prices.book.option}: no {kind} price of {of}\n"
             f"  next: --set {SERVERLESS_USD}=USD, a [[price]] with kind = {kind!r} in --contracts, "
             "or --prices builtin"
@@ -173,7 +180,7 @@ def _mean(prices: Prices, gpu_h: Mapping[str | None, float]) -> float:
     prices.check(gpu_h)
     usd = prices.mean(gpu_h)
     if usd is None:
-        raise UsageError(NO_PRICE)
+        raise MissingPrice(NO_PRICE)
     return usd
 
 

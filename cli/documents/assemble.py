@@ -28,6 +28,7 @@ from gpuplan.cli.documents.studies import (
 )
 from gpuplan.cli.documents.study import StudyResult, result_of
 from gpuplan.cli.documents.view import titles
+from gpuplan.planner.money.price_request import MissingPrice
 
 USUAL = ("characterize", "pareto", "compare")
 """What is run where no study is named; `SERVERLESS` too, where the log is of such a service."""
@@ -199,7 +200,7 @@ def _run_all(
                 results.append(result_of(name, [*read, *words_of(typed)], report))
         except GpuplanError as error:
             failed = failed or error
-            if name in needed:
+            if name in needed or (isinstance(error, MissingPrice) and name != SERVERLESS):
                 raise
             notes.append(" ".join(f"without {error}".split()))
     if failed is not None and not results:

@@ -22,40 +22,42 @@ ONLY_WITH = {
 """Command -> an option that it refuses -> without one of these others; else those of a table."""
 
 
-def takes_price(command: str, option: str, value: Any) -> bool:
+def takes_price(command: str, name: str, value: Any) -> bool:
     """Return whether a study takes an option of the price book."""
-    known = study_options(command).get(option)
-    if known is None or option in NOT_TAKEN.get(command, ()):
+    option = study_options(command).get(name)
+    if option is None or name in NOT_TAKEN.get(command, ()):
         return False
     # Several GPUs are a mix, for a command that plans for one.
-    return known.multiple or not isinstance(value, list | dict)
+    return option.multiple or not isinstance(value, list | dict)
 
 
-def usable(command: str, handed: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def usable(command: str, shared: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options without those that a study refuses for want of another.
 
     Args:
         command: the study.
-        handed: what all studies are given.
-        own: its own options.
+        shared: what all studies are given.
+        options: those of this study alone.
     """
-    needed, left = ONLY_WITH.get(command, OF_TABLE), dict(handed)
-    for _ in needed:  # one may need another that is left out
-        there = left.keys() | own.keys()
-        left = {
-            key: value
-            for key, value in left.items()
-            if not there.isdisjoint(needed.get(key, (key,)))
+    needs, usable_options = ONLY_WITH.get(command, OF_TABLE), dict(shared)
+    for _ in needs:  # one may need another that is left out
+        names = usable_options.keys() | options.keys()
+        usable_options = {
+            name: value
+            for name, value in usable_options.items()
+            if not names.isdisjoint(needs.get(name, (name,)))
         }
-    return left
+    return usable_options
 
 
-def book_options(command: str, prices: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def book_options(
+    command: str, prices: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return what a study takes of a price book, by the names of its options."""
-    taken = {key: value for key, value in prices.items() if takes_price(command, key, value)}
-    taken = usable(command, taken, own)
-    settings = gpu_setting(command, {**taken, **own}, prices)
-    return {**taken, "set": settings} if settings and "set" not in own else taken
+    shared = {name: value for name, value in prices.items() if takes_price(command, name, value)}
+    shared = usable(command, shared, options)
+    settings = gpu_setting(command, {**shared, **options}, prices)
+    return {**shared, "set": settings} if settings and "set" not in options else shared
 
 
 def gpu_setting(command: str, options: Mapping[str, Any], prices: Mapping[str, Any]) -> list[str]:

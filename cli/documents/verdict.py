@@ -133,7 +133,7 @@ def _advised(results: Results, *, is_alike: bool) -> str:
     return RECOMMENDED if is_alike and may_speak else OPTION
 
 
-def _beside(month: float, today: Results) -> str:
+def _beside_todays(month: float, today: Results) -> str:
     """Return dollars a month beside today's bill."""
     now = today.get("usd_per_month")
     return f"{_dollars(month)} a month" + ("" if now is None else f" (today {_dollars(now)})")
@@ -170,7 +170,7 @@ def _pareto(results: Results, today: Results) -> KeyFigure | None:
     if (peak := replay.get("peak_gpus")) is not None:
         effect.append(f"{show_number(peak)} GPUs at peak{_within(knee, today, peak)}")
     month = knee.get("usd_per_month")
-    effect += [] if month is None else [_beside(month, today)]
+    effect += [] if month is None else [_beside_todays(month, today)]
     return KeyFigure(name, value, ", ".join([*effect, *assumption]))
 
 
@@ -220,7 +220,7 @@ def _sweep(results: Results, today: Results) -> KeyFigure | None:
     if not isinstance(best, dict):
         return None
     month = best.get("usd_per_month")
-    cost = _dollars(best["cost_usd"]) if month is None else _beside(month, today)
+    cost = _dollars(best["cost_usd"]) if month is None else _beside_todays(month, today)
     pays = (results.get("verdict") or {}).get("serverless_pays")
     value = "Short jobs on serverless GPUs" if pays else "Rented GPUs"
     detail = f"{cost}, {show_duration(best['mean_jct_s'])} per job"
@@ -236,7 +236,7 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
     has_cluster = now.get("cluster_gpus") is not None
     change = []
     if month is not None:
-        change = [_beside(month, now if has_cluster else today)]
+        change = [_beside_todays(month, now if has_cluster else today)]
         if not has_cluster:
             change[0] = f"{_dollars(month)} a month, busy or not"
             bill = today.get("usd_per_month")

@@ -31,7 +31,7 @@ from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.dated_prices import dated_usd, kind_of_provider, usual_kind
 from gpuplan.planner.money.pool_texts import Dated, price_steps
-from gpuplan.planner.money.price_request import NO_PRICE, Price, PriceRequest
+from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, Price, PriceRequest
 
 NO_BOOK = Contracts(option="--price")
 
@@ -114,9 +114,9 @@ class Prices:
         if price is not None:
             return price
         if self.table is None:
-            raise UsageError(self._missing([named]))
+            raise MissingPrice(self._missing([named]))
         if named == UNNAMED:
-            raise UsageError(
+            raise MissingPrice(
                 "--prices: the jobs do not name their GPU\n  next: say which with --gpu, one of "
                 + ", ".join(dict.fromkeys(offer.gpu_type for offer in self.offers))
             )
@@ -150,7 +150,7 @@ class Prices:
         if len(lacking) == 1:
             self.of(lacking[0])
         if lacking:
-            raise UsageError(self._missing([self._named(gpu_type) for gpu_type in lacking]))
+            raise MissingPrice(self._missing([self._named(gpu_type) for gpu_type in lacking]))
 
     def steps(self, gpu_type: str | None) -> tuple[DatedPrice, ...]:
         """Return the pay-per-use prices of a type in order of time, of those not in the book.
@@ -305,14 +305,14 @@ def median_price(
     company, kind = kind_of_provider(provider)
     of_gpu = [offer for offer in offers if same_gpu(gpu_name(gpu), offer.gpu_type)]
     if not any(offer.median_usd_per_gpu_h for offer in of_gpu or offers):
-        raise UsageError(
+        raise MissingPrice(
             f"--gpu {gpu}: {table} has availability without prices\n"
             "  next: give a table with prices, --prices builtin, or the price of a GPU-hour with "
             "--price"
         )
     if not of_gpu:
         every = ", ".join(dict.fromkeys(offer.gpu_type for offer in offers))
-        raise UsageError(
+        raise MissingPrice(
             f"--gpu {gpu}: {table} has no price of it, only of {every}\n"
             "  next: choose one of these, or give the price of a GPU-hour with --price"
         )
@@ -326,7 +326,7 @@ def median_price(
     if not chosen:
         priced = (offer.name for offer in of_gpu if offer.median_usd_per_gpu_h)
         names = ", ".join(dict.fromkeys(priced))
-        raise UsageError(
+        raise MissingPrice(
             f"no {kind.replace('_', '-')} price of {gpu}{f' at {company}' if company else ''}\n"
             f"  next: --provider with one of {names}"
         )

@@ -28,6 +28,12 @@ NO_PRICE = (
     "no price: say what a GPU-hour costs\n"
     "  next: --price 1.29, --contracts FILE.toml, or --prices builtin with the GPU type"
 )
+
+
+class MissingPrice(UsageError):
+    """A GPU type has no price."""
+
+
 MOST_USD_PER_GPU_H = 1_000_000.0
 """A higher price must be a mistake of units."""
 NAMED = 6  # offers that a text lists
@@ -104,8 +110,8 @@ class PriceRequest:
     usd_per_gpu_h: Annotated[
         Mapping[str, float | Dated],
         Opt(
-            "Dollars per GPU-hour: 1.29 for every GPU, or by GPU type: A100=2,T4=0.5. From a date "
-            "on another price: H100=2.60,2026-04-01:3.00. May be repeated.",
+            "Dollars per GPU-hour: 1.29 for every GPU, by type A100=2,T4=0.5, or by date "
+            "H100=2.60,2026-04-01:3. May be repeated.",
             flag="--price",
             parse=parse_prices,
             write=stated_prices,

@@ -71,7 +71,7 @@ class CharacterizeRequest(StudyRequest):
     jobs: Annotated[Selection, Group(without=("spot",))] = field(default_factory=Selection)
     prices: Annotated[
         PriceRequest,
-        Group(without=("provider",), common=("prices", "gpu", "contracts"), in_json=False),
+        Group(without=("provider",), common=("prices", "contracts"), in_json=False),
     ] = field(default_factory=PriceRequest)
     top: Annotated[
         int,

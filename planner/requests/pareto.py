@@ -121,9 +121,9 @@ class ParetoRequest(StudyRequest):
         ),
     ] = None
     classes: ClassOptions = field(default_factory=ClassOptions)
-    prices: Annotated[
-        PriceRequest, Group(without=("gpu",), common=("contracts",), in_json=False)
-    ] = field(default_factory=PriceRequest)
+    prices: Annotated[PriceRequest, Group(without=("gpu",), in_json=False)] = field(
+        default_factory=PriceRequest
+    )
     types: GpuTypes = field(default_factory=GpuTypes)
     no_replay: Annotated[
         bool,

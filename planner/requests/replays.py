@@ -261,7 +261,7 @@ class ReplayRequest:
         return json_parameters(self) | {"deadline": self.deadline_rule()}
 
 
-REPLAYED_PRICES = Group(without=("prices", "gpu", "provider"), common=("contracts",), in_json=False)
+REPLAYED_PRICES = Group(without=("prices", "gpu", "provider"), in_json=False)
 """What studies that replay policies take of a price book: ``--prices`` is of the replay."""
 
 STATED_PRICES: Mapping[str, Any] = {

@@ -181,8 +181,9 @@ def _alone(
     if request.prices.is_given:
         prices = at_end(trace, Prices.read(request.prices, request.jobs.log.time_zone))
         inputs += prices.book.inputs
-        now = at_book(trace, now, prices)
-        groups = groups_at_book(trace, groups, now, prices)
+        if request.prices.is_own or _has_prices(prices, now):
+            now = at_book(trace, now, prices)
+            groups = groups_at_book(trace, groups, now, prices)
         types = trace.jobs["gpu_type"].cast(pl.String).unique().to_list()
         unmatched += prices.unmatched_note([name or UNNAMED for name in types])
     return CharacterizeAnswer(
@@ -236,6 +237,12 @@ def _compared(
         inputs=tuple(map(trace_input, traces)),
         warnings=(*unmatched, *notes),
     )
+
+
+def _has_prices(prices: Prices, now: Today | None) -> bool:
+    """Return whether a price table has every type; the market is shown where it has not."""
+    types = [] if now is None else [usage.gpu_type for usage in now.gpu_types]
+    return all(prices.get(gpu_type) is not None for gpu_type in types)
 
 
 def trace_names(paths: Sequence[Path]) -> tuple[str, ...]:
