@@ -111,7 +111,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     prices = at_end(trace, _prices(request))
     prices.check([pool.gpu_type for pool in pools])
     todays_usd = None
-    if prices.book.pools or (request.prices.is_given and request.cluster is None):
+    if prices.book.pools or (_has_prices(request) and request.cluster is None):
         billed = at_book(trace, seen, prices)
         todays_usd = None if billed is None else billed.usage.usd_per_month
     trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
@@ -128,7 +128,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     results = replace(results, today_groups=recorded)
     if todays_usd is not None:
         results = replace(results, today=replace(results.today, usd_per_month=todays_usd))
-    if not (request.prices.is_given or request.commit):
+    if not (_has_prices(request) or request.commit):
         results = replace(results, today=replace(results.today, price_is_assumed=True))
     return SizeAnswer(
         request=request,
@@ -138,9 +138,15 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     )
 
 
+def _has_prices(request: SizeRequest) -> bool:
+    """Return whether GPUs held have a price; owned GPUs alone have none."""
+    prices = request.prices
+    return bool(prices.usd_per_gpu_h or prices.prices or prices.contracts)
+
+
 def _prices(request: SizeRequest) -> Prices:
     """Return the prices of GPUs held: those given, of a commitment, or the usual one."""
-    if request.prices.is_given:
+    if _has_prices(request):
         return Prices.read(request.prices, request.replay.jobs.log.time_zone)
     if request.commit:
         return Prices.read(request.committed)
