@@ -221,9 +221,11 @@ def _sweep(results: Results, today: Results) -> KeyFigure | None:
         return None
     month = best.get("usd_per_month")
     cluster = results.get("today_cluster") or {}
-    rates = {figures.get("usd_per_gpu_h") for figures in (cluster, today)} - {None}
+    rates = [figures["usd_per_gpu_h"] for figures in (cluster, today) if "usd_per_gpu_h" in figures]
     cost = _dollars(best["cost_usd"]) if month is None else _beside_todays(month, today)
-    if month is not None and len({round(rate, 6) for rate in rates}) > 1:  # pools, or dates
+    if (
+        month is not None and len({round(rate, 6) for rate in rates if rate is not None}) > 1
+    ):  # pools, or dates
         cost = f"{_dollars(month)} a month at the pay-per-use prices of the end of the log"
     pays = (results.get("verdict") or {}).get("serverless_pays")
     value = "Short jobs on serverless GPUs" if pays else "Rented GPUs"
