@@ -206,6 +206,18 @@ def test_a_market_of_one_type_is_not_for_jobs_of_several(gpuplan, log):
     assert code == 0, err
 
 
+def test_a_book_and_a_market_are_taken_together(gpuplan, log, book):
+    market = ("--contracts", book, "--prices", "builtin", "--set", "gpu=H100")
+    for study, words in (
+        ("sweep", ("--threshold", "60", "--resamples", "0")), ("simulate", ("--policy", "allpass")),
+    ):  # fmt: skip
+        code, out, err = gpuplan(study, log, *words, *market, "--output-format", "json")
+        assert code == 0, err
+        document = json.loads(out)
+        assert todays_usd(document["results"]) == pytest.approx(MONTH, abs=0.0051)
+        assert document["parameters"]["settings"]["conventional_usd_per_gpu_h"] == 4.0
+
+
 def test_without_a_price_one_is_assumed_for_all_types_and_said(gpuplan, log):
     found = results(gpuplan, "compare", log, *STUDIES["compare"])
     assert found["today"]["price_is_assumed"] is True

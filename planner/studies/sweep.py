@@ -13,6 +13,7 @@ from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.bill_today import price_note
 from gpuplan.planner.money.price_settings import with_prices
+from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.requests.compare import ComparedParameters
@@ -81,7 +82,11 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
         policy, against = paying[0], next(iter(paying[1:]), None)
         notes += price_note(prices, hours)
         with policy.blamed(is_alone=True):
-            base = replace(parameters_from(_settings(request, policy)), capacity=base.capacity)
+            dropped = OF_PRICES if table is not None else ()  # used up by the table
+            chosen = {
+                n: value for n, value in _settings(request, policy).items() if n not in dropped
+            }
+            base = replace(parameters_from(chosen), capacity=base.capacity)
     if table is not None:
         specs = (policy, *([] if against is None else [against]))
         base, against, more, gpu = _priced(request, specs, base, capacities, inputs)
