@@ -33,6 +33,7 @@ from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.points import Point, Points, least_mean_jct_s, spent_over, steps_from
 from gpuplan.planner.frontier.replay.search import OVER
 from gpuplan.planner.frontier.replay.todays_peak import TodaysPeak
+from gpuplan.planner.frontier.slowdown import RecordedRuns
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.time import HOUR_S
@@ -251,8 +252,10 @@ def study_frontier(
     peak = None
     if cluster is not None and today is not None and not request.is_mixed:
         peak = TodaysPeak(trace, speedup, choices, workload, cluster, today)
+    recorded = RecordedRuns.of(workload.arrivals)
+    unit_usd = _unit_usd(frontier, price)
     points = Points(
-        workload, frontier, ends, _unit_usd(frontier, price), cluster, peak, basis=request.basis
+        workload, frontier, ends, unit_usd, cluster, peak, recorded, basis=request.basis
     )
     plans = _plans(solved, frontier, request, price, _now_gpus(today))
     made = []
