@@ -137,7 +137,7 @@ def commitment_table(results: SizeResults) -> Table:
 
 def price_note(study: SizeAnswer) -> tuple[str, ...]:
     """Return a note where the price is assumed."""
-    if study.request.prices.is_given or study.request.commit:
+    if study.request.prices.is_given or study.request.commitment.given:
         return ()
     usd = study.results.pools[0].usd_per_gpu_h
     return (
