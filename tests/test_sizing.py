@@ -15,12 +15,13 @@ from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.requests.shapes import read_shape
+from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sizing import search
 from gpuplan.planner.sizing.commitment import demand_of, plan_commitment
 from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.sizing.search import Sizes, interval_of, smallest
-from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling, SizedReplay
+from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay
 from gpuplan.planner.sizing.targets import parse_target
 from gpuplan.simkit.workload import Workload
 

@@ -1,7 +1,8 @@
-"""The picture of a size: waits against the bill of a month, with today marked."""
+"""The picture of a size: waits against the bill of a month, and commitments, today marked."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import matplotlib
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.figures.cdf import nothing
+from gpuplan.cli.figures.commitment import draw_commitment
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.style import (
     COLOURS,
@@ -24,6 +26,7 @@ from gpuplan.cli.figures.style import (
 from gpuplan.cli.formats.units import show_duration
 
 if TYPE_CHECKING:
+    from gpuplan.planner.studies.size import CommitmentLine
     from gpuplan.planner.studies.size_results import SizePoint, SizePool, SizeResults
 
 LINES = (
@@ -36,18 +39,25 @@ ZERO_S = 1.0
 """Waits below a second are drawn at the bottom of the axis."""
 
 
-def draw_size(results: SizeResults) -> Figure:
-    """Return a panel per GPU type: waits at each size against what the size costs a month."""
-    pools = results.pools[:MOST_PANELS]
-    figure = new_figure(height_in=3.6 * len(pools) + 0.6, rows=(1.0,) * len(pools))
+def draw_size(results: SizeResults, lines: Sequence[CommitmentLine] = ()) -> Figure:
+    """Return a panel per GPU type: waits at each size against what the size costs a month.
+
+    Below them is one per type with a commitment: dollars by GPUs committed.
+    """
+    pools = results.pools[:MOST_PANELS] if results.points or not lines else ()
+    count = len(pools) + len(lines)
+    figure = new_figure(height_in=3.6 * count + 0.6, rows=(1.0,) * count)
+    plans = [pool.commitment for pool in results.pools if pool.commitment is not None]
     with matplotlib.rc_context(SETTINGS):
-        for axes, pool in zip(figure.axes, pools, strict=True):
+        for axes, pool in zip(figure.axes, pools, strict=False):
             points = [
                 point
                 for point in results.points
                 if point.gpu_type == (pool.name if len(results.pools) > 1 else None)
             ]
             _draw(axes, points, pool, results)
+        for axes, line, plan in zip(figure.axes[len(pools) :], lines, plans, strict=True):
+            draw_commitment(axes, line, plan, is_one=len(lines) == 1)
     return figure
 
 
@@ -93,6 +103,7 @@ def _marks(axes: Axes, points: list[SizePoint], pool: SizePool) -> None:
     today = pool.today
     gpus = today.cluster_gpus
     is_recorded = gpus is not None
+    assert pool.usd_per_gpu_h is not None  # sizes have a price
     usd = (gpus if gpus is not None else today.peak_gpus) * pool.usd_per_gpu_h * MONTH_H
     wait = today.p95_wait_s
     name = f"today: {gpus:,} GPUs" if is_recorded else f"today's peak: {today.peak_gpus:,.0f} GPUs"

@@ -69,7 +69,9 @@ class SizeAnswer(Answer[SizeRequest, SizeResults]):
     lines: tuple[CommitmentLine, ...] = ()
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per size of the curve."""
+        """Return one row per size of the curve; without sizes, one per count of a commitment."""
+        if not self.results.points and self.results.commitment is not None:
+            return pl.DataFrame([plain(point) for point in self.results.commitment.curve])
         rows = [plain(point) for point in self.results.points]
         ends = ("mean_wait_interval_s", "p95_wait_interval_s")
         flat = [
@@ -95,12 +97,12 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     """
     request.check()
     if request.twin is not None:
-        prices = read_prices(request)
-        site = size_site(request, prices)
+        of_site = read_prices(request)
+        site = size_site(request, of_site)
         return SizeAnswer(
             request=request,
             results=site.results,
-            inputs=(*site.inputs, *prices.inputs),
+            inputs=(*site.inputs, *of_site.inputs),
             warnings=site.warnings,
             notes=site.notes,
         )
@@ -145,6 +147,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         results=results,
         inputs=(trace_input(trace), *prices.inputs),
         warnings=tuple(_warnings(request, spec.policy, trace, answers, prices)),
+        notes=tuple(prices.left_out([pool.gpu_type for pool in pools])),
         lines=tuple(
             CommitmentLine(answer.plan.offer.gpu_type, answer.plan.line())
             for answer in answers
@@ -236,7 +239,7 @@ def _warnings(
     notes += request.replay.jobs.submission_notes if request.commits else ()
     given = Prices(request.prices.usd_per_gpu_h, option=request.prices.option)
     notes += given.unmatched_note([request.prices.gpu, *kinds])
-    notes += prices.notes(kinds)
+    notes += prices.warnings(kinds)
     by_deadlines = find_policy(policy).decides_by_deadlines
     for pool, answer in zip(pools, answers, strict=True):
         name = f"{answer.name}: " if len(pools) > 1 else ""

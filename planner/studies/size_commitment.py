@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -83,22 +83,27 @@ class SizePrices:
         parts = zip(months.names, edges, months.is_partial, strict=True)
         return tuple(CalendarMonth(name, *edge) for name, edge, partial in parts if not partial)
 
-    def notes(self, gpu_types: Collection[str | None]) -> list[str]:
-        """Return what of the prices is not used, and the types without a commitment."""
+    def warnings(self, gpu_types: Sequence[str | None]) -> list[str]:
+        """Return which of the prices and of the owned GPUs are not used.
+
+        Raises `UsageError` where all prices are of other types.
+        """
         if self.book is None:
             return []
-        types = list(gpu_types)
         committed, on_demand = self.book.committed(), self.book.on_demand
-        notes = [*committed.unmatched_note(types), *on_demand.unmatched_note(types)]
-        notes += self.book.unused_owned(types)
-        chosen = self.book.chosen(types, must=False)
-        left = [name or UNNAMED for name in types if name not in chosen]
-        if left and chosen and self.request.commits:
-            source = "--commit" if self.book.prices else self.book.book.option
-            notes.append(
-                f"no commitment is looked for on {listed(left, 6)}: {source} has no price of it"
-            )
-        return notes
+        notes = [*committed.unmatched_note(gpu_types), *on_demand.unmatched_note(gpu_types)]
+        return [*notes, *self.book.unused_owned(gpu_types)]
+
+    def left_out(self, gpu_types: Sequence[str | None]) -> list[str]:
+        """Return a sentence on the types that no commitment is looked for on."""
+        if self.book is None or not self.request.commits:
+            return []
+        chosen = self.book.chosen(gpu_types, must=False)
+        names = [name or UNNAMED for name in gpu_types if name not in chosen]
+        if not names:
+            return []
+        source = "--commit" if self.book.prices else self.book.book.option
+        return [f"no commitment on {listed(names, 6)}: {source} has no price of one"]
 
 
 def read_prices(request: SizeRequest) -> Prices:

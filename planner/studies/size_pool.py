@@ -13,7 +13,8 @@ from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.planner.money.commitment import CommitmentPlan, CommitmentResult
 from gpuplan.planner.money.price_request import Price
-from gpuplan.planner.requests.size import SizeRange, SizeRequest
+from gpuplan.planner.requests.size import SizeRequest
+from gpuplan.planner.requests.size_texts import SizeRange
 from gpuplan.planner.runs.gpu_intervals import GpuInterval, Resampling
 from gpuplan.planner.site.fidelity import NOT_REPLAYED, Fidelity, unknown
 from gpuplan.planner.sizing.pools import JobPool
