@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from gpuplan.analysis.base.words import counted
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.style import COLOURS, dollar_axis, light_grid, on_paper
 from gpuplan.cli.formats.units import show_usd
@@ -45,7 +46,7 @@ def _marks(axes: Axes, line: CommitmentLine, plan: CommitmentResult) -> None:
     best, today = plan.committed_gpus, plan.today_gpus
     word = "optimum, today" if today == best else "optimum"
     marks = [(float(best), plan.usd_per_month)]
-    texts = [f"{word}: {best:,} GPUs, {show_usd(plan.usd_per_month)}"]
+    texts = [f"{word}: {counted(best, 'GPU')}, {show_usd(plan.usd_per_month)}"]
     shades = [on_paper(COLOURS["blue"])]
     axes.plot(*marks[0], marker="D", markersize=9, color=COLOURS["blue"], zorder=5)
     on_curve = dict(line.points)
@@ -56,6 +57,6 @@ def _marks(axes: Axes, line: CommitmentLine, plan: CommitmentResult) -> None:
         is_paid = usd is not None and isclose(usd, on_curve[today])
         word = "today: " if is_paid else "today's "
         at = "" if is_paid else " at this price"
-        texts.append(f"{word}{today:,} GPUs{at}, {show_usd(on_curve[today])}")
+        texts.append(f"{word}{counted(today, 'GPU')}{at}, {show_usd(on_curve[today])}")
         shades.append(on_paper(COLOURS["orange"]))
     place_labels(axes, marks, texts, shades, line.points)

@@ -223,8 +223,8 @@ def _months(month: float | None) -> str:
 
 
 def show_month(months: float) -> str:
-    """Return a number of months: 9.1, 24."""
-    return f"{months:.1f}" if months < 9.95 else f"{months:.0f}"
+    """Return a number of months: 9.1, 12."""
+    return f"{months:.1f}".removesuffix(".0") if months < 9.95 else f"{months:.0f}"
 
 
 def _joined(words: Sequence[str]) -> str:
