@@ -1,6 +1,7 @@
 """Commitments: a slow twin that counts every hour, cases worked out by hand, and laws."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def test_every_dollar_is_that_of_the_twin(runs, commit, beside, owned, more, tod
     edges = (0, hours // 3, 2 * hours // 3, hours)
     months = [
         CalendarMonth(str(place), begin * HOUR_US, end * HOUR_US)
-        for place, (begin, end) in enumerate(zip(edges[:-1], edges[1:], strict=True))
+        for place, (begin, end) in enumerate(pairwise(edges))
     ]
     plan = plan_of(
         runs, hours, commit, beside, owned=owned, today=((today, commit),), months=months
@@ -85,7 +86,7 @@ def test_every_dollar_is_that_of_the_twin(runs, commit, beside, owned, more, tod
         assert point.usd_per_month == float(costs[point.gpus] / hours * MONTH_H)
         assert point.coverage_share == (float(covered / sum(used)) if sum(used) else None)
         assert point.utilization == (float(covered / hours / point.gpus) if point.gpus else None)
-        parts = [dollars(point.gpus, slice(*edge)) for edge in zip(edges, edges[1:], strict=False)]
+        parts = [dollars(point.gpus, slice(*edge)) for edge in pairwise(edges)]
         assert point.worst_month_usd == float(max(parts))
         assert point.worst_month == str(parts.index(max(parts)))
     assert all(usd == float(costs[gpus] / hours * MONTH_H) for gpus, usd in plan.line())
@@ -97,7 +98,7 @@ def test_the_curve_is_convex_and_owned_gpus_only_save(runs, commit, beside, owne
     plan = plan_of(runs, hours, commit, beside, owned=owned)
     offer = plan.offer.offers[0]
     costs = [plan.usd_per_month(gpus, offer) for gpus in range(plan.most_gpus + 2)]
-    steps = [after - before for before, after in zip(costs, costs[1:], strict=False)]
+    steps = [after - before for before, after in pairwise(costs)]
     assert steps == sorted(steps)
     without = plan_of(runs, hours, commit, beside)
     best = without.usd_per_month(without.optimum(offer), offer)

@@ -1,4 +1,4 @@
-"""``gpuplan size --commit``: a company of known truth, a log worked out by hand, pictures, errors."""
+"""``gpuplan size --commit``: a company of known truth, a log worked out by hand, a picture."""
 
 import json
 import re

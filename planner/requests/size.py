@@ -186,8 +186,8 @@ class SizeRequest(StudyRequest):
     @property
     def commits(self) -> bool:
         """Whether commitments are looked for."""
-        given = self.commitment
-        return bool(given.commit) or (given.contracts is not None and not self.replays)
+        has_book = self.commitment.contracts is not None
+        return bool(self.commitment.commit) or (has_book and not self.replays)
 
     @property
     def grown(self) -> float:

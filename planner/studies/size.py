@@ -237,8 +237,8 @@ def _warnings(
     kinds = [pool.gpu_type for pool in pools]
     notes = list(trace.notes)
     notes += request.replay.jobs.submission_notes if request.commits else ()
-    given = Prices(request.prices.usd_per_gpu_h, option=request.prices.option)
-    notes += given.unmatched_note([request.prices.gpu, *kinds])
+    of_cluster = Prices(request.prices.usd_per_gpu_h, option=request.prices.option)
+    notes += of_cluster.unmatched_note([request.prices.gpu, *kinds])
     notes += prices.warnings(kinds)
     by_deadlines = find_policy(policy).decides_by_deadlines
     for pool, answer in zip(pools, answers, strict=True):

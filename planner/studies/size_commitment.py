@@ -118,15 +118,15 @@ def read_size_prices(request: SizeRequest, trace: Trace) -> SizePrices:
 
     Raises `InputError` where a price table or the price book cannot be used.
     """
-    given, has_dates = request.commitment, not trace.provenance.relative_time
-    if not (given.commit or given.contracts):
+    commitment, has_dates = request.commitment, not trace.provenance.relative_time
+    if not (commitment.commit or commitment.contracts):
         return SizePrices(request, read_prices(request), None, has_dates)
     book = CommitmentBook(
-        prices=given.commit,
+        prices=commitment.commit,
         on_demand=Prices.read(request.rented),
-        owned=given.owned,
-        book=read_book(given.contracts, request.replay.jobs.log.time_zone),
-        end_us=trace.arrays().window_us()[1] if given.contracts else 0,
+        owned=commitment.owned,
+        book=read_book(commitment.contracts, request.replay.jobs.log.time_zone),
+        end_us=trace.arrays().window_us()[1] if commitment.contracts else 0,
         gpu=request.prices.gpu,
     )
     return SizePrices(request, read_prices(request), book, has_dates)
