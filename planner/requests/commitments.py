@@ -34,7 +34,6 @@ class CommitmentRequest:
             "Price book (.toml): GPUs owned, commitments and prices by date, as in gpuplan bill. "
             "Commitments are compared with those in force at the end of the log.",
             metavar="FILE.toml",
-            common=True,
             omitted=True,
         ),
     ] = None
