@@ -149,6 +149,8 @@ def test_options_stand_in_place_of_the_book(gpuplan, log, contracts):
     assert dear["today_usd_per_month"] == plan()["today_usd_per_month"]
     assert dear["curve"][2]["usd_per_month"] > dear["today_usd_per_month"]
     assert plan("--commit", "A100=3@1.5")["today_gpus"] == 3
+    both = plan("--commit", "A100=3@1.5,1.9:1y")  # today's price is no offer beside another
+    assert (both["today_gpus"], both["commit_usd_per_gpu_h"]) == (3, 1.9)
     assert plan("--commit", "A100=1.2", "--on-demand", "A100=1.1")["committed_gpus"] == 0
     alone = answer(gpuplan, log, "--commit", "A100=1.2", "--on-demand", "A100=2", "--ci", "0")
     assert alone["commitment"]["today_gpus"] is None and alone["commitment"]["owned_gpus"] == 0

@@ -78,9 +78,8 @@ def commitment_curve_table(results: SizeResults) -> Table:
             words.append("today" if is_paid else "today's GPUs at this price")
         return ", ".join(words)
 
-    beside = "the GPUs that you own and " if any(plan.owned_gpus for _, plan in plans) else ""
     return table(
-        f"Dollars by GPUs committed, with {beside}on-demand GPUs beside them",
+        f"Dollars a month by GPUs committed{_prices(results)}",
         rows,
         Column("gpu_type", "GPU" if several else "", read=lambda row: row[0].gpu_type),
         Column("gpus", "committed", read=lambda row: row[0].gpus),
@@ -98,6 +97,15 @@ def commitment_curve_table(results: SizeResults) -> Table:
         ),
         Column("note", "note", read=note),
     )  # fmt: skip
+
+
+def _prices(results: SizeResults) -> str:
+    """Return the prices of a commitment on one GPU type; empty for several."""
+    plan = results.commitment
+    if plan is None or plan.commit_usd_per_gpu_h is None or plan.on_demand_usd_per_gpu_h is None:
+        return ""
+    beside = show_price(plan.on_demand_usd_per_gpu_h)
+    return f" at {show_price(plan.commit_usd_per_gpu_h)} an hour, {beside} on demand"
 
 
 def terms_table(results: SizeResults) -> Table | None:
@@ -205,7 +213,7 @@ def _break_even(results: SizeResults, plan: CommitmentResult) -> str:
         f"{show_price(term.usd_per_gpu_h)})"
         for term in terms
     ]
-    text = f"It has paid for itself after {_joined(each)}."
+    text = f"A commitment has paid for itself after {_joined(each)}."
     low, high = terms[0].growth
     if low < high:
         first = _joined([_months(term.low_growth_break_even_month) for term in terms])

@@ -113,6 +113,7 @@ class CommitmentResult:
         coverage_share: share of the GPU time in use that runs on committed GPUs.
         utilization: share of the committed GPU time that is in use; null without a commitment.
         interval: of the commitment; null without one, or with several GPU types.
+        commit_usd_per_gpu_h, on_demand_usd_per_gpu_h: the prices; null with several GPU types.
         owned_gpus: that take work first. Their use and dollars are in none of these numbers.
         today_gpus: committed to today; null where not known.
         today_usd_per_month: of these, at their own prices, and of what is on demand beside them.
@@ -132,6 +133,8 @@ class CommitmentResult:
     coverage_share: float | None
     utilization: float | None
     interval: GpuInterval | None
+    commit_usd_per_gpu_h: float | None = None
+    on_demand_usd_per_gpu_h: float | None = None
     owned_gpus: int = 0
     today_gpus: int | None = None
     today_usd_per_month: float | None = None
@@ -329,6 +332,8 @@ class CommitmentPlan:
             coverage_share=float(covered / self._used) if self._used else None,
             utilization=float(covered / best) if best else None,
             interval=interval,
+            commit_usd_per_gpu_h=float(first.usd_per_gpu_h),
+            on_demand_usd_per_gpu_h=float(beside_usd),
             owned_gpus=self.offer.owned_gpus,
             today_gpus=None if today is None else today[0],
             today_usd_per_month=None if today is None else float(today[1]),

@@ -124,8 +124,11 @@ class CommitmentBook:
         return tuple(price for price in self.prices if price.gpu_type == (means or ""))
 
     def _offers(self, gpu_type: str | None) -> tuple[TermOffer, ...]:
+        """Return the prices that are offered: today's are one only where there is no other."""
         if self.prices:
-            return tuple(price.offer for price in self._prices(gpu_type))
+            prices = self._prices(gpu_type)
+            offered = [price for price in prices if price.gpus is None] or prices
+            return tuple(price.offer for price in offered)
         committed = [pool for pool in self._pools(gpu_type) if pool.market == COMMITTED]
         return (TermOffer(committed[-1].usd_per_gpu_h),) if committed else ()
 
