@@ -38,7 +38,6 @@ def commitment_table(results: SizeResults) -> Table:
     if several and results.commitment is not None:
         plans.append(("all", results.commitment))
     has_today = any(plan.today_gpus is not None for _, plan in plans)
-    is_wide = several and has_today
     return table(
         "What to commit to where on-demand GPUs fill in and no job waits",
         [{"name": name, **fields_of(plan)} for name, plan in plans],
@@ -55,10 +54,10 @@ def commitment_table(results: SizeResults) -> Table:
         {
             "coverage_share": "of GPU time committed",
             "utilization": "used",
-            "on_demand_mean_gpus": "" if is_wide else "on demand, mean",
-            "on_demand_peak_gpus": "" if is_wide else "peak",
+            "on_demand_mean_gpus": "" if several else "on demand, mean",
+            "on_demand_peak_gpus": "" if several else "peak",
         },
-        Column("all_committed_usd_per_month", "" if is_wide else "all committed", show_dollars),
+        Column("all_committed_usd_per_month", "" if several else "all committed", show_dollars),
         Column("all_on_demand_usd_per_month", "all on demand", show_dollars),
         Column("break_even_share", "pays after, of term", show_share),
     )
