@@ -103,7 +103,7 @@ def _pools_title(results: SizeResults) -> str:
 
 def price_note(study: SizeAnswer) -> tuple[str, ...]:
     """Return a note where the price is assumed."""
-    if study.request.prices.is_given or study.request.commitment.given:
+    if study.request.prices.is_given or study.request.commits:
         return ()
     usd = study.results.pools[0].usd_per_gpu_h
     assert usd is not None  # only commitments leave it out
@@ -247,7 +247,9 @@ def _today(results: SizeResults, when: str) -> str:
     wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
     if today.cluster_gpus is None or today.usd_per_month is None:
         gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
-        return f"{when}: {gpus} held on average (peak {peak}){wait}."
+        usd = today.usd_per_month
+        bill = "" if usd is None else f", {show_dollars(usd)} a month"
+        return f"{when}: {gpus} held on average (peak {peak}){wait}{bill}."
     gpus = counted(today.cluster_gpus, "GPU")
     return (
         f"{when}: {gpus} for {show_dollars(today.usd_per_month)} a month, {mean} held on average "

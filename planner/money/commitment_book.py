@@ -23,7 +23,6 @@ class CommitmentBook:
     Attributes:
         prices: of ``--commit``; without any, the commitments of the book are looked at.
         on_demand: of ``--on-demand``; a type without one takes that of the book.
-        owned: of ``--owned``, in place of the book's GPUs of the type.
         book: owned GPUs, commitments and dated prices.
         end_us: the instant, the end of the history, microseconds since 1970.
         gpu: the type of jobs that name none.
@@ -31,7 +30,6 @@ class CommitmentBook:
 
     prices: Sequence[CommitPrice]
     on_demand: Prices
-    owned: Sequence[PaidPool] = ()
     book: Contracts = field(default_factory=Contracts)
     end_us: int = 0
     gpu: str | None = None
@@ -80,14 +78,14 @@ class CommitmentBook:
     def check_pools(self, gpu_types: Sequence[str | None]) -> None:
         """Raise `UsageError` where a pool may be of several types of the log."""
         types = [name or self.gpu or UNNAMED for name in gpu_types]
-        for pools, option in ((self.owned, "--owned"), (self.book.pools, self.book.option)):
-            match_types([pool.gpu_type for pool in pools], types, option, apart=True)
+        names = [pool.gpu_type for pool in self.book.pools]
+        match_types(names, types, self.book.option, apart=True)
 
-    def unused_owned(self, gpu_types: Sequence[str | None]) -> list[str]:
+    def unused_owned(self, owned: Sequence[PaidPool], gpu_types: Sequence[str | None]) -> list[str]:
         """Return a sentence on owned GPUs of types that the log does not have."""
         types = [name or self.gpu or UNNAMED for name in gpu_types]
-        means = match_types([pool.gpu_type for pool in self.owned], types, "--owned")
-        unused = [p.gpu_type for p in self.owned if p.gpu_type not in means.values()]
+        means = match_types([pool.gpu_type for pool in owned], types, "--owned")
+        unused = [p.gpu_type for p in owned if p.gpu_type not in means.values()]
         return [f"--owned: no job of the log is on {listed(unused, 6)}"] if unused else []
 
     def offer(self, gpu_type: str | None, name: str) -> CommitmentOffer:
@@ -101,14 +99,13 @@ class CommitmentBook:
             UsageError: the type has no price on demand.
         """
         pools = self._pools(gpu_type)
-        owned = _of_type([*self.owned], gpu_type, "--owned", self.gpu)
-        owned = owned or [pool for pool in pools if pool.market == OWNED]
+        owned = [pool for pool in pools if pool.market == OWNED]
         committed = [pool for pool in pools if pool.market == COMMITTED]
         held = [(price.gpus, price) for price in self._prices(gpu_type) if price.gpus is not None]
         today = None
         if held:
             today = tuple((gpus, price.offer.usd_per_gpu_h) for gpus, price in held)
-        elif self.book.pools or self.book.prices:
+        elif self.book.inputs:
             today = tuple((pool.gpus, pool.usd_per_gpu_h) for pool in committed)
         return CommitmentOffer(
             gpu_type=name,

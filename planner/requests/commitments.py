@@ -1,42 +1,28 @@
-"""What commitments on GPUs cost, and which GPUs are there already, as options give them."""
+"""What commitments on GPUs cost, as options give it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from gpuplan.analysis.base.amounts import parse_usd
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
-from gpuplan.analysis.prices.contracts import PaidPool
 from gpuplan.planner.money.commitment_texts import CommitPrice, commit_prices, parse_commit
-from gpuplan.planner.money.pool_texts import parse_pools, pool_texts
 from gpuplan.planner.money.price_request import PriceRequest
 
 
 @dataclass(frozen=True, slots=True)
 class CommitmentRequest:
-    """Prices of commitments, and today's GPUs.
+    """Prices of commitments, besides those of the price book.
 
     Attributes:
-        contracts: a price book, for what commitments cost and which are there today.
         commit, on_demand: prices to choose a commitment by; those of the book where not given.
-        owned: GPUs that take work first, in place of those of the book.
     """
 
     PANEL: ClassVar[str] = PriceRequest.PANEL
 
-    contracts: Annotated[
-        Path | None,
-        Opt(
-            "Price book (.toml): GPUs owned, commitments and prices by date, as in gpuplan bill. "
-            "Commitments are compared with those in force at the end of the log.",
-            metavar="FILE.toml",
-            omitted=True,
-        ),
-    ] = None
     commit: Annotated[
         tuple[CommitPrice, ...],
         Opt(
@@ -62,26 +48,10 @@ class CommitmentRequest:
             many=True,
         ),
     ] = field(default_factory=dict)
-    owned: Annotated[
-        tuple[PaidPool, ...],
-        Opt(
-            "GPUs that you own, in place of those in the price book: A100=8. They take work before "
-            "committed GPUs. May be repeated.",
-            parse=parse_pools,
-            write=pool_texts,
-            metavar="TYPE=GPUS",
-            many=True,
-        ),
-    ] = ()
 
-    @property
-    def given(self) -> list[str]:
-        """The options that are given."""
-        return [name for name in ("commit", "contracts", "owned") if getattr(self, name)]
-
-    def check(self) -> None:
-        """Refuse half of the prices of a commitment. Raises `UsageError`."""
-        if self.contracts is None and bool(self.commit) != bool(self.on_demand):
+    def check(self, *, has_book: bool) -> None:
+        """Refuse half of the prices of a commitment, unless there is a price book for the rest."""
+        if not has_book and bool(self.commit) != bool(self.on_demand):
             raise UsageError(
                 "--commit and --on-demand: a commitment needs both prices\n"
                 "  next: the other one, or --contracts FILE.toml"

@@ -168,7 +168,9 @@ class SizeRequest(StudyRequest):
             metavar="PERCENT",
         ),
     ] = 0.0
-    prices: PriceRequest = field(default_factory=PriceRequest)
+    prices: Annotated[PriceRequest, Group(without=("commit", "on_demand"))] = field(
+        default_factory=PriceRequest
+    )
     commitment: CommitmentRequest = field(default_factory=CommitmentRequest)
     ci: Annotated[
         float, Opt("Confidence of the intervals in percent; 0 for none.", write=level_of)
@@ -186,7 +188,7 @@ class SizeRequest(StudyRequest):
     @property
     def commits(self) -> bool:
         """Whether commitments are looked for."""
-        has_book = self.commitment.contracts is not None
+        has_book = self.prices.contracts is not None
         return bool(self.commitment.commit) or (has_book and not self.replays)
 
     @property
@@ -260,9 +262,7 @@ class SizeRequest(StudyRequest):
                 "say what waits you accept, or which sizes to show\n"
                 "  next: --target 'p95_wait <= 1h', or --gpus 64,128"
             )
-        self.commitment.check()
-        if self.commitment.owned and not self.commits:
-            raise UsageError("--owned: needs --commit, or --contracts with commitments")
+        self.commitment.check(has_book=self.prices.contracts is not None)
         self._check_growth()
         if self.level is not None and not 50 <= self.level <= 99.9:
             raise UsageError(f"--ci must be between 50 and 99.9, got {self.level:g}")
@@ -290,7 +290,7 @@ class SizeRequest(StudyRequest):
         if jobs != Selection(seed=jobs.seed, log=jobs.log):
             changed.append("where, --sample and other options that choose or scale jobs")
         changed += ["include-running"] if self.replay.include_running else []
-        changed += self.commitment.given[:1]
+        changed += ["commit"] if self.commitment.commit else []
         if changed:
             option = {"settings": "set"}.get(changed[0], changed[0].replace("_", "-"))
             raise UsageError(

@@ -16,7 +16,7 @@ from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.prices.contracts import Contracts, make_contracts
+from gpuplan.analysis.prices.contracts import Contracts
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.storage.files import is_parquet
 from gpuplan.analysis.trace.input_files import trace_input
@@ -24,7 +24,7 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillResults
 from gpuplan.planner.money.bill_table import BilledPeriod, bill_results
-from gpuplan.planner.money.book_options import cluster_of, complete_book, read_book
+from gpuplan.planner.money.book_options import cluster_of, complete_book
 from gpuplan.planner.money.focus import FocusNames, focus_rows
 from gpuplan.planner.money.held_runs import (
     COLUMNS,
@@ -33,8 +33,7 @@ from gpuplan.planner.money.held_runs import (
     billed_runs,
     months_of,
     months_without_dates,
-    whole_days,
-    zone_of,
+    paid_period,
 )
 from gpuplan.planner.money.ledger import ledger
 from gpuplan.planner.money.price_book import Prices
@@ -99,24 +98,17 @@ def bill(request: BillRequest) -> BillAnswer:
     zone_name = request.jobs.log.time_zone
     trace = _trace(request)
     runs = billed_runs(trace, request.columns)
-    months = _months(request, trace, runs, zone_of(zone_name))
-    prices = Prices.read(request.prices)
+    prices = Prices.read(request.prices, zone_name)
+    months = _months(request, trace, runs, prices.zone)
     types = runs.runs.gpu_types
     cluster = cluster_of(types, runs.peak_gpus.tolist(), request.pools(), is_peak=request.is_peak)
-    book = read_book(request.contracts, zone_name)
-    book = make_contracts(
-        [*book.pools, *request.owned, *request.commit],
-        [*book.prices, *request.on_demand],
-        inputs=book.inputs,
-        option=book.option,
-    )
     used = [name for name, peak in zip(types, runs.peak_gpus.tolist(), strict=True) if peak > 0]
-    if request.cluster is not None and book.pools:
+    if request.cluster is not None and prices.book.pools:
         raise UsageError(
-            f"--cluster: the GPUs that are paid for are in {book.option} already\n"
+            f"--cluster: the GPUs that are paid for are in {prices.book.option} already\n"
             "  next: leave out --cluster, or the pools"
         )
-    book, sources = complete_book(book, prices, used, cluster, runs.window_us)
+    book, sources = complete_book(prices, used, cluster, runs.window_us)
     entries = ledger(runs.runs, book, months.edges_us)
     cells = bill_cells(entries, runs.labels, spread_idle=request.idle == "spread")
     places = {months.names.index(name) for name in request.month_names()}
@@ -138,7 +130,7 @@ def bill(request: BillRequest) -> BillAnswer:
     return BillAnswer(
         request=request,
         results=results,
-        inputs=(trace_input(trace), *prices.inputs, *book.inputs),
+        inputs=(trace_input(trace), *prices.inputs),
         warnings=tuple(_warnings(request, trace, runs, prices, results)),
         trace=trace,
         months=months,
@@ -170,9 +162,9 @@ def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) 
         if request.months is not None:
             raise UsageError("--months: the log has no dates, so it has no calendar months")
         return months_without_dates(runs.window_us)
+    months = months_of(paid_period(trace, runs, zone), zone)
     if trace.period is not None:
-        return months_of(trace.period, zone)
-    months = months_of(whole_days(runs.window_us, zone), zone)
+        return months
     lacking = [name for name in request.month_names() if name not in months.names]
     if lacking:
         raise UsageError(

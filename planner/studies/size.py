@@ -16,6 +16,7 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN, Provenance
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.money.bill_today import at_book
 from gpuplan.planner.money.commitment import together
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.policies.scaled_jobs import needs_classes
@@ -128,9 +129,13 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     )
     recorded = recorded_waits(trace.submitted().jobs, replay.by) or UNSET
     pools, seen = pools_of(trace, terms)
-    prices = read_size_prices(request, trace)
-    trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
+    prices = read_size_prices(request, trace, pools)
     plans = prices.plans(pools)
+    todays_usd = None
+    if prices.is_priced and (prices.prices.book.pools or request.cluster is None):
+        billed = at_book(trace, seen, prices.prices)
+        todays_usd = None if billed is None else billed.usage.usd_per_month
+    trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
     answers = [
         PoolAnswer(request, pool, prices.of_cluster(pool.gpu_type), plan, is_one=len(pools) == 1)
         for pool, plan in zip(pools, plans, strict=True)
@@ -142,6 +147,10 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
             progress((done + 1) / len(answers))
     results = _together(request, answers, seen, fidelity)
     results = replace(results, today_groups=recorded)
+    if todays_usd is not None:
+        results = replace(results, today=replace(results.today, usd_per_month=todays_usd))
+    if not (request.prices.is_given or request.commits):
+        results = replace(results, today=replace(results.today, price_is_assumed=True))
     return SizeAnswer(
         request=request,
         results=results,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 
 from gpuplan.analysis.base.words import listed
-from gpuplan.analysis.job_table.gpu_names import UNNAMED
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
+from gpuplan.analysis.prices.contracts import OWNED, make_contracts, zone_of
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.money.book_options import read_book
+from gpuplan.planner.money.bill_today import at_end
 from gpuplan.planner.money.commitment import CalendarMonth, CommitmentPlan
 from gpuplan.planner.money.commitment_book import CommitmentBook
-from gpuplan.planner.money.held_runs import months_of, months_without_dates, zone_of
+from gpuplan.planner.money.held_runs import months_of, months_without_dates
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.money.renting_settings import RENTED
@@ -38,16 +40,21 @@ class SizePrices:
     has_dates: bool
 
     @property
+    def is_priced(self) -> bool:
+        """Whether GPUs of every type have a price of the price book."""
+        return _is_priced(self.request)
+
+    @property
     def inputs(self) -> tuple[InputFile, ...]:
         """The files that were read."""
-        return (*self.prices.inputs, *(() if self.book is None else self.book.book.inputs))
+        return self.prices.inputs
 
     def of_cluster(self, gpu_type: str | None) -> Price | None:
         """Return what a GPU of a cluster costs: as given, else committed, else on demand.
 
         None where nothing gives it and no size is replayed. Raises `UsageError` otherwise.
         """
-        if self.book is None or self.request.prices.is_given:
+        if self.book is None or self.is_priced:
             return self.prices.of(gpu_type)
         if self.book.chosen([gpu_type], must=False):
             return self.book.committed_price(gpu_type)
@@ -92,7 +99,7 @@ class SizePrices:
             return []
         committed, on_demand = self.book.committed(), self.book.on_demand
         notes = [*committed.unmatched_note(gpu_types), *on_demand.unmatched_note(gpu_types)]
-        return [*notes, *self.book.unused_owned(gpu_types)]
+        return [*notes, *self.book.unused_owned(self.request.prices.owned, gpu_types)]
 
     def left_out(self, gpu_types: Sequence[str | None]) -> list[str]:
         """Return a sentence on the types that no commitment is looked for on."""
@@ -106,27 +113,57 @@ class SizePrices:
         return [f"no commitment on {listed(names, 6)}: {source} has no price of one"]
 
 
+def _is_priced(request: SizeRequest) -> bool:
+    prices = request.prices
+    return bool(prices.usd_per_gpu_h) or prices.prices is not None or prices.contracts is not None
+
+
 def read_prices(request: SizeRequest) -> Prices:
     """Return the prices of GPUs of a cluster: those given, or the usual one."""
-    if request.prices.is_given:
-        return Prices.read(request.prices)
-    return Prices({"": float(RENTED["conventional_usd_per_gpu_h"].default)}, option="assumed")
+    zone = request.replay.jobs.log.time_zone
+    if _is_priced(request):
+        return _with_owned(Prices.read(replace(request.prices, owned=()), zone), request)
+    usual = float(RENTED["conventional_usd_per_gpu_h"].default)
+    return _with_owned(Prices({"": usual}, option="assumed"), request)
 
 
-def read_size_prices(request: SizeRequest, trace: Trace) -> SizePrices:
+def _with_owned(prices: Prices, request: SizeRequest) -> Prices:
+    """Return prices with the GPUs of ``--owned`` in place of the book's of the same types.
+
+    They keep the price of the book's where they have none.
+    """
+    book, pools = prices.book, list(prices.book.pools)
+    for owned in request.prices.owned:
+        replaced = [
+            pool
+            for pool in prices.book.pools
+            if pool.market == OWNED and same_gpu(owned.gpu_type, pool.gpu_type)
+        ]
+        usd = owned.usd_per_gpu_h or max((pool.usd_per_gpu_h for pool in replaced), default=0)
+        name = replaced[0].gpu_type if replaced else owned.gpu_type
+        pools = [pool for pool in pools if pool not in replaced]
+        pools.append(replace(owned, gpu_type=name, usd_per_gpu_h=Fraction(usd)))
+    made = make_contracts(pools, list(book.prices), inputs=book.inputs, option=book.option)
+    return replace(prices, book=made)
+
+
+def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool]) -> SizePrices:
     """Return the prices of a request; the window of the trace ends where they are looked up.
 
-    Raises `InputError` where a price table or the price book cannot be used.
+    Raises:
+        InputError: a price table or the price book cannot be used.
+        UsageError: types without a price.
     """
-    commitment, has_dates = request.commitment, not trace.provenance.relative_time
-    if not (commitment.commit or commitment.contracts):
-        return SizePrices(request, read_prices(request), None, has_dates)
+    prices, has_dates = at_end(trace, read_prices(request)), not trace.provenance.relative_time
+    if _is_priced(request):
+        prices.check([pool.gpu_type for pool in pools])
+    if not request.commits:
+        return SizePrices(request, prices, None, has_dates)
     book = CommitmentBook(
-        prices=commitment.commit,
+        prices=request.commitment.commit,
         on_demand=Prices.read(request.rented),
-        owned=commitment.owned,
-        book=read_book(commitment.contracts, request.replay.jobs.log.time_zone),
-        end_us=trace.arrays().window_us()[1] if commitment.contracts else 0,
+        book=prices.book,
+        end_us=prices.at_us + 1,
         gpu=request.prices.gpu,
     )
-    return SizePrices(request, read_prices(request), book, has_dates)
+    return SizePrices(request, prices, book, has_dates)
