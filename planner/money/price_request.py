@@ -110,8 +110,8 @@ class PriceRequest:
     usd_per_gpu_h: Annotated[
         Mapping[str, float | Dated],
         Opt(
-            "Dollars per GPU-hour: 1.29 for every GPU, by type A100=2,T4=0.5, or by date "
-            "H100=2.60,2026-04-01:3. May be repeated.",
+            "Dollars per GPU-hour: 1.29, by type A100=2,T4=0.5, or by date A100=2,2026-04-01:3. "
+            "May be repeated.",
             flag="--price",
             parse=parse_prices,
             write=stated_prices,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from gpuplan.analysis.base.errors import UsageError
@@ -224,7 +224,9 @@ class SweepRequest(StudyRequest):
         ),
     ] = 90.0
     resamples: Annotated[int, Opt("Resamples of that bootstrap; 0 turns it off.", low=0)] = 200
-    price: Annotated[PriceRequest, REPLAYED_PRICES] = field(default_factory=PriceRequest)
+    price: Annotated[PriceRequest, replace(REPLAYED_PRICES, rare=("usd_per_gpu_h",))] = field(
+        default_factory=PriceRequest
+    )
     engine: Annotated[Engine, Group(in_json=False)] = field(default=THREADS, compare=False)
     timelines: bool = False
 

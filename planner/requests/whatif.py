@@ -189,7 +189,9 @@ class WhatIfRequest(SiteRequest):
     ] = "account"
     level: Annotated[str | None, LEVEL] = None
     limit_factor: Annotated[float | None, LIMIT_FACTOR] = None
-    prices: Annotated[PriceRequest, Group(in_json=False)] = field(default_factory=PriceRequest)
+    prices: Annotated[PriceRequest, Group(rare=("usd_per_gpu_h",), in_json=False)] = field(
+        default_factory=PriceRequest
+    )
     strict: Annotated[
         bool,
         Opt(
