@@ -34,7 +34,7 @@ class FocusRequest:
 
     Attributes:
         rows: whether a row is of a day (UTC) or of a month.
-        account: the billing account; None for the name of the log.
+        account: the billing account; None for that of the own cluster.
         issuer: who issues the invoice.
         invoice_id: of the invoice.
     """
@@ -47,7 +47,7 @@ class FocusRequest:
     ] = "day"
     account: Annotated[
         str | None,
-        Opt("Billing account in the rows. Default: the name of the log."),
+        Opt("Billing account in the rows. Default: own cluster."),
     ] = None
     issuer: Annotated[
         str | None, Opt("Who issues the invoice, in the rows. Default: own cluster.")

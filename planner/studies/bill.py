@@ -72,7 +72,7 @@ class BillAnswer(Answer[BillRequest, BillResults]):
         """Return the rows as FOCUS."""
         focus = self.request.focus
         names = FocusNames(
-            account=focus.account or self.trace.path.name.partition(".")[0],
+            account=focus.account,
             issuer=focus.issuer,
             invoice_id=focus.invoice_id,
             by=self.request.columns,
