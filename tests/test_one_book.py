@@ -181,6 +181,12 @@ def test_serverless_gpus_have_a_price_of_their_type_or_none(gpuplan, tmp_path):
     used = json.loads(out)["parameters"]["settings"]
     assert used["serverless_usd_per_gpu_h"] == 4.5
     assert used["conventional_usd_per_gpu_h"] == 2.6 and used["marketplace_offers"] == 0
+    with book.open("a") as more:
+        more.write('[[price]]\ngpu_type = "H100"\nkind = "marketplace"\nusd_per_gpu_h = 1.5\n')
+    code, out, err = gpuplan(*words, "--contracts", book, "--output-format", "json")
+    assert code == 0, err
+    offers = json.loads(out)["parameters"]["settings"]["marketplace_usd_per_gpu_h"]
+    assert set(offers) == {1.5}
     # The built-in list is asked for the type of the jobs, not for the A100 of the defaults.
     code, out, err = gpuplan(*words, "--prices", "builtin", "--output-format", "json")
     own = json.loads(out)["parameters"]["settings"] if code == 0 else {}

@@ -193,3 +193,13 @@ def test_a_document_opens_with_figures_and_a_sentence_per_study():
     page = as_html(document)
     assert page.index('<dl class="figures">') < page.index('<dl class="answers">')
     assert "<dt>GPUs today</dt><dd><strong>37.5</strong>" in page
+
+
+def test_a_sweep_at_other_prices_than_todays_bill_says_so():
+    best = {"recommended": {"cost_usd": 784.1, "usd_per_month": 65000.0, "mean_jct_s": 60.0}}
+    for usd, cost in (
+        (1.29, "$65,000 a month (today $35,300)"),
+        (1.66, "$65,000 a month at the pay-per-use prices of the end of the log"),
+    ):
+        found = study("sweep", today=TODAY | BILL, today_cluster={"usd_per_gpu_h": usd}, **best)
+        assert key_figures(made.document(found))[-1].detail == f"{cost}, 60 s per job"

@@ -220,7 +220,13 @@ def _sweep(results: Results, today: Results) -> KeyFigure | None:
     if not isinstance(best, dict):
         return None
     month = best.get("usd_per_month")
+    cluster = results.get("today_cluster") or {}
+    rates = [figures["usd_per_gpu_h"] for figures in (cluster, today) if "usd_per_gpu_h" in figures]
     cost = _dollars(best["cost_usd"]) if month is None else _beside_todays(month, today)
+    if (
+        month is not None and len({round(rate, 6) for rate in rates if rate is not None}) > 1
+    ):  # pools, or dates
+        cost = f"{_dollars(month)} a month at the pay-per-use prices of the end of the log"
     pays = (results.get("verdict") or {}).get("serverless_pays")
     value = "Short jobs on serverless GPUs" if pays else "Rented GPUs"
     detail = f"{cost}, {show_duration(best['mean_jct_s'])} per job"

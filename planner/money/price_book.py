@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
 
@@ -252,7 +253,8 @@ class Prices:
     def _table_steps(self, gpu_type: str) -> tuple[DatedPrice, ...]:
         if self.table is None:
             return ()
-        steps = dated_usd(self.table, gpu_type, self.provider)
+        version = next((file.sha256 for file in self.inputs if file.path == self.table), "")
+        steps = _dated_usd(self.table, version, gpu_type, self.provider)
         return tuple(DatedPrice(gpu_type, ON_DEMAND, usd, at_us) for at_us, usd in steps)
 
     def _missing(self, gpu_types: Sequence[str]) -> str:
@@ -274,6 +276,14 @@ class Prices:
         hint = ",".join(f"{name}=USD" for name in names)
         have = "has" if len(gpu_types) == 1 else "have"
         return f"{option}: {who} {have} no price{only}\n  next: {self.option} {hint} as well"
+
+
+@lru_cache(maxsize=256)
+def _dated_usd(
+    table: str, version: str, gpu_type: str, provider: str | None
+) -> tuple[tuple[int, Fraction], ...]:
+    """Return `dated_usd` of a table of this hash; one price may be asked for many times."""
+    return tuple(dated_usd(table, gpu_type, provider))
 
 
 def read_offers(table: str) -> tuple[tuple[Offer, ...], tuple[InputFile, ...]]:

@@ -149,7 +149,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     results = replace(results, today_groups=recorded)
     if todays_usd is not None:
         results = replace(results, today=replace(results.today, usd_per_month=todays_usd))
-    if not (request.prices.is_given or request.commits):
+    if not (prices.is_priced or request.commits):
         results = replace(results, today=replace(results.today, price_is_assumed=True))
     return SizeAnswer(
         request=request,
