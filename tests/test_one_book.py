@@ -11,7 +11,7 @@ from support_scenario import load
 from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.money.pool_texts import parse_prices, price_steps, price_texts
+from gpuplan.planner.money.pool_texts import parse_pools, parse_prices, price_steps, price_texts
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
 
@@ -323,6 +323,15 @@ def test_the_book_comes_before_other_prices_and_these_before_a_table(tmp_path):
     assert prices.usd("T4") == 0.4 and prices.usd("H100") > 0
     with pytest.raises(UsageError, match="K80, P100 have no price, only A100, T4"):
         prices.check(["A100", "K80", "P100"])
+
+
+def test_owned_gpus_are_those_of_the_option_where_a_file_has_them_too(book):
+    (owned,) = parse_pools(["A100=3@0.25"], "--owned")
+    prices = Prices.read(PriceRequest(contracts=book, owned=(owned,)))
+    assert [(p.gpus, float(p.usd_per_gpu_h)) for p in prices.book.pools] == [(3, 0.25)]
+    (other,) = parse_pools(["H100=2"], "--owned")
+    both = Prices.read(PriceRequest(contracts=book, owned=(other,))).book.pools
+    assert sorted((p.gpu_type, p.gpus) for p in both) == [("A100", 1), ("H100", 2)]
 
 
 def test_two_prices_of_one_date_are_refused(tmp_path):

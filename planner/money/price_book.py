@@ -20,6 +20,7 @@ from gpuplan.analysis.prices.catalogue import BUILT_IN, SOURCE
 from gpuplan.analysis.prices.contracts import (
     FOREVER_US,
     ON_DEMAND,
+    OWNED,
     Contracts,
     DatedPrice,
     make_contracts,
@@ -86,8 +87,10 @@ class Prices:
         book = Contracts(option=request.option)
         if request.contracts is not None:
             book = read_contracts(request.contracts, time_zone)
+        owned = {pool.gpu_type for pool in request.owned}
+        pools = [p for p in book.pools if p.market != OWNED or p.gpu_type not in owned]
         book = make_contracts(
-            [*book.pools, *request.owned, *request.commit],
+            [*pools, *request.owned, *request.commit],
             [*book.prices, *request.on_demand],
             inputs=book.inputs,
             option=book.option,

@@ -161,8 +161,8 @@ class PriceRequest:
     owned: Annotated[
         tuple[PaidPool, ...],
         Opt(
-            "GPUs that you own: A100=128, at no cost, or at an amortized rate A100=128@0.35. They "
-            "take work first. May be repeated.",
+            "GPUs that you own, in place of those of --contracts: A100=128, at no cost, or at an "
+            "amortized rate A100=128@0.35. They take work first. May be repeated.",
             parse=parse_pools,
             write=pool_texts,
             metavar="TYPE=GPUS[@USD]",
