@@ -8,7 +8,7 @@ from support_program import write_minutely
 from support_traces import lab_trace, write_trace
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.requests.size import SizeRange, parse_growth, parse_sizes
+from gpuplan.planner.requests.size_texts import SizeRange, parse_growth, parse_sizes
 from gpuplan.planner.sizing.targets import OVER, PERCENTILE, parse_target
 from gpuplan.planner.studies import size_pool
 

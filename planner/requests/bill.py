@@ -42,7 +42,7 @@ class FocusRequest:
 
     Attributes:
         rows: whether a row is of a day (UTC) or of a month.
-        account: the billing account; None for that of the own cluster.
+        account: the billing account; None for the name of the log.
         issuer: who issues the invoice.
         invoice_id: of the invoice.
     """
@@ -55,7 +55,7 @@ class FocusRequest:
     ] = "day"
     account: Annotated[
         str | None,
-        Opt("Billing account in the rows. Default: own cluster."),
+        Opt("Billing account in the rows. Default: the name of the log."),
     ] = None
     issuer: Annotated[
         str | None, Opt("Who issues the invoice, in the rows. Default: own cluster.")
