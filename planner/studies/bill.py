@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from pathlib import Path
+from typing import Protocol
 
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
-from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.capacity import time_above
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.prices.contracts import Contracts, make_contracts
+from gpuplan.analysis.prices.contracts import Contracts, DatedPrice, PaidPool, make_contracts
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.storage.files import is_parquet
 from gpuplan.analysis.trace.input_files import trace_input
+from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillResults
@@ -38,6 +41,7 @@ from gpuplan.planner.money.held_runs import (
 )
 from gpuplan.planner.money.ledger import ledger
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.bill import BillRequest
 from gpuplan.planner.studies.answer import Answer
 
@@ -97,26 +101,14 @@ def bill(request: BillRequest) -> BillAnswer:
     """
     request.check()
     zone_name = request.jobs.log.time_zone
-    trace = _trace(request)
+    trace = bill_trace(request.trace, request.jobs, request.columns, request.prices.gpu)
     runs = billed_runs(trace, request.columns)
     months = _months(request, trace, runs, zone_of(zone_name))
-    prices = Prices.read(request.prices)
     types = runs.runs.gpu_types
     cluster = cluster_of(types, runs.peak_gpus.tolist(), request.pools(), is_peak=request.is_peak)
-    book = read_book(request.contracts, zone_name)
-    book = make_contracts(
-        [*book.pools, *request.owned, *request.commit],
-        [*book.prices, *request.on_demand],
-        inputs=book.inputs,
-        option=book.option,
+    book, prices, sources = book_of(
+        request, runs, zone_name, None if request.cluster is None else cluster
     )
-    used = [name for name, peak in zip(types, runs.peak_gpus.tolist(), strict=True) if peak > 0]
-    if request.cluster is not None and book.pools:
-        raise UsageError(
-            f"--cluster: the GPUs that are paid for are in {book.option} already\n"
-            "  next: leave out --cluster, or the pools"
-        )
-    book, sources = complete_book(book, prices, used, cluster, runs.window_us)
     entries = ledger(runs.runs, book, months.edges_us)
     cells = bill_cells(entries, runs.labels, spread_idle=request.idle == "spread")
     places = {months.names.index(name) for name in request.month_names()}
@@ -147,21 +139,88 @@ def bill(request: BillRequest) -> BillAnswer:
     )
 
 
-def _trace(request: BillRequest) -> Trace:
-    """Return the trace with the columns of the bill, which a log keeps for it."""
-    columns = tuple(BY.get(name, name) for name in request.columns)
-    jobs = request.jobs
-    if request.trace != STANDARD_INPUT and is_parquet(request.trace):
+def bill_trace(path: Path, jobs: Selection, by: Sequence[str], gpu: str | None) -> Trace:
+    """Return a trace with the columns of a bill, which a log keeps for it.
+
+    Args:
+        path: a canonical trace, or a log.
+        jobs: which of its jobs.
+        by: columns of the trace, or names in `BY`.
+        gpu: the type of jobs that name none.
+    """
+    columns = tuple(BY.get(name, name) for name in by)
+    if path != STANDARD_INPUT and is_parquet(path):
         jobs = replace(jobs, log=replace(jobs.log, time_zone=None))  # it is of the months here
     else:
         kept = [name for name in columns if name not in CANONICAL]
         keep = tuple(dict.fromkeys([*jobs.log.keep, *kept]))
         jobs = replace(jobs, log=replace(jobs.log, keep=keep))
-    trace = read_trace(request.trace, jobs, columns=(*COLUMNS, *columns))
-    if request.prices.gpu is None:
+    trace = read_trace(path, jobs, columns=(*COLUMNS, *columns))
+    if gpu is None:
         return trace
-    named = pl.col("gpu_type").fill_null(request.prices.gpu)
+    named = pl.col("gpu_type").fill_null(gpu)
     return replace(trace, jobs=trace.jobs.with_columns(named))
+
+
+class BookRequest(Protocol):
+    """What a request says of prices."""
+
+    @property
+    def prices(self) -> PriceRequest:
+        """Of types that the book has no price for."""
+
+    @property
+    def contracts(self) -> Path | None:
+        """A price book."""
+
+    @property
+    def commit(self) -> tuple[PaidPool, ...]:
+        """Commitments."""
+
+    @property
+    def owned(self) -> tuple[PaidPool, ...]:
+        """GPUs owned."""
+
+    @property
+    def on_demand(self) -> tuple[DatedPrice, ...]:
+        """Pay-per-use prices."""
+
+
+def book_of(
+    request: BookRequest,
+    runs: BilledRuns,
+    time_zone: str | None,
+    cluster: Mapping[str | None, int] | None = None,
+) -> tuple[Contracts, Prices, dict[str, str]]:
+    """Return the price book of a request for the types of some runs, and where prices come from.
+
+    Args:
+        request: what it says of prices.
+        runs: that are billed.
+        time_zone: of the dates of the book.
+        cluster: owned GPUs by type of the log, at the price of the type.
+
+    Raises:
+        InputError: a price table or the price book cannot be used.
+        UsageError: a GPU type without a price.
+    """
+    prices = Prices.read(request.prices)
+    book = read_book(request.contracts, time_zone)
+    book = make_contracts(
+        [*book.pools, *request.owned, *request.commit],
+        [*book.prices, *request.on_demand],
+        inputs=book.inputs,
+        option=book.option,
+    )
+    if cluster is not None and book.pools:
+        raise UsageError(
+            f"--cluster: the GPUs that are paid for are in {book.option} already\n"
+            "  next: leave out --cluster, or the pools"
+        )
+    peaks = zip(runs.runs.gpu_types, runs.peak_gpus.tolist(), strict=True)
+    used = [name for name, peak in peaks if peak > 0]
+    book, sources = complete_book(book, prices, used, cluster or {}, runs.window_us)
+    return book, prices, sources
 
 
 def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) -> Months:
@@ -205,9 +264,5 @@ def _warnings(
             f"the log covers {results.window_s * MICROS / HOUR_US / 24:.2g} days, and the bill of "
             "a month assumes that the rest of the month is like them"
         )
-    count, held_h = runs.running
-    if count:
-        notes.append(
-            f"{counted(count, 'job')} still running: billed for the {held_h:,.0f} GPU-hours so far"
-        )
+    notes += runs.running_note
     return notes
