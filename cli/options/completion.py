@@ -60,7 +60,11 @@ baselines = _names("planner.registry:BASELINES", "planner.baselines:ALL")
 speedups = _names("planner.speedup.registry:example_speedups")
 log_formats = _names("analysis.log_formats.registry:FORMATS")
 price_formats = _names("analysis.price_formats.registry:PRICE_FORMATS")
-demand_models = _names("analysis.forecast.forecast:AUTO", "analysis.forecast.models:MODELS")
+forecast_models = _names(
+    "analysis.forecast.forecast:AUTO",
+    "analysis.forecast.models:MODELS",
+    "planner.money.spend.models:MODELS",
+)
 presets = _names("analysis.synth:PRESETS", "analysis.synth.spot_mix:NAME")
 
 

@@ -39,13 +39,14 @@ SECTIONS["prices"]["file"] = SECTIONS["prices"].pop("prices")
 SECTIONS["prices"]["reference"] = "reference"
 SECTIONS["speedups"] = {"speedup": "speedup"} | SECTIONS["speedups"]
 
-PRICED = ("bill", "characterize", "pareto", "size")
+PRICED = ("bill", "characterize", "forecast", "pareto", "size")
 """What takes ``[prices]``: a replay takes prices as its clouds' (``prices = ...`` of its own)."""
 
 ONLY_WITH = {
     "bill": {"provider": "prices"},
     "size": {"provider": "prices"},
     "characterize": {"gpu": "prices", "reference": "prices"},
+    "forecast": {"price": "spend", "prices": "spend", "gpu": "spend", "provider": "prices"},
     "pareto": {"prices": "gpu", "provider": "prices"},
 }
 """Command -> an option that it refuses -> without this other one."""

@@ -144,7 +144,7 @@ class ForecastRequest(StudyRequest):
             "last-month, mean-of-3, drift, or seasonal.",
             metavar="NAME",
             common=True,
-            complete="demand_models",
+            complete="forecast_models",
         ),
     ] = "auto"
     cluster: Annotated[

@@ -88,8 +88,9 @@ def _moved_by_weeks(
     each = np.array([[float(week.get(name, 0)) for name in names] for week in weeks])
     in_month = max(1, round(length_us / WEEK_US))
     drawn = rng.multinomial(in_month, np.full(count, 1 / count), size=RESAMPLES) / in_month
-    moved: FloatArray = (drawn - 1 / count) @ each
-    return moved * np.sqrt(count / (count - 1))  # a sample varies less than what it is of
+    wider = np.sqrt(count / (count - 1))  # a sample varies less than what it is of
+    moved: FloatArray = wider * (drawn - 1 / count) @ each
+    return moved
 
 
 def _scores(past: Sequence[PastForecast], rng: np.random.Generator) -> FloatArray:

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import DAY_US, HOUR_US
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
@@ -187,7 +187,7 @@ class RecordedUse:
                 ) from error
         return self._billed[key]
 
-    def _billed_use(self, edges: np.ndarray, book: Contracts, growth: Fraction) -> list[Usd]:
+    def _billed_use(self, edges: IntArray, book: Contracts, growth: Fraction) -> list[Usd]:
         # GPUs in use times n/d within pools of C are GPUs in use times n within pools of C x d.
         runs = self.runs.only((self.runs.end_us > edges[0]) & (self.runs.start_us < edges[-1]))
         runs = replace(runs, gpus=runs.gpus * growth.numerator)
