@@ -57,7 +57,7 @@ def hour_text(hour: datetime | int) -> str:
 
 @study(
     "forecast",
-    title="Demand of the next hours, spend of the next months",
+    title="Demand of the next hours",
     example="gpuplan forecast trace.parquet --by user --horizon 4h --cluster 64x8",
     doing="forecasting",
     has_rows=False,

@@ -58,7 +58,7 @@ def intervals(
     """
     names = sorted(spend.usd)
     usd = np.array([float(spend.usd[name]) for name in names])
-    moved = _moved_by_weeks(spend.weeks, names, length_us, rng)
+    moved = _moved_by_weeks(spend.weeks(), names, length_us, rng)
     total = float(usd.sum())
     paid = float(paid_usd)
     score = _scores(past, rng)

@@ -8,7 +8,7 @@ Pools are paid for whether they are used or not, so that other use moves only wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta, tzinfo
 from fractions import Fraction
@@ -39,12 +39,12 @@ class MonthSpend:
 
     Attributes:
         usd: by label.
-        weeks: of each week of the use behind it, what the month would cost if all of its weeks
-            were like that one.
+        weeks: returns, of each week of the use behind it, what the month would cost if all of its
+            weeks were like that one.
     """
 
     usd: Usd
-    weeks: tuple[Usd, ...]
+    weeks: Callable[[], tuple[Usd, ...]]
 
     @property
     def total(self) -> Fraction:
@@ -103,19 +103,24 @@ class RecordedUse:
             UsageError: use above the pools in a part without a price.
         """
         begin, end = self.span(past)
-        edges = (*range(begin, end, WEEK_US), end)
         usd: Usd = defaultdict(Fraction)
-        weeks: list[Usd] = [defaultdict(Fraction) for _ in range((end - begin) // WEEK_US)]
         for part in self._parts_of(month):
-            length_us = part.end_us - part.begin_us
-            of_weeks = self._bill(edges, part, past, month, growth)
-            for week in of_weeks:
+            (whole,) = self._bill((begin, end), part, past, month, growth)
+            for name, amount in whole.items():
+                usd[name] += amount * Fraction(part.end_us - part.begin_us, end - begin)
+        return MonthSpend(dict(usd), lambda: self._weeks_like(past, month, growth))
+
+    def _weeks_like(self, past: int, month: int, growth: Fraction) -> tuple[Usd, ...]:
+        """Return what a month costs if jobs use GPUs as in each whole week of a past month."""
+        begin, end = self.span(past)
+        edges = range(begin, end + 1, WEEK_US)
+        weeks: list[Usd] = [defaultdict(Fraction) for _ in edges[1:]]
+        for part in self._parts_of(month):
+            share = Fraction(part.end_us - part.begin_us, WEEK_US)
+            for usd, week in zip(weeks, self._bill(edges, part, past, month, growth), strict=True):
                 for name, amount in week.items():
-                    usd[name] += amount * Fraction(length_us, end - begin)
-            for whole, week in zip(weeks, of_weeks, strict=False):
-                for name, amount in week.items():
-                    whole[name] += amount * Fraction(length_us, WEEK_US)
-        return MonthSpend(dict(usd), tuple(map(dict, weeks)))
+                    usd[name] += amount * share
+        return tuple(map(dict, weeks))
 
     def has_season(self, last: int) -> bool:
         """Return whether `like_weekdays` has the days that it needs."""
@@ -144,7 +149,7 @@ class RecordedUse:
                     for name, amount in days[place].items():
                         usd[name] += amount * Fraction(length_us, same_us)
                         weeks[place // 7][name] += amount * Fraction(length_us, lengths[place])
-        return MonthSpend(dict(usd), tuple(map(dict, weeks)))
+        return MonthSpend(dict(usd), lambda: tuple(map(dict, weeks)))
 
     def paid_usd(self, month: int) -> Fraction:
         """Return what owned and committed GPUs cost in a month, whoever uses them."""
@@ -255,7 +260,7 @@ def mean_of(spends: Sequence[MonthSpend]) -> MonthSpend:
     for spend in spends:
         for name, amount in spend.usd.items():
             usd[name] += amount / len(spends)
-    return MonthSpend(dict(usd), tuple(week for spend in spends for week in spend.weeks))
+    return MonthSpend(dict(usd), lambda: tuple(week for spend in spends for week in spend.weeks()))
 
 
 def named_types(runs: HeldRuns, names: Mapping[str | None, str | None]) -> HeldRuns:
