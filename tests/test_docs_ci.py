@@ -396,5 +396,5 @@ def test_an_edit_of_slurm_conf_gets_one_comment_per_team(project, service, monke
     code, said = run(project, steps)
     assert code == 0 and "comment is up to date" in said, said
     ours = [one["body"] for one in service.comments if "gpuplan slurm.conf" in one["body"]]
-    assert len(ours) == 1 and "no effect beyond the error" in ours[0]
+    assert len(ours) == 1 and "no wait changes" in ours[0]
     assert len(service.ours) == 1  # that of the other job is as it was

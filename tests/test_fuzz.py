@@ -103,7 +103,15 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
 
     assert set(BASES) == set(COMMANDS)
     assert all(options_of(name) for name in COMMANDS)
-    reads = {"--throughputs", "--checkpoints", "--like", "--model", "--functions"}
+    reads = {
+        "--contracts",
+        "--queue",
+        "--throughputs",
+        "--checkpoints",
+        "--like",
+        "--model",
+        "--functions",
+    }
     reads |= {
         "--slurm-conf",
         "--scontrol",

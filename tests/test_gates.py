@@ -279,7 +279,7 @@ PURE = re.compile(
     r"|median_(difference|first|second)|allowed|difference|original|synthetic"  # of any field
     r"|ftf_\w+|slowdown_\w+|switches|migrations|rounds(_above_gap)?|solver_gap_max"  # of rounds
     r"|utilization_by_type\.NAME"  # a share by GPU type
-    r"|unfinished|never_placed|starving|evictions|guarantees|spot_runs|\w+_evictions|hp_\w+|\w+_rate|mean_eta"
+    r"|unfinished|never_(placed|started)|starving|evictions|guarantees|spot_runs|\w+_evictions|hp_\w+|\w+_rate|mean_eta"
     r"|(rejected|skipped)_by_reason\.NAME|explained_by_chance|(available|supply)\.(mean|least|most)|scv\.(low|high|value)"
 )
 """Fields that have no unit: the end of the path, its last name or the last two."""

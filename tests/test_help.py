@@ -114,6 +114,9 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "spot.json.gz").write_bytes(gzip.compress(history.encode()))
     shutil.copytree(SAMPLES / "slurm_site", tmp_path, dirs_exist_ok=True)
     shutil.copy(SAMPLES / "service_profile.csv", tmp_path / "resnet152.csv")
+    (tmp_path / "contracts.toml").write_text(
+        '[[price]]\ngpu_type = "unknown"\nkind = "on_demand"\nusd_per_gpu_h = 1.6\n'
+    )
     (tmp_path / "bursty.txt").write_text("5\n20\n40\n10\n")
     return tmp_path
 

@@ -161,17 +161,16 @@ def test_a_period_is_called_by_its_name_and_a_month_may_be_given(gpuplan, log):
     def begins(*words):
         code, out, err = gpuplan("characterize", str(log), *words)
         assert code == 0, err
-        return out
+        return " ".join(out.split())
 
-    assert begins(*MARCH).startswith("March 2026: ") and begins().startswith("Today: ")
+    assert " March 2026: " in begins(*MARCH) and " Today: " in begins()
     assert begins("--from", "2026-03", "--to", "2026-04") == begins(*MARCH)
     err = gpuplan("characterize", str(log), "--from", "March")[2]
     assert "'2026-01'" in err
-    assert begins("--from", "2026-03-02", "--to", "2026-03-21").startswith(
-        "2026-03-02 to 2026-03-21: "
-    )
-    assert begins("--from", "2026-03-02").startswith("From 2026-03-02 on: ")
-    assert begins("--to", "2026-03-21T12:00:00").startswith("Until 2026-03-21 12:00:00: ")
+    march = begins("--from", "2026-03-02", "--to", "2026-03-21")
+    assert " 2026-03-02 to 2026-03-21: " in march
+    assert " From 2026-03-02 on: " in begins("--from", "2026-03-02")
+    assert " Until 2026-03-21 12:00:00: " in begins("--to", "2026-03-21T12:00:00")
 
 
 def test_since_and_until_still_choose_jobs_by_submission(gpuplan, log):

@@ -39,7 +39,8 @@ def test_no_word_about_a_format_is_broken(gpuplan, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     for row in listed(gpuplan, "formats"):
         shown = set(gpuplan("list", "formats", row["name"])[1].split())
-        assert set(f"{row['description']} {row['source']}".split()) <= shown, row["name"]
+        words = set(f"{row['description']} {row['source']}".split())
+        assert {word for word in words if len(word) <= 85} <= shown, row["name"]
 
 
 def test_every_listed_policy_has_its_settings(gpuplan):

@@ -157,7 +157,7 @@ def test_columns_of_joined_rows_are_kept_of_the_first(tmp_path):
     [("mems", "did you mean mem"), ("user", "--map user=user"), ("source", "a trace has a column")],
 )
 def test_columns_that_cannot_be_kept(tmp_path, name, problem):
-    with pytest.raises(UsageError, match=f"(?s)--keep {name}: .*{problem}"):
+    with pytest.raises(UsageError, match=f"(?s){name}.*{problem}"):
         mapped(tmp_path, num_gpus="pods", keep=(name,))
 
 
@@ -180,4 +180,4 @@ def test_commands_use_what_is_kept(gpuplan, tmp_path, monkeypatch):
     code, out, err = gpuplan("characterize", *options, "--where", "mem = 80")
     assert code == 0 and json.loads(out)["results"]["jobs"] == 1
     code, _, err = gpuplan("bill", *options, "--by", "me", "--price", 2)
-    assert code == 2 and f"no column 'me' in {log}" in err and "--keep me" in err
+    assert code == 2 and "no column 'me' in the log (did you mean mem?) to keep" in err

@@ -18,7 +18,7 @@ trace = "t.parquet"
 [study.characterize]
 """
 READS = {
-    "bill": {"trace"},
+    "bill": {"contracts", "trace"},
     "calibrate": {"trace", "sacctmgr", "scontrol", "slurm_conf", "sshare"},
     "characterize": {"trace"},
     "compare": {"trace", "checkpoints"},
@@ -34,9 +34,10 @@ READS = {
     "run": {"source", "cache"},
     "share": {"functions", "trace"},
     "simulate": {"trace", "checkpoints"},
-    "size": {"trace"},
+    "size": {"trace", "twin"},
     "sweep": {"trace", "checkpoints"},
     "synth": {"like", "model"},
+    "waits": {"trace", "twin"},
     "whatif": {"after", "before", "slurm_conf", "trace", "twin"},
 }
 WRITES = {
@@ -62,6 +63,7 @@ WRITES = {
     "size": {"out", "plot"},
     "sweep": {"out", "plot", "timeline"},
     "synth": {"output", "save_model"},
+    "waits": {"out", "plot"},
     "whatif": {"out", "plot"},
 }
 """Options and arguments of every command that are paths."""

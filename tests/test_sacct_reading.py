@@ -188,7 +188,7 @@ def test_a_last_row_without_a_line_end_is_kept_and_doubted(tmp_path):
 def test_cut_json_is_called_cut(tmp_path):
     text = sacct_json(ROWS)
     for end in (len(text) // 2, len(text) - 60):
-        with pytest.raises(InputError, match="the log was cut"):
+        with pytest.raises(InputError, match="the file was cut"):
             read(tmp_path, text[:end], "cut.json")
     with pytest.raises(InputError, match="is not JSON"):
         read(tmp_path, text.replace('"user": "ada"', '"user": ada', 1), "bad.json")

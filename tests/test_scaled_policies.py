@@ -199,7 +199,7 @@ def test_must_run(gpuplan, lab, tmp_path):
         )
         assert code == 0, err
         alone = json.loads(out)["results"]
-        assert alone.keys() - row.keys() <= {"today"}  # which is of the whole comparison
+        assert alone.keys() - row.keys() <= {"today", "fidelity"}  # of the whole comparison
         assert {**row, **alone} == {**alone, **row}
         assert "GPUs in use, of 64" in (tmp_path / "s.svg").read_text()
 

@@ -131,7 +131,7 @@ def kept_columns(
             )
         if name not in cells_of:
             raise UsageError(
-                f"--keep {name}: no such column{perhaps(name, columns)}; found "
+                f"no column {name!r} in the log{perhaps(name, columns)} to keep; found "
                 f"{', '.join(list(columns)[:20])}"
             )
     is_number = {name: any(cells) and is_number_column(cells) for name, cells in cells_of.items()}

@@ -305,7 +305,7 @@ class _Decoded:
                     decoder = LENIENT
                     continue
                 if len(self._text) - self._at > MOST_RECORD_BYTES or not self._more(size):
-                    cut = "ends in the middle of this record: the log was cut"
+                    cut = "ends in the middle of this record: the file was cut"
                     problem = cut if self._is_cut(error) else f"is not JSON ({_message(error)})"
                     raise _broken(self._stream, number, problem, "a JSON object") from error
                 size *= 2  # a record longer than a chunk is decoded again few times

@@ -29,7 +29,10 @@ def init(
         bool, COMMON, typer.Option("--force", help="Overwrite an existing file.")
     ] = False,
 ) -> None:
-    """Write a commented scenario for gpuplan run. It runs unchanged."""
+    """Write a commented scenario for gpuplan run.
+
+    It runs unchanged.
+    """
     if path.suffix.lower() != ".toml":
         raise UsageError(f"{path}: expected a name that ends in .toml")
     if os.path.exists(path) and not force:

@@ -58,7 +58,7 @@ class FocusRequest:
 @study(
     "bill",
     title="What it costs a month, and who pays",
-    example="gpuplan bill jobs.parquet --contracts contracts.toml --by group,type",
+    example="gpuplan bill trace.parquet --contracts contracts.toml --by group,type",
     doing="billing",
 )
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class BillRequest(StudyRequest):
     """
 
     trace: Annotated[Path, TRACE]
-    jobs: Annotated[Selection, Group(without=("spot",), common=("period_to",))] = field(
+    jobs: Annotated[Selection, Group(without=("spot",))] = field(
         default_factory=Selection
     )
     prices: PriceRequest = field(default_factory=PriceRequest)

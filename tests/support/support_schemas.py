@@ -55,6 +55,10 @@ def twin_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "waits", [log, f"--twin={twin}", "--real"]
     change = ["--twin", twin, "--add-nodes=2", f"--slurm-conf={site / 'slurm.new.conf'}"]
     yield "whatif", [log, *change, "--set=qos.normal.MaxTRESPU.gpu=8"]
+    yield (
+        "options",
+        [log, "--twin", twin, "--option=scale-load 1.1", "--option=add-nodes 1", "--price=2"],
+    )
     validated = ["--validate=2026-03-16", f"--before={conf}", f"--after={conf}"]
     yield "whatif", [log, "--twin", twin, *validated]
     job = ["--gpus=16", "--limit=24h", "--partition=h100", "--user=ana", "--replays=20"]
