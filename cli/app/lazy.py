@@ -21,9 +21,7 @@ GROUPS = {
         "characterize": "Describe a workload: waits, durations, load, and cost.",
         "waits": "Show why jobs wait, and if the cluster is too small.",
         "bill": "Show what a log costs, who pays, and what changed.",
-        "forecast": (
-            "Forecast the GPUs of each group, and how many to lend; or what the next months cost."
-        ),
+        "forecast": "Forecast the GPUs of each group, and how many to lend.",
     },
     "Plan: how many GPUs, and which": {
         "size": "Find how many GPUs the jobs need at waits you accept, and how many to commit to.",

@@ -70,10 +70,7 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
         "usd": (COST, "bill of the period"),
         "idle_usd": (COST, "idle part of the bill"),
     },
-    "forecast": {
-        "usd": (COST, "forecast of all months"),
-        "totals.usd": (COST, "forecast"),
-    },
+    "forecast": {"usd": (COST, "forecast of all months"), "totals.usd": (COST, "forecast")},
     "size": {
         "jobs": (WORKLOAD, "jobs"),
         "gpus": (COST, "GPUs needed"),
@@ -108,8 +105,7 @@ def report_of(
         top: changes that people see beside those that matter; JSON and CSV have all.
         gates: what came of the conditions on changes.
     """
-    changed = comparison.changed(tolerance)
-    order = (WORKLOAD, COST, JCT)
+    changed, order = comparison.changed(tolerance), (WORKLOAD, COST, JCT)
     matter = sorted(
         (
             change

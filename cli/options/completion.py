@@ -63,7 +63,7 @@ price_formats = _names("analysis.price_formats.registry:PRICE_FORMATS")
 forecast_models = _names(
     "analysis.forecast.forecast:AUTO",
     "analysis.forecast.models:MODELS",
-    "planner.money.spend.models:MODELS",
+    "planner.money.spend_request:SPEND_MODELS",
 )
 presets = _names("analysis.synth:PRESETS", "analysis.synth.spot_mix:NAME")
 

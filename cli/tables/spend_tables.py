@@ -11,8 +11,8 @@ from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_share, significant
 from gpuplan.cli.tables.bill_tables import SMALL, TOTAL
 from gpuplan.planner.money.bill import IDLE
-from gpuplan.planner.money.spend.models import MODELS
 from gpuplan.planner.money.spend.results import SpendModelResult, SpendResults, SpendRow
+from gpuplan.planner.money.spend_request import SPEND_MODELS
 
 MOST_MONTHS = 3
 """Months ahead in the answer."""
@@ -40,7 +40,7 @@ def spend_headline(results: SpendResults) -> str:
 
 def _tested(results: SpendResults) -> str:
     """Return the model, and how wrong it was in past months."""
-    model = f"The model {results.model} ({MODELS[results.model].about})"
+    model = f"The model {results.model} ({SPEND_MODELS[results.model]})"
     chosen = next(row for row in results.models if row.is_chosen)
     tested = len([row for row in results.backtest if row.model == results.model])
     if chosen.mean_absolute_error_usd is None:
@@ -178,7 +178,7 @@ def models_table(results: SpendResults) -> Table:
         else "Models, not tested",
         results.models,
         Column("model", "model", read=lambda model: model.name),
-        Column("about", "forecast", read=lambda model: MODELS[model.name].about),
+        Column("about", "forecast", read=lambda model: SPEND_MODELS[model.name]),
         Column("mean_absolute_error_usd", "error" if tested else "", _whole_usd),
         *map(error, ahead),
         Column("usd", "next months", _whole_usd, _whole),

@@ -18,6 +18,15 @@ from gpuplan.planner.money.pool_texts import (
 from gpuplan.planner.money.price_request import PriceRequest
 
 MOST_MONTHS = 12
+AUTO = "auto"
+LAST_MONTH, MEAN_OF_3, DRIFT, SEASONAL = "last-month", "mean-of-3", "drift", "seasonal"
+SPEND_MODELS = {
+    LAST_MONTH: "use as in the last month",
+    MEAN_OF_3: "the mean of use as in each of the last three months",
+    DRIFT: "use as in the last month, growing as all GPU-hours have",
+    SEASONAL: "each day as its weekday in the last 8 weeks",
+}
+"""What is chosen among, with what each says of a month; of equal ones the first, the simplest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,7 @@ class SpendRequest:
             "Forecast the dollars of the next months, by --by and month, at the prices of "
             "--contracts or --price.",
             flag="--spend",
+            key=None,
             common=True,
         ),
     ] = False
@@ -97,9 +107,8 @@ class SpendRequest:
     def check(self) -> None:
         """Check what can be checked before the trace is read. Raises `UsageError`."""
         if not self.spend:
-            given = [f"--{name.replace('_', '-')}" for name in changed_options(self)]
-            if given:
-                raise UsageError(f"{given[0]}: only with --spend")
+            for name in changed_options(self):
+                raise UsageError(f"--{name.replace('_', '-')}: only with --spend")
         elif not any((self.contracts, self.commit, self.owned, self.on_demand)):
             self.prices.check_given()
         if not 1 <= self.months <= MOST_MONTHS:
@@ -107,4 +116,4 @@ class SpendRequest:
 
     def parameters(self) -> dict[str, Any]:
         """Return what JSON has of it under ``parameters``."""
-        return {name: value for name, value in json_parameters(self).items() if name != "spend"}
+        return json_parameters(self)

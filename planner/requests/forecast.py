@@ -17,7 +17,7 @@ from gpuplan.analysis.base.option import DATE_FORMATS, Group, Opt, files_read, p
 from gpuplan.analysis.base.time_units import as_utc, written_utc
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.user_tables.holidays import holidays_file, read_holidays
-from gpuplan.planner.money.spend_request import SpendRequest
+from gpuplan.planner.money.spend_request import AUTO, SPEND_MODELS, SpendRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape, shape_text
 
@@ -64,7 +64,9 @@ def hour_text(hour: datetime | int) -> str:
 )
 @dataclass(frozen=True, slots=True)
 class ForecastRequest(StudyRequest):
-    """Forecast the GPUs of each group, and how many to lend; or what the next months cost.
+    """Forecast the GPUs of each group, and how many to lend.
+
+    With --spend: the dollars of the next months.
 
     Attributes:
         trace: a trace, a log, or a CSV of hourly demand.
@@ -173,7 +175,6 @@ class ForecastRequest(StudyRequest):
 
     def check(self) -> None:
         """Check what can be checked before the trace is read. Raises `GpuplanError`."""
-        from gpuplan.analysis.forecast.forecast import AUTO
         from gpuplan.analysis.forecast.models import MODELS, ORGLINEAR
 
         self.spending.check()
@@ -192,9 +193,7 @@ class ForecastRequest(StudyRequest):
         self.days()
 
     def _check_spend(self) -> None:
-        from gpuplan.planner.money.spend.models import AUTO, MODELS
-
-        find_named(self.model, {AUTO: "", **MODELS}, "--model", "model of spend")
+        find_named(self.model, {AUTO: "", **SPEND_MODELS}, "--model", "model of spend")
         if "," in self.by:
             raise UsageError(f"--by {self.by}: --spend takes one column, such as group")
         hourly = {

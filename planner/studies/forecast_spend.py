@@ -34,7 +34,7 @@ from gpuplan.planner.money.held_runs import (
 from gpuplan.planner.money.ledger import Ledger, ledger
 from gpuplan.planner.money.spend.backtest import MOST_AHEAD, chosen_model, past_forecasts
 from gpuplan.planner.money.spend.interval import LEVEL
-from gpuplan.planner.money.spend.models import AUTO, DRIFT, MODELS, monthly_drift
+from gpuplan.planner.money.spend.models import MODELS, monthly_drift
 from gpuplan.planner.money.spend.recorded_use import (
     RecordedUse,
     gpu_h_of_periods,
@@ -43,6 +43,7 @@ from gpuplan.planner.money.spend.recorded_use import (
 )
 from gpuplan.planner.money.spend.results import SpendResults
 from gpuplan.planner.money.spend.table import SoFar, forecast_rows, model_rows, past_rows
+from gpuplan.planner.money.spend_request import AUTO, DRIFT
 from gpuplan.planner.requests.forecast import ALL, ForecastRequest
 from gpuplan.planner.studies.bill import bill_trace, book_of
 
@@ -98,19 +99,19 @@ def forecast_spend(request: ForecastRequest) -> SpendForecast:
         InputError: the trace or the price book cannot be used, or no month of the log is whole.
         UsageError: a GPU type without a price, or a model that needs more months.
     """
-    asked = request.spending
+    spending = request.spending
     if is_series(request.trace):
         raise UsageError(
             f"--spend: {request.trace} is a table of demand, which has no runs to bill\n"
             "  next: give the log or the trace"
         )
     by = () if request.by == ALL else (request.by,)
-    trace = bill_trace(request.trace, request.jobs, by, asked.prices.gpu)
+    trace = bill_trace(request.trace, request.jobs, by, spending.prices.gpu)
     if not by:
         trace = replace(trace, jobs=trace.jobs.with_columns(pl.lit(ALL).alias(ALL)))
     runs = billed_runs(trace, (request.by,))
     zone_name = request.jobs.log.time_zone
-    book, prices, _ = book_of(asked, runs, zone_name)
+    book, prices, _ = book_of(spending, runs, zone_name)
     calendar = _calendar(request, trace, runs, zone_of(zone_name))
     entries = ledger(runs.runs, book, calendar.recorded.edges_us)
     actual = usd_by_label(entries, [name for name, _ in runs.labels])
@@ -121,7 +122,7 @@ def forecast_spend(request: ForecastRequest) -> SpendForecast:
     chosen = chosen_model(request.model, tested)
     last = use.known - 1
     able = [name for name, model in MODELS.items() if model.can(use, last)]
-    ahead = range(use.known, use.known + asked.months)
+    ahead = range(use.known, use.known + spending.months)
     spends = {name: [MODELS[name].forecast(use, last, month) for month in ahead] for name in able}
     edges = calendar.recorded.edges_us
     so_far: SoFar = {

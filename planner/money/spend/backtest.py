@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from gpuplan.planner.money.spend.models import AUTO, LAST_MONTH, MODELS
+from gpuplan.planner.money.spend.models import MODELS
 from gpuplan.planner.money.spend.recorded_use import RecordedUse, Usd
+from gpuplan.planner.money.spend_request import AUTO, LAST_MONTH
 
 LEAST_KNOWN = 3
 """Months known at a forecast that is tested."""
@@ -17,7 +18,7 @@ ZERO = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
-class PastForecast:
+class TestedForecast:
     """What a model would have said of a month that is known now.
 
     Attributes:
@@ -48,7 +49,7 @@ class PastForecast:
         return self.forecast.get(label, ZERO) - self.actual.get(label, ZERO)
 
 
-def past_forecasts(use: RecordedUse, actual: Sequence[Usd]) -> dict[str, list[PastForecast]]:
+def past_forecasts(use: RecordedUse, actual: Sequence[Usd]) -> dict[str, list[TestedForecast]]:
     """Return the forecasts of each model that can be issued at the end of each tested month.
 
     Args:
@@ -62,7 +63,7 @@ def past_forecasts(use: RecordedUse, actual: Sequence[Usd]) -> dict[str, list[Pa
     able = [name for name, model in MODELS.items() if all(model.can(use, last) for last in lasts)]
     return {
         name: [
-            PastForecast(
+            TestedForecast(
                 name, last, month, MODELS[name].forecast(use, last, month).usd, actual[month]
             )
             for last in lasts
@@ -73,12 +74,12 @@ def past_forecasts(use: RecordedUse, actual: Sequence[Usd]) -> dict[str, list[Pa
     }
 
 
-def mean_absolute_error(forecasts: Sequence[PastForecast]) -> Fraction:
+def mean_absolute_error(forecasts: Sequence[TestedForecast]) -> Fraction:
     """Return the mean absolute error of the total in dollars."""
     return sum((abs(past.error) for past in forecasts), ZERO) / len(forecasts)
 
 
-def chosen_model(wanted: str, tested: Mapping[str, Sequence[PastForecast]]) -> str:
+def chosen_model(wanted: str, tested: Mapping[str, Sequence[TestedForecast]]) -> str:
     """Return the model wanted; of ``auto`` that of the least error, the simplest of equal ones."""
     if wanted != AUTO:
         return wanted

@@ -16,9 +16,8 @@ from gpuplan.planner.money.spend.recorded_use import (
     RecordedUse,
     mean_of,
 )
+from gpuplan.planner.money.spend_request import DRIFT, LAST_MONTH, MEAN_OF_3, SEASONAL
 
-AUTO = "auto"
-LAST_MONTH, MEAN_OF_3, DRIFT, SEASONAL = "last-month", "mean-of-3", "drift", "seasonal"
 MEAN_MONTHS = 3
 FINEST = 100
 """Largest denominator of a growth factor: coarse enough for whole numbers, fine enough for use."""
@@ -30,13 +29,11 @@ class SpendModel:
     """A model of spend.
 
     Attributes:
-        about: what it says of a month, in words.
         needs: the whole months or days that it needs, in words.
         can: whether it can be issued at the end of a month.
         forecast: what a month costs, of use, the place of the last month known and of the month.
     """
 
-    about: str
     needs: str
     can: Callable[[RecordedUse, int], bool]
     forecast: Callable[[RecordedUse, int, int], MonthSpend]
@@ -74,28 +71,24 @@ def monthly_drift(use: RecordedUse, last: int) -> float:
 
 MODELS = {
     LAST_MONTH: SpendModel(
-        "use as in the last month",
         "1 whole month",
         lambda _use, last: last >= 0,
         lambda use, last, month: use.like(last, month),
     ),
     MEAN_OF_3: SpendModel(
-        "the mean of use as in each of the last three months",
         f"{MEAN_MONTHS} whole months",
         _has_three,
         _mean_of_3,
     ),
     DRIFT: SpendModel(
-        "use as in the last month, growing as all GPU-hours have",
         f"{MEAN_MONTHS} whole months",
         _has_three,
         _drift,
     ),
     SEASONAL: SpendModel(
-        "each day as its weekday in the last 8 weeks",
         f"{SEASON_DAYS} days of whole months, with dates",
         RecordedUse.has_season,
         RecordedUse.like_weekdays,
     ),
 }
-"""What is chosen among; of equal ones the first, which is the simplest."""
+"""The models of `SPEND_MODELS`, which says what each of them is."""
