@@ -261,7 +261,7 @@ def _changes_ahead(use: RecordedUse) -> Iterator[str]:
     texts: list[tuple[int, str]] = []
     for pool in use.book.pools:
         what = f"{pool.gpus:,} {pool.market} {pool.gpu_type}"
-        if begin < pool.until_us < end:
+        if begin <= pool.until_us < end:
             ending = f"{what} end on {_day(pool.until_us, use.zone)}: their use is on demand then"
             texts.append((pool.until_us, ending))
         if begin <= pool.from_us < end:
