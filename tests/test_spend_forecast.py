@@ -23,7 +23,7 @@ from gpuplan.analysis.prices.contracts import (
 from gpuplan.planner.money.bill import IDLE
 from gpuplan.planner.money.held_runs import months_of
 from gpuplan.planner.money.ledger import HeldRuns, ledger
-from gpuplan.planner.money.spend.backtest import TestedForecast, chosen_model
+from gpuplan.planner.money.spend.backtest import BacktestForecast, chosen_model
 from gpuplan.planner.money.spend.interval import _rising, intervals
 from gpuplan.planner.money.spend.models import MODELS, monthly_drift
 from gpuplan.planner.money.spend.recorded_use import MonthSpend, RecordedUse, usd_by_label
@@ -444,7 +444,7 @@ def test_intervals_hold_about_four_of_five_months():
         weeks = months[:, None] * np.exp(rng.normal(0, 0.02, (10, 4)))
         usd = weeks.mean(axis=1)
         exact = [{"a": Fraction(month)} for month in usd]
-        past = [TestedForecast("m", i, i + 1, exact[i], exact[i + 1]) for i in range(2, 8)]
+        past = [BacktestForecast("m", i, i + 1, exact[i], exact[i + 1]) for i in range(2, 8)]
         last = tuple({"a": Fraction(week)} for week in weeks[8])
         spend = MonthSpend(exact[8], lambda last=last: last)
         around = intervals(
@@ -459,7 +459,7 @@ def test_intervals_hold_about_four_of_five_months():
 def test_an_interval_stays_within_what_is_possible():
     # Idle GPUs cost at most their pool, a label nothing at least, all at least the pools.
     weeks = tuple({"a": Fraction(usd), IDLE: Fraction(90)} for usd in (0, 10, 500, 0))
-    past = [TestedForecast("m", 2, 3, {"a": Fraction(900)}, {IDLE: Fraction(500)})]
+    past = [BacktestForecast("m", 2, 3, {"a": Fraction(900)}, {IDLE: Fraction(500)})]
     spend = MonthSpend({"a": Fraction(10), IDLE: Fraction(90)}, lambda: weeks)
     around = intervals(
         spend, past, ahead=1, length_us=30 * DAY_US, paid_usd=Fraction(95),

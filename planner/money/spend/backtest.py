@@ -18,7 +18,7 @@ ZERO = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
-class TestedForecast:
+class BacktestForecast:
     """What a model would have said of a month that is known now.
 
     Attributes:
@@ -49,7 +49,7 @@ class TestedForecast:
         return self.forecast.get(label, ZERO) - self.actual.get(label, ZERO)
 
 
-def past_forecasts(use: RecordedUse, actual: Sequence[Usd]) -> dict[str, list[TestedForecast]]:
+def past_forecasts(use: RecordedUse, actual: Sequence[Usd]) -> dict[str, list[BacktestForecast]]:
     """Return the forecasts of each model that can be issued at the end of each tested month.
 
     Args:
@@ -63,7 +63,7 @@ def past_forecasts(use: RecordedUse, actual: Sequence[Usd]) -> dict[str, list[Te
     able = [name for name, model in MODELS.items() if all(model.can(use, last) for last in lasts)]
     return {
         name: [
-            TestedForecast(
+            BacktestForecast(
                 name, last, month, MODELS[name].forecast(use, last, month).usd, actual[month]
             )
             for last in lasts
@@ -74,12 +74,12 @@ def past_forecasts(use: RecordedUse, actual: Sequence[Usd]) -> dict[str, list[Te
     }
 
 
-def mean_absolute_error(forecasts: Sequence[TestedForecast]) -> Fraction:
+def mean_absolute_error(forecasts: Sequence[BacktestForecast]) -> Fraction:
     """Return the mean absolute error of the total in dollars."""
     return sum((abs(past.error) for past in forecasts), ZERO) / len(forecasts)
 
 
-def chosen_model(wanted: str, tested: Mapping[str, Sequence[TestedForecast]]) -> str:
+def chosen_model(wanted: str, tested: Mapping[str, Sequence[BacktestForecast]]) -> str:
     """Return the model wanted; of ``auto`` that of the least error, the simplest of equal ones."""
     if wanted != AUTO:
         return wanted

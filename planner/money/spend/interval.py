@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 
 from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.planner.money.bill import IDLE
-from gpuplan.planner.money.spend.backtest import TestedForecast
+from gpuplan.planner.money.spend.backtest import BacktestForecast
 from gpuplan.planner.money.spend.recorded_use import WEEK_US, MonthSpend, Usd
 
 LEVEL = 0.8
@@ -40,7 +40,7 @@ class MonthIntervals:
 
 def intervals(
     spend: MonthSpend,
-    past: Sequence[TestedForecast],
+    past: Sequence[BacktestForecast],
     *,
     ahead: int,
     length_us: int,
@@ -94,7 +94,7 @@ def _moved_by_weeks(
     return moved
 
 
-def _scores(past: Sequence[TestedForecast], rng: np.random.Generator) -> FloatArray:
+def _scores(past: Sequence[BacktestForecast], rng: np.random.Generator) -> FloatArray:
     """Return draws of Student's t, evenly spread, with one degree per month that was forecast."""
     if not past:
         return np.zeros(RESAMPLES)
@@ -104,7 +104,7 @@ def _scores(past: Sequence[TestedForecast], rng: np.random.Generator) -> FloatAr
     return drawn
 
 
-def _error_usd(errors: Sequence[float], past: Sequence[TestedForecast], ahead: int) -> float:
+def _error_usd(errors: Sequence[float], past: Sequence[BacktestForecast], ahead: int) -> float:
     """Return the root mean square error so many months ahead, at least that of fewer months.
 
     Months further ahead than any tested have an error that grows as that of a random walk does.

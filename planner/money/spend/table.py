@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuplan.planner.money.bill import IDLE
 from gpuplan.planner.money.cents import split_cents, whole_cents
-from gpuplan.planner.money.spend.backtest import TestedForecast, mean_absolute_error
+from gpuplan.planner.money.spend.backtest import BacktestForecast, mean_absolute_error
 from gpuplan.planner.money.spend.interval import intervals
 from gpuplan.planner.money.spend.models import MODELS
 from gpuplan.planner.money.spend.recorded_use import MonthSpend, RecordedUse, Usd
@@ -46,7 +46,7 @@ def ordered_labels(months: Sequence[Usd]) -> list[str]:
 def forecast_rows(
     use: RecordedUse,
     spends: Sequence[MonthSpend],
-    past: Sequence[TestedForecast],
+    past: Sequence[BacktestForecast],
     so_far: SoFar,
     seed: int,
 ) -> tuple[list[SpendRow], list[SpendTotal]]:
@@ -97,7 +97,7 @@ def _with_ends(cents: int, ends: tuple[float, float]) -> tuple[float, float, flo
 def model_rows(
     use: RecordedUse,
     spends: Mapping[str, Sequence[MonthSpend]],
-    tested: Mapping[str, Sequence[TestedForecast]],
+    tested: Mapping[str, Sequence[BacktestForecast]],
     chosen: str,
 ) -> list[SpendModelResult]:
     """Return what each model says, and its errors, in the order of `MODELS`."""
@@ -126,7 +126,7 @@ def model_rows(
     return results
 
 
-def _error_and_mean(past: Sequence[TestedForecast]) -> tuple[float | None, float]:
+def _error_and_mean(past: Sequence[BacktestForecast]) -> tuple[float | None, float]:
     """Return the mean absolute error of forecasts, and the mean of what the months cost."""
     if not past:
         return None, 0.0
@@ -134,7 +134,7 @@ def _error_and_mean(past: Sequence[TestedForecast]) -> tuple[float | None, float
     return float(mean_absolute_error(past)), float(actual / len(past))
 
 
-def _by_ahead(past: Sequence[TestedForecast]) -> list[AheadError]:
+def _by_ahead(past: Sequence[BacktestForecast]) -> list[AheadError]:
     rows = []
     for ahead in sorted({row.ahead for row in past}):
         alike = [row for row in past if row.ahead == ahead]
@@ -142,7 +142,7 @@ def _by_ahead(past: Sequence[TestedForecast]) -> list[AheadError]:
     return rows
 
 
-def _by_label(past: Sequence[TestedForecast]) -> list[LabelError]:
+def _by_label(past: Sequence[BacktestForecast]) -> list[LabelError]:
     labels = ordered_labels([row.actual for row in past] + [row.forecast for row in past])
     return [
         LabelError(label, float(sum(abs(row.error_of(label)) for row in past) / len(past)))
@@ -150,7 +150,7 @@ def _by_label(past: Sequence[TestedForecast]) -> list[LabelError]:
     ]
 
 
-def past_rows(use: RecordedUse, past: Sequence[TestedForecast]) -> list[PastSpend]:
+def past_rows(use: RecordedUse, past: Sequence[BacktestForecast]) -> list[PastSpend]:
     """Return forecasts of past months as results."""
     names = use.months.names
     return [
