@@ -28,12 +28,15 @@ def auto(company, run_forecast):
 @pytest.fixture(scope="module")
 def run_forecast(company):
     from gpuplan.analysis.base.plain import plain
+    from gpuplan.planner.money.price_request import PriceRequest
     from gpuplan.planner.money.spend_request import SpendRequest
     from gpuplan.planner.requests.forecast import ForecastRequest
     from gpuplan.planner.studies.forecast import forecast
 
     def run(model="auto"):
-        spending = SpendRequest(spend=True, contracts=company / "contracts.toml")
+        spending = SpendRequest(
+            spend=True, prices=PriceRequest(contracts=company / "contracts.toml")
+        )
         request = ForecastRequest(company / "jobs.csv.gz", spending=spending, model=model)
         return plain(forecast(request).results)
 

@@ -110,6 +110,12 @@ def test_a_month_with_a_price_change_and_the_end_of_a_pool(gpuplan, march, book)
     assert "A100 costs $3 per GPU-hour from 2024-04-11" in warnings
 
 
+def test_a_price_given_by_date_is_the_same_book(gpuplan, march):
+    # 4 GPUs on average: 10 days of April at $2, 20 days at $3.
+    words = ("--price", "A100=2,2024-04-11:3", "--months", "1")
+    assert spend_of(gpuplan, march, *words)["results"]["usd"] == 4 * (240 * 2 + 480 * 3)
+
+
 def test_models_are_tested_on_past_months(gpuplan, tmp_path):
     # Mean GPUs 1, 2, 3, then 6 at $1. At the end of May, of June's 6 x 720 = 4,320:
     # last month 3, mean of 3 2, drift 3 x exp(the median of ln 2, ln 1.5, ln 3 / 2) = 3 x 3^0.5.

@@ -300,7 +300,9 @@ def _today(results: SizeResults, when: str) -> str:
     wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
     if today.cluster_gpus is None or today.usd_per_month is None:
         gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
-        return f"{when}: {gpus} held on average (peak {peak}){wait}."
+        usd = today.usd_per_month
+        bill = "" if usd is None else f", {show_dollars(usd)} a month"
+        return f"{when}: {gpus} held on average (peak {peak}){wait}{bill}."
     gpus = counted(today.cluster_gpus, "GPU")
     return (
         f"{when}: {gpus} for {show_dollars(today.usd_per_month)} a month, {mean} held on average "

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt, changed_options, json_parameters
-from gpuplan.analysis.prices.contracts import DatedPrice, PaidPool
-from gpuplan.planner.money.pool_texts import (
-    parse_on_demand,
-    parse_pools,
-    pool_texts,
-    price_texts,
-)
 from gpuplan.planner.money.price_request import PriceRequest
 
 MOST_MONTHS = 12
@@ -37,8 +29,6 @@ class SpendRequest:
         spend: dollars of the next months, not GPUs of the next hours.
         months: whole months ahead.
         prices: what GPUs cost.
-        contracts: a price book.
-        commit, owned, on_demand: entries of the book in short.
     """
 
     PANEL: ClassVar[str] = "Spend"
@@ -56,60 +46,16 @@ class SpendRequest:
     months: Annotated[
         int, Opt("With --spend: months ahead.", low=1, high=MOST_MONTHS, common=True)
     ] = 3
-    prices: Annotated[PriceRequest, Group(rare=("usd_per_gpu_h",))] = field(
+    prices: Annotated[PriceRequest, Group(common=("contracts",), rare=("usd_per_gpu_h",))] = field(
         default_factory=PriceRequest
     )
-    contracts: Annotated[
-        Path | None,
-        Opt(
-            "Price book: GPUs owned, commitments, and prices by date (.toml). Types that it has no "
-            "price of take --price or --prices.",
-            metavar="FILE.toml",
-            panel="Prices",
-            common=True,
-        ),
-    ] = None
-    commit: Annotated[
-        tuple[PaidPool, ...],
-        Opt(
-            "GPUs committed to and paid for whether used or not: A100=32@0.90. May be repeated.",
-            parse=parse_pools,
-            write=pool_texts,
-            metavar="TYPE=GPUS@USD",
-            panel="Prices",
-            many=True,
-        ),
-    ] = ()
-    owned: Annotated[
-        tuple[PaidPool, ...],
-        Opt(
-            "GPUs that you own: A100=128, at no cost, or at an amortized rate A100=128@0.35. They "
-            "take work first. May be repeated.",
-            parse=parse_pools,
-            write=pool_texts,
-            metavar="TYPE=GPUS[@USD]",
-            panel="Prices",
-            many=True,
-        ),
-    ] = ()
-    on_demand: Annotated[
-        tuple[DatedPrice, ...],
-        Opt(
-            "Price of GPUs above those owned and committed: A100=1.60. May be repeated.",
-            parse=parse_on_demand,
-            write=price_texts,
-            metavar="TYPE=USD",
-            panel="Prices",
-            many=True,
-        ),
-    ] = ()
 
     def check(self) -> None:
         """Check what can be checked before the trace is read. Raises `UsageError`."""
         if not self.spend:
             for name in changed_options(self):
                 raise UsageError(f"--{name.replace('_', '-')}: only with --spend")
-        elif not any((self.contracts, self.commit, self.owned, self.on_demand)):
+        else:
             self.prices.check_given()
         if not 1 <= self.months <= MOST_MONTHS:
             raise UsageError(f"--months: expected 1 to {MOST_MONTHS}, got {self.months}")

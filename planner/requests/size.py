@@ -224,7 +224,9 @@ class SizeRequest(StudyRequest):
         float,
         Opt("Growth of arrivals to plan for, such as 20%.", parse=parse_growth, metavar="PERCENT"),
     ] = 0.0
-    prices: PriceRequest = field(default_factory=PriceRequest)
+    prices: Annotated[PriceRequest, Group(without=("commit", "on_demand"))] = field(
+        default_factory=PriceRequest
+    )
     commit: Annotated[
         Mapping[str, float],
         Opt(

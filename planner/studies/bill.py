@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from pathlib import Path
-from typing import Protocol
 
 import polars as pl
 
@@ -18,7 +17,7 @@ from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.prices.contracts import Contracts, DatedPrice, PaidPool, make_contracts
+from gpuplan.analysis.prices.contracts import Contracts
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.storage.files import is_parquet
 from gpuplan.analysis.trace.input_files import trace_input
@@ -27,7 +26,7 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillResults
 from gpuplan.planner.money.bill_table import BilledPeriod, bill_results
-from gpuplan.planner.money.book_options import cluster_of, complete_book, read_book
+from gpuplan.planner.money.book_options import cluster_of, complete_book
 from gpuplan.planner.money.focus import FocusNames, focus_rows
 from gpuplan.planner.money.held_runs import (
     COLUMNS,
@@ -36,8 +35,7 @@ from gpuplan.planner.money.held_runs import (
     billed_runs,
     months_of,
     months_without_dates,
-    whole_days,
-    zone_of,
+    paid_period,
 )
 from gpuplan.planner.money.ledger import ledger
 from gpuplan.planner.money.price_book import Prices
@@ -103,12 +101,12 @@ def bill(request: BillRequest) -> BillAnswer:
     zone_name = request.jobs.log.time_zone
     trace = bill_trace(request.trace, request.jobs, request.columns, request.prices.gpu)
     runs = billed_runs(trace, request.columns)
-    months = _months(request, trace, runs, zone_of(zone_name))
     types = runs.runs.gpu_types
     cluster = cluster_of(types, runs.peak_gpus.tolist(), request.pools(), is_peak=request.is_peak)
     book, prices, sources = book_of(
-        request, runs, zone_name, None if request.cluster is None else cluster
+        request.prices, runs, zone_name, None if request.cluster is None else cluster
     )
+    months = _months(request, trace, runs, prices.zone)
     entries = ledger(runs.runs, book, months.edges_us)
     cells = bill_cells(entries, runs.labels, spread_idle=request.idle == "spread")
     places = {months.names.index(name) for name in request.month_names()}
@@ -130,7 +128,7 @@ def bill(request: BillRequest) -> BillAnswer:
     return BillAnswer(
         request=request,
         results=results,
-        inputs=(trace_input(trace), *prices.inputs, *book.inputs),
+        inputs=(trace_input(trace), *prices.inputs),
         warnings=tuple(_warnings(request, trace, runs, prices, results)),
         trace=trace,
         months=months,
@@ -162,32 +160,8 @@ def bill_trace(path: Path, jobs: Selection, by: Sequence[str], gpu: str | None) 
     return replace(trace, jobs=trace.jobs.with_columns(named))
 
 
-class BookRequest(Protocol):
-    """What a request says of prices."""
-
-    @property
-    def prices(self) -> PriceRequest:
-        """Of types that the book has no price for."""
-
-    @property
-    def contracts(self) -> Path | None:
-        """A price book."""
-
-    @property
-    def commit(self) -> tuple[PaidPool, ...]:
-        """Commitments."""
-
-    @property
-    def owned(self) -> tuple[PaidPool, ...]:
-        """GPUs owned."""
-
-    @property
-    def on_demand(self) -> tuple[DatedPrice, ...]:
-        """Pay-per-use prices."""
-
-
 def book_of(
-    request: BookRequest,
+    request: PriceRequest,
     runs: BilledRuns,
     time_zone: str | None,
     cluster: Mapping[str | None, int] | None = None,
@@ -204,22 +178,15 @@ def book_of(
         InputError: a price table or the price book cannot be used.
         UsageError: a GPU type without a price.
     """
-    prices = Prices.read(request.prices)
-    book = read_book(request.contracts, time_zone)
-    book = make_contracts(
-        [*book.pools, *request.owned, *request.commit],
-        [*book.prices, *request.on_demand],
-        inputs=book.inputs,
-        option=book.option,
-    )
-    if cluster is not None and book.pools:
+    prices = Prices.read(request, time_zone)
+    if cluster is not None and prices.book.pools:
         raise UsageError(
-            f"--cluster: the GPUs that are paid for are in {book.option} already\n"
+            f"--cluster: the GPUs that are paid for are in {prices.book.option} already\n"
             "  next: leave out --cluster, or the pools"
         )
     peaks = zip(runs.runs.gpu_types, runs.peak_gpus.tolist(), strict=True)
     used = [name for name, peak in peaks if peak > 0]
-    book, sources = complete_book(book, prices, used, cluster or {}, runs.window_us)
+    book, sources = complete_book(prices, used, cluster or {}, runs.window_us)
     return book, prices, sources
 
 
@@ -229,9 +196,9 @@ def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) 
         if request.months is not None:
             raise UsageError("--months: the log has no dates, so it has no calendar months")
         return months_without_dates(runs.window_us)
+    months = months_of(paid_period(trace, runs, zone), zone)
     if trace.period is not None:
-        return months_of(trace.period, zone)
-    months = months_of(whole_days(runs.window_us, zone), zone)
+        return months
     lacking = [name for name in request.month_names() if name not in months.names]
     if lacking:
         raise UsageError(

@@ -28,8 +28,7 @@ from gpuplan.planner.money.held_runs import (
     billed_runs,
     months_of,
     months_without_dates,
-    whole_days,
-    zone_of,
+    paid_period,
 )
 from gpuplan.planner.money.ledger import Ledger, ledger
 from gpuplan.planner.money.spend.backtest import MOST_AHEAD, chosen_model, past_forecasts
@@ -111,8 +110,8 @@ def forecast_spend(request: ForecastRequest) -> SpendForecast:
         trace = replace(trace, jobs=trace.jobs.with_columns(pl.lit(ALL).alias(ALL)))
     runs = billed_runs(trace, (request.by,))
     zone_name = request.jobs.log.time_zone
-    book, prices, _ = book_of(spending, runs, zone_name)
-    calendar = _calendar(request, trace, runs, zone_of(zone_name))
+    book, prices, _ = book_of(spending.prices, runs, zone_name)
+    calendar = _calendar(request, trace, runs, prices.zone)
     entries = ledger(runs.runs, book, calendar.recorded.edges_us)
     actual = usd_by_label(entries, [name for name, _ in runs.labels])
     use = _recorded_use(runs, book, calendar, entries)
@@ -152,7 +151,7 @@ def forecast_spend(request: ForecastRequest) -> SpendForecast:
     notes = prices.unmatched_note([name for name in entries.gpu_types])
     return SpendForecast(
         results=results,
-        inputs=(trace_input(trace), *prices.inputs, *book.inputs),
+        inputs=(trace_input(trace), *prices.inputs),
         warnings=tuple(_warnings(request, trace, runs, use, [*notes])),
         caveats=tuple(_caveats(use, results)),
     )
@@ -180,7 +179,7 @@ def _calendar(request: ForecastRequest, trace: Trace, runs: BilledRuns, zone: tz
     """Return the months of a log and those ahead. Raises `InputError` where none is whole."""
     is_dated = not trace.provenance.relative_time
     if is_dated:
-        recorded = months_of(whole_days(runs.window_us, zone), zone)
+        recorded = months_of(paid_period(trace, runs, zone), zone)
     else:
         recorded = months_without_dates(runs.window_us)
     whole = [place for place, is_part in enumerate(recorded.is_partial) if not is_part]

@@ -16,6 +16,7 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN, Provenance
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.money.bill_today import at_book, at_end
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.policies.scaled_jobs import needs_classes
@@ -107,8 +108,13 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     )
     recorded = recorded_waits(trace.submitted().jobs, replay.by) or UNSET
     pools, seen = pools_of(trace, terms)
+    prices = at_end(trace, _prices(request))
+    prices.check([pool.gpu_type for pool in pools])
+    todays_usd = None
+    if prices.book.pools or (_has_prices(request) and request.cluster is None):
+        billed = at_book(trace, seen, prices)
+        todays_usd = None if billed is None else billed.usage.usd_per_month
     trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
-    prices = _prices(request)
     answers = [
         PoolAnswer(request, pool, prices.of(pool.gpu_type), is_one=len(pools) == 1)
         for pool in pools
@@ -120,6 +126,10 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
             progress((done + 1) / len(answers))
     results = _together(request, answers, seen, fidelity)
     results = replace(results, today_groups=recorded)
+    if todays_usd is not None:
+        results = replace(results, today=replace(results.today, usd_per_month=todays_usd))
+    if not (_has_prices(request) or request.commit):
+        results = replace(results, today=replace(results.today, price_is_assumed=True))
     return SizeAnswer(
         request=request,
         results=results,
@@ -128,10 +138,16 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     )
 
 
+def _has_prices(request: SizeRequest) -> bool:
+    """Return whether GPUs held have a price; owned GPUs alone have none."""
+    prices = request.prices
+    return bool(prices.usd_per_gpu_h or prices.prices or prices.contracts)
+
+
 def _prices(request: SizeRequest) -> Prices:
     """Return the prices of GPUs held: those given, of a commitment, or the usual one."""
-    if request.prices.is_given:
-        return Prices.read(request.prices)
+    if _has_prices(request):
+        return Prices.read(request.prices, request.replay.jobs.log.time_zone)
     if request.commit:
         return Prices.read(request.committed)
     usual = float(RENTED["conventional_usd_per_gpu_h"].default)

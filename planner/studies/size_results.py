@@ -73,7 +73,9 @@ class SizeToday:
         mean_gpus: GPU-hours over the window, first submission to last submission or end.
         peak_gpus: most GPUs held at once.
         mean_wait_s, p95_wait_s: as recorded; null where the log has no waits.
-        usd_per_month: of the cluster; null without one.
+        usd_per_month: of the cluster; without one, or with GPUs owned and committed, today's bill
+            under the price book; null where neither is given.
+        price_is_assumed: whether no price was given, and dollars are at one assumed for all types.
     """
 
     cluster_gpus: int | None
@@ -82,6 +84,7 @@ class SizeToday:
     mean_wait_s: float | None
     p95_wait_s: float | None
     usd_per_month: float | None
+    price_is_assumed: bool | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
