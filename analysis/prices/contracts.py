@@ -6,8 +6,8 @@ under its header. Dollars are exact: a number is the decimal that is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from fractions import Fraction
@@ -120,6 +120,24 @@ class Contracts:
         """Return the pay-per-use prices of a type in order of time. Raises as `kind_of`."""
         kind = self.kind_of(gpu_type)
         return tuple(p for p in self.prices if p.gpu_type == gpu_type and p.kind == kind)
+
+    def changes_us(self, gpu_types: Sequence[str]) -> tuple[int, ...]:
+        """Return the instants at which pools or pay-per-use prices of some types change."""
+        pools = [pool for name in gpu_types for pool in self.pools_of(name)]
+        dates = {edge for pool in pools for edge in (pool.from_us, pool.until_us)}
+        dates |= {price.from_us for name in gpu_types for price in self.prices_of(name)}
+        return tuple(sorted(dates - {ALWAYS_US, FOREVER_US}))
+
+    def in_force(self, at_us: int, gpu_types: Sequence[str]) -> Contracts:
+        """Return the pools and pay-per-use prices of some types at an instant, without dates."""
+        pools = [
+            replace(pool, from_us=ALWAYS_US, until_us=FOREVER_US)
+            for pool in self.pools
+            if pool.gpu_type in gpu_types and pool.from_us <= at_us < pool.until_us
+        ]
+        last = [[p for p in self.prices_of(name) if p.from_us <= at_us][-1:] for name in gpu_types]
+        prices = [replace(price, from_us=ALWAYS_US) for of_type in last for price in of_type]
+        return replace(self, pools=tuple(pools), prices=tuple(prices))
 
     def price_at(self, gpu_type: str, at_us: int, kind: str = "") -> DatedPrice | None:
         """Return the price in force at a time; before the first one there is none.

@@ -14,10 +14,12 @@ NOT_TAKEN = {"size": ("commit", "on_demand")}
 """Command -> options of its own that have the name of one of ``[prices]`` and another meaning."""
 
 OF_TABLE = {"provider": ("prices",), "reference": ("prices",)}
-ONLY_WITH = {
+BOOK = ("prices", "price", "gpu", "contracts", "commit", "owned", "on_demand")
+ONLY_WITH: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "characterize": {
         "gpu": ("prices", "price", "contracts", "commit", "owned", "on_demand"), **OF_TABLE,
     },
+    "forecast": {**dict.fromkeys(BOOK, ("spend",)), "provider": ("prices",)},
 }  # fmt: skip
 """Command -> an option that it refuses -> without one of these others; else those of a table."""
 

@@ -132,7 +132,7 @@ def bill_results(bill: BilledPeriod) -> BillResults:
         cluster_gpus=sum(_gpus_at_end(bill).values()) if has_pools else None,
         groups=tuple(_groups(bill, month, whole, window_h)),
         gpu_types=tuple(_types(bill, month, window_h)),
-        months=tuple(_months(bill)),
+        months=tuple(month_rows(bill)),
         uses=tuple(_uses(bill)),
         change=_change(bill),
     )
@@ -274,7 +274,8 @@ def _markets(cells: Sequence[BillCell]) -> list[BillMarket]:
     return rows
 
 
-def _months(bill: BilledPeriod) -> list[BillMonth]:
+def month_rows(bill: BilledPeriod) -> list[BillMonth]:
+    """Return the months of a bill with who pays in each."""
     by_month = grouped(bill.cells, lambda cell: cell.period)
     edges, rows = bill.months.edges_us, []
     for place in bill.places:

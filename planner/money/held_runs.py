@@ -13,6 +13,7 @@ import polars as pl
 from gpuplan.analysis.base.arrays import FloatArray, IntArray
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.history.jobs import BY
@@ -49,6 +50,21 @@ class BilledRuns:
     peak_gpus: FloatArray
     running: tuple[int, float]
     without_hours: int
+
+    @property
+    def used_types(self) -> list[str | None]:
+        """GPU types that the runs hold."""
+        peaks = zip(self.runs.gpu_types, self.peak_gpus.tolist(), strict=True)
+        return [name for name, peak in peaks if peak > 0]
+
+    @property
+    def running_note(self) -> tuple[str, ...]:
+        """What to say of jobs still running; empty where there are none."""
+        count, held_h = self.running
+        if not count:
+            return ()
+        jobs = counted(count, "job")
+        return (f"{jobs} still running: billed for the {held_h:,.0f} GPU-hours so far",)
 
 
 def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
