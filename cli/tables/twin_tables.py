@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, Table, cells_table, table
-from gpuplan.cli.formats.units import show_duration, show_number, show_share
+from gpuplan.cli.formats.units import (
+    show_about_usd,
+    show_duration,
+    show_number,
+    show_share,
+)
 
 if TYPE_CHECKING:
     from gpuplan.planner.site.change_effects import (
@@ -159,6 +164,10 @@ def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
         if change.given_up is not None and abs(change.given_up) >= LEAST_GIVEN_UP:
             more = "more" if change.given_up > 0 else "fewer"
             text += f" About {abs(change.given_up):,.0f} {more} jobs are given up in the queue."
+        usd = change.usd_per_month
+        if isinstance(usd, float) and usd:
+            more = "more" if usd > 0 else "less"
+            text += f" It costs {show_about_usd(abs(usd))} a month {more} than today."
         texts.append(text)
     return " ".join(texts)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.planner.runs.recorded_waits import WaitPairs
@@ -120,6 +121,8 @@ class ChangeEffect:
         groups: all jobs first, then the groups by name.
         split: jobs that the change ends before they are done; null without any.
         elsewhere_gpu_s: GPU-seconds that each job runs on GPUs elsewhere, on average.
+        usd_per_month: dollars more than today, of GPUs added and of those elsewhere; only with a
+            price. Less are negative.
     """
 
     name: str
@@ -137,6 +140,7 @@ class ChangeEffect:
     groups: tuple[GroupEffect, ...]
     split: SplitJobs | None = None
     elsewhere_gpu_s: Hidden[FloatArray] = field(default_factory=lambda: np.zeros(0))
+    usd_per_month: float | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)

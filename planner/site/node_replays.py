@@ -19,6 +19,7 @@ import numpy as np
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all
+from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.group_waits import GroupWaits
 from gpuplan.planner.site.effects import SMALL_SHARE, blocks_of, error_of
 from gpuplan.planner.site.node_types import NodesOfType
@@ -27,7 +28,6 @@ from gpuplan.planner.sizing.sized_replay import (
     FEWEST_JOBS,
     PERCENTILES,
     Judgment,
-    Resampling,
     SizedReplay,
     judgment_of,
 )

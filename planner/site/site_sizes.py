@@ -12,12 +12,12 @@ import numpy as np
 
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all
+from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, TodayReplay, fidelity_of
 from gpuplan.planner.site.node_replays import BYTES_PER_JOB, SiteTerms, replay_nodes, site_run
 from gpuplan.planner.sizing.search import Candidates
 from gpuplan.planner.sizing.sized_replay import (
-    Resampling,
     SizedReplay,
 )
 from gpuplan.planner.sizing.targets import Target
