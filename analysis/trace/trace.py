@@ -360,7 +360,12 @@ def _bad_predicate(where: str, problem: object, option: str = "--where") -> Usag
     if (word := SQL_WORDS.search(bare)) is not None:
         reason = f'{word[0]} is a word of SQL; as a column it is "{word[0].lower()}"'
     elif (named := UNKNOWN_COLUMN.search(reason)) is not None:
-        reason = f"no column {named[1]!r}{perhaps(named[1], CANONICAL)}"
+        name = re.escape(named[1])
+        compared = re.search(rf"(\w+)\s*(=|==|!=|<>)\s*{name}(?!\w)", bare)
+        meant = perhaps(named[1], CANONICAL)
+        if compared is not None and not meant:
+            meant = f"; text has quotes: {compared[1]} {compared[2]} '{named[1]}'"
+        reason = f"no column {named[1]!r}{meant}"
     elif "submit_time" in bare and ("compar" in reason or "datetime" in reason):
         reason = "submit_time has a zone; it compares with no text and no time without one"
     hint = (
