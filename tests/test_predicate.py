@@ -200,4 +200,4 @@ def test_what_is_no_predicate_is_refused_in_a_chain_too(ten, text):
 def test_text_without_quotes_is_told_how_to_be_text(gpuplan, tmp_path):
     log = write_trace(tmp_path / "t.parquet", [0, 1], [60.0, 60.0], gpu_type=["A100", "T4"])
     code, _, err = gpuplan("characterize", log, "--where", "gpu_type=A100")
-    assert code == 2 and "no column 'A100'; text has quotes: gpu_type = 'A100'" in err
+    assert code == 2 and "no column 'A100'; text has quotes: gpu_type='A100'" in err
