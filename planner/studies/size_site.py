@@ -18,6 +18,7 @@ from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
+from gpuplan.planner.requests.site_request import in_site_zone
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, unknown
 from gpuplan.planner.site.patience import patience_of
@@ -135,7 +136,8 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
     document, calibration = read_twin(request.twin)
     whole = read_site_log(request.replay.trace, calibration.time_zone)
     log = whole if calibration.all_jobs else recent(whole)
-    seen = today(read_trace(request.replay.trace, request.replay.jobs, columns=sorted(COLUMNS)))
+    jobs = in_site_zone(request.replay.jobs, request.replay.trace, calibration, request.twin)
+    seen = today(read_trace(request.replay.trace, jobs, columns=sorted(COLUMNS)))
     assert seen is not None  # the log has GPU jobs that started
     site, full, work = prepared(log, document, calibration.warmup_s, calibration.limit_factor)
     config, targets = level_config(full, calibration.level), request.targets()

@@ -57,8 +57,9 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
     """
     request.check()
     columns = (*COLUMNS, *(REAL_COLUMNS if request.real else ()))
-    trace = read_trace(request.trace, request.jobs, columns=columns, optional=SITE)
-    analysis = wait_analysis(trace, request.trace, request)
+    jobs = request.selection()
+    trace = read_trace(request.trace, jobs, columns=columns, optional=SITE)
+    analysis = wait_analysis(trace, request.trace, request, jobs)
     if analysis is None:
         raise InputError(
             request.trace,
@@ -83,10 +84,9 @@ def wait_analysis(
         trace: the jobs to tell of, with `COLUMNS` and what of `SITE` the log has.
         path: where it was read from.
         request: what is stated of the cluster; None for nothing.
-        jobs: how the trace was selected; None for that of the request.
+        jobs: how the trace was selected; None for all of it.
     """
-    selection = jobs if jobs is not None or request is None else request.jobs
-    everything = whole_log(trace, path, selection)
+    everything = whole_log(trace, path, jobs)
     types = GpuKinds.of(everything)
     begin_us = None if trace.period is None else trace.period[0]
     read = [name for name in (*COLUMNS, *SITE, *REAL_COLUMNS) if name in trace.jobs.columns]
