@@ -86,15 +86,25 @@ def test_a_gpu_type_with_enough_jobs_has_to_stand_alone():
     assert least_faithful(agrees, [("T4", few)]) is agrees
 
 
-def test_the_first_tenth_and_jobs_without_a_wait_do_not_count():
+def test_jobs_without_a_wait_do_not_count_and_an_empty_cluster_contradicts_nothing():
     n = 101  # one job a second: the first tenth are seconds 0 to 9
     work = Workload.from_seconds(np.arange(n), [1.0] * n, [1] * n, np.arange(n) + 1e6)
     recorded = np.full(n, 5.0)
     recorded[:10], recorded[50] = 1e6, np.nan
     jobs = TraceJobs(work, pl.Series([str(i) for i in range(n)]), (), recorded_wait_s=recorded)
     pairs = paired_waits(jobs, np.arange(n, dtype=float))
-    assert pairs.recorded_s.tolist() == [5.0] * 90
-    assert 50.0 not in pairs.replayed_s and pairs.replayed_s.min() == 10.0
+    assert pairs.recorded_s.size == 100 and 50.0 not in pairs.replayed_s
+    whole = pairs.summary()
+    assert whole.jobs == 100 and whole.recorded_mean_wait_s == (10 * 1e6 + 90 * 5) / 100
+    assert whole.settled.jobs == 90 and whole.settled.recorded_mean_wait_s == 5
+    told = fidelity_of(TodayReplay("easy", 64, whole))
+    assert told.verdict == "agrees" and "warmed up" in told.why  # 5 s and 55 s: under 10 minutes
+    assert told.recorded_mean_wait_s == whole.recorded_mean_wait_s
+    recorded[10:] = 1e6
+    assert (
+        fidelity_of(TodayReplay("easy", 64, paired_waits(jobs, np.zeros(n)).summary())).verdict
+        == "contradicts"
+    )
     assert WaitPairs(np.zeros(19), np.zeros(19)).summary() is None
     assert WaitPairs(np.zeros(20), np.zeros(20)).summary().jobs == 20
 

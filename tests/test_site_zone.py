@@ -20,7 +20,9 @@ def twin(tmp_path_factory):
     from gpuplan.cli.app.main import main
 
     path = tmp_path_factory.mktemp("zone") / "twin.toml"
-    dumps = [part for name in ("assoc", "qos") for part in ("--sacctmgr", str(SITE / f"{name}.txt"))]
+    dumps = [
+        part for name in ("assoc", "qos") for part in ("--sacctmgr", str(SITE / f"{name}.txt"))
+    ]
     assert main(["calibrate", LOG, "--time-zone", ZONE, *dumps, "--infer", "-o", str(path)]) == 0
     return path
 

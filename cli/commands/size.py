@@ -44,7 +44,7 @@ def show(study: SizeAnswer) -> StudyView:
     view = StudyView(
         headline=headline(results, request.replay.jobs.parameters().get("period")),
         tables=(*curve, *committed, pools_table(results), *fidelity_table(results.fidelity)),
-        notes=price_note(study),
+        notes=(*price_note(study), *study.notes),
         answer=(*pools, *(curve or committed))[:2],
         figure=figure,
         frame=study.to_frame,

@@ -79,9 +79,7 @@ class BillRequest(StudyRequest):
     """
 
     trace: Annotated[Path, TRACE]
-    jobs: Annotated[Selection, Group(without=("spot",))] = field(
-        default_factory=Selection
-    )
+    jobs: Annotated[Selection, Group(without=("spot",))] = field(default_factory=Selection)
     prices: PriceRequest = field(default_factory=PriceRequest)
     contracts: Annotated[
         Path | None,

@@ -64,7 +64,9 @@ def site_zone(calibration: CalibrationTable, twin: Path, time_zone: str | None) 
     return zone
 
 
-def in_site_zone(jobs: Selection, log: Path, calibration: CalibrationTable, twin: Path) -> Selection:
+def in_site_zone(
+    jobs: Selection, log: Path, calibration: CalibrationTable, twin: Path
+) -> Selection:
     """Return how to read a log for a site: its local times are in the zone of the settings.
 
     Raises:

@@ -37,6 +37,7 @@ from gpuplan.planner.sizing.targets import Target
 from gpuplan.planner.studies.size_pool import TypeAnswer
 from gpuplan.planner.studies.size_results import SizeResults, SizeToday, TargetResult
 from gpuplan.planner.twin.calibrate import prepared
+from gpuplan.planner.twin.left_out import left_out_notes
 from gpuplan.planner.twin.settings import level_config
 from gpuplan.planner.twin.workload import GROUPINGS, SiteWorkload, recent
 
@@ -177,6 +178,7 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
         warnings=tuple(warnings),
         notes=(
             *work.notes,
+            *left_out_notes(work, work.scored | held),
             *(
                 (
                     f"{counted(int(held.sum()), 'job')} that a hold or an array limit kept waiting "
