@@ -109,6 +109,25 @@ def test_jobs_without_a_wait_do_not_count_and_an_empty_cluster_contradicts_nothi
     assert WaitPairs(np.zeros(20), np.zeros(20)).summary().jobs == 20
 
 
+def test_a_peak_that_the_nodes_of_the_log_cannot_have_had_is_not_todays_cluster(gpuplan, tmp_path):
+    # Two nodes of 4 GPUs that jobs hold by turns for three hours each. In one hour, as where the
+    # clock was set back, the next jobs seem to begin before the others end: 16 GPUs on 8.
+    rows = []
+    for turn in range(40):
+        early = 3600 if turn == 20 else 0
+        rows += [(turn * 10_800 - early, 0.0, 10_800.0 + early, node) for node in ("n1", "n2")]
+    submit, wait, run, nodes = zip(*rows, strict=True)
+    trace = write_trace(
+        tmp_path / "t.parquet", submit_s=submit, duration_s=run, num_gpus=[4] * len(rows),
+        queue_s=wait, gpu_type=["A100"] * len(rows), node_list=nodes,
+    )  # fmt: skip
+    code, out, err = gpuplan("size", trace, "--gpus", "8", "--output-format", "json")
+    assert code == 0, err
+    results = json.loads(out)["results"]
+    assert results["today"]["peak_gpus"] == 16 and results["fidelity"]["cluster_gpus"] == 8
+    assert "jobs held up to 16 A100 GPUs at once, more than the 8 of the 2 nodes" in err
+
+
 def test_changed_or_sampled_jobs_are_not_those_of_the_log():
     log, drawn = Provenance(source_format="slurm"), Provenance(source_format="synthetic")
     assert why_not_today(Selection(), log) == ""

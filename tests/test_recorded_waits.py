@@ -1,4 +1,4 @@
-"""Every answer tells the same recorded waits of a log: from submission, of all jobs that started."""
+"""Every answer tells the same waits of a log: from submission, of all jobs that started."""
 
 import json
 from importlib.resources import files
@@ -22,7 +22,8 @@ def twin(tmp_path_factory):
 
     path = tmp_path_factory.mktemp("twin") / "twin.toml"
     dumps = [part for name in DUMPS for part in ("--sacctmgr", str(SITE / name))]
-    assert main(["calibrate", LOG, "--slurm-conf", str(SITE / "slurm.conf"), *dumps, "-o", str(path)]) == 0  # fmt: skip
+    conf = str(SITE / "slurm.conf")
+    assert main(["calibrate", LOG, "--slurm-conf", conf, *dumps, "-o", str(path)]) == 0
     return path
 
 

@@ -242,8 +242,8 @@ class SiteSizes(Candidates):
 def fidelity_of_site(site: SiteCluster, config: SchedulerConfig, work: SiteWorkload) -> Fidelity:
     """Return how a replay of today under the site's rules compares with the log.
 
-    Waits are from submission, of all jobs that started. Those that a calibration does not score, and
-    the time before a job is eligible, are as recorded: see `gpuplan.planner.twin.left_out`.
+    Waits are from submission, of all jobs that started. Those that a calibration does not score,
+    and the time before a job is eligible, are as recorded: see `gpuplan.planner.twin.left_out`.
     """
     run = _run(site, work.jobs, config)
     mask = first_started(work) & (~work.scored | (run.start >= 0))

@@ -10,6 +10,7 @@ import polars as pl
 from msgspec import UNSET
 
 from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.characterize.capacity import NODES
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
@@ -92,7 +93,9 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     columns |= {LIMIT_COLUMN} if "limit_factor" in find_policy(spec.policy).settings else set()
     columns |= {"job_class"} if needs_classes(spec.effective()) else set()
     names = [name for name in ("gpu_type", *NAMES) if name in columns]
-    trace = read_trace(replay.trace, replay.jobs, columns=sorted(columns), categories=names)
+    trace = read_trace(
+        replay.trace, replay.jobs, columns=sorted(columns), categories=names, optional=(NODES,)
+    )
     terms = PoolTerms(
         request.prices.gpu,
         request.shape(),
@@ -238,6 +241,7 @@ def _warnings(
 ) -> list[str]:
     kinds = [request.prices.gpu, *(pool.gpu_type for pool in pools)]
     notes = list(trace.notes)
+    notes += [pool.impossible.warning for pool in pools if pool.impossible and not pool.shape]
     notes += request.replay.jobs.submission_notes if request.commit else ()
     for priced in (request.prices, request.committed, request.rented):
         notes += Prices(priced.usd_per_gpu_h, option=priced.option).unmatched_note(kinds)
