@@ -20,6 +20,8 @@ Results = Mapping[str, Any]
 SENTENCE = re.compile(r"(?<=[.!?])(?<!vs\.) (?=[A-Z$\d])")
 TODAY = "Today:"
 """Begins the sentence of an answer that the key figures say for the whole document."""
+QUESTION = "Is the cluster too small?"
+"""Waits alone answer nothing: their reasons and this question with its answer belong to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,14 @@ def key_figures(document: Document) -> list[KeyFigure]:
 
 
 def verdict_of(study: StudyResult) -> str:
-    """Return what a study answers in one sentence; what holds for today opens the document."""
+    """Return what a study answers in one sentence; what holds for today opens the document.
+
+    Waits have their reasons and whether the cluster is too small as well.
+    """
     sentences = SENTENCE.split(" ".join(study.headline.split()))
     others = [text for text in sentences if not text.startswith(TODAY)]
+    if QUESTION in others:
+        return " ".join(others[: others.index(QUESTION) + 2])
     return (others or sentences)[0]
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.base.plain import Inlined
+from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import trace_input
@@ -36,11 +37,13 @@ class WaitsResults:
         summary: of all jobs.
         groups: by account, partition, QOS, GPU type and size, where the log has them.
         timeline: hours waited over time.
+        zone: of local times.
     """
 
     summary: Inlined[WaitSummary]
     groups: tuple[GroupWait, ...]
     timeline: tuple[WaitBin, ...]
+    zone: Hidden[str] = "UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +71,12 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
         )
     return WaitsAnswer(
         request=request,
-        results=WaitsResults(analysis.summary(), analysis.groups(), analysis.timeline()),
+        results=WaitsResults(
+            analysis.summary(),
+            analysis.groups(),
+            analysis.timeline(),
+            shown_zone(trace.provenance.time_zone),
+        ),
         inputs=(trace_input(trace),),
         warnings=(*trace.notes, *cluster_warnings(analysis)),
         notes=tuple(_notes(analysis, request, trace)),
@@ -146,10 +154,12 @@ def cluster_warnings(analysis: WaitAnalysis) -> Sequence[str]:
 
 
 def _notes(analysis: WaitAnalysis, request: WaitsRequest, trace: Trace) -> Iterator[str]:
-    yield "waits are from submission to the first start, of jobs with GPUs; see docs/waits.md"
-    if analysis.waits.never_started:
-        never = counted(analysis.waits.never_started, "job")
-        yield f"{never} never started or still wait: not counted"
+    never = analysis.waits.never_started
+    yield (
+        f"waits are from submission to the first start, of the "
+        f"{counted(analysis.waits.submit.size, 'job')} with GPUs that started"
+        + (f"; {never:,} never did, or still wait" if never else "")
+    )
     if analysis.basis == REASONS:
         yield (
             "Slurm keeps the last reason of a job and counts it for the whole wait; --real with "
