@@ -19,6 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver"),
 ]
 
+LEAST_TEXT_PX = 9.0
 LEAST_CONTRAST = 4.5  # WCAG 2.2, 1.4.3, level AA
 CONTRAST = """
 const parse = (text) => {
@@ -87,6 +88,11 @@ def page(browser, report):
 def prefer(page, scheme: str) -> None:
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+
+
+def at_width(page, width: int) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
 def test_it_asks_for_nothing_and_complains_of_nothing(page, report):
@@ -163,15 +169,71 @@ def test_dark_is_dark(page):
 
 @pytest.mark.parametrize("width", [400, 800, 1280])
 def test_it_needs_no_sideways_scrolling(page, width):
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    at_width(page, width)
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
     page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.parametrize(("width", "is_narrow"), [(390, True), (1280, False)])
+def test_a_picture_wider_than_the_page_says_so_and_its_text_can_be_read(page, width, is_narrow):
+    at_width(page, width)
+    pictures = page.execute_script(
+        "return Array.from(document.querySelectorAll('figure'), (figure) => {"
+        "  const [wide, cue] = ['.wide', '.swipe'].map((name) => figure.querySelector(name));"
+        "  const svg = figure.querySelector('svg'), scale = svg.getScreenCTM().a;"
+        "  const sizes = Array.from(svg.querySelectorAll('text'), (text) =>"
+        "    scale * parseFloat(getComputedStyle(text).fontSize));"
+        "  const said = getComputedStyle(cue).display !== 'none';"
+        "  return [wide.scrollWidth > wide.clientWidth, said, Math.min(...sizes)]; });"
+    )
+    page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert len(pictures) == 3
+    assert [(wider, said) for wider, said, _ in pictures] == [(is_narrow, is_narrow)] * 3
+    assert min(smallest for *_, smallest in pictures) >= LEAST_TEXT_PX
+
+
+def test_only_the_paper_of_a_picture_is_clear(page):
+    fills = page.execute_script(
+        "return Array.from(document.querySelectorAll('figure svg path'), (e) =>"
+        " [e.style.fill, getComputedStyle(e).fill]);"
+    )
+    clear = {wanted for wanted, drawn in fills if drawn == "none"}
+    assert clear == {"none", "var(--paper)"}
+
+
+def test_long_tables_are_cut_short_on_paper_and_say_so(page):
+    page.execute_script(
+        "const long = document.querySelector('table');"
+        "const row = long.querySelector('tbody tr');"
+        "for (let i = 0; i < 60; i++) row.after(row.cloneNode(true));"
+        "long.closest('.scroll').classList.add('long');"
+    )
+    shown = (
+        "return Array.from(document.querySelectorAll('.long tbody tr'))"
+        ".filter((e) => getComputedStyle(e).display !== 'none').length"
+    )
+    assert page.execute_script(shown) > 60
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert page.execute_script(shown) == 40
+
+
+def test_it_is_whole_without_scripts(browser, report):
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(report.as_uri())
+        figures = browser.find_elements("css selector", "figure svg[role=img]")
+        tables = browser.find_elements("css selector", "table tbody tr")
+        assert len(figures) == 3 and all(figure.rect["height"] > 150 for figure in figures)
+        assert len(tables) > 20
+        assert not browser.find_elements("css selector", "th button")  # nothing that does nothing
+        folded = browser.find_elements("css selector", "section > details > summary")
+        assert folded and all(summary.rect["height"] > 10 for summary in folded)
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
 def test_names_stand_on_one_line_on_a_phone(page):
-    size = {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    at_width(page, 390)
     lines = (
         "document.querySelectorAll('details').forEach((one) => (one.open = true));"
         "return Array.from(document.querySelectorAll(arguments[0]), (e) => "

@@ -92,3 +92,23 @@ def test_a_condition_that_is_no_change_is_refused_before_the_work(condition, mes
 def test_a_condition_that_cannot_be_meant_is_an_error(condition, message):
     (gate,) = check_changes(compared(PARETO, PARETO), [condition])
     assert gate.state == "error" and message in gate.detail
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("cost_usd > +00", "single quotes"),
+        ("cost_usd > +500", "as in '> +$500'"),
+        ("cost_usd < -100%", "can never fail"),  # a sum loses all of itself at most
+        ("share > +100pp", "can never fail"),
+    ],
+)
+def test_a_change_that_cannot_be_meant_is_refused(condition, message):
+    results = {"cost_usd": 5.0, "share": 0.5}
+    (gate,) = check_changes(compared(results, results), [condition])
+    assert gate.state == "error" and message in gate.detail
+
+
+def test_all_of_a_sum_may_go():
+    (gate,) = check_changes(compared({"usd": 5.0}, {"usd": 0.0}), ["usd <= -100%"])
+    assert gate.state == "failed"

@@ -158,6 +158,7 @@ def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_
     jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
     grid = SweepGrid([30.0, 300.0, 3600.0], capacities=(2, None))
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(5))
+    month = found.usd_per_month(1.0) or 1.0
     for case in (found.cases[0], replace(found.cases[0], best=None, rented=None)):
         figure = draw_sweep(replace(found, cases=(case,)))
         axes = figure.axes[0]
@@ -169,12 +170,17 @@ def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_
         assert found.reference.cost_usd in [float(line.get_ydata()[0]) for line in axes.lines]
         texts = [text.get_text() for text in axes.texts]
         assert any(text.startswith("everything serverless") for text in texts)
-        (best,) = [text for text in texts if "best threshold" in text or "recommended" in text]
+        (best,) = [text for text in texts if "recommended" in text]
         expected = "everything serverless (" if case.best is None else "no limit, "
+        if case.rented is not None:
+            expected = "all on rented workers ("
         assert expected in best
+        (ring,) = [line for line in axes.lines if line.get_markersize() == 15]
+        chosen = found.taken(case)
+        assert ring.get_ydata()[0] == pytest.approx(chosen.cost_usd * month)
         named = [text.get_text() for text in figure.legends[0].get_texts()]
         assert named == [
-            *("fixed", "adaptive", "everything serverless"),
+            *("fixed", "adaptive", "everything serverless", "all on rented workers", "recommended"),
             *("2 workers", "no limit"),
         ]
 
@@ -291,7 +297,7 @@ def test_a_grid_names_what_matters(grid_of_many, drawn_grid):
         texts = [text.get_text() for text in axes.texts if text.get_text()]
         assert len(texts) <= len(case.non_dominated) + 4
         assert {"everything serverless", "today"} <= {text.partition(" (")[0] for text in texts}
-        (best,) = [text for text in texts if "best threshold" in text or "recommended" in text]
+        (best,) = [text for text in texts if "recommended" in text]
         assert "workers" in best or "no limit" in best or "everything" in best
 
 

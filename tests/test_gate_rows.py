@@ -30,7 +30,7 @@ COMPARED = {
     ("condition", "value"),
     [
         ("policies[fifo].cost_usd > $250", 300.0),
-        ("policies[label=fifo].cost > 250", 300.0),
+        ("policies[label=fifo].cost > $250", 300.0),
         ("points[threshold=30].cost_usd > $1", 30.0),
         ("points[fixed, threshold_s=300].cost_usd > $50", 300.0),
         ("points[300].cost_usd > $50", 300.0),
@@ -57,7 +57,7 @@ def test_rows_are_named_by_what_tells_them_apart():
 
 
 def test_a_row_that_is_not_there_is_not_checked():
-    condition = "policies[las].cost_usd > 1"
+    condition = "policies[las].cost_usd > $1"
     (gate,) = check(COMPARED, [condition])
     assert (gate.state, gate.path, gate.limit) == ("unchecked", "policies.cost_usd", 1.0)
     assert gate.detail == "policies has no row 'las'; expected fifo or las, wide"
@@ -85,7 +85,7 @@ def test_brackets_on_what_is_no_list_are_an_error():
 
 
 def test_rows_without_a_value_are_counted():
-    (gate,) = check(RESULTS, ["points.cost_usd > 30"])
+    (gate,) = check(RESULTS, ["points.cost_usd > $30"])
     assert gate.state == "passed" and gate.detail.endswith("; 1 of 3 rows has no value")
 
 
@@ -97,9 +97,10 @@ def test_rows_without_a_value_are_counted():
         ("points.cost < $100", "points[adaptive, threshold_s=30].cost_usd is $30.00, limit $100.00"
          " (2 of 4 rows)"),
         ("policies.cost > $400", "policies[fifo].cost_usd is $300.00, limit $400.00"),
-        ("policies.cost == 200", "policies[las, wide].cost_usd is $200.00, limit $200.00"
+        ("policies.cost == $200", "policies[las, wide].cost_usd is $200.00, limit $200.00"
          " (1 of 2 rows)"),
-        ("policies.cost != 200", "policies[fifo].cost_usd is $300.00, limit $200.00 (1 of 2 rows)"),
+        ("policies.cost != $200", "policies[fifo].cost_usd is $300.00, limit $200.00"
+         " (1 of 2 rows)"),
         ("policies.cost < $300.001", "policies[las, wide].cost_usd is $200.00, limit $300.00"
          " (2 of 2 rows)"),
         ("policies[fifo].cost < $300.001", "policies[fifo].cost_usd is 300.0, limit 300.001"),

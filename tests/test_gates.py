@@ -43,7 +43,7 @@ from gpuplan.cli.options.shared_options import Output
         "share > .9",
         "price_usd_per_gpu_h > $2",
         "wait_h > 80m",
-        "points.cost_usd > 20",  # any element
+        "points.cost_usd > $20",  # any element
         "cost < 15 usd",
         "cost_usd >= $30",
         "price_usd_per_gpu_h < 3 usd",  # dollars per GPU-hour are dollars
@@ -64,7 +64,7 @@ def test_a_condition_that_holds_trips(condition):
 @pytest.mark.parametrize(
     "condition",
     ["jobs > 100", "jobs < 100", "jobs != 100", "span > 2h", "duration.p95 > 5h", "share > 94%",
-     "points.cost_usd > 30", "wait_h > 91m"],
+     "points.cost_usd > $30", "wait_h > 91m"],
 )  # fmt: skip
 def test_a_condition_that_does_not_hold_passes(condition):
     raise_tripped(check(RESULTS, [condition]))
@@ -273,7 +273,7 @@ PURE = re.compile(
     r"(\w+_)?(jobs|rows|users|names|values|zeros|windows|regions|epochs?|replicas|resamples|waits)"
     r"|(rows|jobs|statistics)_\w+|distinct|preemptions|losses|waiting_\w+|free_parameters"  # counts
     r"|\w+_per_(h|hour|day|job)"  # rates
-    r"|(\w+_)?ratio|\w+_over_\w+|budget_x_load|multiplier|weight|knob"  # ratios
+    r"|(\w+_)?ratio|(\w+_)?times|\w+_over_\w+|budget_x_load|multiplier|weight|knob"  # ratios
     r"|(\w+_)?p|p_value|z|level(_pct|_percent)?"  # of tests and intervals
     r"|ks|ks_at|(delta_)?aic|log_likelihood|index(_se)?|shape|sigma|(\w+_)?scv"  # of fits
     r"|median_(difference|first|second)|allowed|difference|original|synthetic"  # of any field
@@ -338,3 +338,64 @@ def test_a_change_needs_two_documents_and_is_refused_before_any_work(condition, 
     with pytest.raises(UsageError, match=r"(?s)an earlier result.*gpuplan diff OLD NEW --fail-if"):
         check_output(output, picture=True, rows=False, inputs=[tmp_path / "none.csv"])
     check_output(Output(fail_if=["effect_s < -60", "jobs > 1e+3"]), picture=True, rows=False)
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("cost_usd > +00", "'+00' begins with 0, as what is left of $500; a shell replaces $5"),
+        ("cost_usd > 00", "single quotes"),
+        ("duration_s.p95 > 00h", "begins with 0"),
+        ("cost_usd > +", "expected 'field operator value'"),
+        ("cost_usd > ", "single quotes"),
+        ("cost_usd > 500", "cost_usd is in dollars, so its limit needs $ or USD, as in '> $500'"),
+        ("cost > 0", "cost_usd is in dollars"),  # what a shell leaves of $50
+        ("price_usd_per_gpu_h < 3", "as in '< $3'"),
+        ("cost == -5", "as in '== -$5'"),
+    ],
+)
+def test_dollars_that_a_shell_ate_are_refused_with_the_way_out(condition, message):
+    (gate,) = check(RESULTS, [condition])
+    assert gate.state == "error" and message in gate.detail
+    with pytest.raises(UsageError, match="single quotes"):
+        raise_tripped([gate])
+
+
+def test_dollars_are_asked_for_before_any_work_where_the_name_says_so(tmp_path):
+    for text in ("bill.usd > 500", "groups[vision].usd_per_month > +500", "usd > +00"):
+        with pytest.raises(UsageError, match=r"(?s)--fail-if .*single quotes"):
+            read_condition(text)
+    assert read_condition("usd > 500 USD").unit == read_condition("usd > $500").unit == "usd"
+    assert read_condition("cost > 500").value == 500  # the result says whether these are dollars
+
+
+@pytest.mark.parametrize(
+    ("path", "condition", "can_fail"),
+    [
+        ("usd", "usd < $0", False),
+        ("usd", "usd <= -$1", False),
+        ("usd", "usd <= $0", True),
+        ("usd", "usd == -$1", False),
+        ("usd", "usd < $1", True),
+        ("groups.gpu_h", "gpu_h < -5", False),
+        ("jobs", "jobs < 0", False),
+        ("idle_share", "idle_share > 100%", False),
+        ("idle_share", "idle_share >= 100%", True),
+        ("idle_share", "idle_share > 1.2", False),
+        ("idle_share", "idle_share < 0%", False),
+        ("change.usd", "change.usd < $0", True),  # a difference
+        ("saved_usd_per_month", "saved_usd_per_month < $0", True),
+        ("saving_share", "saving_share < -10%", True),
+        ("coverage_share", "coverage_share > 120%", False),
+        ("utilization", "utilization > 110%", True),  # superlinear speedups
+        ("bias_s", "bias_s < -1h", True),
+    ],
+)
+def test_a_gate_that_can_never_fail_is_refused(path, condition, can_fail):
+    results = 1.0
+    for name in reversed(path.split(".")):
+        results = {name: results}
+    (gate,) = check(results, [condition])
+    assert (gate.state == "error") is not can_fail
+    if not can_fail:
+        assert gate.detail.startswith(f"this gate can never fail: {path} is never ")

@@ -62,8 +62,8 @@ def test_gates_on_prices(tmp_path, gpuplan):
     def gated(condition):
         return gpuplan("prices", source, "-o", table, "--fail-if", condition)[::2]
 
-    assert gated("offers.median_usd_per_gpu_h > 3")[0] == gated("rows_rejected > 0")[0] == 0
-    assert gated("offers.median_usd_per_gpu_h > 0.4")[0] == 1
+    assert gated("offers.median_usd_per_gpu_h > $3")[0] == gated("rows_rejected > 0")[0] == 0
+    assert gated("offers.median_usd_per_gpu_h > $0.4")[0] == 1
     assert gated("offers.saving < -1%")[0] == 0 and gated("offers.saving < 20%")[0] == 1
     code, err = gated("offers.median > 3")
     assert code == 2 and "offers.median_usd_per_gpu_h" in err and "has been written" in err

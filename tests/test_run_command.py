@@ -201,11 +201,11 @@ def test_a_gate_may_warn(gpuplan, plan, tmp_path):
 
 
 def test_gates_name_all_that_hold_after_everything_is_written(gpuplan, plan, tmp_path):
-    gates = 'gates.fail_if=["characterize.jobs > 3", "duration.p95 < 1h", "pareto.load < 0"]'
+    gates = 'gates.fail_if=["characterize.jobs > 3", "duration.p95 < 1h", "pareto.load < 0.001"]'
     code, out, err = gpuplan("run", plan, "--set", gates, "-o", tmp_path / "out")
     assert code == 1
     assert "gate tripped: characterize.jobs > 3" in err
-    assert "gate tripped: duration.p95 < 1h" in err and "pareto.load < 0" not in err
+    assert "gate tripped: duration.p95 < 1h" in err and "pareto.load < 0.001" not in err
     assert "Gates" in out and (tmp_path / "out" / "junit.xml").exists()
     code, _, err = gpuplan("run", plan, "--set", 'gates.fail_if="pareto.kne.gpus > 3"')
     assert code == 2 and "pareto.kne.gpus" in err

@@ -9,6 +9,7 @@ from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.cli.tables.pareto_answer import answer_tables
 from gpuplan.cli.tables.pareto_headline import caveats, headline, warnings
 from gpuplan.cli.tables.pareto_sections import section_tables
+from gpuplan.cli.tables.pareto_slower import SHOWN, matters, slower_tables
 from gpuplan.cli.tables.pareto_tables import study_tables
 from gpuplan.planner.studies.pareto import first_submit_of
 
@@ -30,11 +31,12 @@ def show(study: ParetoStudy) -> StudyView:
     checked = fidelity_table(study.fidelity)
     first, *others = study_tables(frontier)
     budgets, *widths = answer_tables(frontier)
+    slower, shortened = slower_tables(frontier), slower_tables(frontier, most=SHOWN)
     requested = tuple(section_tables(frontier, requested_only=True))
     return StudyView(
         headline=headline(frontier, contradiction(study.fidelity)),
-        tables=(first, budgets, *others, *section_tables(frontier), *checked),
-        answer=(budgets, *(requested or widths)),
+        tables=(first, budgets, *others, *slower, *section_tables(frontier), *checked),
+        answer=(budgets, *(requested or widths), *(shortened if matters(frontier) else ())),
         figure=figure,
         frame=frontier.to_frame,
         warnings=tuple(warnings(frontier)),

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, Literal
 
+from gpuplan.analysis.base.plain import plain
+from gpuplan.cli.diff.bills import BILL, BillDiff, are_alike, bill_diff, is_added_up, is_amount
 from gpuplan.cli.diff.read import Version
 from gpuplan.cli.formats.units import unit_of
 from gpuplan.cli.gates.fields import ResultField, Row, addressed, fields_of
 from gpuplan.cli.gates.row_keys import layout_of
+from gpuplan.planner.money.bill_results import ChangeResults
 
 NOISE = 1e-9  # a difference below this fraction is of rounding
 NOTHING = 1e-12
@@ -40,6 +43,8 @@ class Change:
         new: in the new one.
         is_in_both: whether its rows are in both.
         why: why it cannot be compared, where that is not for its values.
+        absent: the document without its row, where the row is a part of a bill: there it is 0.
+        is_part: whether it is a part of the change of a bill, from the old bill to that with it.
     """
 
     study: str
@@ -49,6 +54,8 @@ class Change:
     new: float | None
     is_in_both: bool = True
     why: str = ""
+    absent: Side | None = None
+    is_part: bool = False
 
     @property
     def address(self) -> str:
@@ -116,6 +123,9 @@ class DocumentDiff:
         asked: inputs, options and versions that differ.
         only: rows and studies that one of the two has.
         unmatched: lists without identifiable rows; these are not compared.
+        bills: what changed between two bills, by study.
+        parts: the numbers of these: what the old bill would be with the change, so that a gate on
+            one of them, such as ``new_usd``, is on the change in dollars or in percent of the bill.
         incomparable: the numbers of such lists, and of studies that one document has; a gate on
             one of them cannot be checked.
     """
@@ -127,6 +137,8 @@ class DocumentDiff:
     asked: list[Differs] = field(default_factory=list)
     only: list[Only] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
+    bills: dict[str, BillDiff] = field(default_factory=dict)
+    parts: list[Change] = field(default_factory=list)
     incomparable: list[Change] = field(default_factory=list)
 
     @property
@@ -139,9 +151,14 @@ class DocumentDiff:
         )
 
     def changed(self, tolerance: float) -> list[Change]:
-        """Return the numbers that differ by more than this fraction, of rows that both have."""
+        """Return the numbers that differ by more than this fraction, of rows that both have.
+
+        A row of a bill that one of the two has not is $0 there.
+        """
         return [
-            number for number in self.numbers if number.is_in_both and number.is_above(tolerance)
+            number
+            for number in self.numbers
+            if (number.is_in_both or number.absent) and number.is_above(tolerance)
         ]
 
 
@@ -174,6 +191,7 @@ def compare(old: Version, new: Version) -> DocumentDiff:
     for name in old.studies:
         if name in new.studies:
             _compare_study(comparison, name, old.studies[name], new.studies[name])
+            _compare_bills(comparison, name, old.studies[name], new.studies[name])
         else:
             _lone_study(comparison, name, old.studies[name], "old")
     for name in new.studies:
@@ -218,6 +236,8 @@ def _compare_study(
         outer = all(side.has_rows_of(rows[:-1]) for side in (before, after))
         if not all(is_in) and outer:
             comparison.only.append(Only(name, address, "old" if is_in[0] else "new"))
+    hours = [_month_hours(study) for study in (old, new)]
+    are_bills = old["command"] == new["command"] == BILL and are_alike(old, new)
     for address, entry in {**before.fields, **after.fields}.items():
         was, now = before.fields.get(address), after.fields.get(address)
         is_in_both = before.has_rows_of(entry.rows) and after.has_rows_of(entry.rows)
@@ -226,9 +246,17 @@ def _compare_study(
                 None if side is None or side.number is None else side.value for side in (was, now)
             ]
             rows = entry.rows if was is None or now is None else _joined(was.rows, now.rows)
-            comparison.numbers.append(
-                Change(name, entry.path, rows, values[0], values[1], is_in_both)
-            )
+            absent: Side | None = None
+            if are_bills and not is_in_both and entry.rows:
+                if is_added_up(old, entry.rows[-1].path) and is_amount(entry.path):
+                    absent = "old" if was is None else "new"
+                    values = [0.0 if value is None else value for value in values]
+            change = Change(name, entry.path, rows, values[0], values[1], is_in_both, "", absent)
+            if are_bills and (why := _other_part(change, hours)):
+                change = replace(change, old=None, new=None, is_in_both=False, why=why)
+                comparison.incomparable.append(change)
+            else:
+                comparison.numbers.append(change)
         elif is_in_both:
             words = (
                 _words(was and was.value),
@@ -236,6 +264,48 @@ def _compare_study(
             )
             if words[0] != words[1]:
                 comparison.answers.append(Differs(name, address, *words))
+
+
+def _month_hours(study: dict[str, Any]) -> dict[str, float]:
+    """Return the hours of a bill in each month."""
+    return {month["name"]: month["hours"] for month in study["results"].get("months", ())}
+
+
+def _other_part(change: Change, hours: Sequence[dict[str, float]]) -> str:
+    """Return why a number of a month cannot be compared: the bills have other parts of it."""
+    if not change.rows or change.rows[0].path != "months":
+        return ""
+    name = str(dict((*change.rows[0].key, *change.rows[0].also)).get("name"))
+    old, new = (side.get(name) for side in hours)
+    if old is None or new is None or old == new:
+        return ""
+    return f"is of {old:g} h of {name} in the old document and {new:g} h in the new"
+
+
+def _compare_bills(
+    comparison: DocumentDiff, name: str, old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    """Add what changed between two bills."""
+    diff = bill_diff(old, new)
+    if diff is None:
+        return
+    comparison.bills[name] = diff
+    results = {"change": plain(diff.change)}
+    for entry in fields_of(results, layout_of(results)):
+        end = entry.path.rpartition(".")[2]
+        if entry.number is None or not end.endswith("usd") or end in ("before_usd", "after_usd"):
+            continue
+        before = diff.change.before_usd if not entry.rows else _row_before(diff.change, entry)
+        after = before + entry.number
+        part = Change(name, entry.path, entry.rows, before, after, is_part=True)
+        comparison.parts.append(part)
+
+
+def _row_before(change: ChangeResults, entry: ResultField) -> float:
+    """Return the dollars before of the row of a change that has a number."""
+    rows = change.groups if entry.rows[0].path.endswith("groups") else change.gpu_types
+    names = dict((*entry.rows[0].key, *entry.rows[0].also))
+    return next(row.before_usd for row in rows if row.name == names["name"])
 
 
 def _joined(old: tuple[Row, ...], new: tuple[Row, ...]) -> tuple[Row, ...]:

@@ -5,7 +5,8 @@ per cent of the old value, in percentage points for a share, or in the unit of t
 sign, so that it is not taken for a limit on the value itself. A gate that no row trips is not
 checked where a row of the old document has no partner in the new one, or a value on one side only;
 then it fails unless ``--allow-unchecked`` accepts that. Rows that only the new document has are
-counted in the detail. ``report --baseline`` checks such conditions against an earlier report.
+counted in the detail. Rows of a bill add up to it, so one that a document lacks is $0 there.
+``report --baseline`` checks such conditions against an earlier report.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ from gpuplan.cli.formats.units import show_between, show_in
 from gpuplan.cli.gates.conditions import Condition, limit_of, parse_condition, read_condition
 from gpuplan.cli.gates.fields import NoField, NoRow, Numbers, ResultField, some
 from gpuplan.cli.gates.gates import GateResult, by_either_name, each, find
+from gpuplan.cli.gates.never import range_of_change, refuse_never
+from gpuplan.cli.tables.bill_tables import show_change_usd
+
+AMOUNTS_OF_CHANGE = ("new_usd", "gone_usd")
+"""Fields that are changes themselves, so that their limit needs no sign."""
+MANY = 10.0
+"""Times the old value from which a change is told in times, not in percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +73,47 @@ def check_changes(comparison: DocumentDiff, conditions: Sequence[str]) -> list[G
 
     The path of a result is the address of the row that it is about.
     """
-    comparable, others = _Changes.of(comparison.numbers), _Changes.of(comparison.incomparable)
+    parts = comparison.parts
+    first, *others = (
+        _Changes.of(changes)
+        for changes in (
+            comparison.numbers,
+            [part for part in parts if not part.rows],  # price_usd is that of the bill
+            [part for part in parts if part.rows],
+            comparison.incomparable,
+        )
+    )
 
     def judged(condition: Condition) -> GateResult:
         _signed(condition)
-        try:
-            path, changes = comparable.named(condition.field)
-        except NoField as error:
-            try:
-                path, changes = others.named(condition.field)
-            except NoRow as no_row:
-                raise (error if isinstance(error, NoRow) else no_row) from None
-            except UsageError:
-                raise error from None
+        path, changes = _named(condition.field, first, others)
         return _judged(changes, path, condition)
 
     command = comparison.old.command if list(comparison.old.studies) == [""] else ""
     return each(conditions, by_either_name(judged, command), _limit)
 
 
+def _named(name: str, first: _Changes, others: Sequence[_Changes]) -> tuple[str, list[Change]]:
+    """Return the path that a name means and its changes, from the first that has them."""
+    try:
+        return first.named(name)
+    except NoField as error:
+        problem = error
+    for changes in others:
+        try:
+            return changes.named(name)
+        except NoRow as no_row:
+            problem = problem if isinstance(problem, NoRow) else no_row
+        except NoField:
+            continue
+        except UsageError as unclear:
+            raise problem if changes is others[-1] else unclear from None
+    raise problem
+
+
 def _signed(condition: Condition) -> None:
+    if condition.field.rpartition(".")[2] in AMOUNTS_OF_CHANGE:
+        return
     if condition.value and not condition.is_signed:
         raise UsageError("a change has a sign; write for example +10%, -5%, +$50 or +2h")
 
@@ -99,6 +128,8 @@ def _limit(condition: Condition, path: str) -> float:
 
 def _judged(changes: Sequence[Change], path: str, condition: Condition) -> GateResult:
     limit = _limit(condition, path)
+    possible = range_of_change(path, is_relative=condition.unit == "%")
+    refuse_never(condition, path, limit, possible)
     compared = [change for change in changes if change.change is not None]
     judged = []
     for change in compared:
@@ -174,15 +205,25 @@ def _went(change: Change) -> str:
     if change.old is None or change.new is None or change.share is None:
         raise ValueError(f"{change.address} has no change")
     show = show_in(change.unit)
+    if change.is_part:
+        usd = show_change_usd(change.change)
+        share = f", {signed_share(change.share)} of" if change.old else ", without"
+        return f"is {usd}{share} the old {'row' if change.rows else 'bill'}"
+    if change.absent == "old":
+        return f"is new, with {show(change.new)}"
+    if change.absent == "new":
+        return f"is gone, with {show(change.old)} before"
     if not change.is_above(NOISE):
         return f"is {show(change.new)} in both"
     return f"went from {show_between(change.old, change.new, show)}, {signed_share(change.share)}"
 
 
 def signed_share(share: float) -> str:
-    """Return a relative change: ``+12.3%``; from 0 it exceeds any share."""
+    """Return a relative change: ``+12.3%``, ``35 times``; from 0 it exceeds any share."""
     if abs(share) == float("inf"):
         return "from 0"
+    if share + 1 >= MANY:
+        return f"{share + 1:,.0f} times"
     if abs(share) < 0.0005 and share:
         return f"{100 * share:+.1g}%"
     return f"{100 * share:+,.1f}%" if share else "0%"

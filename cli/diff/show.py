@@ -12,85 +12,28 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff, Only
-from gpuplan.cli.diff.gates import signed_share
+from gpuplan.cli.diff.gates import MANY, signed_share
+from gpuplan.cli.diff.subjects import COST, JCT, SUBJECTS, WORKLOAD
 from gpuplan.cli.documents.view import STATES
 from gpuplan.cli.formats.report import Column, Report, Shown, Table, cells_table, table
 from gpuplan.cli.formats.units import show_between, show_duration, show_in
 from gpuplan.cli.gates.gates import GateResult
 from gpuplan.cli.results.documents import (
+    ChangedBill,
     ChangedNumber,
     ChangedText,
     DiffParameters,
     DiffResults,
     LoneRow,
 )
+from gpuplan.cli.tables.bill_tables import change_headline, change_table
 
-WORKLOAD, COST, JCT = "workload", "cost", "completion time"
 WINDOWS = ("window_s", "today.window_s")
 """Fields that say how long a log covers."""
 OTHER_WINDOW = 0.02
 """Share by which two logs must differ in length for their totals not to be comparable."""
 MOST_SHOWN = 20
 """Rows without ``--full``."""
-
-SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
-    "characterize": {
-        "jobs": (WORKLOAD, "jobs"),
-        "gpu_time.gpu_hours": (WORKLOAD, "GPU-hours"),
-        "duration_s.mean": (WORKLOAD, "mean duration"),
-        "duration_s.p95": (WORKLOAD, "p95 duration"),
-        "load.mean_gpus": (WORKLOAD, "mean load"),
-        "prices.cheapest_each_hour.cost_usd": (COST, "least cost"),
-        "queue_s.mean": (JCT, "mean wait"),
-    },
-    "pareto": {
-        "jobs": (WORKLOAD, "jobs"),
-        "load_gpus": (WORKLOAD, "load"),
-        "knee.budget_gpus": (COST, "GPUs at the best trade-off"),
-        "knee.usd_per_month": (COST, "cost per month at the best trade-off"),
-        "knee.mean_jct_s": (JCT, "planned mean JCT at the best trade-off"),
-        "knee.replay.mean_jct_s": (JCT, "mean JCT at the best trade-off"),
-        "knee.replay.p95_jct_s": (JCT, "P95 JCT at the best trade-off"),
-    },
-    "sweep": {
-        "jobs": (WORKLOAD, "jobs"),
-        "serverless_only.cost_usd": (WORKLOAD, "cost on serverless GPUs alone"),
-        "recommended.cost_usd": (COST, "recommended cost"),
-        "recommended.mean_jct_s": (JCT, "mean JCT as recommended"),
-    },
-    "bill": {
-        "jobs": (WORKLOAD, "jobs"),
-        "gpu_h": (WORKLOAD, "GPU-hours"),
-        "usd_per_month": (COST, "monthly bill"),
-        "idle_usd_per_month": (COST, "idle part of the bill"),
-    },
-    "bill of a period": {
-        "jobs": (WORKLOAD, "jobs"),
-        "gpu_h": (WORKLOAD, "GPU-hours"),
-        "usd": (COST, "bill of the period"),
-        "idle_usd": (COST, "idle part of the bill"),
-    },
-    "size": {
-        "jobs": (WORKLOAD, "jobs"),
-        "gpus": (COST, "GPUs needed"),
-        "usd_per_month": (COST, "monthly cost"),
-        "commitment.committed_gpus": (COST, "GPUs to commit to"),
-        "commitment.usd_per_month": (COST, "monthly cost with a commitment"),
-    },
-    "compare": {
-        "jobs": (WORKLOAD, "jobs"),
-        "policies.cost_usd": (COST, "cost"),
-        "policies.mean_jct_s": (JCT, "mean JCT"),
-    },
-    "simulate": {
-        "jobs": (WORKLOAD, "jobs"),
-        "gpu_h": (WORKLOAD, "GPU-hours"),
-        "cost_usd": (COST, "cost"),
-        "mean_jct_s": (JCT, "mean JCT"),
-        "p95_jct_s": (JCT, "P95 JCT"),
-    },
-}
-"""What matters of each command: path -> its subject, and what the headline calls it."""
 
 
 def report_of(
@@ -123,6 +66,7 @@ def report_of(
     warnings = [
         f"{path}: its rows have no names, so it is not compared" for path in comparison.unmatched
     ]
+    warnings += [note for bill in comparison.bills.values() for note in bill.notes]
     warnings += _other_windows(comparison)
     tables = _tables(comparison, matter, others, tolerance, top, gates)
     studies = [lone for lone in comparison.only if not lone.name]
@@ -138,15 +82,20 @@ def report_of(
                 changes=tuple(_number(comparison, change) for change in changed),
                 answers=tuple(_text_of(text) for text in comparison.answers),
                 asked=tuple(_text_of(text) for text in comparison.asked),
+                bills=tuple(
+                    ChangedBill(study or None, bill.by, bill.change)
+                    for study, bill in comparison.bills.items()
+                ),
                 only=tuple(
                     LoneRow(row.study or None, row.name, row.side) for row in comparison.only
                 ),
                 gates=tuple(gate.outcome() for gate in gates),
             )
         ),
-        tables=tables,
+        tables=(*_bill_tables(comparison), *tables),
         answer=(
-            *_answer(comparison, matter, others, tolerance, top),
+            *_bill_tables(comparison),
+            *(() if _is_bill(comparison) else _answer(comparison, matter, others, tolerance, top)),
             *([_lone(studies, "study", 10)] if studies else []),
             *tables[len(tables) - bool(gates) :],
         ),
@@ -160,9 +109,21 @@ def report_of(
     )
 
 
+def _is_bill(comparison: DocumentDiff) -> bool:
+    """Return whether the whole comparison is one of two bills."""
+    return bool(comparison.bills) and list(comparison.old.studies) == [""]
+
+
+def _bill_tables(comparison: DocumentDiff) -> tuple[Table, ...]:
+    """Return what changed between two bills, a table for each study."""
+    return tuple(change_table(bill.change, bill.by) for bill in comparison.bills.values())
+
+
 def _other_windows(comparison: DocumentDiff) -> list[str]:
     """Return a warning where the two logs cover times of different length."""
     for change in comparison.numbers:
+        if change.study in comparison.bills:
+            continue
         is_window = change.path in WINDOWS and change.old and change.new
         if is_window and abs(change.share or 0.0) > OTHER_WINDOW:
             old, new = (show_duration(value or 0.0) for value in (change.old, change.new))
@@ -183,7 +144,10 @@ def headline_of(
         same = "are the same" if not tolerance else f"are the same within {_percent(tolerance)}"
         return f"Nothing changed: all {count:,} numbers {same}."
     moves, same_as = [], []
-    for subject in (WORKLOAD, COST, JCT):
+    for study, bill in comparison.bills.items():
+        where = f"{study}: " if study else ""
+        moves.append(where + change_headline(bill.change, bill.by).rstrip("."))
+    for subject in () if _is_bill(comparison) else (WORKLOAD, COST, JCT):
         changes = [change for change in matter if _subject(comparison, change)[0] == subject]
         moved = [change for change in changes if change.is_above(tolerance)]
         if moved:
@@ -203,8 +167,10 @@ def headline_of(
 def _in_one(comparison: DocumentDiff) -> list[str]:
     """Return how many rows and studies are in one of the documents only; nothing where none is."""
     texts = []
+    # What a bill gains or loses is told in dollars; its months are named in the answer.
+    lone = [row for row in comparison.only if not (row.name and row.study in comparison.bills)]
     for has_name, name in ((True, "row"), (False, "study")):
-        sides = [row.side for row in comparison.only if bool(row.name) == has_name]
+        sides = [row.side for row in lone if bool(row.name) == has_name]
         parts = [
             f"{counted(count, name)} only in the {side} document"
             for side in ("old", "new")
@@ -225,7 +191,8 @@ def _moved(comparison: DocumentDiff, change: Change) -> str:
     if change.old is None or change.share is None or change.change is None:
         return f"{name} is {_text(change, change.new)} (no value before)"
     how = "rose" if change.change > 0 else "fell"
-    by = "" if change.old == 0 else f" {signed_share(abs(change.share)).lstrip('+')}"
+    is_told = change.old != 0 and change.share + 1 < MANY
+    by = f" {signed_share(abs(change.share)).lstrip('+')}" if is_told else ""
     return f"{name} {how}{by} from {show_between(change.old, change.new, show_in(change.unit))}"
 
 
@@ -233,7 +200,7 @@ def _subject(comparison: DocumentDiff, change: Change) -> tuple[str, str]:
     """Return the subject of a number and its name there; nothing where it is none that matters."""
     studies = [side.studies[change.study] for side in (comparison.old, comparison.new)]
     command = studies[0]["command"]
-    if command == "bill" and all(study["parameters"].get("period") for study in studies):
+    if change.study in comparison.bills:
         command = "bill of a period"
     return SUBJECTS.get(command, {}).get(change.path, ("", ""))
 
@@ -248,6 +215,8 @@ def _text(change: Change, value: float | None) -> str:
 
 
 def _share_text(change: Change) -> str:
+    if change.absent is not None:
+        return "new" if change.absent == "old" else "gone"
     if change.share is None:
         return "-"
     return signed_share(change.share) if change.is_above(NOISE) else "0%"

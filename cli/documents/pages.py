@@ -20,6 +20,7 @@ from gpuplan.cli.formats.escape import markdown, terminal, visible_lines
 from gpuplan.cli.formats.render import pipe_table
 
 PAGE_ROWS = 500  # of one table in HTML; the rest is in report.json
+PAPER_ROWS = 40  # of one table in print
 
 
 def as_html(document: Document) -> str:
@@ -41,6 +42,7 @@ def as_html(document: Document) -> str:
         verdicts_of=verdicts_of,
         key=_key,
         most_rows=PAGE_ROWS,
+        paper_rows=PAPER_ROWS,
         light_colours=variables({colour: colour for colour in TEXT}, TEXT),
         dark_colours=variables(DARK, TEXT_ON_DARK),
     )

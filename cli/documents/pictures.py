@@ -23,19 +23,24 @@ if TYPE_CHECKING:
 
 TITLES = {
     "bill": "What each month cost, by who pays",
+    "calibrate": "Replayed against recorded waits",
     "characterize": "Durations, their inequality, and load",
     "compare": "Completion times and cost by policy",
     "eta": "When the job would start",
     "forecast": "Demand so far, and in the next hours",
     "options": "Waits against dollars a month, by option",
     "pareto": "Completion time against budget",
+    "profile": "Throughput by batch size and share of a GPU",
     "share": "GPUs in use",
     "simulate": "The replay over time",
     "size": "Waits against the bill of a month, by size",
     "sweep": "Cost against completion time by threshold",
+    "waits": "Jobs that wait over time, by reason",
     "whatif": "Effect on waits, with its error",
 }
 HOVER_RADIUS = 7  # points; as large as a pointer finds without aiming
+LEAST_SCALE = 10 / 9
+"""Pixels to a point on a narrow page: a picture is scrolled where it had smaller text than 9 px."""
 ROOT = re.compile(r'<svg .*?viewBox="([^"]*)".*?>', re.DOTALL)
 LEFT_OUT = re.compile(r" *<(metadata|style)\b.*?</\1>\n?", re.DOTALL)
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
@@ -91,8 +96,10 @@ def inline_svg(svg: str, name: str, title: str, description: str, spots: list[Sp
     body = _themed(body, "")
     body = re.sub(r"\n\s*", "\n", body).strip()
     values = "\n".join(map(_value, spots))
+    least_px = LEAST_SCALE * float(head[1].split()[2])
     return (
-        f'<svg role="img" viewBox="{head[1]}" aria-labelledby="{name}-title {name}-desc">\n'
+        f'<svg role="img" viewBox="{head[1]}" style="--least-width: {least_px:.0f}px" '
+        f'aria-labelledby="{name}-title {name}-desc">\n'
         f'<title id="{name}-title">{html(title)}</title>\n'
         f'<desc id="{name}-desc">{html(description)}</desc>\n'
         f'{body}\n<g class="values">\n{values}\n</g>\n</svg>'

@@ -53,13 +53,16 @@ def draw_bill(results: BillResults) -> Figure:
             )
             below += np.array(usd)
         step = max(1, -(-len(months) // MOST_TICKS))
-        axes.set_xticks(places[::step], [month.name for month in months[::step]], rotation=0)
+        names = [f"{month.name}{'' if not month.is_partial else '*'}" for month in months]
+        axes.set_xticks(places[::step], names[::step], rotation=0)
         if len(months) > 6:
             axes.tick_params(axis="x", labelrotation=45)
-        axes.set_xlim(-0.6, max(len(months), 3) - 0.4)
+        room = max(0.6, (3 - len(months)) / 2 + 0.6)  # bars of few months are no wider
+        axes.set_xlim(-room, len(months) - 1 + room)
         dollar_axis(axes, "y", 5)
-        axes.set_ylabel("US dollars")
-        axes.set_xlabel("month (UTC); the first and the last may be part of one")
+        axes.set_ylabel("dollars")
+        is_whole = not any(month.is_partial for month in months)
+        axes.set_xlabel("month" if is_whole else "month (* part of a month)")
         light_grid(axes)
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles[::-1], labels[::-1], loc="outside right upper")

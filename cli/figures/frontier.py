@@ -175,7 +175,12 @@ def _rented(axes: Axes, scene: Scene) -> None:
         f"{scene.timeline_unit} rented in the replay ({scene.timeline_of})",
         loc="left", fontsize=10, fontweight="bold", parse_math=False,
     )  # fmt: skip
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), labelcolor=INK, frameon=False, ncols=2)
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(  # below: the title fills the line above
+        handles, labels, loc="outside lower right", labelcolor=INK, frameon=False, ncols=2
+    )
 
 
 def _line(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gpuplan.planner.sizing.targets import Target
 
 HOUR_S = 3600.0
+NAME_SHARE = 0.35
+"""Room for names beside the most expensive option, of the range of dollars."""
 LABEL_SHARE = 0.055
 """Height of a label, of that of the picture."""
 
@@ -58,11 +60,13 @@ def draw_options(results: OptionsResults, targets: Sequence[Target]) -> Figure:
         if target is not None:
             axes.axhline(target.limit / HOUR_S, color=INK, linewidth=0.9, linestyle="--")
             axes.annotate(
-                target.text, (0, target.limit / HOUR_S), xycoords=("axes fraction", "data"),
-                xytext=(4, 4), textcoords="offset points", fontsize="small",
+                target.text, (1, target.limit / HOUR_S), xycoords=("axes fraction", "data"),
+                xytext=(-4, 4), textcoords="offset points", fontsize="small", ha="right",
             )  # fmt: skip
         axes.set_ylim(bottom=0)
-        axes.margins(x=0.2)
+        usds = [usd for _, usd, *_ in points] or [0.0]
+        span = (max(usds) - min(usds)) or max(abs(usds[0]), 1.0)
+        axes.set_xlim(min(usds) - 0.06 * span, max(usds) + NAME_SHARE * span)
         axes.xaxis.set_major_formatter(FuncFormatter(_dollars))
         axes.set_xlabel("dollars a month more than today")
         axes.set_ylabel(f"{'mean' if is_mean else 'P95'} wait, h; bars: error")

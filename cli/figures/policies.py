@@ -197,13 +197,19 @@ def _costs(axes: Axes, comparison: PolicyComparison, looks: list[Look]) -> None:
     axes.set_title("What it costs")
     figure = axes.figure
     assert isinstance(figure, Figure)
-    costs = [outcome.results.cost_usd for outcome in comparison.outcomes]
+    months = [outcome.results.usd_per_month for outcome in comparison.outcomes]
+    costs = [usd for usd in months if usd is not None]
+    is_monthly = len(costs) == len(months)
+    whole = [outcome.results.cost_usd for outcome in comparison.outcomes]
+    if not is_monthly:  # a window of no length
+        costs = whole
+    scales = [cost / usd if usd else 1.0 for cost, usd in zip(costs, whole, strict=True)]
     parts = [cost_by_kind(plain(outcome.results)) for outcome in comparison.outcomes]
     places = range(len(costs))
     begin = np.zeros(len(costs))
     paid = [kind for kind in KINDS if any(part[kind] for part in parts)]
     for kind in paid:
-        wide = np.array([part[kind] for part in parts])
+        wide = np.array([part[kind] for part in parts]) * scales
         for place, look in enumerate(looks):
             strength: dict[str, Any] = {
                 "color": look.colour,
@@ -237,7 +243,7 @@ def _costs(axes: Axes, comparison: PolicyComparison, looks: list[Look]) -> None:
     axes.set_yticks(list(places), [in_lines(outcome.label) for outcome in comparison.outcomes])
     axes.invert_yaxis()
     dollar_axis(axes, "x", 4)
-    axes.set_xlabel("cost of the whole trace (US dollars)")
+    axes.set_xlabel("dollars a month" if is_monthly else "dollars of the whole log")
     lay_out(figure)  # so that texts and axes have their widths
     wide_px = axes.get_window_extent().width
     room = [wide_px - text.get_window_extent().width - 10 * figure.dpi / 72 for text in texts]

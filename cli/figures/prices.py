@@ -17,7 +17,8 @@ from gpuplan.analysis.prices.bands import PriceBand
 from gpuplan.cli.figures.style import CYCLE, SETTINGS, new_figure
 from gpuplan.cli.figures.time_axis import date_ticks, name_dates
 
-MAX_LINES = len(CYCLE)
+MAX_LINES = 6
+"""More colors cannot be told apart."""
 HOUR = np.timedelta64(3600, "s")
 RATIO_FOR_LOG = 8.0
 SHORT_DAYS = 5  # of a shorter history the ticks are hours
@@ -48,7 +49,7 @@ def draw_prices(bands: Sequence[PriceBand]) -> Figure:
             left.set_xlim(min(low for low, _ in spans), max(high for _, high in spans))
             right.set_xlim(left.get_xlim())
         if rest:
-            left.set_title(f"{left.get_title()} ({rest} shorter histories left out)")
+            left.set_title(f"{left.get_title(loc='left')} ({rest} shorter histories left out)")
         kinds = {band.kind for band in drawn}
         names = [
             band.gpu_type if len(kinds) == 1 else f"{band.gpu_type} {band.kind.replace('_', '-')}"
@@ -116,6 +117,6 @@ def _times(hours: NDArray[np.float64]) -> NDArray[np.datetime64]:
 
 
 def _dates(axes: Axes) -> None:
-    date_ticks(axes, least=3, has_offset=False)
+    date_ticks(axes, has_offset=False)
     first, last = (num2date(at) for at in axes.get_xlim())  # type: ignore[no-untyped-call]
     name_dates(axes, first, last, "%Y-%m-%d" if (last - first).days < SHORT_DAYS else "%Y")

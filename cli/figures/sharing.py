@@ -46,7 +46,10 @@ def _profile(axes: Axes, table: ProfileTable, choice: ServiceChoice) -> None:
     path = [(columns[step.sm_percent], batches[step.batch], step.feasible) for step in choice.path]
     x, y, _ = zip(*path, strict=True)
     axes.plot(x, y, color=SOFT, linewidth=1.0, zorder=3)
-    for good, face, label in ((True, COLOURS["blue"], "tried"), (False, PAPER, "misses the SLO")):
+    for good, face, label in (
+        (True, COLOURS["blue"], "evaluated"),
+        (False, PAPER, "misses the SLO"),
+    ):
         points = [(at_x, at_y) for at_x, at_y, keeps in path if keeps == good]
         if points:
             axes.plot(
@@ -58,7 +61,10 @@ def _profile(axes: Axes, table: ProfileTable, choice: ServiceChoice) -> None:
         *star, "*", color=COLOURS["orange"], ms=14, markeredgecolor=INK, zorder=5,
         linestyle="none", label="choice",
     )  # fmt: skip
-    axes.legend(frameon=True, labelcolor=INK, loc="upper right", facecolor=PAPER)
+    axes.legend(
+        frameon=False, labelcolor=INK, ncols=3, loc="lower right", bbox_to_anchor=(1, 1),
+        borderaxespad=0.2,
+    )  # fmt: skip
     axes.set_xticks(range(table.sm_percent.size), [f"{percent:g}" for percent in table.sm_percent])
     axes.set_yticks(rows, [str(size) for size in table.batch])
     axes.set_xlabel("share of the SMs (%)")
@@ -68,7 +74,8 @@ def _profile(axes: Axes, table: ProfileTable, choice: ServiceChoice) -> None:
         fontweight="bold", parse_math=False,
     )  # fmt: skip
     bar = axes.figure.colorbar(image, ax=axes)
-    bar.set_label("items/s per % of the SMs")
+    bar.set_label("items/s per % of the SMs", color=INK)
+    bar.ax.tick_params(colors=INK)
 
 
 def draw_placement(study: PlacementResults) -> Figure:

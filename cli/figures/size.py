@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.figures.cdf import nothing
@@ -31,7 +33,12 @@ LINES = (
     ("p95_wait_s", "P95 wait", "blue"),
     ("mean_wait_s", "mean wait", "green"),
 )
-MOST_PANELS = 3
+MOST_PANELS = 8
+"""GPU types that are drawn; the title tells how many smaller ones are left out."""
+SIZES = (8, 6, 4)
+"""Of the markers of `LINES`: of equal waits all can be seen."""
+TARGET: dict[str, Any] = {"marker": "D", "color": COLOURS["blue"], "linestyle": ""}
+TODAY: dict[str, Any] = {"marker": "*", "color": COLOURS["orange"], "linestyle": ""}
 ZERO_S = 1.0
 """Waits below a second are drawn at the bottom of the axis."""
 
@@ -39,41 +46,69 @@ ZERO_S = 1.0
 def draw_size(results: SizeResults) -> Figure:
     """Return a panel per GPU type: waits at each size against what the size costs a month."""
     pools = results.pools[:MOST_PANELS]
-    figure = new_figure(height_in=3.6 * len(pools) + 0.6, rows=(1.0,) * len(pools))
+    panel_in = 3.6 if len(pools) == 1 else 2.6
+    figure = new_figure(height_in=panel_in * len(pools) + 1.0, rows=(1.0,) * len(pools))
     with matplotlib.rc_context(SETTINGS):
         for axes, pool in zip(figure.axes, pools, strict=True):
-            points = [
-                point
-                for point in results.points
-                if point.gpu_type == (pool.name if len(results.pools) > 1 else None)
-            ]
-            _draw(axes, points, pool, results)
+            points = _points(results, pool)
+            _scale(axes, points, pool)
+            if len(results.pools) > 1:
+                axes.set_title(pool.name, fontsize=10)
+        title = f"Waits against cost by cluster size, under {results.policy}"
+        if rest := len(results.pools) - len(pools):
+            title += f" ({rest:,} more GPU types are in the table)"
+        figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=11, fontweight="bold")
+        figure.axes[-1].set_xlabel("dollars a month, busy or not")
+        _legend(figure, is_sized=any(pool.gpus is not None for pool in pools))
+        for axes, pool in zip(figure.axes, pools, strict=True):
+            if points := _points(results, pool):
+                _marks(axes, points, pool)
     return figure
 
 
-def _draw(axes: Axes, points: list[SizePoint], pool: SizePool, results: SizeResults) -> None:
-    of = "" if len(results.pools) == 1 else f", {pool.name}"
-    axes.set_title(f"Waits against cost by cluster size, under {results.policy}{of}")
+def _points(results: SizeResults, pool: SizePool) -> list[SizePoint]:
+    name = pool.name if len(results.pools) > 1 else None
+    return [point for point in results.points if point.gpu_type == name]
+
+
+def _legend(figure: Figure, *, is_sized: bool) -> None:
+    """Explain the lines and marks of all panels below them, where they cover nothing."""
+    handles = [
+        Line2D([], [], color=COLOURS[shade], marker="o", markersize=size, label=name)
+        for (_, name, shade), size in zip(LINES, SIZES, strict=True)
+    ]
+    if is_sized:
+        handles.append(Line2D([], [], markersize=7, label="meets the target", **TARGET))
+    handles.append(Line2D([], [], markersize=10, label="today", **TODAY))
+    figure.legend(handles=handles, loc="outside lower left", ncols=len(handles))
+
+
+def _waits(points: list[SizePoint], key: str) -> list[float]:
+    return [max(getattr(point, key), ZERO_S) for point in points]
+
+
+def _scale(axes: Axes, points: list[SizePoint], pool: SizePool) -> None:
+    """Draw the waits of a GPU type, and scale the axes for good."""
     if not points:
         nothing(axes, "no sizes: add --target or --gpus")
         return
     usd = [point.usd_per_month for point in points]
-    for key, name, shade in LINES:
-        waits = [max(getattr(point, key), ZERO_S) for point in points]
-        axes.plot(usd, waits, color=COLOURS[shade], marker="o", markersize=4, label=name)
+    for (key, name, shade), size in zip(LINES, SIZES, strict=True):
+        style: dict[str, Any] = {"color": COLOURS[shade], "marker": "o", "markersize": size}
+        axes.plot(usd, _waits(points, key), label=name, **style)
     axes.set_yscale("log")
     most = max(max(point.p99_wait_s for point in points), pool.today.p95_wait_s or 0, 60.0)
-    axes.set_ylim(ZERO_S * 0.8, most * 2)
-    ticks = [s for s in (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400) if s <= most * 2]
+    every = [wait for key, _, _ in LINES for wait in _waits(points, key)]
+    least = max(min(*every, pool.today.p95_wait_s or most), ZERO_S)
+    low, high = max(least / 6, ZERO_S * 0.6), most * 3
+    axes.set_ylim(low, high)
+    ticks = [s for s in (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400) if low <= s <= high]
     axes.set_yticks(ticks, [_tick(s) for s in ticks], minor=False)
     axes.minorticks_off()
     dollar_axis(axes, "x", 6)
     axes.fmt_ydata = show_duration
-    axes.set_xlabel("US dollars per month, busy or not")
-    axes.set_ylabel("wait (1 s or less at the bottom)")
+    axes.set_ylabel("wait")
     light_grid(axes)
-    axes.legend(loc="lower left")
-    _marks(axes, points, pool)
 
 
 def _tick(seconds: float) -> str:
@@ -81,12 +116,12 @@ def _tick(seconds: float) -> str:
 
 
 def _marks(axes: Axes, points: list[SizePoint], pool: SizePool) -> None:
-    """Mark the size found and today's."""
+    """Mark the size found and today's, with labels that cross no line."""
     marks, texts, shades = [], [], []
     for point in points:
         if point.gpus == pool.gpus:
             at = (point.usd_per_month, max(point.p95_wait_s, ZERO_S))
-            axes.plot(*at, marker="D", markersize=9, color=COLOURS["blue"], zorder=5)
+            axes.plot(*at, markersize=9, zorder=5, **TARGET)
             marks.append(at)
             texts.append(f"{point.gpus:,} GPUs meet the target")
             shades.append(on_paper(COLOURS["blue"]))
@@ -102,10 +137,13 @@ def _marks(axes: Axes, points: list[SizePoint], pool: SizePool) -> None:
         name += ", waits not recorded"
     else:
         at = (usd, max(wait, ZERO_S))
-        axes.plot(*at, marker="*", markersize=13, color=COLOURS["orange"], zorder=5)
+        axes.plot(*at, markersize=13, zorder=5, **TODAY)
         name += ", P95 wait as recorded"
     marks.append(at)
     texts.append(name)
     shades.append(INK if wait is None else on_paper(COLOURS["orange"]))
-    others = [(point.usd_per_month, max(point.p95_wait_s, ZERO_S)) for point in points]
-    place_labels(axes, marks, texts, shades, others)
+    lines: list[tuple[float, float]] = []
+    for key, _, _ in LINES:
+        usds = [point.usd_per_month for point in points]
+        lines += [(np.nan, np.nan), *zip(usds, _waits(points, key), strict=True)]
+    place_labels(axes, marks, texts, shades, lines)

@@ -1,4 +1,4 @@
-"""The picture of ``gpuplan sweep``: cost against mean completion time, one point per replay."""
+"""The picture of ``gpuplan sweep``: dollars a month against mean completion time, by replay."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ LOG = ", log scale"
 PANELS = 3  # more price ratios would be too small to read
 UNITS = ((172_800.0, 86_400.0, "days"), (7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"))
 EVERYTHING = "everything serverless"
+RENTED = "all on rented workers"
 TODAY = "today"
 LOOK = {
     "fixed": look_of("fixed-threshold"),
     "adaptive": look_of("allpass"),
     EVERYTHING: look_of("serverless-only"),
+    RENTED: look_of("serverful-only"),
 }
 MARKS = ("o", "s", "^", "v", "P", "X")  # one per capacity
 MARKED: dict[str, Any] = {
@@ -43,24 +45,39 @@ MARKED: dict[str, Any] = {
     "markeredgecolor": COLOURS["purple"],
     "markeredgewidth": 2,
 }
-ALONE = {EVERYTHING: "*", TODAY: "p"}
+RING: dict[str, Any] = MARKED | {
+    "marker": "o",
+    "markersize": 15,
+    "markeredgecolor": COLOURS["yellow"],
+}
+KNEE: dict[str, Any] = MARKED | {
+    "marker": "D",
+    "markersize": 13,
+    "markeredgecolor": INK,
+    "markeredgewidth": 1,
+}
+ALONE = {EVERYTHING: "*", TODAY: "p", RENTED: "d"}
 Place = tuple[float, float]
 
 
 def draw_sweep(sweep: Sweep, marked_s: float | None = None) -> Figure:
-    """Draw every replay and everything serverless; one panel per price ratio, up to three.
+    """Draw every replay, everything serverless and everything rented, in dollars a month.
 
-    Fixed thresholds, the adaptive one and everything serverless have the colours of these policies,
-    and each capacity a mark of its own. A line joins the points that are not dominated at their
-    prices, which have filled marks. Of several values of time the first is marked. The reference
+    There is one panel per price ratio, up to three. Fixed thresholds, the adaptive one, everything
+    serverless and everything on rented workers have the colours of these policies, and each
+    capacity a mark of its own. A line joins the points that are not dominated at their
+    prices, which have filled marks. A ring is around the recommended one, also where that is no
+    threshold. Of several values of time the first is marked. The reference
     set against, today, has a mark of its own and is neither on the line nor beneath it. A square is
-    around every point at the fixed threshold that is marked, in seconds.
+    around every point at the fixed threshold that is marked, in seconds. Where the length of the
+    log is not known, dollars are those of the whole log.
     """
     shown = _first_cases(sweep)[:PANELS]
     figure = new_figure(rows=(1.0,) * len(shown), height_in=0.9 + 4.0 * len(shown))
     every = [_point(sweep, index) for index in range(_count(sweep))]
     size, unit = _unit(max(point.mean_jct_s for point in every))
-    at = [(point.mean_jct_s / size, point.cost_usd) for point in every]
+    month = sweep.usd_per_month(1.0) or 1.0
+    at = [(point.mean_jct_s / size, point.cost_usd * month) for point in every]
     for axes, case in zip(figure.axes, shown, strict=True):
         _panel(axes, sweep, case, at)
         for index in _indices(sweep, case):
@@ -109,7 +126,8 @@ def _scale(
         axes.yaxis.set_major_formatter(FuncFormatter(tick_usd))
         axes.set_ylim(bottom=max(axes.get_ylim()[0], 0.0))
         axes.set_xlim(left=max(axes.get_xlim()[0], 0.0))
-        axes.set_ylabel(f"cost (US dollars{LOG if far_y else ''})")
+        usd = "dollars of the whole log" if sweep.usd_per_month(1.0) is None else "dollars a month"
+        axes.set_ylabel(f"cost ({usd}{LOG if far_y else ''})")
     figure.axes[-1].set_xlabel(f"mean job completion time ({unit}{LOG if far_x else ''})")
 
 
@@ -132,30 +150,28 @@ def _panel(axes: Axes, sweep: Sweep, case: Case, at: Sequence[Place]) -> None:
             zorder=4,
             label=_name(sweep, index),
         )
-    ring: dict[str, Any] = {"markerfacecolor": "none", "linestyle": "", "zorder": 5}
-    axes.plot(
-        *at[_recommended(sweep, case)],
-        marker="o",
-        markersize=15,
-        markeredgecolor=COLOURS["yellow"],
-        markeredgewidth=2,
-        **ring,
-    )
+    axes.plot(*at[_recommended(sweep, case)], linestyle="", zorder=5, **RING)
     if case.knee is not None:
-        axes.plot(*at[case.knee], marker="D", markersize=13, markeredgecolor=INK, **ring)
+        axes.plot(*at[case.knee], linestyle="", zorder=5, **KNEE)
 
 
 def _indices(sweep: Sweep, case: Case) -> list[int]:
     """Return the points at the prices of the case, in the order of the sweep, and the others.
 
-    Everything serverless is the one behind the last point, today the one behind that.
+    Everything serverless is the one behind the last point, today the one behind that, and
+    everything rented at each price ratio behind these.
     """
-    points = [i for i, point in enumerate(sweep.points) if point.price_ratio == case.price_ratio]
-    return [*points, *range(len(sweep.points), _count(sweep))]
+    runs = [*sweep.points, *(None for _ in range(_first_rented(sweep) - len(sweep.points)))]
+    runs += sweep.all_rented
+    return [i for i, run in enumerate(runs) if run is None or run.price_ratio == case.price_ratio]
+
+
+def _first_rented(sweep: Sweep) -> int:
+    return len(sweep.points) + 1 + (sweep.against is not None)
 
 
 def _count(sweep: Sweep) -> int:
-    return len(sweep.points) + 1 + (sweep.against is not None)
+    return _first_rented(sweep) + len(sweep.all_rented)
 
 
 def _front(sweep: Sweep, case: Case) -> list[int]:
@@ -172,10 +188,20 @@ def _front(sweep: Sweep, case: Case) -> list[int]:
 def _point(sweep: Sweep, index: int) -> SweepPoint | ReferenceRun:
     if index < len(sweep.points):
         return sweep.points[index]
+    if index >= _first_rented(sweep):
+        return sweep.all_rented[index - _first_rented(sweep)]
     return sweep.reference if sweep.against is None or index == len(sweep.points) else sweep.against
 
 
 def _recommended(sweep: Sweep, case: Case) -> int:
+    """Return the choice of the case: a threshold, everything serverless or everything rented."""
+    if case.rented is not None:
+        rented = case.rented.point
+        return next(i for i in _indices(sweep, case) if _point(sweep, i) is rented)
+    return _best(sweep, case)
+
+
+def _best(sweep: Sweep, case: Case) -> int:
     return len(sweep.points) if case.best is None else case.best
 
 
@@ -186,6 +212,8 @@ def _capacities(sweep: Sweep) -> list[int | None]:
 def _rule(sweep: Sweep, index: int) -> str:
     if index < len(sweep.points):
         return sweep.points[index].policy
+    if index >= _first_rented(sweep):
+        return RENTED
     return EVERYTHING if index == len(sweep.points) else TODAY
 
 
@@ -212,6 +240,7 @@ def _label_points(axes: Axes, sweep: Sweep, case: Case, at: Sequence[Place]) -> 
         indices,
         key=lambda index: (
             index != _recommended(sweep, case),
+            index != _best(sweep, case),
             index != case.knee,
             index < len(sweep.points),
             _rule(sweep, index) == "fixed",
@@ -224,7 +253,8 @@ def _label_points(axes: Axes, sweep: Sweep, case: Case, at: Sequence[Place]) -> 
         texts.append("" if place in named else _label(sweep, case, index, front))
         named.add(place)
     line = [at[index] for index in front]
-    roles = {_recommended(sweep, case), case.knee, *range(len(sweep.points), _count(sweep))}
+    roles = {_recommended(sweep, case), _best(sweep, case), case.knee}
+    roles.update(range(len(sweep.points), _count(sweep)))
     place_labels(
         axes,
         [at[index] for index in order],
@@ -238,9 +268,11 @@ def _label_points(axes: Axes, sweep: Sweep, case: Case, at: Sequence[Place]) -> 
 def _label(sweep: Sweep, case: Case, index: int, front: Sequence[int]) -> str:
     """Return the label of a point, with its capacity if the front has several."""
     several, replayed = len(_capacities(sweep)) > 1, index < len(sweep.points)
-    best = "recommended" if case.rented is None else "best threshold"
-    is_best = index == _recommended(sweep, case)
-    remarks = [best] if is_best and (case.rented is None or case.best is not None) else []
+    is_tied = sweep.verdict is not None and sweep.verdict.tied and case is sweep.cases[0]
+    choice = "recommended, others cost the same" if is_tied and not case.rented else "recommended"
+    remarks = [choice] if index == _recommended(sweep, case) else []
+    if case.rented is not None and index == case.best:
+        remarks.append("best threshold")
     remarks += ["best trade-off"] if index == case.knee else []
     matters = remarks or not replayed or index in front
     if not matters and (several or len(sweep.points) > MANY):
@@ -270,14 +302,16 @@ def _write_legend(figure: Figure, sweep: Sweep, marked_s: float | None) -> None:
     swatches = [
         Line2D([], [], marker="o", color=LOOK[rule].colour, label=rule, **dot) for rule in rules
     ]
-    for index in range(len(sweep.points), _count(sweep)):
-        name = rule = _rule(sweep, index)
+    alone = {_rule(sweep, index): index for index in range(len(sweep.points), _count(sweep))}
+    for rule, index in alone.items():
+        name = rule
         if sweep.against is not None and rule == TODAY:
             full = sweep.against.label
             name = f"{TODAY}: {full if len(full) <= LONGEST else sweep.against.policy}"
         swatches.append(
             Line2D([], [], marker=ALONE[rule], color=_colour(sweep, index), label=name, **dot)
         )
+    swatches.append(Line2D([], [], label="recommended", linestyle="", **RING | {"markersize": 9}))
     if marked_s is not None:
         name = f"marked: {show_threshold(marked_s)}"
         swatches.append(Line2D([], [], label=name, linestyle="", **MARKED | {"markersize": 9}))

@@ -29,9 +29,13 @@ def drawable(first: datetime | None, lasting_s: float) -> datetime | None:
     return first if date_number(first) + lasting_s / DAY_S < end else None
 
 
-def date_ticks(axes: Axes, *, least: int = 5, has_offset: bool = True) -> None:
-    """Mark the horizontal axis with at least so many dates, and what they share beside them."""
-    locator = AutoDateLocator(minticks=least, maxticks=8)  # type: ignore[no-untyped-call]
+LEAST_DATES, MOST_DATES = 3, 8
+"""Marks of a time axis. Between these, Matplotlib has an interval for every length of time."""
+
+
+def date_ticks(axes: Axes, *, has_offset: bool = True) -> None:
+    """Mark the horizontal axis with a few dates, and what they share beside them."""
+    locator = AutoDateLocator(minticks=LEAST_DATES, maxticks=MOST_DATES)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     formatter = ConciseDateFormatter(locator, show_offset=has_offset)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_formatter(formatter)
@@ -45,7 +49,7 @@ def name_dates(axes: Axes, first: datetime, last: datetime, form: str) -> None:
 
 def show_dates(axes: Axes, zone: str = "UTC") -> None:
     """Mark the horizontal axis, whose values are those of `date_number`, with dates of a zone."""
-    date_ticks(axes, least=3)
+    date_ticks(axes)
     axes.set_xlabel(f"date ({zone})")
 
 

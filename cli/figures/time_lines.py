@@ -98,7 +98,7 @@ def draw_time_lines(lines: TimeLines, policy: str, first_submit: datetime | None
     height_in = 0.5 + 2.0 * len(panels) if is_tall else 1.8 * len(panels)
     rows, bars = (1.0,) * len(panels), lines.bars
     if bars is not None:
-        more_in = 0.7 + 0.13 * len(bars.job_id)
+        more_in = 0.7 + 0.16 * len(bars.job_id)
         rows = (*rows, more_in / (height_in / len(panels)))
         height_in += more_in
     figure = new_figure(rows=rows, height_in=height_in, share_x=True)
@@ -124,10 +124,12 @@ def _draw_bars(axes: Axes, bars: JobBars, begin: float, unit_us: float) -> None:
             left=begin + bars.begin_us[is_here] / unit_us,
             height=0.8,
             color=CYCLE[place % len(CYCLE)],
+            edgecolor=CYCLE[place % len(CYCLE)],
+            linewidth=1,  # so that the shortest run is seen
             label=name,
         )
     axes.set_ylim(len(bars.job_id) - 0.4, -0.6)
-    axes.set_yticks(range(len(bars.job_id)), bars.job_id, fontsize=5)
+    axes.set_yticks(range(len(bars.job_id)), bars.job_id, fontsize=8)
     axes.grid(visible=False, axis="y")
 
 

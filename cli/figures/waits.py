@@ -10,13 +10,16 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gpuplan.analysis.characterize.clock import in_zone
+from gpuplan.analysis.waits.spells import NO_ROOM, ROOM
 from gpuplan.cli.figures.style import COLOURS, SETTINGS, SOFT, light_grid, new_figure
 from gpuplan.cli.figures.time_axis import date_number, show_dates
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.waits import WaitsResults
 
-CYCLE = ("blue", "orange", "green", "purple", "yellow", "sky", "wine")
+SHADES = {NO_ROOM: "blue", ROOM: "orange"}
+CYCLE = ("green", "purple", "yellow", "sky", "wine")
+"""Colors of the reasons that a log names."""
 DAY_H = 24.0
 
 
@@ -26,15 +29,26 @@ def draw_waits(results: WaitsResults) -> Figure:
     starts = (in_zone(datetime.fromisoformat(row.start), results.zone) for row in bins)
     days = np.array([date_number(start.replace(tzinfo=UTC)) for start in starts])
     hours = float(days[1] - days[0]) * DAY_H if len(bins) > 1 else 1.0
-    names = [reason.name for reason in results.summary.reasons if reason.wait_h > 0]
+    series: list[tuple[str, str, np.ndarray]] = []
+    rest = iter(CYCLE)
+    others: list[np.ndarray] = []
+    for reason in results.summary.reasons:
+        if reason.wait_h <= 0:
+            continue
+        waiting = np.array([row.wait_h.get(reason.name, 0.0) for row in bins]) / hours
+        shade = SHADES.get(reason.name) or next(rest, None)
+        if shade is None:
+            others.append(waiting)
+        else:
+            series.append((reason.name, COLOURS[shade], waiting))
+    if others:
+        series.append((f"{len(others):,} more", SOFT, np.sum(others, axis=0)))
     figure = new_figure(height_in=4.2)
     with matplotlib.rc_context(SETTINGS):
         (axes,) = figure.axes
         axes.set_title("Jobs that wait, by reason")
         below = np.zeros(len(bins))
-        for place, name in enumerate(names):
-            waiting = np.array([row.wait_h.get(name, 0.0) for row in bins]) / hours
-            shade = COLOURS[CYCLE[place]] if place < len(CYCLE) else SOFT
+        for name, shade, waiting in series:
             axes.bar(
                 days, waiting, bottom=below, width=hours / DAY_H, align="edge", color=shade,
                 linewidth=0, label=f"{name} ",

@@ -25,8 +25,12 @@ NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 CONDITION = re.compile(
     r"^\s*(?P<field>\w(?:[\w.]|\[[^\]]*\])*)\s*(?P<op><=|>=|==|!=|<|>)"
     rf"\s*(?P<amount>\$?[-+]?{NUMBER}|[-+]\${NUMBER})"
-    r"\s*(?P<unit>%|[a-z_]*)\s*$"
+    r"\s*(?P<unit>%|USD|[a-z_]*)\s*$"
 )
+LEADING_ZERO = re.compile(r"[-+$]*0\d")
+EATEN = re.compile(r"^[^<>=!]*(<=|>=|==|!=|<|>)\s*[-+]?\s*$")
+"""A condition without its value."""
+QUOTES = "a shell replaces $5 in double quotes; write the condition in single quotes"
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -85,6 +89,7 @@ def read_condition(
     try:
         condition = parse_condition(text)
         _check_study(condition.field, studies or {})
+        check_dollars(condition, condition.field)
         return condition
     except UsageError as error:
         raise UsageError(f"{option} {text!r}: {error}") from error
@@ -112,8 +117,13 @@ def parse_condition(text: str) -> Condition:
     """Return the parts of a condition. Raises `UsageError` without the option it is given by."""
     match = CONDITION.match(text)
     if match is None:
-        raise UsageError("expected 'field operator value', for example 'duration_s.p95 > 4h'")
-    amount, unit = match["amount"], match["unit"]
+        eaten = f"; {QUOTES}" if EATEN.match(text) else ""
+        raise UsageError(
+            f"expected 'field operator value', for example 'duration_s.p95 > 4h'{eaten}"
+        )
+    amount, unit = match["amount"], match["unit"].lower()
+    if LEADING_ZERO.match(amount):
+        raise UsageError(f"{amount!r} begins with 0, as what is left of $500; {QUOTES}")
     if "$" in amount and unit not in ("", "usd"):
         raise UsageError(f"expected $ or {unit}, not both")
     value = float(amount.replace("$", ""))
@@ -160,6 +170,7 @@ def limit_of(condition: Condition, path: str) -> float:
     """Return the limit of a condition in the unit of a field. Raises `UsageError`."""
     value, unit = condition.value, condition.unit
     kind = unit_of(path)
+    check_dollars(condition, path)
     if not unit or unit == kind or (unit in ("gpu", "worker") and kind == f"{unit}s"):
         return value
     if unit in SECONDS_PER and kind in SECONDS_PER:
@@ -168,3 +179,17 @@ def limit_of(condition: Condition, path: str) -> float:
         return value / 100
     wrong = {"%": "is not a share, so it has no percentage", "usd": "is not in dollars"}
     raise UsageError(f"{path} {wrong.get(unit, f'is not in {unit!r}')}")
+
+
+def check_dollars(condition: Condition, path: str) -> None:
+    """Refuse a limit without $ or USD on a field in dollars. Raises `UsageError`.
+
+    A shell that replaces ``$5`` in ``> +$500`` leaves ``> +00``, and ``> 500`` of ``> $1500``.
+    """
+    if condition.unit or unit_of(path) != "usd":
+        return
+    sign = "" if not condition.is_signed else "-" if condition.value < 0 else "+"
+    limit = f"{condition.op} {sign}${abs(condition.value):.15g}"
+    raise UsageError(
+        f"{path} is in dollars, so its limit needs $ or USD, as in {limit!r}; {QUOTES}"
+    )

@@ -20,6 +20,7 @@ from gpuplan.cli.formats.units import UNIT_SUFFIX
 from gpuplan.cli.gates.row_keys import KEY_NAMES, Layout, keys_of, named_items, text_of
 
 NAMED_AT_MOST = 8
+ANY_ROW = "*"
 NEAR = 0.6  # of 1; below it a name is not a misspelling
 SAME = 1e-5  # two numbers that name one row may differ by this much of the larger
 
@@ -218,7 +219,11 @@ def _selectors(name: str) -> tuple[str, dict[int, str]]:
 
 def _is_row(row: Row, terms: str, names: Sequence[tuple[str, Any]]) -> bool:
     """Return whether a row matches: by its label, or by its values or ``name=value`` pairs."""
-    return row.label == terms or all(_is_term(names, term) for term in terms.split(","))
+    return (
+        terms.strip() == ANY_ROW
+        or row.label == terms
+        or all(_is_term(names, term) for term in terms.split(","))
+    )
 
 
 def _is_term(names: Sequence[tuple[str, Any]], term: str) -> bool:

@@ -18,6 +18,7 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.formats.units import show_apart, show_in, unit_of
 from gpuplan.cli.gates.conditions import Condition, limit_of, parse_condition
 from gpuplan.cli.gates.fields import NoField, NoRow, Numbers, ResultField, fields_of, some
+from gpuplan.cli.gates.never import range_of, refuse_never
 from gpuplan.cli.gates.row_keys import layout_of
 
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
@@ -257,7 +258,8 @@ def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[Resu
             without_row.append(_within(first, error))
             wrong: list[UsageError] = []
         except UsageError as error:
-            wrong = [UsageError(f"{first}: {error}")]
+            kind = NoField if isinstance(error, NoField) else UsageError
+            wrong = [kind(f"{first}: {error}")]
     else:
         wrong = []
     matches, unclear = [], []
@@ -304,6 +306,7 @@ def _judged_as(
     numbers: Numbers,
 ) -> GateResult:
     limit = limit_of(condition, path)
+    refuse_never(condition, prefix + path, limit, range_of(path))
     valued = [(entry.number, entry) for entry in fields if entry.number is not None]
     if not valued:
         detail = f"{prefix}{path} has no value"

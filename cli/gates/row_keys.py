@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-DRAWN = ("duration_cdf", "lorenz", "timeline", "hill")
-"""Lists of points of a curve, anywhere in the results."""
+DRAWN = ("duration_cdf", "lorenz", "timeline", "hill", "uses")
+"""Lists of points of a curve, or of entries that other lists add up, anywhere in the results."""
 
 ROW_KEYS: tuple[tuple[str, ...], ...] = (
     ("label",),
@@ -29,6 +29,7 @@ ROW_KEYS: tuple[tuple[str, ...], ...] = (
     ("wanted_gpu", "provider", "gpu_type", "kind"),
     ("provider", "gpu_type", "kind"),
     ("num_gpus",),
+    ("times",),
     ("state",),
     ("name",),
     ("path",),

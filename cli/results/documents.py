@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.gates.gates import GateOutcome
+from gpuplan.planner.money.bill_results import ChangeResults
 
 ISO_TIME = Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")
 
@@ -85,6 +86,21 @@ class LoneRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedBill:
+    """What changed between two bills, as `gpuplan bill --months A,B` says it of two months.
+
+    Attributes:
+        study: its study; null where there is one only.
+        by: what both bills are split by.
+        change: price, calendar, volume, mix and idle, by label and GPU type.
+    """
+
+    study: str | None
+    by: str
+    change: ChangeResults
+
+
+@dataclass(frozen=True, slots=True)
 class DiffResults:
     """What differs between two documents.
 
@@ -94,9 +110,11 @@ class DiffResults:
         tolerance_share: a number has changed where it differs by more than this fraction.
         numbers: that either document has.
         changed: of these, those that differ.
-        changes: the numbers that differ, in rows that both documents have.
+        changes: the numbers that differ, in rows that both documents have; a row of a bill that
+            one of them lacks is $0 there.
         answers: the texts that differ.
         asked: the inputs, options and versions that differ.
+        bills: what changed between two bills.
         only: rows and studies that one of the documents lacks.
         gates: the conditions on changes.
     """
@@ -109,6 +127,7 @@ class DiffResults:
     changes: tuple[ChangedNumber, ...]
     answers: tuple[ChangedText, ...]
     asked: tuple[ChangedText, ...]
+    bills: tuple[ChangedBill, ...]
     only: tuple[LoneRow, ...]
     gates: tuple[GateOutcome, ...]
 

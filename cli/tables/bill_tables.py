@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.analysis.base.words import listed
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import (
     show_duration,
     show_number,
     show_price,
     show_share,
+    show_usd,
 )
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_GROUPS = 10
 MOST_MONTHS = 12
+MOST_NAMED = 3
 TOTAL = "total"
 SMALL = 0.01
 """Labels under this share of the bill are one row."""
@@ -209,7 +212,7 @@ def change_table(change: ChangeResults, by: str) -> Table:
     return table(
         f"What changed from {change.before} to {change.after}",
         [*rows, between, use, idle, whole],
-        {"name": by, "what": ""},
+        {"name": by, "what": "new or gone" if any(row["what"] for row in rows) else ""},
         *money,
     )
 
@@ -273,11 +276,13 @@ def headline(results: BillResults, period: str) -> str:
 
 def change_headline(change: ChangeResults, by: str) -> str:
     """Return by how much the bill changed, why, and whose it is."""
-    growth = change.usd / change.before_usd if change.before_usd else 0.0
+    growth = f" ({change.usd / change.before_usd:+.1%})" if change.before_usd else ""
+    is_of_months = len(change.before) == len(change.after) == len("2026-03")
+    length = "days in the month" if is_of_months else "length of the period"
     word = "more" if change.usd >= 0 else "less"
     parts = {
         "prices": change.price_usd,
-        "days in the month": change.calendar_usd,
+        length: change.calendar_usd,
         "GPU-hours": change.volume_usd,
         "mix": change.mix_usd,
         "idle GPUs": change.idle_usd,
@@ -288,9 +293,15 @@ def change_headline(change: ChangeResults, by: str) -> str:
     )
     text = (
         f"{change.after} cost ${change.after_usd:,.2f}, ${abs(change.usd):,.2f} {word} than "
-        f"{change.before} ({growth:+.1%}): {why}."
+        f"{change.before}{growth}: {why}."
     )
     top = change.groups[0] if change.groups else None
     if top is not None and len(change.groups) > 1:
         text += f" {by.capitalize()} {top.name} changed most ({show_change_usd(top.usd)})."
+    for word, usd, names in (
+        ("New", change.new_usd, [row.name for row in change.groups if row.new]),
+        ("Gone", change.gone_usd, [row.name for row in change.groups if row.gone]),
+    ):
+        if names:
+            text += f" {word}: {listed(names, MOST_NAMED)} ({show_usd(usd)})."
     return text

@@ -9,6 +9,7 @@ from gpuplan.analysis.base.words import listed
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import Precision, show_between, show_duration, show_usd
 from gpuplan.cli.tables.pareto_peak import within_peak
+from gpuplan.cli.tables.pareto_slower import slower_text
 from gpuplan.planner.elastic.class_options import DEFAULT_RESCALE_S
 from gpuplan.planner.frontier.model.format_gpus import show_gpus, usd_per_h
 from gpuplan.planner.frontier.points import least_mean_jct_s
@@ -73,6 +74,7 @@ def headline(study: FrontierStudy, contradiction: str = "") -> str:
     parts = (
         today_text(study.today, precision, study.now_gpus),
         (_mix if study.is_mixed else _plan)(study, study.shown, precision),
+        slower_text(study, study.shown),
         _useful(study, precision),
     )
     return " ".join(part for part in parts if part)

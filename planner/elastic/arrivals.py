@@ -19,12 +19,15 @@ class ClassArrivals:
         job_class: index of the class in `Workload.classes`.
         work_h: the job's own work, hours on one GPU; >= 0.
         gpus: GPUs it held when it was recorded, > 0; may be fractional.
+        run_h: hours that it ran as recorded, NaN where that is not known; None where the jobs are
+            not those of a log.
     """
 
     submit_s: FloatArray
     job_class: IntArray
     work_h: FloatArray
     gpus: FloatArray
+    run_h: FloatArray | None = None
 
     def __post_init__(self) -> None:
         shape = self.submit_s.shape
@@ -33,6 +36,8 @@ class ClassArrivals:
         for name in ("job_class", "work_h", "gpus"):
             if getattr(self, name).shape != shape:
                 raise ValueError(f"{name} must have the shape {shape} of submit_s")
+        if self.run_h is not None and self.run_h.shape != shape:
+            raise ValueError(f"run_h must have the shape {shape} of submit_s")
         if not (self.submit_s[0] >= 0 and np.all(np.diff(self.submit_s) >= 0)):
             raise ValueError("submit_s must ascend from 0 or later")
         if not (np.all(self.work_h >= 0) and np.all(self.gpus > 0) and np.all(self.job_class >= 0)):
@@ -50,4 +55,5 @@ class ClassArrivals:
             job_class=self.job_class[chosen],
             work_h=self.work_h[chosen],
             gpus=self.gpus[chosen],
+            run_h=None if self.run_h is None else self.run_h[chosen],
         )

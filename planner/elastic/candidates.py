@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.elastic.class_options import ClassOptions
+from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
@@ -102,3 +103,12 @@ def _multiples(
             "  next: a smaller step, or a larger --limit or --max-width"
         )
     return multiples
+
+
+def bounded(
+    job_class: JobClass, profile: ClassProfile, gpus: FloatArray, slower: float
+) -> JobClass:
+    """Return the class with a bound on its run times over those on these GPUs."""
+    held = np.unique(gpus)
+    fastest = np.array([epoch.at(held).max() for epoch in profile.epochs])
+    return replace(job_class, recorded_speedup=fastest, slower=slower)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Annotated, ClassVar, Literal, get_args
 
 from gpuplan.analysis.base.amounts import once, parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.option import Opt
+from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
 from gpuplan.simkit.limits import MOST_GPUS
 
 ClassBy = Literal["job_class", "user", "group", "num_gpus"]
 CLASS_COLUMNS: tuple[str, ...] = get_args(ClassBy)
 WIDTHS = "Which GPUs a job may get"
 CAP = re.compile(r"^(?P<name>.*\S)\s*<=\s*(?P<time>\S+)$")
+SLOWER = re.compile(r"(?P<times>\d+\.?\d*|\.\d+)x?", re.I)
 LEAST_HORIZON_S = 1.0
 DEFAULT_RESCALE_S = 60.0
 """Assumed time of a start or a change of width: between a warm restart and a cold one."""
@@ -69,6 +72,23 @@ def parse_weights(texts: Sequence[str], flag: str = "--weight") -> dict[str, flo
     return weights
 
 
+def parse_slower(text: str, flag: str = "--slower") -> float:
+    """Return the times of ``1.25x``. Raises `UsageError` for other texts, and below 1."""
+    match = SLOWER.fullmatch(text.strip())
+    times = 0.0 if match is None else float(match["times"])
+    if not 1 <= times < float("inf"):
+        raise UsageError(
+            f"{flag} {shortened(text)}: expected how many times as long as recorded a job may "
+            "run, at least 1, such as 1.25x"
+        )
+    return times
+
+
+def write_slower(times: float | None) -> str | None:
+    """Return ``1.25x``, as JSON has it."""
+    return None if times is None else f"{times:.10g}x"
+
+
 @dataclass(frozen=True, slots=True)
 class ClassOptions:
     """How a trace becomes a workload.
@@ -85,6 +105,9 @@ class ClassOptions:
         weights: weight of an hour of a job in the objective, by class; 1 for others.
         limits: widest candidate in GPUs of some classes, instead of ``max_width``.
         caps_s: most seconds that the jobs of some classes may take on average.
+        slower: most times as long as recorded that a job may run at its planned widths, starts
+            and changes of width left out; None for no bound. Classes are then divided by the
+            GPUs that their jobs held.
         width_step: candidate widths are its multiples, as where GPUs come in whole nodes; None
             for 1. A class that can use no more than a part of one gets one.
     """
@@ -108,7 +131,6 @@ class ClassOptions:
             "restarts. Default: as the profile measured, else 60s.",
             flag="--rescale",
             parse=parse_duration,
-            common=True,
         ),
     ] = None
     unmeasured_rescale_s: float = DEFAULT_RESCALE_S
@@ -165,6 +187,18 @@ class ClassOptions:
             many=True,
         ),
     ] = field(default_factory=dict)
+    slower: Annotated[
+        float | None,
+        Opt(
+            "Longest run of a job over its recorded run: 1.25x. Jobs of a class that held other "
+            "numbers of GPUs are planned apart.",
+            parse=parse_slower,
+            write=write_slower,
+            metavar="TIMESx",
+            panel=WIDTHS,
+            common=True,
+        ),
+    ] = None
     weights: Annotated[
         Mapping[str, float],
         Opt(
@@ -203,10 +237,18 @@ class ClassOptions:
         for name, cap_s in self.caps_s.items():
             if not 0 < cap_s < float("inf"):
                 raise UsageError(f"--require {name}: a time must be above 0 s, got {cap_s:g}")
+        if self.slower is not None and not 1 <= self.slower < float("inf"):
+            raise UsageError(f"--slower must be at least 1x, got {self.slower:g}x")
         if self.width_step is not None and self.width_step < 1:
             raise UsageError(f"--width-step must be at least 1 GPU, got {self.width_step}")
         if self.width_step is not None and self.widths is not None:
             raise UsageError("use either --width-step or --widths, not both")
+
+    def up_to(self, job_class: str, gpus: float) -> ClassOptions:
+        """Return the choices with at least so many GPUs for a class, unless a limit is given."""
+        if self.most_gpus(job_class) is not None or gpus <= DEFAULT_MAX_WIDTH:
+            return self
+        return replace(self, limits={**self.limits, job_class: ceil(gpus)})
 
     def most_gpus(self, job_class: str) -> int | None:
         """Return the most GPUs that a job of a class may get; None without a limit."""

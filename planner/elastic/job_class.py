@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.elastic.class_options import CLASS_COLUMNS
 from gpuplan.simkit.arrays import FloatArray
 
 ALL, NONE = "all", "(none)"
+ROUNDING = 1e-12  # relative; a speed this little under the bound is the bound
 MOST_CLASSES = 5_000  # each has its own width in every plan; more are slow to plan and not useful
 
 
@@ -34,6 +36,11 @@ class JobClass:
         cap_h: most hours that its jobs may take on average; infinite for no cap.
         cost_per_h: cost of an hour on each candidate in the unit of the budget, > 0; shape (V,). By
             default its width, so that budgets are GPUs on average; with prices, dollars an hour.
+        base: the class of the log, where this one has those of its jobs that held some GPUs;
+            empty where it is the class.
+        recorded_speedup: speedup of each epoch on the GPUs that its jobs held; shape (J,); None
+            where that is not known, or has no bound.
+        slower: most times as long as on these GPUs that an epoch may run; infinite for no bound.
         gpu_types: the GPU type of each candidate; empty where there is one type only.
         other_widths: further widths at which s is known, such as those that jobs were recorded on;
             no candidates; ascending; shape (W,).
@@ -53,6 +60,9 @@ class JobClass:
     gpu_types: tuple[str, ...] = ()
     other_widths: FloatArray | None = None
     other_speedup: FloatArray | None = None
+    base: str = ""
+    recorded_speedup: FloatArray | None = None
+    slower: float = float("inf")
 
     def __post_init__(self) -> None:
         if self.speedup.shape != (self.work_h.size, self.widths.size) or not self.speedup.size:
@@ -79,6 +89,31 @@ class JobClass:
         return self.widths if self.cost_per_h is None else self.cost_per_h
 
     @property
+    def log_class(self) -> str:
+        """The class as the log and the speedups name it."""
+        return self.base or self.name
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its jobs may run only so much longer than recorded."""
+        return self.recorded_speedup is not None and self.slower < float("inf")
+
+    def too_slow(self) -> NDArray[np.bool_]:
+        """Return on which candidates an epoch runs longer than it may; shape (J, V)."""
+        if self.recorded_speedup is None:
+            return np.zeros(self.speedup.shape, np.bool_)
+        least = self.recorded_speedup / self.slower
+        slow: NDArray[np.bool_] = self.speedup < least[:, None] * (1 - ROUNDING)
+        return slow & (self.work_h > 0)[:, None]
+
+    def least_slower(self) -> float:
+        """Return the least bound that some candidate keeps in each epoch; 0 where all do."""
+        if self.recorded_speedup is None:
+            return 0.0
+        least = self.recorded_speedup / self.speedup.max(axis=1)
+        return float(least[self.work_h > 0].max(initial=0.0))
+
+    @property
     def load_gpus(self) -> float:
         """GPUs the class keeps busy when every job runs on one."""
         return self.rate_per_h * float(self.work_h.sum())
@@ -95,6 +130,19 @@ def labelled(jobs: pl.DataFrame, class_by: str) -> pl.DataFrame:
     else:
         label = pl.col(class_by).fill_null(NONE)
     return jobs.with_columns(label.alias("class"))
+
+
+def divided(jobs: pl.DataFrame) -> pl.DataFrame:
+    """Return jobs with the classes divided by GPUs held, the class before as ``base``."""
+    gpus = jobs["num_gpus"].unique().to_list()
+    words = {count: f"{count:g} GPU{'' if count == 1 else 's'}" for count in gpus}
+    held = pl.col("num_gpus").replace_strict(words, return_dtype=pl.String)
+    name = pl.when(pl.col("class") == ALL).then(held).otherwise(pl.col("class") + ", " + held)
+    several = pl.col("num_gpus").n_unique().over("class") > 1
+    return jobs.with_columns(
+        pl.when(several).then(name).otherwise(pl.col("class")).alias("class"),
+        pl.col("class").alias("base"),
+    )
 
 
 def _classes(number: int) -> str:

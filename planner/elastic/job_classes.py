@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,9 +13,9 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted as number_of
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.elastic.arrivals import ClassArrivals
-from gpuplan.planner.elastic.candidates import candidate_widths
+from gpuplan.planner.elastic.candidates import bounded, candidate_widths
 from gpuplan.planner.elastic.class_options import LEAST_HORIZON_S, ClassOptions
-from gpuplan.planner.elastic.job_class import JobClass, labelled, refuse_many
+from gpuplan.planner.elastic.job_class import JobClass, divided, labelled, refuse_many
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.limits import MOST_GPUS
@@ -100,19 +100,22 @@ def workload_of(
     counted = jobs.filter((pl.col("num_gpus") > 0) & (pl.col("state") != "not_started"))
     notes = [*speedup.notes, *_left_out(jobs), *_shorter(trace, horizon_h)]
     del placed, jobs
+    counted = counted.with_columns(base=pl.col("class"))
+    if choices.slower is not None:
+        counted = divided(counted)
     refuse_many(counted, choices.class_by)
     counted = counted.drop("submit_time", "job_class", "user", "group", strict=False)
     counted = counted.sort("class", maintain_order=True)
     duration_s, num_gpus = (counted[name].to_numpy() for name in ("duration_s", "num_gpus"))
     is_timed, all_work_h = ~np.isnan(duration_s), np.zeros(counted.height)
-    label_of = counted["class"]
+    label_of, base_of = counted["class"], counted["base"]
     first = (label_of != label_of.shift()).fill_null(True).arg_true().to_numpy()
     classes, without_time, beyond = [], 0, 0
     recorded, arrived, sized_by_profile = [], [], []
     widths_of: KnownWidths = {}
     for start, end in pairwise([*first.tolist(), counted.height]):
-        label = label_of[start]
-        profile = _profile_of(trace, speedup, label, choices.class_by)
+        label, base = label_of[start], base_of[start]
+        profile = _profile_of(trace, speedup, base, choices.class_by)
         rows = start + np.flatnonzero(is_timed[start:end])
         if rows.size:
             recorded.append(rows)
@@ -125,11 +128,14 @@ def workload_of(
             rows = np.arange(start, end)
             gpus = num_gpus[rows]
             sized_by_profile.append(label)
-            work_h = mean_h = _measured_work(trace, profile, label) * choices.scale_work
+            work_h = mean_h = _measured_work(trace, profile, base) * choices.scale_work
         all_work_h[rows] = work_h
         arrived.append(rows)
-        classes.append(_class_of(label, profile, choices, gpus, mean_h, horizon_h, widths_of))
-    _refuse_unknown([c.name for c in classes], choices)
+        planned = _class_of(base, profile, choices, gpus, mean_h, horizon_h, widths_of)
+        if choices.slower is not None and rows.size and is_timed[rows].all():
+            planned = bounded(planned, profile, gpus, choices.slower)
+        classes.append(replace(planned, name=label, base="" if label == base else base))
+    _refuse_unknown(classes, choices)
     load_gpus = sum(c.load_gpus for c in classes)
     if load_gpus > MOST_GPUS:
         raise UsageError(
@@ -159,6 +165,7 @@ def workload_of(
         .with_columns(
             work_h=all_work_h[kept],
             number=np.repeat(rank, [rows.size for rows in arrived]),
+            run_h=duration_s[kept] / HOUR_S,
         )
     )
     is_recorded = len(recorded) == len(classes)
@@ -229,6 +236,8 @@ def _class_of(
     widths_of: KnownWidths,
 ) -> JobClass:
     """Return the class of jobs that were recorded on these GPUs, with this mean work."""
+    if choices.slower is not None:
+        choices = choices.up_to(label, float(gpus.max()))
     alike = (id(profile), choices.most_gpus(label))
     if alike not in widths_of:
         widths = candidate_widths(profile, choices, label)
@@ -257,6 +266,7 @@ def _arrivals(jobs: pl.DataFrame) -> ClassArrivals:
         job_class=jobs["number"].to_numpy(),
         work_h=jobs["work_h"].to_numpy(),
         gpus=jobs["num_gpus"].to_numpy(),
+        run_h=jobs["run_h"].to_numpy(),
     )
 
 
@@ -272,8 +282,15 @@ def _not_among(gpus: FloatArray, widths: FloatArray) -> FloatArray | None:
     return np.unique(gpus[missing]) if missing.any() else None
 
 
-def _refuse_unknown(names: Sequence[str], choices: ClassOptions) -> None:
-    """Raise where an option names a class that is not there."""
+def _refuse_unknown(classes: Sequence[JobClass], choices: ClassOptions) -> None:
+    """Raise where an option names a class that is not there, or a mean over several."""
+    names = list(dict.fromkeys(job_class.log_class for job_class in classes))
+    several = {job_class.base for job_class in classes if job_class.base}
+    if bound := sorted(several & choices.caps_s.keys()):
+        raise UsageError(
+            f"--require {bound[0]!r}: --slower plans the jobs of a class apart by the GPUs that "
+            "they held, and this mean is over all\n  next: leave out one of the two"
+        )
     named = {"weight": choices.weights, "limit": choices.limits, "require": choices.caps_s}
     for option, by_class in named.items():
         for name in sorted(by_class.keys() - set(names)):

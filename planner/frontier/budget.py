@@ -12,10 +12,11 @@ import numpy as np
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.frontier.methods.registry import Solved
-from gpuplan.planner.frontier.model.exact import Frontier
+from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.frontier.model.slower import least_slower
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.speedup.model import SpeedupModel
 
@@ -225,7 +226,9 @@ def plan_of(
     if frontier.is_enough(value):
         return solved.at_budget(value)  # another method may need more, and reports it
     least = budget.at_least(frontier.min_budget, usd)
-    if not frontier.prices and value >= frontier.load_gpus * (1 - TOLERANCE):
+    if frontier.slower is not None:
+        least += _or_slower(frontier, frontier.slower, value)
+    elif not frontier.prices and value >= frontier.load_gpus * (1 - TOLERANCE):
         least += ", or make restarts free with --rescale 0"
     try:
         return frontier.at_budget(value)
@@ -234,6 +237,17 @@ def plan_of(
         raise InfeasibleError(
             f"{requested}{error}\n  next: raise --budget to at least {least}"
         ) from error
+
+
+def _or_slower(frontier: Frontier, slower: float, budget: float) -> str:
+    """Return the nearest bound on run times that a budget can keep, as an option."""
+
+    def is_enough(times: float) -> bool:
+        classes = [replace(c, slower=times) for c in frontier.classes]
+        return solve_frontier(classes, prices=frontier.prices).is_enough(budget)
+
+    nearest = least_slower(slower, is_enough)
+    return "" if nearest is None else f", or --slower {nearest:g}x"
 
 
 def refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]) -> None:

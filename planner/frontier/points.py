@@ -22,6 +22,7 @@ from gpuplan.planner.frontier.model.plan import Assignment, Plan
 from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan, replay_and_measure
 from gpuplan.planner.frontier.replay.search import BudgetSearch
 from gpuplan.planner.frontier.replay.todays_peak import PeakReplay, TodaysPeak
+from gpuplan.planner.frontier.slowdown import RecordedRuns, Slowdown
 
 CANDIDATES = 48  # smaller budgets in dollars to replay, in search of a bill within the budget
 
@@ -64,6 +65,8 @@ class Point:
         target_jct_s: the mean completion time that this is the least budget for; null where the
             budget itself was requested.
         requested: the budget or completion time as requested; null for a sweep of the frontier.
+        slower: jobs that run longer at the planned widths than recorded; null where no job has a
+            recorded run.
         replay: only with replays.
         replay_within_today_peak: null without a replay, without GPUs in use in the log, or if no
             plan fits.
@@ -101,6 +104,7 @@ class Point:
     ends_mean_jct_s: tuple[float | None, ...] | UnsetType = UNSET
     target_jct_s: float | None
     requested: str | None
+    slower: Slowdown | None
     replay: ReplayedPlan | UnsetType = UNSET
     replay_within_today_peak: PeakReplay | UnsetType | None = UNSET
     widths: tuple[Assignment, ...]
@@ -147,6 +151,7 @@ class Points:
     unit_usd: float | None
     cluster: RentedCluster | None
     peak: TodaysPeak | None
+    recorded: RecordedRuns | None
     refused: list[str] = field(default_factory=list)
 
     def point(
@@ -202,6 +207,9 @@ class Points:
             ends_mean_jct_s=tuple(least_mean_jct_s(end, plan.budget) for end in self.ends) or UNSET,
             target_jct_s=target_s,
             requested=requested,
+            slower=None
+            if self.recorded is None
+            else self.recorded.slowdown(frontier.classes, plan),
             replay=UNSET if replayed is None else replayed,
             widths=plan.widths,
             plan=plan,

@@ -25,6 +25,7 @@ from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.points import Point, Points, least_mean_jct_s, spent_over, steps_from
 from gpuplan.planner.frontier.replay.search import OVER
 from gpuplan.planner.frontier.replay.todays_peak import TodaysPeak
+from gpuplan.planner.frontier.slowdown import RecordedRuns
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.time import HOUR_S
@@ -239,7 +240,8 @@ def study_frontier(
     peak = None
     if cluster is not None and today is not None and not request.is_mixed:
         peak = TodaysPeak(trace, speedup, choices, workload, cluster, today)
-    points = Points(workload, frontier, ends, _unit_usd(frontier, price), cluster, peak)
+    recorded = RecordedRuns.of(workload.arrivals)
+    points = Points(workload, frontier, ends, _unit_usd(frontier, price), cluster, peak, recorded)
     plans = _plans(solved, frontier, request, price, _now_gpus(today))
     made = []
     for plan, target_s, requested in [*plans, (frontier.knee(), None, None)]:

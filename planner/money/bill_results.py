@@ -6,6 +6,13 @@ from dataclasses import dataclass
 
 from msgspec import UNSET, UnsetType
 
+from gpuplan.planner.money.invoice_results import (
+    InvoiceLine,
+    InvoiceRate,
+    InvoiceResults,
+    InvoiceType,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class BillPart:
@@ -128,6 +135,14 @@ class BillMonth:
         usd: the bill of these hours.
         idle_usd: of it, that of GPUs that nobody uses.
         groups: who pays.
+        billed_usd, effective_usd: the invoice of the month; with ``--invoice`` alone, as all below.
+        charges_usd: effective cost without tax, credits, adjustments and corrections.
+        explained_share, unused_share, not_in_log_share, other_share: of the charges, what jobs of
+            the log explain, what nobody used, what is in no log, and other services; null without
+            charges.
+        lines: of the invoice; in both columns they add up to it.
+        invoice_types: GPU-hours in the log and on the invoice.
+        rates: what GPU-hours cost.
     """
 
     name: str
@@ -136,6 +151,40 @@ class BillMonth:
     usd: float
     idle_usd: float
     groups: tuple[MonthPart, ...]
+    billed_usd: float | UnsetType = UNSET
+    effective_usd: float | UnsetType = UNSET
+    charges_usd: float | UnsetType = UNSET
+    explained_share: float | UnsetType | None = UNSET
+    unused_share: float | UnsetType | None = UNSET
+    not_in_log_share: float | UnsetType | None = UNSET
+    other_share: float | UnsetType | None = UNSET
+    lines: tuple[InvoiceLine, ...] | UnsetType = UNSET
+    invoice_types: tuple[InvoiceType, ...] | UnsetType = UNSET
+    rates: tuple[InvoiceRate, ...] | UnsetType = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class BillUse:
+    """What one label uses, or leaves idle, on one market: of these `gpuplan diff` makes its parts.
+
+    Attributes:
+        month: ``2017-10``; null for the whole period, where that has more than three months.
+        name: as that of the group.
+        part: the second label of a bill by two columns; empty otherwise.
+        gpu_type: the type.
+        market: ``owned``, ``committed``, the kind of a pay-per-use price, or ``idle`` for a share
+            of idle GPUs.
+        gpu_h: GPU-hours.
+        usd: exact, before it is rounded to cents.
+    """
+
+    month: str | None
+    name: str
+    part: str
+    gpu_type: str
+    market: str
+    gpu_h: float
+    usd: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +228,8 @@ class ChangeResults:
         volume_usd: of it, more or fewer GPU-hours a day.
         mix_usd: the rest: other labels, GPU types and markets.
         idle_usd: the change of what GPUs cost that nobody uses.
+        new_usd: what labels pay that have no GPU-hours in the first month.
+        gone_usd: what labels paid that have none in the second.
         groups, gpu_types: the same by label and by GPU type.
         between_groups_usd, between_types_usd: what of the volume lies between the rows; as much of
             the mix, with the other sign.
@@ -195,6 +246,8 @@ class ChangeResults:
     volume_usd: float
     mix_usd: float
     idle_usd: float
+    new_usd: float
+    gone_usd: float
     groups: tuple[ChangeRow, ...]
     gpu_types: tuple[ChangeRow, ...]
     between_groups_usd: float
@@ -223,7 +276,9 @@ class BillResults:
         groups: the rows of the bill, idle GPUs last; they add up to it.
         gpu_types: the same by GPU type.
         months: the bill by month.
+        uses: the bill by label, GPU type and market.
         change: what changed between the two months of ``--months``.
+        invoice: the invoice beside the log.
     """
 
     usd_per_month: float
@@ -243,4 +298,6 @@ class BillResults:
     groups: tuple[BillGroup, ...]
     gpu_types: tuple[BillType, ...]
     months: tuple[BillMonth, ...]
+    uses: tuple[BillUse, ...]
     change: ChangeResults | UnsetType = UNSET
+    invoice: InvoiceResults | UnsetType = UNSET

@@ -20,17 +20,19 @@ from gpuplan.planner.money.bill_results import (
     BillPart,
     BillResults,
     BillType,
+    BillUse,
     ChangeResults,
-    ChangeRow,
     MonthPart,
 )
 from gpuplan.planner.money.cents import split_cents, whole_cents
-from gpuplan.planner.money.change import PartsOfChange, bill_change
+from gpuplan.planner.money.change_results import ComparedBill, change_results
 from gpuplan.planner.money.held_runs import BilledRuns, Months
 from gpuplan.planner.money.ledger import Ledger
 
 MONTH_US = Fraction(MONTH_H) * HOUR_US
 POOLS = (OWNED, COMMITTED)
+FEW_MONTHS = 3
+"""Months that a log of one month has, with the tails of its jobs."""
 ZERO = Fraction(0)
 
 
@@ -115,8 +117,8 @@ def bill_results(bill: BilledPeriod) -> BillResults:
         usd=total_cents(cells) / 100,
         idle_usd=_idle_cents(cells) / 100 if has_pools else None,
         by=",".join(bill.columns),
-        begin=_instant(int(edges[bill.places[0]])),
-        end=_instant(int(edges[bill.places[-1] + 1])),
+        begin=instant(int(edges[bill.places[0]])),
+        end=instant(int(edges[bill.places[-1] + 1])),
         jobs=int(bill.runs.jobs.sum()),
         window_s=bill.window_us / MICROS,
         gpu_h=gpu_h,
@@ -125,6 +127,7 @@ def bill_results(bill: BilledPeriod) -> BillResults:
         groups=tuple(_groups(bill, month, whole, window_h)),
         gpu_types=tuple(_types(bill, month, window_h)),
         months=tuple(_months(bill)),
+        uses=tuple(_uses(bill)),
         change=_change(bill),
     )
 
@@ -133,7 +136,8 @@ def _idle_cents(cells: Sequence[BillCell]) -> int:
     return total_cents([cell for cell in cells if cell.is_idle])
 
 
-def _instant(at_us: int) -> str:
+def instant(at_us: int) -> str:
+    """Return microseconds since 1970 as a time in UTC."""
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -295,52 +299,37 @@ def _months(bill: BilledPeriod) -> list[BillMonth]:
     return rows
 
 
+def _uses(bill: BilledPeriod) -> list[BillUse]:
+    """Return the bill by label, GPU type and market; by month where there are few."""
+    is_by_month = len(bill.places) <= FEW_MONTHS
+    same = grouped(
+        bill.cells,
+        lambda c: (c.period if is_by_month else -1, c.name, c.part, c.gpu_type, c.market),
+    )
+    return [
+        BillUse(
+            month=bill.months.names[place] if is_by_month else None,
+            name=name,
+            part=part,
+            gpu_type=gpu_type,
+            market=market,
+            gpu_h=float(total_h(cells)),
+            usd=float(total_usd(cells)),
+        )
+        for (place, name, part, gpu_type, market), cells in sorted(same.items())
+    ]
+
+
 def _change(bill: BilledPeriod) -> ChangeResults | UnsetType:
     """Return what changed between the two months asked for; unset where there are not two."""
-    names = bill.chosen
-    if len(names) < 2:
+    if len(bill.chosen) < 2:
         return UNSET
-    edges = bill.months.edges_us
-    first, second = (bill.months.names.index(name) for name in names)
-    before, after = ([c for c in bill.cells if c.period == place] for place in (first, second))
-    days = Fraction(int(edges[second + 1] - edges[second]), int(edges[first + 1] - edges[first]))
-    change = bill_change(before, after, days)
-    use = change.use
-    idle_usd = change.idle_after_usd - change.idle_before_usd
-    return ChangeResults(
-        before=names[0],
-        after=names[1],
-        before_usd=total_cents(before) / 100,
-        after_usd=total_cents(after) / 100,
-        usd=float(use.usd + idle_usd),
-        use_usd=float(use.usd),
-        price_usd=float(use.price_usd),
-        calendar_usd=float(use.calendar_usd),
-        volume_usd=float(use.volume_usd),
-        mix_usd=float(use.mix_usd),
-        idle_usd=float(idle_usd),
-        groups=_change_rows(change.labels),
-        gpu_types=_change_rows(change.gpu_types),
-        between_groups_usd=float(change.between_labels[0]),
-        between_types_usd=float(change.between_types[0]),
-    )
+    before, after = (_of_month(bill, name) for name in bill.chosen)
+    return change_results(before, after)
 
 
-def _change_rows(rows: Mapping[str, PartsOfChange]) -> tuple[ChangeRow, ...]:
-    """Return rows of a change, the greatest first."""
-    shown = [
-        ChangeRow(
-            name=name,
-            usd=float(row.usd),
-            before_usd=float(row.before_usd),
-            after_usd=float(row.after_usd),
-            price_usd=float(row.price_usd),
-            calendar_usd=float(row.calendar_usd),
-            volume_usd=float(row.volume_usd),
-            mix_usd=float(row.mix_usd),
-            new=not row.before_h,
-            gone=not row.after_h,
-        )
-        for name, row in rows.items()
-    ]
-    return tuple(sorted(shown, key=lambda row: (-abs(row.usd), row.name)))
+def _of_month(bill: BilledPeriod, name: str) -> ComparedBill:
+    place = bill.months.names.index(name)
+    begin, end = bill.months.edges_us[place : place + 2].tolist()
+    cells = [cell for cell in bill.cells if cell.period == place]
+    return ComparedBill(name, total_cents(cells) / 100, Fraction(end - begin), cells)

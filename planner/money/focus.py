@@ -101,13 +101,13 @@ class FocusNames:
     """Names that a bill has in FOCUS.
 
     Attributes:
-        account: the billing account.
+        account: the billing account; None for `OWN_CLUSTER`.
         issuer: who issues the invoice; None for `OWN_CLUSTER`.
         invoice_id: of the invoice; None without one.
         by: what labels are, one or two columns.
     """
 
-    account: str
+    account: str | None
     issuer: str | None
     invoice_id: str | None
     by: Sequence[str]
@@ -234,12 +234,13 @@ class _Frame:
 
     def common(self, gpu_type: str, kind: str, from_us: int) -> dict[str, Any]:
         """Return what rows of one source share."""
+        account = self.names.account or OWN_CLUSTER
         issuer = self.names.issuer or OWN_CLUSTER
         since = "" if from_us == ALWAYS_US else f"/{_instant(from_us)[:10]}"
         return {
-            "BillingAccountId": self.names.account,
-            "BillingAccountName": self.names.account,
-            "BillingAccountType": "log",
+            "BillingAccountId": account,
+            "BillingAccountName": account,
+            "BillingAccountType": "cluster",
             "BillingPeriodStart": _instant(self.month_us[0]),
             "BillingPeriodEnd": _instant(self.month_us[1]),
             "ChargePeriodStart": _instant(self.period_us[0]),

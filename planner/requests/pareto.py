@@ -240,6 +240,8 @@ class ParetoRequest(StudyRequest):
             "--ci": self.ci is not None,
             "--sensitivity": self.sensitivity,
         }
+        if self.method != EXACT and self.classes.slower is not None:
+            raise UsageError("--slower needs --method exact; the bound is kept by the optimum only")
         for flag in (flag for flag, is_given in compared.items() if is_given):
             if self.types.is_mixed:
                 raise UsageError(f"{flag}: works with one GPU type, not with several --gpu")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 import polars as pl
+from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
@@ -35,6 +37,14 @@ from gpuplan.planner.money.held_runs import (
     months_without_dates,
     whole_days,
     zone_of,
+)
+from gpuplan.planner.money.invoice_table import invoice_results, with_invoice
+from gpuplan.planner.money.invoices import (
+    BilledInvoice,
+    outside_note,
+    split_columns,
+    with_prices,
+    write_book,
 )
 from gpuplan.planner.money.ledger import ledger
 from gpuplan.planner.money.price_book import Prices
@@ -72,7 +82,7 @@ class BillAnswer(Answer[BillRequest, BillResults]):
         """Return the rows as FOCUS."""
         focus = self.request.focus
         names = FocusNames(
-            account=focus.account or self.trace.path.name.partition(".")[0],
+            account=focus.account,
             issuer=focus.issuer,
             invoice_id=focus.invoice_id,
             by=self.request.columns,
@@ -97,7 +107,17 @@ def bill(request: BillRequest) -> BillAnswer:
     """
     request.check()
     zone_name = request.jobs.log.time_zone
-    trace = _trace(request)
+    of_log = request.jobs.log.columns
+    invoice, notes = None, list[str]()
+    if request.invoices.invoice:
+        of_log, of_invoice = split_columns(request.jobs.log.columns)
+        invoice = BilledInvoice.read(
+            request.invoices.invoice,
+            of_invoice,
+            request.invoices.sku,
+            request.month_names(),
+        )
+    trace = _trace(request, of_log)
     runs = billed_runs(trace, request.columns)
     months = _months(request, trace, runs, zone_of(zone_name))
     prices = Prices.read(request.prices)
@@ -116,6 +136,14 @@ def bill(request: BillRequest) -> BillAnswer:
             f"--cluster: the GPUs that are paid for are in {book.option} already\n"
             "  next: leave out --cluster, or the pools"
         )
+    if invoice is not None:
+        _check_calendar(trace)
+        is_priced = bool(book.prices) or request.prices.is_given
+        if request.contracts_out is not None or not is_priced:
+            shown = invoice.book(runs.runs, used, book)
+            if request.contracts_out is not None:
+                write_book(request.contracts_out, shown, zone_of(zone_name), invoice.invoice)
+            book = book if is_priced else with_prices(book, shown)
     book, sources = complete_book(book, prices, used, cluster, runs.window_us)
     entries = ledger(runs.runs, book, months.edges_us)
     cells = bill_cells(entries, runs.labels, spread_idle=request.idle == "spread")
@@ -135,11 +163,31 @@ def bill(request: BillRequest) -> BillAnswer:
             is_cluster=request.cluster is not None,
         )
     )
+    if invoice is not None:
+        reconciliation = invoice.beside(runs.runs, book)
+        results = replace(
+            results,
+            months=with_invoice(results.months, reconciliation),
+            invoice=invoice_results(reconciliation, invoice.invoice),
+        )
+        notes = [
+            *invoice.invoice.warnings,
+            *outside_note(reconciliation, runs.window_us),
+            *_selection_note(request),
+        ]
     return BillAnswer(
         request=request,
         results=results,
-        inputs=(trace_input(trace), *prices.inputs, *book.inputs),
-        warnings=tuple(_warnings(request, trace, runs, prices, results)),
+        inputs=(
+            trace_input(trace),
+            *prices.inputs,
+            *book.inputs,
+            *(invoice.invoice.inputs if invoice else ()),
+        ),
+        warnings=(
+            *notes,
+            *_warnings(request, trace, runs, prices, results),
+        ),
         trace=trace,
         months=months,
         runs=runs,
@@ -147,10 +195,13 @@ def bill(request: BillRequest) -> BillAnswer:
     )
 
 
-def _trace(request: BillRequest) -> Trace:
-    """Return the trace with the columns of the bill, which a log keeps for it."""
+def _trace(request: BillRequest, of_log: Mapping[str, str]) -> Trace:
+    """Return the trace with the columns of the bill, which a log keeps for it.
+
+    ``of_log`` is what ``--map`` says of the log.
+    """
     columns = tuple(BY.get(name, name) for name in request.columns)
-    jobs = request.jobs
+    jobs = replace(request.jobs, log=replace(request.jobs.log, columns=of_log))
     if request.trace != STANDARD_INPUT and is_parquet(request.trace):
         jobs = replace(jobs, log=replace(jobs.log, time_zone=None))  # it is of the months here
     else:
@@ -162,6 +213,22 @@ def _trace(request: BillRequest) -> Trace:
         return trace
     named = pl.col("gpu_type").fill_null(request.prices.gpu)
     return replace(trace, jobs=trace.jobs.with_columns(named))
+
+
+def _check_calendar(trace: Trace) -> None:
+    if trace.provenance.relative_time:
+        raise UsageError("--invoice: the log has no dates, so no day of an invoice is in it")
+
+
+def _selection_note(request: BillRequest) -> list[str]:
+    """Return a warning where jobs are left out that the invoice has; empty otherwise."""
+    jobs = request.jobs
+    if all(choice is None for choice in (jobs.where, jobs.sample, jobs.since, jobs.until)):
+        return []
+    return [
+        "the invoice is compared with the selected jobs alone: GPU-hours of all others are not in "
+        "the log"
+    ]
 
 
 def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) -> Months:
@@ -200,7 +267,7 @@ def _warnings(
         above = time_above(trace, is_typed, row.gpus)
         if above is not None:
             notes.append(above.warning(gpu_type, f"the {row.gpus:,} of --cluster"))
-    if results.window_s * MICROS < MONTH_H * HOUR_US / 4:
+    if results.invoice is UNSET and results.window_s * MICROS < MONTH_H * HOUR_US / 4:
         notes.append(
             f"the log covers {results.window_s * MICROS / HOUR_US / 24:.2g} days, and the bill of "
             "a month assumes that the rest of the month is like them"

@@ -23,6 +23,11 @@ from gpuplan.simkit.time import HOUR_S
 
 def refuse_caps(classes: Sequence[JobClass], method: str) -> None:
     """Raise `UsageError` where a class has a cap on its mean time, which only ``exact`` keeps."""
+    if any(c.is_bounded for c in classes):
+        raise UsageError(
+            f"--method {method} does not support --slower\n"
+            "  next: --method exact, or leave out --slower"
+        )
     capped = [c.name for c in classes if c.cap_h < float("inf")]
     if capped:
         raise UsageError(

@@ -20,8 +20,12 @@ from gpuplan.planner.frontier.model.extreme_points import class_hull
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import NO_SHARE, TOLERANCE, ClassHull, capped
 from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan
+from gpuplan.planner.frontier.model.slower import refuse_slower
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.time import HOUR_S
+
+OUT_OF_REACH_H = 1e18
+"""Hours on a candidate that may not be taken: no path with it is ever the best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,18 @@ class Frontier:
     def duty(self) -> str:
         """The minimum requirements of a budget, as text: the arrivals, and the binding caps."""
         bound = [c.name for c, h in zip(self.classes, self.hulls, strict=True) if h.is_capped]
+        if self.slower is not None:
+            return (
+                f"keep up with the arrivals and keep jobs within {self.slower:g} times their "
+                "recorded run"
+            )
         caps = f" and keep the cap on the time of {', '.join(bound)}" if bound else ""
         return f"keep up with the arrivals{caps}"
+
+    @property
+    def slower(self) -> float | None:
+        """Most times as long as recorded that jobs may run; None without such a bound."""
+        return next((c.slower for c in self.classes if c.is_bounded), None)
 
     @property
     def widest(self) -> float:
@@ -265,10 +279,12 @@ def solve_frontier(
         progress: called with the share of the classes done.
 
     Raises:
-        InfeasibleError: no width keeps the cap on the time of a class; the message names the least.
+        InfeasibleError: no width keeps the cap on the time of a class, or its jobs within a bound
+            on their run times; the message names the least.
     """
     if not classes:
         raise ValueError("a frontier needs at least one job class")
+    refuse_slower(classes)
     hulls = []
     for job_class in classes:
         hulls.append(_hull_of(job_class))
@@ -307,6 +323,8 @@ def solve_frontier(
 
 def _hull_of(job_class: JobClass) -> ClassHull:
     run_h = np.ascontiguousarray(job_class.work_h[:, None] / job_class.speedup)
+    if job_class.is_bounded:
+        run_h = np.where(job_class.too_slow(), OUT_OF_REACH_H, run_h)
     slopes = np.ascontiguousarray(job_class.slopes)
     hull = ClassHull(*class_hull(run_h, run_h * slopes, slopes, job_class.rescale_h))
     return capped(hull, job_class.cap_h, job_class.name)

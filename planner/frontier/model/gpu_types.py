@@ -57,10 +57,14 @@ def workloads_by_type(
             continue
         classes = []
         for job_class in reference.classes:
-            profile, recorded_profile = model.of(job_class.name), recorded.of(job_class.name)
+            name = job_class.log_class
+            profile, recorded_profile = model.of(name), recorded.of(name)
             if profile is None or recorded_profile is None:
                 continue
-            widths = candidate_widths(profile, choices, job_class.name)
+            # As wide as on the type before: a bound on run times may ask for more than usual.
+            widest = float(job_class.widths.max())
+            wide = choices if choices.slower is None else choices.up_to(name, widest)
+            widths = candidate_widths(profile, wide, name)
             classes.append(
                 replace(
                     job_class,

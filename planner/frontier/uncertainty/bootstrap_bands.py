@@ -240,7 +240,7 @@ def _resampled(
     if not np.isfinite(rate).all():  # all jobs of the resample came at once
         return requested.missed
     classes = frontier.classes
-    if all(c.rescale_h == 0 and c.cap_h == float("inf") for c in classes):
+    if all(c.rescale_h == 0 and c.cap_h == float("inf") and not c.is_bounded for c in classes):
         return requested.figures(*_scaled(frontier, rate, scale))
     resampled = [
         replace(c, rate_per_h=r, work_h=c.work_h * factor)

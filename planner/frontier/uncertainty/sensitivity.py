@@ -178,6 +178,7 @@ def class_totals(
 
 
 def _best_s(classes: Sequence[JobClass], gpus: float) -> float:
-    """Return the least mean completion time on some GPUs, whatever the caps."""
-    frontier = solve_frontier([replace(c, cap_h=float("inf")) for c in classes])
+    """Return the least mean completion time on some GPUs, whatever the caps and bounds."""
+    free = [replace(c, cap_h=float("inf"), slower=float("inf")) for c in classes]
+    frontier = solve_frontier(free)
     return float(np.interp(gpus, frontier.budgets, frontier.mean_jct_s))
