@@ -116,7 +116,7 @@ def eta_tables(results: EtaResults) -> Iterator[Table]:
     facts = [
         (
             "job",
-            f"{counted(job.gpus, 'GPU')} on {counted(job.nodes, 'node')}, limit "
+            f"{counted(job.gpus, 'GPU')} on {counted(job.nodes or 1, 'node')}, limit "
             f"{show_duration(job.limit_s)}",
         ),
         ("user, account", f"{job.user}, {job.account}"),
