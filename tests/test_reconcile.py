@@ -17,9 +17,9 @@ from gpuplan.analysis.prices.contracts import (
     PaidPool,
     make_contracts,
     read_contracts,
+    zone_of,
 )
 from gpuplan.analysis.prices.contracts_text import contracts_text
-from gpuplan.planner.money.held_runs import zone_of
 from gpuplan.planner.money.invoice_charges import Charge
 from gpuplan.planner.money.invoice_table import line_cents, unit_price
 from gpuplan.planner.money.ledger import HeldRuns

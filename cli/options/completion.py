@@ -61,7 +61,11 @@ speedups = _names("planner.speedup.registry:example_speedups")
 log_formats = _names("analysis.log_formats.registry:FORMATS")
 price_formats = _names("analysis.price_formats.registry:PRICE_FORMATS")
 invoice_formats = _names("analysis.invoices.registry:INVOICE_FORMATS")
-demand_models = _names("analysis.forecast.forecast:AUTO", "analysis.forecast.models:MODELS")
+forecast_models = _names(
+    "analysis.forecast.forecast:AUTO",
+    "analysis.forecast.models:MODELS",
+    "planner.money.spend_request:SPEND_MODELS",
+)
 presets = _names("analysis.synth:PRESETS", "analysis.synth.spot_mix:NAME")
 
 

@@ -12,14 +12,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.job_table.log_options import mapping_texts
-from gpuplan.analysis.prices.contracts import DatedPrice, PaidPool
 from gpuplan.analysis.trace.selection import Selection
-from gpuplan.planner.money.pool_texts import (
-    parse_on_demand,
-    parse_pools,
-    pool_texts,
-    price_texts,
-)
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape
@@ -49,7 +42,7 @@ class FocusRequest:
 
     Attributes:
         rows: whether a row is of a day (UTC) or of a month.
-        account: the billing account; None for that of the own cluster.
+        account: the billing account; None for the name of the log.
         issuer: who issues the invoice.
         invoice_id: of the invoice.
     """
@@ -62,7 +55,7 @@ class FocusRequest:
     ] = "day"
     account: Annotated[
         str | None,
-        Opt("Billing account in the rows. Default: own cluster."),
+        Opt("Billing account in the rows. Default: the name of the log."),
     ] = None
     issuer: Annotated[
         str | None, Opt("Who issues the invoice, in the rows. Default: own cluster.")
@@ -127,8 +120,6 @@ class BillRequest(StudyRequest):
         trace: a canonical trace, or a log.
         jobs: which of its jobs.
         prices: what GPUs cost.
-        contracts: a price book.
-        commit, owned, on_demand: entries of the book in short.
         by: what the bill is split by, one or two of `BY` or of the columns of the trace.
         months: one calendar month, or two to compare; None for the whole period.
         cluster: its shape, ``peak`` for the most GPUs held at once; None bills what jobs hold.
@@ -139,51 +130,9 @@ class BillRequest(StudyRequest):
 
     trace: Annotated[Path, TRACE]
     jobs: Annotated[Selection, Group(without=("spot",))] = field(default_factory=Selection)
-    prices: PriceRequest = field(default_factory=PriceRequest)
-    contracts: Annotated[
-        Path | None,
-        Opt(
-            "Price book: GPUs owned, commitments, and prices by date (.toml). Types that it has no "
-            "price of take --price or --prices.",
-            metavar="FILE.toml",
-            panel="Prices",
-            common=True,
-        ),
-    ] = None
-    commit: Annotated[
-        tuple[PaidPool, ...],
-        Opt(
-            "GPUs committed to and paid for whether used or not: A100=32@0.90. May be repeated.",
-            parse=parse_pools,
-            write=pool_texts,
-            metavar="TYPE=GPUS@USD",
-            panel="Prices",
-            many=True,
-        ),
-    ] = ()
-    owned: Annotated[
-        tuple[PaidPool, ...],
-        Opt(
-            "GPUs that you own: A100=128, at no cost, or at an amortized rate A100=128@0.35. They "
-            "take work first. May be repeated.",
-            parse=parse_pools,
-            write=pool_texts,
-            metavar="TYPE=GPUS[@USD]",
-            panel="Prices",
-            many=True,
-        ),
-    ] = ()
-    on_demand: Annotated[
-        tuple[DatedPrice, ...],
-        Opt(
-            "Price of GPUs above those owned and committed: A100=1.60. May be repeated.",
-            parse=parse_on_demand,
-            write=price_texts,
-            metavar="TYPE=USD",
-            panel="Prices",
-            many=True,
-        ),
-    ] = ()
+    prices: Annotated[PriceRequest, Group(common=("contracts",))] = field(
+        default_factory=PriceRequest
+    )
     by: Annotated[
         str,
         Opt(
@@ -267,11 +216,12 @@ class BillRequest(StudyRequest):
         _ = self.columns, self.month_names()
         if self.months is not None and self.jobs.has_period:
             raise UsageError("--months: not with --from or --to, which are a period too")
-        entries = (self.contracts, self.commit, self.owned, self.on_demand)
-        if not any(entries) and not self.invoices.invoice:
-            self.prices.check_given()
+        prices = self.prices
+        if not self.invoices.invoice:
+            prices.check_given()
         self._check_invoice()
-        if self.idle == "spread" and not any((self.cluster, *entries[:3])):
+        has_pools = (prices.contracts, prices.commit, prices.owned, self.cluster)
+        if self.idle == "spread" and not any(has_pools):
             raise UsageError(
                 "--idle spread: nothing is idle without GPUs that are paid for\n"
                 "  next: --contracts, --owned, --commit or --cluster"

@@ -20,6 +20,7 @@ from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.site_request import in_site_zone
 from gpuplan.planner.requests.size import SizeRequest
+from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, unknown
 from gpuplan.planner.site.patience import patience_of
 from gpuplan.planner.site.replicas import Chance
@@ -32,7 +33,6 @@ from gpuplan.planner.site.site_sizes import (
     held_jobs,
     node_types,
 )
-from gpuplan.planner.sizing.sized_replay import Resampling
 from gpuplan.planner.sizing.targets import Target
 from gpuplan.planner.studies.size_pool import TypeAnswer
 from gpuplan.planner.studies.size_results import SizeResults, SizeToday, TargetResult
@@ -234,7 +234,7 @@ def _results(
         usd_per_month=first.usd_per_month if is_one else None,
         interval=first.interval if is_one else None,
         policy=SITE_RULES,
-        growth=request.growth,
+        growth=request.grown,
         jobs=answers[0].jobs,
         targets=tuple(
             TargetResult(target.text, target.limit, value)
