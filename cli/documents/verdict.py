@@ -26,6 +26,8 @@ UNPRICED_USD = re.compile(r"(?<!assumed )\$(?=\d)")
 RECOMMENDED, OPTION = "Recommended", "Option"
 TODAY = "Today:"
 """Begins the sentence of an answer that the key figures say for the whole document."""
+QUESTION = "Is the cluster too small?"
+"""Waits alone answer nothing: their reasons and this question with its answer belong to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,14 @@ def marked(text: str, study: StudyResult) -> str:
 
 
 def verdict_of(study: StudyResult) -> str:
-    """Return what a study answers in one sentence; what holds for today opens the document."""
+    """Return what a study answers in one sentence; what holds for today opens the document.
+
+    Waits have their reasons and whether the cluster is too small as well.
+    """
     sentences = SENTENCE.split(" ".join(study.headline.split()))
     others = [text for text in sentences if not text.startswith(TODAY)]
+    if QUESTION in others:
+        return " ".join(others[: others.index(QUESTION) + 2])
     return marked((others or sentences)[0], study)
 
 

@@ -13,7 +13,7 @@ from gpuplan.analysis.base.time_units import as_utc
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.calibrate import SITE_LOG
 from gpuplan.planner.requests.declaration import study
-from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TWIN, SiteRequest
+from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TIME_ZONE, TWIN, SiteRequest
 
 if TYPE_CHECKING:
     from gpuplan.planner.twin.site_changes import SiteChange
@@ -60,6 +60,7 @@ class WhatIfRequest(SiteRequest):
         by: what groups are.
         level: the rules to replay; None for those that the calibration chose.
         limit_factor: limit of a job without one, over its run time; None as calibrated.
+        time_zone: of times without an offset; None for that of the settings.
         prices: of a GPU-hour, for what changes cost; empty for no dollars.
         strict: whether the growth of waits for gates counts what could be.
         validate: when a change happened, in place of changes.
@@ -191,6 +192,7 @@ class WhatIfRequest(SiteRequest):
     ] = "account"
     level: Annotated[str | None, LEVEL] = None
     limit_factor: Annotated[float | None, LIMIT_FACTOR] = None
+    time_zone: Annotated[str | None, TIME_ZONE] = None
     prices: Annotated[PriceRequest, Group(rare=("usd_per_gpu_h",), in_json=False)] = field(
         default_factory=PriceRequest
     )

@@ -17,10 +17,9 @@ from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, TodayReplay, fidelity_of
 from gpuplan.planner.site.node_replays import BYTES_PER_JOB, SiteTerms, replay_nodes, site_run
 from gpuplan.planner.sizing.search import Candidates
-from gpuplan.planner.sizing.sized_replay import (
-    SizedReplay,
-)
+from gpuplan.planner.sizing.sized_replay import SizedReplay
 from gpuplan.planner.sizing.targets import Target
+from gpuplan.planner.twin.left_out import first_started
 from gpuplan.planner.twin.score import scored_mask
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import BoolArray
@@ -33,11 +32,7 @@ MOST_TIMES_TODAY = 4
 
 def held_jobs(work: SiteWorkload) -> BoolArray:
     """Return the jobs that came after the warm-up and are not scored, but for later runs."""
-    first = np.zeros(work.recorded_start.size, np.bool_)
-    first[np.unique(np.array(work.job_ids, object).astype(str), return_index=True)[1]] = True
-    held: BoolArray = (
-        first & (work.recorded_start >= 0) & (work.jobs.pinned == NEVER) & ~work.scored
-    )
+    held: BoolArray = first_started(work) & (work.jobs.pinned == NEVER) & ~work.scored
     return held
 
 
@@ -103,10 +98,18 @@ class SiteSizes(Candidates):
 def fidelity_of_site(site: SiteCluster, config: SchedulerConfig, work: SiteWorkload) -> Fidelity:
     """Return how a replay of today under the site's rules compares with the log.
 
-    The jobs that count, and their waits from eligible to the first start, are a calibration's.
+    Waits are from submission, of all jobs that started. Those that a calibration does not score,
+    and the time before a job is eligible, are as recorded: see `gpuplan.planner.twin.left_out`.
     """
+    run = site_run(site, work.jobs, config)
+    mask = first_started(work) & (~work.scored | (run.start >= 0))
+    replayed = np.where(work.scored, run.wait, work.recorded_wait) + work.held
+    recorded = work.recorded_wait + work.held
+    waits = WaitPairs(
+        replayed[mask].astype(float), recorded[mask].astype(float), is_settled=work.scored[mask]
+    )
     gpus = sum(node.gpus for node in site.nodes)
-    return fidelity_of(TodayReplay(SITE_RULES, gpus, site_waits(site, config, work).summary()))
+    return fidelity_of(TodayReplay(SITE_RULES, gpus, waits.summary()))
 
 
 def site_waits(site: SiteCluster, config: SchedulerConfig, work: SiteWorkload) -> WaitPairs:

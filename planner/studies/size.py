@@ -10,6 +10,7 @@ import polars as pl
 from msgspec import UNSET
 
 from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.characterize.capacity import NODES
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
@@ -119,7 +120,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     columns |= {LIMIT_COLUMN} if "limit_factor" in find_policy(spec.policy).settings else set()
     columns |= {"job_class"} if needs_classes(spec.effective()) else set()
     names = [name for name in ("gpu_type", *NAMES) if name in columns]
-    optional = (REASON,) if request.target else ()
+    optional = (NODES, *((REASON,) if request.target else ()))
     trace = read_trace(
         replay.trace, replay.jobs, columns=sorted(columns), categories=names, optional=optional
     )
@@ -254,6 +255,7 @@ def _warnings(
     pools = [answer.pool for answer in answers]
     kinds = [pool.gpu_type for pool in pools]
     notes = list(trace.notes)
+    notes += [pool.impossible.warning for pool in pools if pool.impossible and not pool.shape]
     notes += request.replay.jobs.submission_notes if request.commits else ()
     of_cluster = Prices(request.prices.usd_per_gpu_h, option=request.prices.option)
     notes += of_cluster.unmatched_note([request.prices.gpu, *kinds])

@@ -19,6 +19,7 @@ from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
+from gpuplan.planner.requests.site_request import in_site_zone
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, unknown
@@ -32,6 +33,7 @@ from gpuplan.planner.sizing.targets import Target, whole_multiple
 from gpuplan.planner.studies.size_pool import TypeAnswer
 from gpuplan.planner.studies.size_results import SizeResults, SizeToday, TargetResult
 from gpuplan.planner.twin.calibrate import prepared
+from gpuplan.planner.twin.left_out import left_out_notes
 from gpuplan.planner.twin.settings import level_config
 from gpuplan.planner.twin.workload import GROUPINGS, SiteWorkload, recent
 from gpuplan.simkit.twin.site import SiteCluster
@@ -138,7 +140,8 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
     document, calibration = read_twin(request.twin)
     whole = read_site_log(request.replay.trace, calibration.time_zone)
     log = whole if calibration.all_jobs else recent(whole)
-    seen = today(read_trace(request.replay.trace, request.replay.jobs, columns=sorted(COLUMNS)))
+    jobs = in_site_zone(request.replay.jobs, request.replay.trace, calibration, request.twin)
+    seen = today(read_trace(request.replay.trace, jobs, columns=sorted(COLUMNS)))
     assert seen is not None  # the log has GPU jobs that started
     site, full, work = prepared(log, document, calibration.warmup_s, calibration.limit_factor)
     config, targets = level_config(full, calibration.level), request.targets()
@@ -181,6 +184,7 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
         warnings=tuple(warnings),
         notes=(
             *work.notes,
+            *left_out_notes(work, work.scored | held),
             *(
                 (
                     f"{counted(int(held.sum()), 'job')} that a hold or an array limit kept waiting "

@@ -16,6 +16,7 @@ from gpuplan.planner.site.change_effects import WhatIfResults
 from gpuplan.planner.site.pairs import what_if
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin import site_changes as changes
+from gpuplan.planner.twin.left_out import left_out_notes
 from gpuplan.planner.twin.validate import ValidationResults, validate
 
 FIRST_PARTS = (
@@ -77,6 +78,7 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
         notes=(
             *(note for change in made for note in change.notes),
             *effects.work.notes,
+            *left_out_notes(effects.work),
             *_job_sets(effects),
             *(
                 [FIRST_PARTS]
