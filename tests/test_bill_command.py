@@ -14,6 +14,7 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.planner.money.book_options import cluster_of
 from gpuplan.planner.money.cents import split_cents, whole_cents
+from gpuplan.planner.money.focus import focus_rows
 from gpuplan.planner.money.held_runs import billed_runs
 
 HOUR = 3600.0
@@ -153,6 +154,19 @@ def test_focus_rows_add_up_to_the_cluster(gpuplan, two_groups, tmp_path):
     for row in rows:
         cost = float(row["PricingQuantity"]) * float(row["ContractedUnitPrice"])
         assert float(row["ContractedCost"]) == pytest.approx(cost, abs=1e-8)
+
+
+def test_rows_that_nobody_asks_for_are_not_made(gpuplan, two_groups, tmp_path, monkeypatch):
+    made = []
+
+    def counting(*args, **more):
+        made.append(args)
+        return focus_rows(*args, **more)
+
+    monkeypatch.setattr("gpuplan.planner.studies.bill.focus_rows", counting)
+    words = ("bill", two_groups, "--price", "1")
+    assert gpuplan(*words, "-o", tmp_path / "bill.json")[0] == 0 and not made
+    assert gpuplan(*words, "-o", tmp_path / "bill.csv")[0] == 0 and len(made) == 1
 
 
 def test_focus_rows_are_of_days_or_months(gpuplan, tmp_path):
