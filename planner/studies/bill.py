@@ -35,6 +35,7 @@ from gpuplan.planner.money.held_runs import (
     Months,
     billed_runs,
     months_of,
+    month_words,
     months_without_dates,
     paid_period,
 )
@@ -72,7 +73,7 @@ class BillAnswer(Answer[BillRequest, BillResults]):
     def period(self) -> str:
         """The begin and the end of a period asked for, in words; empty without one."""
         if self.request.months is not None:
-            return " and ".join(self.request.month_names())
+            return f"in {' and '.join(month_words(name) for name in self.request.month_names())}"
         if self.trace.period is None:
             return ""
         begin, end = (written(edge).removesuffix(" 00:00:00") for edge in self.trace.period)
@@ -139,6 +140,8 @@ def bill(request: BillRequest) -> BillAnswer:
     places = {months.names.index(name) for name in request.month_names()}
     if places:
         cells = tuple(cell for cell in cells if cell.period in places)
+        edges = months.edges_us.tolist()
+        runs = runs.within([(edges[place], edges[place + 1]) for place in sorted(places)])
     results = bill_results(
         BilledPeriod(
             columns=request.columns,
@@ -280,7 +283,8 @@ def _warnings(
         above = time_above(trace, is_typed, row.gpus)
         if above is not None:
             notes.append(above.warning(gpu_type, f"the {row.gpus:,} of --cluster"))
-    if results.invoice is UNSET and results.window_s * MICROS < MONTH_H * HOUR_US / 4:
+    is_scaled = results.invoice is UNSET and request.months is None
+    if is_scaled and results.window_s * MICROS < MONTH_H * HOUR_US / 4:
         notes.append(
             f"the log covers {results.window_s * MICROS / HOUR_US / 24:.2g} days, and the bill of "
             "a month assumes that the rest of the month is like them"
