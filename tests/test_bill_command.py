@@ -5,6 +5,7 @@ import json
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -188,6 +189,43 @@ def test_the_headline_says_what_the_dollars_are_for(gpuplan, two_months, tmp_pat
     assert "$576 at $2 per GPU-hour in the mean: 288 GPU-hours" in " ".join(out.split())
     _, out, _ = gpuplan("bill", two_months, "--price", "2", "--months", "2024-03")
     assert "$576 at $2 per GPU-hour: 288 GPU-hours" in " ".join(out.split())
+
+
+def test_a_book_with_dates_is_refused_for_a_log_without(gpuplan, tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text(
+        "job_id,submit_time,duration_s,num_gpus,gpu_type\n1,0,7200,1,A100\n2,9000,60,1,A100\n"
+    )
+    dated = book(tmp_path, price("A100", 1), price("A100", 3, "from = 2024-03-02"))
+    steps = "A100=1,2024-03-02:3"
+    for words in (("--contracts", dated), ("--price", steps)):
+        for command in ("bill", "characterize"):
+            code, _, err = gpuplan(command, log, *words)
+            assert code == 2 and "it has dates, and the log has none" in err, command
+            assert "next: give the log times with dates" in err
+    always = book(tmp_path, owned("A100", 1), price("A100", 3))
+    assert gpuplan("bill", log, "--contracts", always)[0] == 0
+
+
+def test_jobs_without_a_type_are_of_type_unknown(gpuplan, tmp_path):
+    path = write_trace(
+        tmp_path / "t.parquet", [0, 0], [HOUR, 2 * HOUR],
+        group=["a", "a"], gpu_type=pl.Series(["A100", None], dtype=pl.String),
+    )  # fmt: skip
+    for by in ("type", "group,type"):
+        prices = ("--price", "A100=1", "--price", "unknown=2")
+        results = answer(gpuplan, path, *prices, "--by", by)["results"]
+        rows = results["groups"] if by == "type" else results["groups"][0]["parts"]
+        assert {row["name"]: row["usd"] for row in rows} == {"A100": 1.0, "unknown": 4.0}
+        assert {row["gpu_type"] for row in results["gpu_types"]} == {"A100", "unknown"}
+    assert "next: --price unknown=USD as well" in answer(
+        gpuplan, path, "--price", "A100=1", "--by", "type", code=2
+    )
+    dated = book(tmp_path, price("A100", 1), price("unknown", 2, "from = 2020-01-01"))
+    gpuplan("characterize", path, "--contracts", dated, "-o", tmp_path / "c.json")
+    rows = json.loads((tmp_path / "c.json").read_text())["results"]["today"]["gpu_types"]
+    paid = {row["gpu_type"]: row["usd_per_month"] for row in rows}
+    assert paid["unknown"] == pytest.approx(4 * paid["A100"])
 
 
 def test_a_log_of_one_month_says_the_dollars_of_the_month(gpuplan, two_groups):

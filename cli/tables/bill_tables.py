@@ -17,7 +17,6 @@ from gpuplan.cli.formats.units import (
     show_share,
     show_usd,
 )
-
 from gpuplan.planner.money.bill import POOLS, SPREAD
 from gpuplan.planner.money.held_runs import month_words
 

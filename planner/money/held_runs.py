@@ -19,6 +19,7 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.history.jobs import BY
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill import NO_LABEL
 from gpuplan.planner.money.ledger import HeldRuns
@@ -126,8 +127,12 @@ def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
         held_codes = np.stack([code[held.job] for _, code in columns])
         pairs, label = np.unique(held_codes, axis=1, return_inverse=True)
         names = [names for names, _ in columns]
+        lacking = [UNNAMED if BY.get(name, name) == "gpu_type" else NO_LABEL for name in by]
         labels = tuple(
-            (names[0][pair[0]] or NO_LABEL, names[1][pair[1]] or NO_LABEL if len(pair) > 1 else "")
+            (
+                names[0][pair[0]] or lacking[0],
+                names[1][pair[1]] or lacking[1] if len(pair) > 1 else "",
+            )
             for pair in pairs.T.tolist()
         )
     types, type_of = _codes(trace.jobs["gpu_type"])

@@ -27,15 +27,15 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillResults
 from gpuplan.planner.money.bill_table import BilledPeriod, bill_results
-from gpuplan.planner.money.book_options import cluster_of, complete_book
+from gpuplan.planner.money.book_options import check_dated, cluster_of, complete_book
 from gpuplan.planner.money.focus import FocusNames, focus_rows
 from gpuplan.planner.money.held_runs import (
     COLUMNS,
     BilledRuns,
     Months,
     billed_runs,
-    months_of,
     month_words,
+    months_of,
     months_without_dates,
     paid_period,
 )
@@ -124,6 +124,7 @@ def bill(request: BillRequest) -> BillAnswer:
     types = runs.runs.gpu_types
     cluster = cluster_of(types, runs.peak_gpus.tolist(), request.pools(), is_peak=request.is_peak)
     prices = Prices.read(request.prices, zone_name)
+    check_dated(trace, prices)
     months = _months(request, trace, runs, prices.zone)
     if invoice is not None:
         _check_calendar(trace)
@@ -272,7 +273,7 @@ def _warnings(
         *prices.unmatched_note([row.gpu_type for row in results.gpu_types]),
         *request.jobs.submission_notes,
     ]
-    named = [name for name, _ in runs.labels if name != NO_LABEL]
+    named = [name for name, _ in runs.labels if name not in (NO_LABEL, UNNAMED)]
     if not named:
         notes.append(f"the log names no {request.by} for any job; choose another --by")
     for row in results.gpu_types if request.cluster is not None else ():
