@@ -228,6 +228,18 @@ def test_jobs_without_a_type_are_of_type_unknown(gpuplan, tmp_path):
     assert paid["unknown"] == pytest.approx(4 * paid["A100"])
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--by", "group,group"), "expected one column, or two others"),
+        (("--by", "submit_time"), "submit_time is measured of each job, and no label"),
+        (("--months", "2024-03,2024-03"), "expected one month, or two others"),
+    ],
+)
+def test_splits_and_months_that_are_none(gpuplan, two_groups, words, said):
+    assert said in answer(gpuplan, two_groups, "--price", "1", *words, code=2)
+
+
 def test_a_log_of_one_month_says_the_dollars_of_the_month(gpuplan, two_groups):
     _, out, _ = gpuplan("bill", two_groups, "--price", "1.5")
     assert "For the 24 h of the log in March 2024 it is $60.00." in " ".join(out.split())
