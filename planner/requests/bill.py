@@ -196,15 +196,13 @@ class BillRequest(StudyRequest):
         if self.months is None:
             return ()
         names = tuple(name.strip() for name in self.months.split(","))
-        if (
-            not all(MONTH.fullmatch(name) for name in names)
-            or len(set(names)) < len(names)
-            or (len(names) > 2)
-        ):
+        are_months = all(MONTH.fullmatch(name) for name in names)
+        if not are_months or len(names) > 2 or len(set(names)) < len(names):
             raise UsageError(
-                f"--months {self.months}: expected one month, or two others, such as 2026-03,2026-04"
+                f"--months {self.months}: expected one month, or two others, such as "
+                "2026-03,2026-04"
             )
-        return tuple(dict.fromkeys(names))
+        return names
 
     @property
     def is_peak(self) -> bool:
