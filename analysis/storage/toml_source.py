@@ -71,6 +71,7 @@ def reason(error: Exception) -> str:
 def _no_toml(path: Path, text: str, message: str) -> InputError:
     place = PLACE.search(message)
     row = int(place[1]) if place and place[1] else None
+    hint: str | None = None
     if row is not None and (twice := _given_twice(text, row)):
         return InputError(path, f"not TOML: {twice}", row=row, hint="keep one of the two")
     if row is not None and (number := NO_NUMBER.match(text.split("\n")[row - 1])):
@@ -81,7 +82,6 @@ def _no_toml(path: Path, text: str, message: str) -> InputError:
         hint = "each key = value stands on a line of its own, under its [[header]]"
         return InputError(path, "not TOML: several keys on one line", row=row, hint=hint)
     problem = NAMES.sub(lambda names: repr(".".join(_quoted(names[0]))), PLACE.sub("", message))
-    hint = None
     if re.match("Invalid value|Expected|Unbalanced|Invalid statement", problem):
         hint = 'texts stand in quotes: key = "text"; a table begins with [name]'
     return InputError(path, f"not TOML: {problem[:1].lower()}{problem[1:]}", row=row, hint=hint)
