@@ -302,6 +302,8 @@ def test_prices_by_type_and_date(texts, prices):
         ("H100=2,2026-04-01:-3", "above 0"),
         ("H100=2,2026-04-01:3,2026-04-01:4", "each once"),
         ("H100=2,H100=3", "given twice"),
+        ("2,60", "comma in a number\n  next: --price 2.60"),
+        ("H100=2,60", "next: --price H100=2.60"),
         ("H100=T4=1", "expected dollars"),
         ("H100=0", "above 0"),
         ("nan", "finite"),

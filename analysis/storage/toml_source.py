@@ -25,6 +25,15 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 """A string, ended or not; a comment; a bracket; a line break."""
+NO_NUMBER = re.compile(
+    r"\s*(?P<key>[\w-]+)\s*=\s*(?P<value>\$\s*\d[\d.,]*|\d[\d.]*(?:,\d+)+(?:\.\d+)?)\s*(?:#.*)?$"
+)
+"""A key with a number that has a comma or a currency."""
+PARTS_THOUSANDS = re.compile(r"^[1-9]\d*,\d{3}$")
+KEYS_ON_A_LINE = re.compile(
+    r"""\s*(?:\[\[?[\w-]+\]\]?\s*|[\w-]+\s*=\s*(?:"[^"]*"|[\w.:+-]+)[\s,]+)[\w-]+\s*="""
+)
+"""A header or a key with its value, and one more key behind it."""
 PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -62,10 +71,17 @@ def reason(error: Exception) -> str:
 def _no_toml(path: Path, text: str, message: str) -> InputError:
     place = PLACE.search(message)
     row = int(place[1]) if place and place[1] else None
+    hint: str | None = None
     if row is not None and (twice := _given_twice(text, row)):
         return InputError(path, f"not TOML: {twice}", row=row, hint="keep one of the two")
+    if row is not None and (number := NO_NUMBER.match(text.split("\n")[row - 1])):
+        key, value = number.group("key", "value")
+        hint = f"write {key} = {plain_number(value)}"
+        return InputError(path, f"not TOML: {key}: found {value}", row=row, hint=hint)
+    if row is not None and KEYS_ON_A_LINE.match(text.split("\n")[row - 1]):
+        hint = "each key = value stands on a line of its own, under its [[header]]"
+        return InputError(path, "not TOML: several keys on one line", row=row, hint=hint)
     problem = NAMES.sub(lambda names: repr(".".join(_quoted(names[0]))), PLACE.sub("", message))
-    hint = None
     if re.match("Invalid value|Expected|Unbalanced|Invalid statement", problem):
         hint = 'texts stand in quotes: key = "text"; a table begins with [name]'
     return InputError(path, f"not TOML: {problem[:1].lower()}{problem[1:]}", row=row, hint=hint)
@@ -75,10 +91,21 @@ def _quoted(names: str) -> list[str]:
     return [name for _, name in QUOTED.findall(names)]
 
 
+def plain_number(value: str) -> str:
+    """Return ``2,40`` or ``$1,234.50`` as TOML writes it; before three digits a comma is dropped
+    where it may part thousands.
+    """
+    digits = value.removeprefix("$").strip()
+    is_decimal = digits.count(",") == 1 and "." not in digits and not PARTS_THOUSANDS.search(digits)
+    return digits.replace(",", "." if is_decimal else "")
+
+
 def _given_twice(text: str, row: int) -> str:
     """Return what the statement that ends on a line sets a second time; empty if nothing."""
     seen: dict[Keys, int] = {}
     for first, last, table, paths, is_header in statements(text):
+        if first > row:
+            break
         if last >= row:
             for keys in paths[-1:] if is_header else paths:
                 if (whole := keys if is_header else table + keys) in seen:
@@ -86,6 +113,8 @@ def _given_twice(text: str, row: int) -> str:
                     name = f"[{name}]" if is_header else repr(name)
                     return f"{name} is given twice, first on line {seen[whole]}"
             break
+        if is_header and table in seen:  # one more entry of an array, with keys of its own
+            seen = {keys: line for keys, line in seen.items() if keys[: len(table)] != table}
         for keys in paths:
             seen.setdefault(keys if is_header else table + keys, first)
     return ""

@@ -27,13 +27,14 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillResults
 from gpuplan.planner.money.bill_table import BilledPeriod, bill_results
-from gpuplan.planner.money.book_options import cluster_of, complete_book
+from gpuplan.planner.money.book_options import check_dated, cluster_of, complete_book
 from gpuplan.planner.money.focus import FocusNames, focus_rows
 from gpuplan.planner.money.held_runs import (
     COLUMNS,
     BilledRuns,
     Months,
     billed_runs,
+    month_words,
     months_of,
     months_without_dates,
     paid_period,
@@ -72,7 +73,7 @@ class BillAnswer(Answer[BillRequest, BillResults]):
     def period(self) -> str:
         """The begin and the end of a period asked for, in words; empty without one."""
         if self.request.months is not None:
-            return " and ".join(self.request.month_names())
+            return f"in {' and '.join(month_words(name) for name in self.request.month_names())}"
         if self.trace.period is None:
             return ""
         begin, end = (written(edge).removesuffix(" 00:00:00") for edge in self.trace.period)
@@ -123,6 +124,7 @@ def bill(request: BillRequest) -> BillAnswer:
     types = runs.runs.gpu_types
     cluster = cluster_of(types, runs.peak_gpus.tolist(), request.pools(), is_peak=request.is_peak)
     prices = Prices.read(request.prices, zone_name)
+    check_dated(trace, prices)
     months = _months(request, trace, runs, prices.zone)
     if invoice is not None:
         _check_calendar(trace)
@@ -139,6 +141,8 @@ def bill(request: BillRequest) -> BillAnswer:
     places = {months.names.index(name) for name in request.month_names()}
     if places:
         cells = tuple(cell for cell in cells if cell.period in places)
+        edges = months.edges_us.tolist()
+        runs = runs.within([(edges[place], edges[place + 1]) for place in sorted(places)])
     results = bill_results(
         BilledPeriod(
             columns=request.columns,
@@ -269,7 +273,7 @@ def _warnings(
         *prices.unmatched_note([row.gpu_type for row in results.gpu_types]),
         *request.jobs.submission_notes,
     ]
-    named = [name for name, _ in runs.labels if name != NO_LABEL]
+    named = [name for name, _ in runs.labels if name not in (NO_LABEL, UNNAMED)]
     if not named:
         notes.append(f"the log names no {request.by} for any job; choose another --by")
     for row in results.gpu_types if request.cluster is not None else ():
@@ -280,7 +284,8 @@ def _warnings(
         above = time_above(trace, is_typed, row.gpus)
         if above is not None:
             notes.append(above.warning(gpu_type, f"the {row.gpus:,} of --cluster"))
-    if results.invoice is UNSET and results.window_s * MICROS < MONTH_H * HOUR_US / 4:
+    is_scaled = results.invoice is UNSET and request.months is None
+    if is_scaled and results.window_s * MICROS < MONTH_H * HOUR_US / 4:
         notes.append(
             f"the log covers {results.window_s * MICROS / HOUR_US / 24:.2g} days, and the bill of "
             "a month assumes that the rest of the month is like them"
