@@ -21,8 +21,10 @@ Results = Mapping[str, Any]
 SENTENCE = re.compile(r"(?<=[.!?])(?<!vs\.) (?=[A-Z$\d])")
 ALL = "all"
 """Name of the pool of a log whose GPUs have one type or none."""
-UNPRICED_USD = re.compile(r"(?<!assumed )\$(?=\d)")
-"""Dollars that do not say yet that their price is assumed."""
+UNPRICED_USD = re.compile(r"\$(?=\d)")
+"""Dollars, which may be at an assumed price."""
+ASSUMED_USD = re.compile(r"\bassumed \$")
+"""Dollars that say so; once in a sentence or a figure is enough."""
 RECOMMENDED, OPTION = "Recommended", "Option"
 TODAY = "Today:"
 """Begins the sentence of an answer that the key figures say for the whole document."""
@@ -64,16 +66,19 @@ def key_figures(document: Document) -> list[KeyFigure]:
 
 
 def _marked(figure: KeyFigure, study: StudyResult) -> KeyFigure:
-    """Return a figure that says at each dollar whether its price is assumed."""
-    value, detail = (marked(text, study) for text in (figure.value, figure.detail))
+    """Return a figure whose first dollars say that their price is assumed, where it is."""
+    value = marked(figure.value, study)
+    detail = figure.detail if value != figure.value else marked(figure.detail, study)
     return replace(figure, value=value, detail=detail)
 
 
 def marked(text: str, study: StudyResult) -> str:
-    """Return what a study says with ``assumed`` at each dollar where no price was given."""
+    """Return what a study says, where no price was given with ``assumed`` at its first dollars."""
     today = study.results.get("today")
     is_assumed = isinstance(today, dict) and today.get("price_is_assumed")
-    return UNPRICED_USD.sub("assumed $", text) if is_assumed else text
+    if not is_assumed or ASSUMED_USD.search(text):
+        return text
+    return UNPRICED_USD.sub("assumed $", text, count=1)
 
 
 def verdict_of(study: StudyResult) -> str:
