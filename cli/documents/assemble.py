@@ -14,6 +14,7 @@ from typing import Any
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.analysis.base.lookup import did_you_mean
 from gpuplan.analysis.base.time_units import as_utc
+from gpuplan.analysis.prices.contracts import COMMITTED, read_contracts
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.main import CLICK_ERROR, usage_message
 from gpuplan.cli.documents.book_options import book_options
@@ -45,16 +46,27 @@ Options = dict[str, dict[str, Any]]
 """Study -> its options, by the names of `gpuplan.cli.documents.studies`."""
 
 
-def usual_studies(named_in: Iterable[str]) -> list[str]:
+def usual_studies(named_in: Iterable[str], of_book: Iterable[str] = ()) -> list[str]:
     """Return the studies that are run where none is named.
 
     Args:
         named_in: settings and conditions, which may begin with a study of their own.
+        of_book: studies that the price book is of use for; see `studies_of_book`.
     """
     named = {re.split(r"[.\[]", text.strip())[0] for text in named_in}
     order = ("characterize", "size", "pareto", "sweep", "compare")
     every = [*order, *(name for name in titles() if name not in order)]
-    return [name for name in every if name in USUAL or name in named]
+    usual = {*USUAL, *named, *of_book}
+    return [name for name in every if name in usual]
+
+
+def studies_of_book(contracts: Path) -> tuple[str, ...]:
+    """Return what a price book is of use for: the bill, commitments if it has any, and spend.
+
+    Raises `InputError` where it cannot be read.
+    """
+    commits = any(pool.market == COMMITTED for pool in read_contracts(contracts).pools)
+    return ("bill", *(["size"] if commits else []), "forecast")
 
 
 def read_options(

@@ -102,26 +102,44 @@ def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
 def _today_of(document: Document) -> Results:
     """Return today's figures, those with a bill first; empty where no study has any."""
     every = [study.results.get("today") for study in document.studies]
-    recorded = [today for today in every if isinstance(today, dict) and "mean_run_s" in today]
+    shown = [today for today in every if isinstance(today, dict) and "mean_gpus" in today]
+    recorded = [today for today in shown if "mean_run_s" in today]
     billed = [today for today in recorded if today.get("usd_per_month") is not None]
-    return next(iter([*billed, *recorded]), {})
+    bills = [
+        _today_of_bill(study.results)
+        for study in document.studies
+        if study.command == "bill"
+        and study.results.get("usd_per_month") is not None
+        and not any(
+            study.contract["parameters"].get(key) for key in ("months", "period", "cluster")
+        )
+    ]
+    return next(iter([*billed, *recorded, *bills, *shown]), {})
+
+
+def _today_of_bill(results: Results) -> Results:
+    """Return the figures of today that a bill of the whole log has."""
+    keys = ("mean_gpus", "peak_gpus", "usd_per_month", "usd_per_gpu_h", "gpu_types")
+    return {key: results[key] for key in keys if key in results}
 
 
 def _today(document: Document) -> list[KeyFigure]:
     today = _today_of(document)
     if not today:
         return []
-    peak = show_number(today["peak_gpus"])
-    figures = [
-        KeyFigure("GPUs today", show_number(today["mean_gpus"]), f"on average, {peak} at peak")
-    ]
-    if today.get("mean_wait_s") is None:
+    peak = today.get("peak_gpus")
+    detail = "on average" if peak is None else f"on average, {show_number(peak)} at peak"
+    figures = [KeyFigure("GPUs today", show_number(today["mean_gpus"]), detail)]
+    if "mean_wait_s" not in today:  # a bill
+        pass
+    elif today["mean_wait_s"] is None:
         figures.append(KeyFigure("Wait", "unknown", "the log has no waits"))
     else:
         p95 = today.get("p95_wait_s")
         more = "" if p95 is None else f"mean; P95 {show_duration(p95)}"
         figures.append(KeyFigure("Wait", show_duration(today["mean_wait_s"]), more))
-    figures.append(KeyFigure("Run time", show_duration(today["mean_run_s"]), "mean"))
+    if today.get("mean_run_s") is not None:
+        figures.append(KeyFigure("Run time", show_duration(today["mean_run_s"]), "mean"))
     month = today.get("usd_per_month")
     if month is not None:
         price, is_assumed = today.get("usd_per_gpu_h"), today.get("price_is_assumed")

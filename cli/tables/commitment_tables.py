@@ -139,7 +139,6 @@ def commitment_text(results: SizeResults) -> str:
         part
         for part in (
             _commitment(results, plan),
-            _applies_from(results),
             _break_even(results, plan),
             _of_terms(plan),
         )
@@ -151,7 +150,7 @@ def _commitment(results: SizeResults, plan: CommitmentResult) -> str:
     usd, other = show_dollars(plan.usd_per_month), plan.all_on_demand_usd_per_month
     if not plan.committed_gpus:
         text = f"Commit to none: all on demand costs {show_dollars(other)} a month"
-        return f"{text}{_against_today(results, plan)}."
+        return f"{text}{_against_today(results, plan)}{_applies_from(results)}."
     less = _against_today(results, plan)
     if not less:
         saved = 1 - plan.usd_per_month / other if other else 0.0
@@ -162,7 +161,7 @@ def _commitment(results: SizeResults, plan: CommitmentResult) -> str:
         )
     return (
         f"If no job may wait, commit to {_gpus(results, plan)} and rent up to "
-        f"{plan.on_demand_peak_gpus:,} on demand: {usd} a month{less}."
+        f"{plan.on_demand_peak_gpus:,} on demand: {usd} a month{less}{_applies_from(results)}."
     )
 
 
@@ -222,9 +221,9 @@ def _applies_from(results: SizeResults) -> str:
     if not dated:
         return ""
     if len({until for _, until in dated}) == 1 and len(dated) == len(commitments(results)):
-        return f"Today's commitments run until {dated[0][1]}: fewer can apply only from then on."
+        return f"; today's run until {dated[0][1]}, fewer can apply only from then on"
     each = listed([f"{name} until {until}" for name, until in dated], MOST_TYPES)
-    return f"Today's commitments run on ({each}): fewer can apply only from then on."
+    return f"; today's run on ({each}), fewer can apply only from then on"
 
 
 def _of_terms(plan: CommitmentResult) -> str:
@@ -260,8 +259,7 @@ def _break_even(results: SizeResults, plan: CommitmentResult) -> str:
             return ""
         share = show_between(min(shares), max(shares), lambda value: f"{value:.0%}")
         share = share if len(shares) > 1 else f"{shares[0]:.0%}"
-        term = "the term that it is bought for (--commit TYPE=USD:1y names one)"
-        return f"It has paid for itself after {share} of {term}."
+        return f"It has paid for itself after {share} of its term, however long that is."
     if len({term.gpu_type for term in terms}) > 1:
         return ""
     each = [

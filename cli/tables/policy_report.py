@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.replay import ReplayInputs
     from gpuplan.planner.studies.simulate import SimulateAnswer
 
+ON_TODAYS_BASIS = (
+    "dollars a month of today's GPUs under a policy are today's bill, with GPU-hours more or fewer "
+    "at the mean pay-per-use price; cost, and $/month in other tables, are of all GPUs of the "
+    "cluster, busy or not, at that price"
+)
+"""What the two prices of a cluster of today's GPUs are."""
+
 
 def with_policies(
     view: StudyView, study: CompareAnswer | SimulateAnswer, rows: Sequence[dict[str, Any]]
@@ -43,6 +50,8 @@ def with_policies(
     notes: tuple[str, ...] = ()
     if request.replay.prices is None and not request.price.is_own:
         notes = price_notes(replays.policies)
+    if any(row[AS_TODAY] is not None for row in rows):
+        notes = (*notes, ON_TODAYS_BASIS)
     speedups = {outcome.label: outcome.settings.get("speedup") for outcome in outcomes}
     view = replace(
         view,
