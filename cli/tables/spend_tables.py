@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.cli.formats.report import Column, Shown, Table, table
-from gpuplan.cli.formats.units import show_about_usd, show_share, show_usd, significant
+from gpuplan.cli.formats.units import show_about_usd, show_share, significant
 from gpuplan.cli.tables.bill_tables import SMALL, TOTAL
 from gpuplan.planner.money.bill import IDLE
 from gpuplan.planner.money.spend.results import SpendModelResult, SpendResults, SpendRow
@@ -30,7 +30,7 @@ def spend_headline(results: SpendResults) -> str:
         whole = show_about_usd(results.usd)
         text += f", and the {len(results.totals)} months to {last.month} about {whole}"
     if first.so_far_usd:
-        text += f". {show_usd(first.so_far_usd)} of {first.month} is billed already"
+        text += f". ${first.so_far_usd:,.0f} of {first.month} is billed already"
     text += f". {_tested(results)}"
     if first.paid_usd:
         text += (
