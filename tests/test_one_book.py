@@ -414,3 +414,15 @@ def test_a_report_of_a_book_has_bill_commitment_and_spend(gpuplan, tmp_path, log
     assert "GPUs today" in out and "$3,650 a month" in out
     code, _, err = gpuplan("report", log, "--study", "spend", "-o", folder)
     assert code == 2 and "--study forecast --set forecast.spend=true" in err
+
+
+def test_a_run_leaves_out_what_only_lacks_serverless_prices(gpuplan, tmp_path, log, book):
+    path = tmp_path / "s.toml"
+    text = f'[workload]\ntrace = "{log}"\n[prices]\ncontracts = "{book}"\n[study.sweep]\n'
+    path.write_text(f"{text}[study.bill]\n")
+    words = ("run", path, "--output-format", "json", "--no-cache")
+    code, _, err = gpuplan(*words)
+    assert code == 0 and "without sweep" in err, err
+    path.write_text(text)
+    code, _, err = gpuplan(*words)
+    assert code == 2 and "no serverless price" in err

@@ -224,11 +224,11 @@ def _of_trace(
     """
     from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 
-    given = studies = names or usual_studies((*settings, *conditions))
+    before = studies = names or usual_studies((*settings, *conditions))
     if not names and "contracts" in book:
         of_book = studies_of_book(Path(book["contracts"]))
         studies = usual_studies((*settings, *conditions), of_book)
-    spend = [] if "forecast" in given or "forecast" not in studies else ["forecast.spend=true"]
+    spend = [] if "forecast" in before or "forecast" not in studies else ["forecast.spend=true"]
     options = read_options(studies, [*settings, *spend], shared, book)
     if trace != STANDARD_INPUT and not trace.is_dir():
         existing_file(trace)
