@@ -168,8 +168,9 @@ def _results(
     for study in studies:
         try:
             results.append(_result(study, trace, cache))
-        except NoServerlessPrice as error:
-            if len(studies) == len(notes) + 1:
+        except GpuplanError as error:
+            lacks_prices = isinstance(error.__cause__ or error, NoServerlessPrice)
+            if not lacks_prices or len(studies) == len(notes) + 1:
                 raise
             notes.append(f"without {study.name}: {' '.join(str(error).split())}")
     for note in notes:
