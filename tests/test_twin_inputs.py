@@ -14,6 +14,7 @@ from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.planner.twin.infer import complete, peak_use, plateau
 from gpuplan.planner.twin.settings import config_of, site_of
 from gpuplan.simkit.cluster_shape import ClusterShape
+from tests.support.support_eta import DAY, MONDAY, past_jobs, write_log, write_twin
 
 
 @pytest.mark.parametrize(
@@ -313,7 +314,7 @@ def test_settings_that_cannot_be_used(keys, value, message):
         ("[calibration]\nsources = 3", r"calibration.sources: found 3, expected a table"),
         ("", r"has no nodes; expected a file written by gpuplan calibrate\n  next: .*calibrate"),
         ("[node.n]\ngpus = 1", r"has no partitions; expected a file written by"),
-        ("[node.n]\ngpus = 1\ngpus = 2", r"not TOML: 'node.n.gpus' is given twice, first on line 2"),
+        ("[node.n]\ngpus = 1\ngpus = 2", r"not TOML: 'node.n.gpus' is given twice"),
         ("# no\n[partition.p]\nMaxTime = 1 2", r"not TOML: .*\n  next: write it again"),
         ("x = " + "[" * 9000, r"TOML that cannot be used: it is more than"),
     ],
@@ -392,6 +393,8 @@ def test_rows_beyond_any_site_are_left_out_and_counted(tmp_path, cells, reason):
     rows = [line.split("|") for line in SACCT.splitlines()]
     for name, cell in cells.items():
         rows[1][rows[0].index(name)] = cell
+    usable = [row for row in rows[1:] if row is not rows[1]]
+    rows += [[f"9{i}", *row[1:]] for i in range(50) for row in usable]  # far fewer than 1% are bad
     path = tmp_path / "s.txt"
     path.write_text("\n".join("|".join(row) for row in rows))
     log = read_site_log(path)
@@ -468,3 +471,19 @@ def test_a_mistake_in_twin_toml_is_shown_where_it_stands(tmp_path):
         path.write_text(text)
         with pytest.raises(InputError, match=rf"twin.toml:{row}: "):
             read_twin(path)
+
+
+@pytest.mark.parametrize("command", ["waits", "whatif", "calibrate"])
+def test_a_log_with_many_bad_rows_is_refused_by_every_command(gpuplan, tmp_path, command):
+    rows = past_jobs(MONDAY + 4 * DAY, days=4)
+    log = write_log(tmp_path / "log.txt", rows)
+    twin = write_twin(tmp_path / "twin.toml")
+    more = {
+        "waits": [], "whatif": ["--twin", twin, "--add-nodes", "1"],
+        "calibrate": ["--infer", "-o", tmp_path / "new.toml"],
+    }  # fmt: skip
+    log.write_text(log.read_text().rstrip("\n")[:-60])  # the last row ends in its middle
+    assert len(rows) < 100
+    code, _, err = gpuplan(command, log, *more[command])
+    assert code == 3
+    assert "cut_off" in err and "more than --max-rejects 1%" in err

@@ -180,10 +180,10 @@ def _log(rows: list[Row], path: Path, zone: str) -> SiteLog:
         try:
             job = _job(cells, zone)
         except _Unreadable as error:
-            column, found, expected = error.args
+            column, text, expected = error.args
             ident = cells["jobid"]
             raise InputError(
-                path, f"found {found!r}" + (f" (job {ident})" if number is None else ""),
+                path, f"found {text!r}" + (f" (job {ident})" if number is None else ""),
                 row=number, column=_heading_of(column), expected=expected,
             ) from None  # fmt: skip
         if isinstance(job, str):

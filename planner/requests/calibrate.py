@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from gpuplan.analysis.base.option import Opt, files_read
+from gpuplan.analysis.site.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape
 
@@ -162,8 +163,6 @@ class CalibrateRequest(StudyRequest):
 
     def warmup_s(self) -> int | None:
         """Return the seconds of ``warmup``. Raises `UsageError`."""
-        from gpuplan.analysis.site.notation import read_time
-
         return None if self.warmup is None else read_time(self.warmup, "--warmup", least=0)
 
     def document(self) -> SiteDocument:

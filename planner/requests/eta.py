@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
+from gpuplan.analysis.site.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.site_request import TIME_ZONE, site_zone
 
@@ -138,8 +139,6 @@ class EtaRequest(StudyRequest):
 
     def limit_s(self) -> int:
         """Return the seconds of the time limit. Raises `UsageError`."""
-        from gpuplan.analysis.site.notation import read_time
-
         return read_time(self.limit, "--limit")
 
     def at_s(self, zone: str) -> int | None:
