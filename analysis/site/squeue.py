@@ -149,7 +149,7 @@ def _table(path: Path) -> list[Row]:
                 path, f"{len(values)} fields where the heading has {len(heading)}", row=number,
                 expected="fields separated by |", hint=COMMAND,
             )  # fmt: skip
-        cells = {
+        cells: dict[str, str | None] = {
             HEADINGS[name]: value for name, value in zip(heading, values, strict=True)
             if name in HEADINGS
         }  # fmt: skip
