@@ -47,17 +47,41 @@ def read_toml(path: Path, parse_float: Callable[[str], Any] = float) -> tuple[st
     Raises:
         InputError: no such file, or it is not TOML.
     """
-    written = read_small(path, MOST_BYTES)
+    return parse_toml(path, read_small(path, MOST_BYTES), parse_float)
+
+
+def parse_toml(
+    path: Path,
+    written: bytes,
+    parse_float: Callable[[str], Any] = float,
+    expected: str | None = None,
+    hint: str | None = None,
+) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file and what it says, of its bytes.
+
+    Args:
+        path: what messages call it.
+        written: its bytes.
+        parse_float: makes a number with a point of its text.
+        expected: which file is meant, for the messages; None for any TOML.
+        hint: the next step where it is not TOML; None for how TOML is written.
+
+    Raises:
+        InputError: it is not TOML.
+    """
     try:
         text = written.decode("utf-8-sig").replace("\r\n", "\n")
         data = tomllib.loads(text, parse_float=parse_float)
         check_depth(data)
     except UnicodeDecodeError as error:
-        raise InputError(path, f"byte {error.start} is not UTF-8", expected="TOML") from error
+        raise InputError(
+            path, f"byte {error.start} is not UTF-8", expected=expected or "TOML", hint=hint
+        ) from error
     except tomllib.TOMLDecodeError as error:
-        raise _no_toml(path, text, str(error)) from error
+        raise _no_toml(path, text, str(error), expected, hint) from error
     except (ValueError, RecursionError) as error:  # a number or a value without measure
-        raise InputError(path, f"TOML that cannot be used: {reason(error)}") from error
+        problem = f"TOML that cannot be used: {reason(error)}"
+        raise InputError(path, problem, expected=expected, hint=hint) from error
     return text, data
 
 
@@ -68,10 +92,14 @@ def reason(error: Exception) -> str:
     return str(error).partition(";")[0]
 
 
-def _no_toml(path: Path, text: str, message: str) -> InputError:
+def _no_toml(
+    path: Path, text: str, message: str, expected: str | None, next_step: str | None
+) -> InputError:
     place = PLACE.search(message)
     row = int(place[1]) if place and place[1] else None
-    hint: str | None = None
+    if place and row is None:  # at its end
+        row = text.rstrip("\n").count("\n") + 1
+    hint: str | None = next_step
     if row is not None and (twice := _given_twice(text, row)):
         return InputError(path, f"not TOML: {twice}", row=row, hint="keep one of the two")
     if row is not None and (number := NO_NUMBER.match(text.split("\n")[row - 1])):
@@ -82,9 +110,10 @@ def _no_toml(path: Path, text: str, message: str) -> InputError:
         hint = "each key = value stands on a line of its own, under its [[header]]"
         return InputError(path, "not TOML: several keys on one line", row=row, hint=hint)
     problem = NAMES.sub(lambda names: repr(".".join(_quoted(names[0]))), PLACE.sub("", message))
-    if re.match("Invalid value|Expected|Unbalanced|Invalid statement", problem):
+    if hint is None and re.match("Invalid value|Expected|Unbalanced|Invalid statement", problem):
         hint = 'texts stand in quotes: key = "text"; a table begins with [name]'
-    return InputError(path, f"not TOML: {problem[:1].lower()}{problem[1:]}", row=row, hint=hint)
+    problem = f"not TOML: {problem[:1].lower()}{problem[1:]}"
+    return InputError(path, problem, row=row, expected=expected, hint=hint)
 
 
 def _quoted(names: str) -> list[str]:
