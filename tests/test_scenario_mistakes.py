@@ -150,7 +150,7 @@ def test_what_no_study_takes_is_a_warning(folder):
     ("data", "said"),
     [
         (b"a = 1\n[x\n", "plan.toml:2: not TOML: expected ']'"),
-        (b"a = [1", "plan.toml: not TOML: "),
+        (b"a = [1", "plan.toml:1: not TOML: unclosed array"),
         (b"a = 1\na = 2\n", "plan.toml:2: not TOML: 'a' is given twice, first on line 1"),
         (
             b"[x]\ntop = 1\n[study.c]\ntop = [\n 1,\n]\nci = 1\ntop = [\n 2,\n]\n",

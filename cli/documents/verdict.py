@@ -282,7 +282,7 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
     pools = results.get("pools") or []
     if len(pools) == 1 and pools[0]["name"] != ALL:
         return _size_of_pool(pools[0], change, _advised(results, is_alike=has_cluster))
-    if today:
+    if today.get("peak_gpus") is not None:
         change.append(f"today's peak is {show_number(today['peak_gpus'])}")
     name = _advised(results, is_alike=has_cluster)
     return KeyFigure(name, f"{show_number(gpus)} GPUs", ", ".join(change))
