@@ -240,6 +240,22 @@ def test_splits_and_months_that_are_none(gpuplan, two_groups, words, said):
     assert said in answer(gpuplan, two_groups, "--price", "1", *words, code=2)
 
 
+def test_what_is_given_and_not_used_is_said(gpuplan, two_months, tmp_path):
+    priced = book(tmp_path, owned("A100", 2), price("A100", 2))
+    words = ("bill", two_months, "--contracts", priced)
+    note = "--price of A100 is not used"
+    assert note in gpuplan(*words, "--price", "A100=9")[2]
+    assert note not in gpuplan(*words)[2]
+    shared = "all GPUs owned or committed are billed"
+    assert shared in gpuplan(*words, "--where", "num_gpus >= 1")[2]
+    assert shared not in gpuplan(*words)[2]
+
+
+def test_a_column_that_the_log_lacks_is_called_by_its_option(gpuplan, two_groups):
+    err = answer(gpuplan, two_groups, "--price", "1", "--by", "usr", code=2)
+    assert err.startswith("error: --by usr: no column 'usr'") and "next: --by group, user" in err
+
+
 def test_a_log_of_one_month_says_the_dollars_of_the_month(gpuplan, two_groups):
     _, out, _ = gpuplan("bill", two_groups, "--price", "1.5")
     assert "For the 24 h of the log in March 2024 it is $60.00." in " ".join(out.split())

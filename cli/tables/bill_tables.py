@@ -17,7 +17,7 @@ from gpuplan.cli.formats.units import (
     show_share,
     show_usd,
 )
-from gpuplan.planner.money.bill import POOLS, SPREAD
+from gpuplan.planner.money.bill import NO_LABEL, POOLS, SPREAD
 from gpuplan.planner.money.held_runs import month_words
 
 if TYPE_CHECKING:
@@ -344,5 +344,6 @@ def change_headline(change: ChangeResults, by: str) -> str:
         ("Gone", change.gone_usd, [row.name for row in change.groups if row.gone]),
     ):
         if names:
-            text += f" {word}: {listed(names, MOST_NAMED)} ({show_usd(usd)})."
+            named = [f"jobs without a {by}" if name == NO_LABEL else name for name in names]
+            text += f" {word}: {listed(named, MOST_NAMED)} ({show_usd(usd)})."
     return text

@@ -16,7 +16,7 @@ from gpuplan.analysis.characterize.capacity import time_above
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.job_table.gpu_names import UNNAMED
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
 from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.prices.contracts import Contracts
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT
@@ -203,7 +203,17 @@ def bill_trace(path: Path, jobs: Selection, by: Sequence[str], gpu: str | None) 
         kept = [name for name in columns if name not in CANONICAL]
         keep = tuple(dict.fromkeys([*jobs.log.keep, *kept]))
         jobs = replace(jobs, log=replace(jobs.log, keep=keep))
-    trace = read_trace(path, jobs, columns=(*COLUMNS, *columns))
+    try:
+        trace = read_trace(path, jobs, columns=(*COLUMNS, *columns))
+    except UsageError as error:
+        problem = str(error).partition("\n")[0]
+        lacking = [name for name in by if f"no column {BY.get(name, name)!r}" in problem]
+        if not lacking:
+            raise
+        raise UsageError(
+            f"--by {lacking[0]}: {problem.replace(' to keep;', ';')}\n"
+            "  next: --by group, user, type or class, or one of these columns"
+        ) from error
     if gpu is None:
         return trace
     named = pl.col("gpu_type").fill_null(gpu)
@@ -265,6 +275,23 @@ def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) 
     return months
 
 
+def _unused_notes(request: BillRequest, prices: Prices) -> list[str]:
+    """Return what is given and not used, and what is paid for and perhaps of no use here."""
+    book, notes = prices.book, list[str]()
+    in_book = match_types(
+        [entry.gpu_type for entry in book.prices], prices.usd_per_gpu_h, book.option
+    )
+    for name, entry in in_book.items():
+        if name and entry is not None:
+            notes.append(f"--price of {name} is not used: {book.option} has one")
+    if book.pools and (request.jobs.where is not None or request.jobs.sample is not None):
+        notes.append(
+            "all GPUs owned or committed are billed, also those that the selected jobs cannot use;"
+            " without --where and --sample idle is what nobody used"
+        )
+    return notes
+
+
 def _warnings(
     request: BillRequest, trace: Trace, runs: BilledRuns, prices: Prices, results: BillResults
 ) -> list[str]:
@@ -272,6 +299,7 @@ def _warnings(
         *trace.notes,
         *prices.unmatched_note([row.gpu_type for row in results.gpu_types]),
         *request.jobs.submission_notes,
+        *_unused_notes(request, prices),
     ]
     named = [name for name, _ in runs.labels if name not in (NO_LABEL, UNNAMED)]
     if not named:
