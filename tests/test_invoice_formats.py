@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_invoices import FOCUS, day, focus_text, usage, write_focus
 
@@ -377,6 +377,7 @@ def test_units_of_time(unit, hours):
 AMOUNTS = st.decimals(-(10**9), 10**9, places=9)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(AMOUNTS, AMOUNTS, st.sampled_from(list("ab;'\"\n|"))), min_size=1))
 def test_no_amount_is_lost(tmp_path_factory, amounts):
     rows = [
