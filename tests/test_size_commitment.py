@@ -171,7 +171,7 @@ def test_the_answer_says_what_today_costs_over_the_optimum(gpuplan, log, contrac
         "$1,360 a month, $637 less than the $1,990 of today's commitments and rent of A100-80GB at "
         "the prices in force at the end, owned GPUs left out" in text
     )
-    assert "It has paid for itself after 60% of its term, however long" in text
+    assert "The commitment has paid for itself once 60% of its term is over" in text
     assert len(out.splitlines()) <= 20 and "T4: not asked what to commit to" in err
     assert re.search(r"1 +\$1,356 .* optimum", out) and re.search(r"2 +\$1,993 .* today", out)
 

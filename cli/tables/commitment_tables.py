@@ -259,7 +259,7 @@ def _break_even(results: SizeResults, plan: CommitmentResult) -> str:
             return ""
         share = show_between(min(shares), max(shares), lambda value: f"{value:.0%}")
         share = share if len(shares) > 1 else f"{shares[0]:.0%}"
-        return f"It has paid for itself after {share} of its term, however long that is."
+        return f"The commitment has paid for itself once {share} of its term is over."
     if len({term.gpu_type for term in terms}) > 1:
         return ""
     each = [
