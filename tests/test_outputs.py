@@ -18,7 +18,7 @@ trace = "t.parquet"
 [study.characterize]
 """
 READS = {
-    "bill": {"contracts", "invoice", "trace"},
+    "bill": {"contracts", "invoice", "trace", "twin"},
     "calibrate": {"trace", "sacctmgr", "scontrol", "slurm_conf", "sshare"},
     "characterize": {"contracts", "trace"},
     "compare": {"contracts", "trace", "checkpoints"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import polars as pl
@@ -238,19 +238,34 @@ def jobs_of(
 
 def first_jobs(jobs: TraceJobs, count: int) -> TraceJobs:
     """Return the first jobs, without rates, tenants, labels and recorded waits."""
+    return chosen_jobs(jobs, np.arange(min(count, jobs.workload.size)))
+
+
+def chosen_jobs(jobs: TraceJobs, places: IntArray, later_us: IntArray | None = None) -> TraceJobs:
+    """Return some jobs, without rates, tenants, labels and recorded waits.
+
+    Args:
+        jobs: all of them.
+        places: of the jobs, in the order of their submissions.
+        later_us: by how much each is submitted later; shape of ``places``.
+    """
     work = jobs.workload
     columns = {
-        name: value[:count]
-        for name in Workload.__dataclass_fields__
-        if (value := getattr(work, name)) is not None
+        column.name: value[places]
+        for column in fields(Workload)
+        if (value := getattr(work, column.name)) is not None
     }
+    if later_us is not None:
+        for name in ("submit_us", "deadline_us"):
+            columns[name] = columns[name] + later_us
     job_class, limit_us = jobs.job_class, jobs.limit_us
+    has_ids = len(jobs.job_id) == work.size
     return replace(
         jobs,
         workload=Workload(**columns),
-        job_id=jobs.job_id[:count],
-        job_class=None if job_class is None else job_class[:count],
-        limit_us=None if limit_us is None else limit_us[:count],
+        job_id=jobs.job_id.gather(places) if has_ids else jobs.job_id,
+        job_class=None if job_class is None else job_class.gather(places),
+        limit_us=None if limit_us is None else limit_us[places],
         window_us=None,
         by=(),
         rates=None,
