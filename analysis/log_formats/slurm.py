@@ -17,7 +17,7 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS
 from gpuplan.analysis.job_table.gpu_names import gpu_names
 from gpuplan.analysis.job_table.schema import CANONICAL, SUBMIT_TYPE
-from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
+from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
 from gpuplan.analysis.log_formats.sacct_command import (
     FREE_TEXT,
     IDS,
@@ -46,6 +46,12 @@ from gpuplan.analysis.log_formats.slurm_scheduler import (
     kept_columns,
     scheduler_fields,
     scheduler_values,
+)
+from gpuplan.analysis.log_formats.slurm_utilization import (
+    utilization_columns,
+    utilization_fields,
+    utilization_tallies,
+    utilization_values,
 )
 from gpuplan.analysis.reading.batch import EARLY, OTHER_DEVICES, SET_BACK, Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
@@ -91,7 +97,11 @@ def _plan(context: SourceContext) -> ReadingPlan:
     has = frozenset(context.columns)
     zone = context.choices.time_zone or "UTC"
     keeps = context.choices.scheduler is not False
-    fields = (*_fields(has, zone), *(scheduler_fields(has) if keeps else ()))
+    fields = (
+        *_fields(has, zone),
+        *(scheduler_fields(has) if keeps else ()),
+        *utilization_fields(has),
+    )
     source = {f.name: f.source for f in fields}
 
     def value(name: str, kind: pl.DataType | None = None) -> pl.Expr:
@@ -102,6 +112,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
         _gpus(value(f"{kind}tres_gpus"), value(f"{kind}gres_gpus") * nodes)
         for kind in ("alloc", "req")
     )
+    held = pl.coalesce(allocated, requested, 0.0)
     start, ended = (value(name, SUBMIT_TYPE) for name in ("start_time", "ended"))
     word = value("word", STATE).fill_null("unknown")
     span = (ended.to_physical() - start.to_physical()) / MICROS
@@ -126,11 +137,12 @@ def _plan(context: SourceContext) -> ReadingPlan:
         jobs={
             "queue_s": pl.when(~never & (waited >= 0)).then(waited),
             "duration_s": pl.when(~never).then(ran),
-            "num_gpus": pl.coalesce(allocated, requested, 0.0),
+            "num_gpus": held,
             "num_workers": nodes,
             "gpu_type": gpu_names(pl.when(~is_mixed).then(named)),
             "state": pl.when(never).then(pl.lit("not_started", STATE)).otherwise(word),
             **(scheduler_values(has, zone, ended, never) if keeps else {}),
+            **utilization_values(has, held, never),
         },
         rules=(
             Rule("negative_duration", clock, "seconds, at least 0", value("elapsed_s") < 0),
@@ -151,6 +163,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
                   ~never & (waited < 0)),
             Tally(OTHER_DEVICES, is_other),
             Tally("jobs that tell no GPUs (0)", allocated.is_null() & requested.is_null()),
+            *utilization_tallies(has, held),
         ),
         notes=tuple(_notes(context, has, zone)),
         time_zone=zone,
@@ -158,6 +171,13 @@ def _plan(context: SourceContext) -> ReadingPlan:
         verbatim=("timelimit",),
         join=join(run_start, is_mixed),
     )  # fmt: skip
+
+
+def _kept_columns(
+    head: Head, columns: Sequence[str], choices: IngestOptions
+) -> dict[str, pl.DataType]:
+    """Return the columns that a trace keeps: the scheduler's, and those on utilization."""
+    return kept_columns(head, columns, choices) | utilization_columns(set(columns))
 
 
 def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
@@ -264,7 +284,7 @@ SLURM_FORMAT = LogFormat(
     plan=_plan,
     open=_open,
     takes_zone=True,
-    kept=kept_columns,
+    kept=_kept_columns,
     has_scheduler=True,
     has_runs=True,
 )

@@ -15,8 +15,10 @@ from gpuplan.analysis.job_table.schema import (
     RUN_FIELDS,
     RUNS,
     SCHEDULER_COLUMNS,
+    UTILIZATION_COLUMNS,
 )
 from gpuplan.analysis.log_formats.format import state_words
+from gpuplan.analysis.log_formats.joined_utilization import of_weights, weight_sums, with_weights
 from gpuplan.analysis.reading.batch import Tally
 from gpuplan.analysis.reading.joins import FIRST, KEY, Join
 from gpuplan.analysis.reading.times import moment, moment_after, seconds
@@ -222,17 +224,18 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
 
     The GPUs and workers of the components of a run add up, its duration is the longest of theirs.
     The durations of the runs add up; GPUs and workers are those of the first run that started, the
-    state is that of the last, what the scheduler recorded that of the first. All runs stand in
-    `RUNS`, the time between them in `REQUEUE`. A run that occurs twice, as in the dumps of two
-    months, counts once, by its later row. If an id has several owners, the jobs of the later ones
-    are called ``12-2``, ``12-3``.
+    state is that of the last, what the scheduler recorded that of the first, utilization is a mean
+    over GPU-hours. All runs stand in `RUNS`, the time between them in `REQUEUE`. A run that occurs
+    twice, as in the dumps of two months, counts once, by its later row. If an id has several
+    owners, the jobs of the later ones are called ``12-2``, ``12-3``.
     """
     started = pl.col("start_time").is_not_null()
     last_state = pl.col("state").filter(started).last()
     recorded = [name for name in SCHEDULER_COLUMNS if name in rows.columns]
     is_mixed = pl.col("is_mixed").any() | (pl.col("gpu_type").drop_nulls().n_unique() > 1)
     runs = (
-        rows.with_row_index(FIRST)
+        with_weights(rows)
+        .with_row_index(FIRST)
         .filter(started | ~started.any().over(RUN))
         .sort(pl.col("state") == "running", FIRST, descending=[True, False])
         .unique([*RUN, "start_time"], keep="last", maintain_order=True)
@@ -243,6 +246,7 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
             pl.col(FIRST, "submit_time", "queue_s", "start_time", "state", "source_state").first(),
             pl.col("duration_s").max(),
             pl.col(recorded).first(),
+            *weight_sums(rows),
             pl.col("num_gpus").sum(),
             pl.col("num_workers").cast(pl.Int64).sum(),
             *(pl.col(name).drop_nulls().first() for name in PER_JOB if name != "gpu_type"),
@@ -271,20 +275,23 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
             pl.col("is_mixed").any(),
             started.sum().clip(1).alias("attempts"),
             pl.col(recorded).first(),
+            *weight_sums(rows),
             pl.when(pl.len() > 1).then(pl.col("this_run").implode()).alias(RUNS),
             pl.when(started.sum() > 1).then(_between_runs_s()).alias(REQUEUE),
         )
     )
     nth = pl.int_range(1, pl.len() + 1).over("job_id")
     own_id = pl.when(nth > 1).then(pl.format("{}-{}", "job_id", nth)).otherwise("job_id")
-    jobs = jobs.sort(FIRST).with_columns(own_id.alias("job_id"))
+    jobs = jobs.sort(FIRST).with_columns(own_id.alias("job_id"), *of_weights(rows))
     canonical = [
         pl.col(name).clip(upper_bound=MOST_WORKERS).cast(kind)
         if name == "num_workers"
         else pl.col(name).cast(kind)
         for name, kind in CANONICAL.items()
     ]
-    kept = [name for name in (*recorded, *RUN_COLUMNS) if name in rows.columns]
+    kept = [
+        name for name in (*recorded, *UTILIZATION_COLUMNS, *RUN_COLUMNS) if name in rows.columns
+    ]
     return jobs.select(*canonical, *kept, "is_mixed", FIRST)
 
 

@@ -11,7 +11,7 @@ from gpuplan.analysis.reading.records import text as text_cell
 JSON_COLUMNS = (
     "jobid", "user", "account", "partition", "qos", "state", "submit", "eligible", "start", "end",
     "elapsedraw", "timelimit", "reqnodes", "nnodes", "reqtres", "alloctres", "priority", "reason",
-    "flags", "reservation", "nodelist", "submitline", "cluster",
+    "flags", "reservation", "nodelist", "admincomment", "submitline", "cluster",
 )  # fmt: skip
 NODES_OF_TRES = re.compile(r"(?:^|,)node=([0-9]+)(?:,|$)")
 NO_VALUE, INFINITE = 4294967294, 4294967295
@@ -25,6 +25,8 @@ def flatten(job: dict[str, Any]) -> dict[str, Cell]:
     owner = job.get("association")
     owner = owner if isinstance(owner, dict) else {}
     reason = state.get("reason") if isinstance(state, dict) else job.get("state_reason")
+    comment = job.get("comment")
+    comment = comment.get("administrator") if isinstance(comment, dict) else None
     reservation = job.get("reservation")
     if isinstance(reservation, dict):
         reservation = reservation.get("name")
@@ -49,6 +51,7 @@ def flatten(job: dict[str, Any]) -> dict[str, Cell]:
         "flags": _words(job.get("flags")),
         "reservation": _word(reservation),
         "nodelist": _word(job.get("nodes")),
+        "admincomment": _word(comment or job.get("admin_comment")),
         "submitline": _word(job.get("submit_line")),
     }
 
