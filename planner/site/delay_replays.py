@@ -9,17 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.planner.compare import PolicySpec
-from gpuplan.planner.runs.trace_jobs import TraceJobs, chosen_jobs
 from gpuplan.planner.site.delays import DelayGame
 from gpuplan.planner.site.node_replays import site_run
+from gpuplan.planner.site.pool_replays import pool_gpus, pool_waits_s
 from gpuplan.planner.site.replicas import Chance
-from gpuplan.planner.sized_policy import sized_policy
 from gpuplan.planner.sizing.pools import JobPool
-from gpuplan.planner.sizing.targets import whole_multiple
 from gpuplan.planner.twin.settings import shuffled
-from gpuplan.planner.twin.workload import JITTER_S, SiteWorkload
+from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.time import HOUR_S, MICROS
+from gpuplan.simkit.time import HOUR_S
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
 MOST_TEAMS = 30
@@ -83,34 +81,15 @@ def pool_game(
             chosen = np.flatnonzero(within[team])
             if not chosen.size:
                 continue
-            jobs, places = _replayed(pool.jobs, chosen, chance)
-            sized = sized_policy(policy, pool_gpus(pool), pool.gpus_per_node, "--cluster")
-            run = sized.run(jobs, np.random.default_rng(chance), is_alone=True)
-            wait_h = np.nan_to_num(run.run.waited_us / MICROS) / HOUR_S
-            waited += np.bincount(team[places], weights=wait_h, minlength=count)
+            waits_s = pool_waits_s(
+                pool.jobs, chosen, policy, pool_gpus(pool), pool.gpus_per_node, chance
+            )
+            wait_h = np.nan_to_num(waits_s) / HOUR_S
+            waited += np.bincount(team, weights=wait_h, minlength=count)
         return waited
 
     jobs = sum((np.bincount(team, minlength=count) for team in team_of), np.zeros(count, np.int64))
     return DelayGame(teams.names, jobs, sum(team.size for team in team_of), waits_h)
-
-
-def pool_gpus(pool: JobPool) -> int:
-    """Return today's GPUs of a pool: as given, or the most held at once, in whole nodes."""
-    node = pool.gpus_per_node or 1
-    stated = None if pool.shape is None else pool.shape.gpus
-    widest = int(pool.jobs.workload.gpus.max())
-    return max(stated or whole_multiple(pool.peak_gpus, node), whole_multiple(widest, node))
-
-
-def _replayed(jobs: TraceJobs, chosen: IntArray, chance: int) -> tuple[TraceJobs, IntArray]:
-    """Return some jobs, submitted up to a minute later, and their places; chance 0 moves none."""
-    submit_us = jobs.workload.submit_us
-    later_us = np.zeros(submit_us.size, np.int64)
-    if chance:
-        draws = np.random.default_rng([chance, 0])
-        later_us = draws.integers(0, JITTER_S * MICROS + 1, submit_us.size)
-    places = chosen[np.argsort((submit_us + later_us)[chosen], kind="stable")]
-    return chosen_jobs(jobs, places, later_us[places]), places
 
 
 def site_game(

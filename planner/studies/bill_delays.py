@@ -22,7 +22,7 @@ from gpuplan.planner.requests.bill import BillRequest
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.site_request import site_zone
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
-from gpuplan.planner.site.delay_replays import Teams, pool_game, pool_gpus, site_game
+from gpuplan.planner.site.delay_replays import Teams, pool_game, site_game
 from gpuplan.planner.site.delays import DelayGame, DelayResults, delays_of
 from gpuplan.planner.site.fidelity import (
     NO_WAITS,
@@ -31,6 +31,7 @@ from gpuplan.planner.site.fidelity import (
     unknown,
     why_not_today,
 )
+from gpuplan.planner.site.pool_replays import pool_gpus
 from gpuplan.planner.site.pools_today import PoolReplays
 from gpuplan.planner.site.site_sizes import fidelity_of_site
 from gpuplan.planner.sizing.pools import COLUMNS, PoolTerms, pools_of
