@@ -38,6 +38,7 @@ READS = {
     "sweep": {"contracts", "trace", "checkpoints"},
     "synth": {"like", "model"},
     "waits": {"trace", "twin"},
+    "waste": {"contracts", "metrics", "trace", "twin"},
     "whatif": {"contracts", "after", "before", "slurm_conf", "trace", "twin"},
 }
 WRITES = {
@@ -64,6 +65,7 @@ WRITES = {
     "sweep": {"out", "plot", "timeline"},
     "synth": {"output", "save_model"},
     "waits": {"out", "plot"},
+    "waste": {"mail", "out", "plot"},
     "whatif": {"out", "plot"},
 }
 """Options and arguments of every command that are paths."""

@@ -20,6 +20,7 @@ GROUPS = {
     "Understand a workload": {
         "characterize": "Describe a workload: waits, durations, load, and cost.",
         "waits": "Show why jobs wait, and if the cluster is too small.",
+        "waste": "Show who wastes GPUs, what it costs, and the waits without it.",
         "bill": "Show what a log costs, who pays, and what changed.",
         "forecast": "Forecast the GPUs of each group, and how many to lend.",
     },

@@ -28,6 +28,7 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "eta": (("log.csv", "--twin", "s.toml", "--gpus=4", "--limit=2h"), 1),
     "options": (("log.csv", "--twin", "s.toml", "--option=add-nodes 1"), 1),
     "waits": (("log.csv",), 1),
+    "waste": (("log.csv",), 1),
     "report": (("lab.parquet",), 0.7),
     "diff": (("characterize1.json", "characterize2.json"), 3),
     "synth": ((), 4),

@@ -182,7 +182,12 @@ def effects_of(
     ]
     effects = (
         _group(
-            name, np.flatnonzero(of), blocks, work.recorded_wait, pairs, is_explained,
+            name,
+            np.flatnonzero(of),
+            blocks,
+            work.recorded_wait,
+            pairs,
+            is_explained,
             2 * len(kinds),
         )
         for name, of in groups

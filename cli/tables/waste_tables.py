@@ -1,0 +1,177 @@
+"""Tables of waste: by kind, by who, by the hour, and the waits without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpuplan.analysis.base.plain import fields_of
+from gpuplan.analysis.waste.kinds import FAILED, IDLE, IDLE_ENDS, LOW, PARTLY_IDLE, UNKNOWN
+from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.formats.units import show_share
+from gpuplan.cli.formats.waste_text import remedy_words
+from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
+
+if TYPE_CHECKING:
+    from gpuplan.planner.studies.waste import WasteResults
+    from gpuplan.planner.waste.clock import WasteClock
+    from gpuplan.planner.waste.results import Counterfactual
+    from gpuplan.planner.waste.tally import WasteRow
+
+MOST_ROWS = 10
+WORDS = {
+    IDLE: "no GPU of the job ever used",
+    IDLE_ENDS: "idle for over 2 h at begin or end",
+    PARTLY_IDLE: "GPUs never used beside others",
+    LOW: "under 15% on average",
+    FAILED: "failed or timed out",
+    UNKNOWN: "unknown",
+}
+"""Kind -> what people read."""
+
+
+def waste_tables(results: WasteResults) -> tuple[Table, ...]:
+    """Return all tables of waste."""
+    tables = [kinds_table(results), who_table(results.users, "user", most=None)]
+    for rows, name in (
+        (results.groups, "group"),
+        (results.classes, "class"),
+        (results.partitions, "partition"),
+    ):
+        if rows:
+            tables.append(who_table(rows, name, most=None))
+    if results.counterfactual is not None:
+        found = results.counterfactual
+        tables += [remedies_table(found), *fidelity_table(found.fidelity)]
+        if found.freed:
+            tables.append(freed_table(found))
+    if results.clock is not None:
+        tables.append(hours_table(results.clock))
+    return tuple(tables)
+
+
+def answer_tables(results: WasteResults) -> tuple[Table, ...]:
+    """Return the tables of the answer: kinds, and who has them."""
+    who, name = results.users, "user"
+    if not who:
+        who, name = results.groups, "group"
+    return (kinds_table(results), *((who_table(who, name),) if who else ()))
+
+
+def kinds_table(results: WasteResults) -> Table:
+    """Return the kinds of waste, each GPU-hour in one."""
+    rows = [
+        fields_of(kind) | {"what": WORDS[kind.name]}
+        for kind in results.kinds
+        if kind.jobs or kind.name != IDLE_ENDS
+    ]
+    has_usd = results.usd_per_month is not None
+    return table(
+        f"Kinds of waste, of {results.gpu_h:,.0f} GPU-hours",
+        rows,
+        {"what": "kind", "jobs": "jobs", "gpu_h": "GPU-hours"},
+        Column("share", "share", show_share),
+        {"usd_per_month": "$ per month" if has_usd else ""},
+    )
+
+
+def who_table(rows: Sequence[WasteRow], name: str, most: int | None = MOST_ROWS) -> Table:
+    """Return who has idle GPUs, most first."""
+    has_usd = any(row.usd_per_month is not None for row in rows)
+    return table(
+        f"By {name}",
+        list(rows if most is None else rows[:most]),
+        {
+            "name": name,
+            "jobs": "jobs",
+            "idle_jobs": "with idle GPUs",
+            "gpu_h": "GPU-hours",
+            "idle_gpu_h": "did nothing",
+        },
+        Column("share", "of those known", show_share),
+        {
+            "low_gpu_h": "under 15%",
+            "failed_gpu_h": "failed",
+            "unknown_gpu_h": "unknown",
+            "usd_per_month": "$ per month" if has_usd else "",
+        },
+    )
+
+
+def remedies_table(found: Counterfactual) -> Table:
+    """Return the waits without each kind of waste."""
+    today: dict[str, Any] = {
+        "what": "today",
+        "mean_wait_s": found.today_mean_wait_s,
+        "p95_wait_s": found.today_p95_wait_s,
+    }
+    rows = [fields_of(row) | {"what": remedy_words(row, found)} for row in found.remedies]
+    return table(
+        f"Waits without the waste, replayed under {found.rules}",
+        [today, *rows],
+        {
+            "what": "change",
+            "changed_jobs": "jobs changed",
+            "mean_wait_s": "mean wait",
+            "mean_error_s": "error",
+            "mean_verdict": "verdict",
+            "p95_wait_s": "P95 wait",
+            "error_s": "error of it",
+            "verdict": "verdict of it",
+        },
+    )
+
+
+def freed_table(found: Counterfactual) -> Table:
+    """Return the GPUs that could go at today's waits."""
+    has_usd = any(row.usd_per_month is not None for row in found.freed)
+    return table(
+        "GPUs that could go at today's waits, without the waste",
+        found.freed,
+        {
+            "gpu_type": "GPU",
+            "gpus": "today",
+            "enough_gpus": "enough with the waste",
+            "freed_gpus": "fewer without it",
+            "usd_per_month": "$ per month" if has_usd else "",
+        },
+    )
+
+
+def hours_table(clock: WasteClock) -> Table:
+    """Return when GPUs did nothing, by hour of the day."""
+    return table(
+        "GPU-hours that did nothing, by hour of the day",
+        clock.hours,
+        {"hour": "hour", "waited_gpu_h": "while others waited", "free_gpu_h": "while nobody did"},
+    )
+
+
+def waste_warnings(results: WasteResults) -> tuple[str, ...]:
+    """Return why the replay says nothing of the site, where it does not."""
+    found = results.counterfactual
+    why = "" if found is None else contradiction(found.fidelity)
+    return (why.replace("gpuplan size LOG", "gpuplan waste LOG"),) if why else ()
+
+
+def waste_notes(results: WasteResults) -> Iterator[str]:
+    """Yield what limits the answer."""
+    limits = results.long_limits
+    if limits.jobs and limits.share is not None:
+        yield (
+            f"{limits.jobs:,} jobs ({limits.share:.0%} of those with a limit) have time limits "
+            "over 3 times their run time; these cost waits, not GPU-hours"
+        )
+    if not results.known_share:
+        yield (
+            "to see use, add AdminComment to the columns of sacct where the site has jobstats, or "
+            "give series with --metrics FILE"
+        )
+    elif results.sources:
+        told = ", ".join(f"{each.name} ({each.jobs:,} jobs)" for each in results.sources)
+        yield f"what GPUs did is from {told}"
+    found = results.counterfactual
+    if found is not None and found.fidelity.policy is None:
+        yield f"the replay is not checked against the log: {found.fidelity.why}"
+    if found is not None and found.freed and len(found.freed) > 1:
+        yield "GPUs that could go are of one type at a time, all others as they are"

@@ -1,0 +1,335 @@
+"""Who wastes GPUs, what it costs, and what waits would be without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import floor
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.base.plain import Hidden
+from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US, MONTH_H
+from gpuplan.analysis.characterize.clock import shown_zone
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.site.log import read_site_log
+from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waste.kinds import (
+    IDLE,
+    OPTIONAL,
+    PARTLY_IDLE,
+    UNKNOWN,
+    column_of,
+    kinds_of_waste,
+)
+from gpuplan.planner.money.bill_today import at_end
+from gpuplan.planner.money.held_runs import COLUMNS as BILLED
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.requests.waste import WasteRequest
+from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
+from gpuplan.planner.site.fidelity import NO_WAITS, unknown, why_not_today
+from gpuplan.planner.site.pools_today import PoolReplays
+from gpuplan.planner.sizing.pools import COLUMNS as POOLED
+from gpuplan.planner.sizing.pools import JobPool, PoolTerms, pools_of
+from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.twin.workload import MOST_JOBS, WEEK_S
+from gpuplan.planner.waste.clock import WasteClock, waste_clock
+from gpuplan.planner.waste.policy_replays import PoolReplay
+from gpuplan.planner.waste.remedies import JobWaste
+from gpuplan.planner.waste.results import Counterfactual
+from gpuplan.planner.waste.site_replays import site_counterfactual
+from gpuplan.planner.waste.tally import (
+    DOING_NOTHING,
+    WasteKind,
+    WasteRow,
+    WasteTable,
+    usd_of_jobs,
+)
+from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.time import MICROS
+
+COLUMNS = tuple(dict.fromkeys((*BILLED, *POOLED, *REPLAYED, "user", "group", "job_class")))
+SITE = ("partition", "eligible_time", "runs")
+ROW = "group"
+"""Column in which pools carry the place of a job in the log."""
+WHOLE = 0.95
+"""Share of a job's GPU-hours that must be known to be idle before all of the job is."""
+ROUNDING = 0.1
+"""Of a number of idle GPUs, of which some scrapes are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongLimits:
+    """Time limits over 3 times the run time: they cost waits, not GPU-hours.
+
+    Attributes:
+        jobs: with such a limit.
+        share: of the jobs that have a limit and ran; null without any.
+        gpu_h: GPU-hours that these limits ask for beyond the run times.
+    """
+
+    jobs: int
+    share: float | None
+    gpu_h: float
+
+
+@dataclass(frozen=True, slots=True)
+class WasteSource:
+    """Where what is known comes from.
+
+    Attributes:
+        name: of the source, such as ``jobstats``.
+        jobs: of which it tells.
+    """
+
+    name: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class WasteResults:
+    """Who wastes GPUs.
+
+    Attributes:
+        idle_gpu_h: GPU-hours in which GPUs did nothing: the kinds ``idle``, ``idle_ends`` and
+            ``partly_idle`` together.
+        share: of the GPU-hours whose use is known; null where none is.
+        idle_gpu_h_share: the same, for gates.
+        idle_gpu_h_per_month: in a month of 730.5 hours.
+        usd_per_month: what they cost; null without a price.
+        gpu_h: GPU-hours that jobs held.
+        unknown_gpu_h: of them, those of which nothing is known.
+        known_share: share of the GPU-hours of which something is known.
+        jobs: that held GPUs.
+        window_s: first submission to last submission or end.
+        kinds: of waste, each GPU-hour in one, then the unknown.
+        users, groups, classes, partitions: rows by each of these; empty where the log names none.
+        long_limits: limits over 3 times the run time.
+        sources: of what is known.
+        clock: when GPUs did nothing; null where the log records no waits, or none did.
+        counterfactual: the waits without the waste; null where there is nothing to change, or it
+            is not replayed.
+        zone: of local times.
+    """
+
+    idle_gpu_h: float
+    share: float | None
+    idle_gpu_h_share: float | None
+    idle_gpu_h_per_month: float
+    usd_per_month: float | None
+    gpu_h: float
+    unknown_gpu_h: float
+    known_share: float
+    jobs: int
+    window_s: float
+    kinds: tuple[WasteKind, ...]
+    users: tuple[WasteRow, ...]
+    groups: tuple[WasteRow, ...]
+    classes: tuple[WasteRow, ...]
+    partitions: tuple[WasteRow, ...]
+    long_limits: LongLimits
+    sources: tuple[WasteSource, ...]
+    clock: WasteClock | None
+    counterfactual: Counterfactual | None
+    zone: Hidden[str] = "UTC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WasteAnswer(Answer[WasteRequest, WasteResults]):
+    """Who wastes GPUs.
+
+    Attributes:
+        table: what each job wasted.
+    """
+
+    table: WasteTable
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per job: its names and the GPU-hours of each kind."""
+        names = [
+            name for name in ("user", "group", "partition") if name in self.table.jobs.columns
+        ]  # fmt: skip
+        return pl.concat(
+            [self.table.jobs.select(names), self.table.kinds], how="horizontal"
+        ).select("job_id", *names, pl.exclude("job_id", *names))
+
+
+def waste(request: WasteRequest) -> WasteAnswer:
+    """Return who wastes GPUs, and what waits would be without the waste.
+
+    Raises:
+        InputError: a file cannot be used, or no job holds GPUs.
+        UsageError: a GPU type without a price, or a cluster that does not fit.
+    """
+    request.check()
+    trace = _trace(request)
+    zone_name = trace.provenance.time_zone
+    prices = Prices.read(request.prices, request.jobs.log.time_zone)
+    kinds = kinds_of_waste(trace)
+    arrays = trace.arrays()
+    begin, end = arrays.window_us()
+    months = (end - begin) / HOUR_US / MONTH_H
+    usd = usd_of_jobs(trace, prices) if request.prices.is_given else None
+    table = WasteTable(trace.jobs, kinds, usd, months)
+    idle, held = table.hours(*DOING_NOTHING), float(table.held.sum())
+    unknown_h, idle_h = float(table.hours(UNKNOWN).sum()), float(idle.sum())
+    known = held - unknown_h
+    share = idle_h / known if known > 0 else None
+    zone = shown_zone(zone_name)
+    counterfactual, inputs, notes = _counterfactual(request, trace, kinds)
+    if counterfactual is not None and request.prices.is_given:
+        counterfactual = _with_dollars(counterfactual, at_end(trace, prices))
+    return WasteAnswer(
+        request=request,
+        results=WasteResults(
+            idle_gpu_h=idle_h,
+            share=share,
+            idle_gpu_h_share=share,
+            idle_gpu_h_per_month=idle_h / months if months else 0.0,
+            usd_per_month=table.month_usd(idle),
+            gpu_h=held,
+            unknown_gpu_h=unknown_h,
+            known_share=known / held if held else 0.0,
+            jobs=int(np.count_nonzero(table.held > 0)),
+            window_s=(end - begin) / MICROS,
+            kinds=table.by_kind(),
+            users=table.by("user"),
+            groups=table.by("group"),
+            classes=table.by("job_class"),
+            partitions=table.by("partition"),
+            long_limits=_long_limits(kinds),
+            sources=_sources(trace),
+            clock=waste_clock(trace, idle, zone),
+            counterfactual=counterfactual,
+            zone=zone,
+        ),
+        inputs=(trace_input(trace), *prices.inputs, *inputs),
+        warnings=trace.notes,
+        notes=notes,
+        table=table,
+    )
+
+
+def _trace(request: WasteRequest) -> Trace:
+    """Return the log with what is known of its GPUs."""
+    trace = read_trace(
+        request.trace, request.selection(), columns=COLUMNS, optional=(*OPTIONAL, *SITE)
+    )
+    gpu = request.prices.gpu
+    if gpu is None:
+        return trace
+    return replace(trace, jobs=trace.jobs.with_columns(pl.col("gpu_type").fill_null(gpu)))
+
+
+def _long_limits(kinds: pl.DataFrame) -> LongLimits:
+    is_long = kinds["is_long_limit"]
+    limited = is_long.len() - is_long.null_count()
+    long = kinds.filter(is_long.fill_null(False))
+    return LongLimits(
+        long.height, long.height / limited if limited else None,
+        float(long["beyond_limit_gpu_h"].sum()),
+    )  # fmt: skip
+
+
+def _sources(trace: Trace) -> tuple[WasteSource, ...]:
+    if "gpu_util_source" not in trace.jobs.columns:
+        return ()
+    counts = trace.jobs["gpu_util_source"].drop_nulls().value_counts(sort=True)
+    return tuple(WasteSource(str(name), int(jobs)) for name, jobs in counts.iter_rows())
+
+
+def job_waste(trace: Trace, kinds: pl.DataFrame, end_idle_after_s: float) -> JobWaste:
+    """Return what each job could do without.
+
+    Args:
+        trace: the jobs.
+        kinds: of their GPU-hours.
+        end_idle_after_s: when idle jobs are ended.
+    """
+    held = kinds["held_gpu_h"].to_numpy()
+    gpus = trace.jobs["num_gpus"].fill_null(0).to_numpy()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        run_s = np.where(gpus > 0, held / gpus * HOUR_S, 0.0)
+        idle_gpus = np.where(
+            run_s > 0, kinds[column_of(PARTLY_IDLE)].to_numpy() * HOUR_S / run_s, 0.0
+        )
+    is_idle = kinds[column_of(IDLE)].to_numpy() >= np.maximum(WHOLE * held, 1e-12)
+    cut_s = np.where(is_idle, np.maximum(run_s - end_idle_after_s, 0.0), 0.0)
+    return JobWaste(
+        run_s=run_s,
+        cut_s=cut_s,
+        idle_gpus=np.floor(idle_gpus + ROUNDING).astype(np.int64),
+        loose=kinds["is_long_limit"].fill_null(False).to_numpy(),
+    )
+
+
+def _counterfactual(
+    request: WasteRequest, trace: Trace, kinds: pl.DataFrame
+) -> tuple[Counterfactual | None, tuple[InputFile, ...], tuple[str, ...]]:
+    """Return the waits without the waste, the files read, and notes on them."""
+    if not request.replay:
+        return None, (), ()
+    after_s = request.end_idle_after
+    removed = job_waste(trace, kinds, after_s)
+    site = request.site()
+    if site is not None:
+        document, calibration = site
+        log = read_site_log(request.trace, calibration.time_zone)
+        ids = trace.jobs["job_id"].cast(pl.String).to_list()
+        found = site_counterfactual(log, document, calibration, removed, ids, after_s)
+        return found, (InputFile(str(log.path), log.sha256, log.jobs.height),), tuple(log.notes)
+    recent, note = _recent(trace)
+    terms = PoolTerms(
+        request.prices.gpu, request.shape(), 0.0, None, None, include_running=True,
+        seed=request.jobs.seed, by=(ROW,),
+    )  # fmt: skip
+    numbered = recent.jobs.with_columns(pl.col("row").cast(pl.String).alias(ROW))
+    pools, seen = pools_of(replace(recent, jobs=numbered), terms)
+    why = why_not_today(request.jobs, trace.provenance)
+    why = why or (NO_WAITS if seen.mean_wait_s is None else "")
+    fidelity, spec = unknown(why), request.spec()
+    if not why:
+        is_part = request.jobs.where is not None
+        _, draws = np.random.default_rng(request.jobs.seed).spawn(2)
+        fidelity, _ = PoolReplays(spec, draws, is_part=is_part).fidelity(pools, seen)
+    rows = tuple(map(_rows, pools))
+    replays = PoolReplay(pools, rows, removed, spec, fidelity, after_s)
+    return replays.run(), (), note
+
+
+def _recent(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
+    """Return the last weeks of a long log, with the place of each job, and a note on it."""
+    numbered = trace.jobs.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("row"))
+    count = numbered.height
+    if count <= MOST_JOBS:
+        return replace(trace, jobs=numbered), ()
+    submit_us = numbered["submit_time"].dt.epoch("us").to_numpy()
+    week_us, last = WEEK_S * MICROS, int(submit_us[-1])
+    span = last - int(submit_us[count - MOST_JOBS])
+    first = int(np.searchsorted(submit_us, last - (span // week_us * week_us or span), "right"))
+    first = max(first, count - MOST_JOBS)
+    note = (
+        f"waits are replayed for the {count - first:,} jobs of the last "
+        f"{floor((last - int(submit_us[first])) / MICROS / 86400):,} days"
+    )
+    return replace(trace, jobs=numbered[first:]), (note,)
+
+
+def _rows(pool: JobPool) -> IntArray:
+    """Return the place of each job of a pool in the log."""
+    labels = pool.jobs.labels
+    if labels is None:
+        raise ValueError("the jobs do not carry their places")
+    rows: IntArray = labels[ROW].cast(pl.String).cast(pl.Int64).to_numpy()
+    return rows
+
+
+def _with_dollars(found: Counterfactual, prices: Prices) -> Counterfactual:
+    """Return what replays say, with what freed GPUs cost a month."""
+    freed = []
+    for row in found.freed:
+        usd = prices.usd(None if row.gpu_type == "all" else row.gpu_type)
+        paid = None if usd is None else row.freed_gpus * usd * MONTH_H
+        freed.append(replace(row, usd_per_month=paid))
+    return replace(found, freed=tuple(freed))
