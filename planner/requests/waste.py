@@ -179,6 +179,11 @@ class WasteRequest(StudyRequest):
         ),
     ] = None
 
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """No file: ``mail`` is a folder, which the study makes."""
+        return ()
+
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""
         if self.end_idle_after < LEAST_END_S:

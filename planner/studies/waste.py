@@ -10,6 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US, MONTH_H
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.site.log import read_site_log
@@ -35,6 +36,7 @@ from gpuplan.planner.sizing.pools import JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin.workload import MOST_JOBS, WEEK_S
 from gpuplan.planner.waste.clock import WasteClock, waste_clock
+from gpuplan.planner.waste.mail import check_mail_folder, write_mail
 from gpuplan.planner.waste.policy_replays import PoolReplay
 from gpuplan.planner.waste.remedies import JobWaste
 from gpuplan.planner.waste.results import Counterfactual
@@ -163,6 +165,8 @@ def waste(request: WasteRequest) -> WasteAnswer:
         UsageError: a GPU type without a price, or a cluster that does not fit.
     """
     request.check()
+    if request.mail is not None:
+        check_mail_folder(request.mail)
     trace = _trace(request)
     zone_name = trace.provenance.time_zone
     prices = Prices.read(request.prices, request.jobs.log.time_zone)
@@ -180,6 +184,10 @@ def waste(request: WasteRequest) -> WasteAnswer:
     counterfactual, inputs, notes = _counterfactual(request, trace, kinds)
     if counterfactual is not None and request.prices.is_given:
         counterfactual = _with_dollars(counterfactual, at_end(trace, prices))
+    users = table.by("user")
+    if request.mail is not None:
+        count = write_mail(request.mail, table, users, (begin, end), zone)
+        notes += (f"wrote {counted(count, 'text')} to {request.mail}; nothing was sent",)
     return WasteAnswer(
         request=request,
         results=WasteResults(
@@ -194,7 +202,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
             jobs=int(np.count_nonzero(table.held > 0)),
             window_s=(end - begin) / MICROS,
             kinds=table.by_kind(),
-            users=table.by("user"),
+            users=users,
             groups=table.by("group"),
             classes=table.by("job_class"),
             partitions=table.by("partition"),
