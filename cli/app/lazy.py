@@ -20,7 +20,7 @@ GROUPS = {
     "Understand a workload": {
         "characterize": "Describe a workload: waits, durations, load, and cost.",
         "waits": "Show why jobs wait, and if the cluster is too small.",
-        "waste": "Show who wastes GPUs, what it costs, and the waits without it.",
+        "waste": "Show who wastes GPUs, and the waits without it.",
         "bill": "Show what a log costs, who pays, and what changed.",
         "forecast": "Forecast the GPUs of each group, and how many to lend.",
     },
@@ -52,7 +52,7 @@ GROUPS = {
         "diff": "Show what changed between two results: workload, cost, and completion times.",
     },
     "Find out more": {
-        "demo": "Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.",
+        "demo": "Try gpuplan on a synthetic trace, step by step.",
         "list": "List log formats, policies, speedups, methods, baselines, and providers.",
     },
 }

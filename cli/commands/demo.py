@@ -35,7 +35,7 @@ def demo(
         typer.Option("--output", "-o", help="Folder for the trace and the charts.", metavar="DIR"),
     ] = Path("gpuplan-demo"),
 ) -> None:
-    """Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.
+    """Try gpuplan on a synthetic trace, step by step.
 
     Every step is an ordinary command, shown before its result, so that you can run it on a log of
     your own. Takes less than 20 s on two cores, the first run included.

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from gpuplan.analysis.characterize.clock import in_zone
 from gpuplan.cli.figures.style import COLOURS, SETTINGS, SOFT, light_grid, new_figure
 from gpuplan.cli.figures.time_axis import date_number, show_dates
+from gpuplan.cli.formats.waste_text import KIND_WORDS
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.waste import WasteResults
@@ -58,12 +59,10 @@ def _over_time(figure: Figure, clock: WasteClock, zone: str) -> None:
 
 
 def _by_kind(figure: Figure, results: WasteResults) -> None:
-    from gpuplan.cli.tables.waste_tables import WORDS
-
     (axes,) = figure.axes
     axes.set_title("GPU-hours by kind of waste")
     kinds = results.kinds[::-1]
-    axes.barh([WORDS[kind.name] for kind in kinds], [kind.gpu_h for kind in kinds],
+    axes.barh([KIND_WORDS[kind.name] for kind in kinds], [kind.gpu_h for kind in kinds],
               color=COLOURS["orange"])  # fmt: skip
     axes.set_xlabel("GPU-hours")
     light_grid(axes)

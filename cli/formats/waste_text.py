@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.waste.kinds import FAILED, IDLE, IDLE_ENDS, LOW, PARTLY_IDLE, UNKNOWN
 from gpuplan.cli.formats.units import show_duration, show_number, show_share, show_usd
 from gpuplan.planner.site.effects import SHORTER
 from gpuplan.planner.waste.remedies import ALL, END, LIMITS, MOST_TIMES, SHRINK
@@ -19,6 +20,15 @@ MOSTLY_KNOWN = 0.95
 SHORT_H = MONTH_H / 4
 """A log of less is not scaled to a month."""
 FEW_GPU_H = 0.5
+KIND_WORDS = {
+    IDLE: "no GPU of the job ever used",
+    IDLE_ENDS: "idle for over 2 h at begin or end",
+    PARTLY_IDLE: "GPUs never used beside others",
+    LOW: "under 15% on average",
+    FAILED: "failed or timed out",
+    UNKNOWN: "unknown",
+}
+"""Kind -> what people read."""
 
 
 def waste_text(results: WasteResults) -> str:
@@ -33,14 +43,14 @@ def _sentences(results: WasteResults) -> Iterator[str]:
             f"{show_number(results.gpu_h)} GPU-hours that jobs held."
         )
         return
-    known = results.known_share
+    told_share = results.known_share
     held = show_number(results.gpu_h)
-    if known < MOSTLY_KNOWN:
-        yield f"{show_share(known)} of {held} GPU-hours have figures of use; of these"
+    if told_share < MOSTLY_KNOWN:
+        yield f"{show_share(told_share)} of {held} GPU-hours have figures of use; of these"
     if results.idle_gpu_h < FEW_GPU_H:
-        yield _begun("no GPU-hours do nothing.", known)
+        yield _begun("no GPU-hours do nothing.", told_share)
         return
-    yield _begun(_nothing(results), known)
+    yield _begun(_nothing(results), told_share)
     if results.clock is not None:
         yield (
             f"{show_share(results.clock.waited_share)} of it was while other jobs waited for such "
@@ -50,9 +60,9 @@ def _sentences(results: WasteResults) -> Iterator[str]:
         yield from _without(results.counterfactual)
 
 
-def _begun(text: str, known: float) -> str:
+def _begun(text: str, told_share: float) -> str:
     """Return a sentence, or the end of one that has begun with how much is known."""
-    return text if known < MOSTLY_KNOWN else f"{text[:1].upper()}{text[1:]}"
+    return text if told_share < MOSTLY_KNOWN else f"{text[:1].upper()}{text[1:]}"
 
 
 def _nothing(results: WasteResults) -> str:
@@ -72,52 +82,52 @@ def _nothing(results: WasteResults) -> str:
     return f"{text}: {show_usd(results.usd_per_month)}."
 
 
-def actions(found: Counterfactual) -> str:
+def actions(waits: Counterfactual) -> str:
     """Return what is changed in the replay, as the subject of a sentence."""
     words = {
-        END: f"ending idle jobs after {show_duration(found.end_idle_after_s)}",
+        END: f"ending idle jobs after {show_duration(waits.end_idle_after_s)}",
         SHRINK: "shrinking jobs to the GPUs they use",
         LIMITS: f"lowering time limits to {MOST_TIMES:g} times the run time",
     }
-    chosen = [text for name, text in words.items() if _changes(found, name)]
+    chosen = [text for name, text in words.items() if _changes(waits, name)]
     text = ", ".join(chosen[:-1]) + (" and " if len(chosen) > 1 else "") + chosen[-1]
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def _changes(found: Counterfactual, name: str) -> bool:
+def _changes(waits: Counterfactual, name: str) -> bool:
     """Return whether a remedy changes any job, and any wait."""
-    each = next((row for row in found.remedies if row.name == name), None)
+    each = next((row for row in waits.remedies if row.name == name), None)
     return each is not None and bool(each.effect_s or each.p95_effect_s or each.error_s)
 
 
-def _without(found: Counterfactual) -> Iterator[str]:
-    if not found.fidelity.may_speak:
+def _without(waits: Counterfactual) -> Iterator[str]:
+    if not waits.fidelity.may_speak:
         return  # the warning says why
-    if not any(_changes(found, name) for name in (END, SHRINK, LIMITS)):
+    if not any(_changes(waits, name) for name in (END, SHRINK, LIMITS)):
         yield "Without this waste, waits would be the same."
         return
-    cut = "cut" if sum(_changes(found, name) for name in (END, SHRINK, LIMITS)) > 1 else "cuts"
-    if found.verdict == SHORTER:
+    cut = "cut" if sum(_changes(waits, name) for name in (END, SHRINK, LIMITS)) > 1 else "cuts"
+    if waits.verdict == SHORTER:
         yield (
-            f"{actions(found)} {cut} the P95 wait from {show_duration(found.today_p95_wait_s)} to "
-            f"{show_duration(found.p95_wait_s)} (error {show_duration(found.error_s)})."
+            f"{actions(waits)} {cut} the P95 wait from {show_duration(waits.today_p95_wait_s)} to "
+            f"{show_duration(waits.p95_wait_s)} (error {show_duration(waits.error_s)})."
         )
-    elif found.mean_verdict == SHORTER:
+    elif waits.mean_verdict == SHORTER:
         yield (
-            f"{actions(found)} {cut} the mean wait from {show_duration(found.today_mean_wait_s)} "
-            f"to {show_duration(found.mean_wait_s)} (error {show_duration(found.mean_error_s)})."
+            f"{actions(waits)} {cut} the mean wait from {show_duration(waits.today_mean_wait_s)} "
+            f"to {show_duration(waits.mean_wait_s)} (error {show_duration(waits.mean_error_s)})."
         )
     else:
-        most_s = abs(found.p95_effect_s) + found.error_s
+        most_s = abs(waits.p95_effect_s) + waits.error_s
         yield (
             f"What this does to waits is too small to tell (P95 by less than "
             f"{show_duration(most_s)})."
         )
-    yield from _freed(found)
+    yield from _freed(waits)
 
 
-def _freed(found: Counterfactual) -> Iterator[str]:
-    rows = [row for row in found.freed if row.freed_gpus]
+def _freed(waits: Counterfactual) -> Iterator[str]:
+    rows = [row for row in waits.freed if row.freed_gpus]
     if not rows:
         return
     best = max(rows, key=lambda row: (row.usd_per_month or 0.0, row.freed_gpus))
@@ -133,10 +143,10 @@ def _paid(row: FreedGpus) -> str:
     return "" if row.usd_per_month is None else f" ({show_usd(row.usd_per_month)} a month)"
 
 
-def remedy_words(row: RemedyEffect, found: Counterfactual) -> str:
+def remedy_words(row: RemedyEffect, waits: Counterfactual) -> str:
     """Return what a remedy is called in tables."""
     return {
-        END: f"end idle jobs after {show_duration(found.end_idle_after_s)}",
+        END: f"end idle jobs after {show_duration(waits.end_idle_after_s)}",
         SHRINK: "shrink jobs to the GPUs they use",
         LIMITS: f"limits at most {MOST_TIMES:g} times the run time",
         ALL: "all of these",

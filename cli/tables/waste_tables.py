@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.analysis.waste.kinds import FAILED, IDLE, IDLE_ENDS, LOW, PARTLY_IDLE, UNKNOWN
+from gpuplan.analysis.waste.kinds import IDLE_ENDS
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_share
-from gpuplan.cli.formats.waste_text import remedy_words
+from gpuplan.cli.formats.waste_text import KIND_WORDS, remedy_words
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 
 if TYPE_CHECKING:
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from gpuplan.planner.waste.tally import WasteRow
 
 MOST_ROWS = 10
-WORDS = {
-    IDLE: "no GPU of the job ever used",
-    IDLE_ENDS: "idle for over 2 h at begin or end",
-    PARTLY_IDLE: "GPUs never used beside others",
-    LOW: "under 15% on average",
-    FAILED: "failed or timed out",
-    UNKNOWN: "unknown",
-}
-"""Kind -> what people read."""
 
 
 def waste_tables(results: WasteResults) -> tuple[Table, ...]:
@@ -41,10 +32,10 @@ def waste_tables(results: WasteResults) -> tuple[Table, ...]:
         if rows:
             tables.append(who_table(rows, name, most=None))
     if results.counterfactual is not None:
-        found = results.counterfactual
-        tables += [remedies_table(found), *fidelity_table(found.fidelity)]
-        if found.freed:
-            tables.append(freed_table(found))
+        waits = results.counterfactual
+        tables += [remedies_table(waits), *fidelity_table(waits.fidelity)]
+        if waits.freed:
+            tables.append(freed_table(waits))
     if results.clock is not None:
         tables.append(hours_table(results.clock))
     return tuple(tables)
@@ -61,7 +52,7 @@ def answer_tables(results: WasteResults) -> tuple[Table, ...]:
 def kinds_table(results: WasteResults) -> Table:
     """Return the kinds of waste, each GPU-hour in one."""
     rows = [
-        fields_of(kind) | {"what": WORDS[kind.name]}
+        fields_of(kind) | {"what": KIND_WORDS[kind.name]}
         for kind in results.kinds
         if kind.jobs or kind.name != IDLE_ENDS
     ]
@@ -98,16 +89,16 @@ def who_table(rows: Sequence[WasteRow], name: str, most: int | None = MOST_ROWS)
     )
 
 
-def remedies_table(found: Counterfactual) -> Table:
+def remedies_table(waits: Counterfactual) -> Table:
     """Return the waits without each kind of waste."""
     today: dict[str, Any] = {
         "what": "today",
-        "mean_wait_s": found.today_mean_wait_s,
-        "p95_wait_s": found.today_p95_wait_s,
+        "mean_wait_s": waits.today_mean_wait_s,
+        "p95_wait_s": waits.today_p95_wait_s,
     }
-    rows = [fields_of(row) | {"what": remedy_words(row, found)} for row in found.remedies]
+    rows = [fields_of(row) | {"what": remedy_words(row, waits)} for row in waits.remedies]
     return table(
-        f"Waits without the waste, replayed under {found.rules}",
+        f"Waits without the waste, replayed under {waits.rules}",
         [today, *rows],
         {
             "what": "change",
@@ -122,12 +113,12 @@ def remedies_table(found: Counterfactual) -> Table:
     )
 
 
-def freed_table(found: Counterfactual) -> Table:
+def freed_table(waits: Counterfactual) -> Table:
     """Return the GPUs that could go at today's waits."""
-    has_usd = any(row.usd_per_month is not None for row in found.freed)
+    has_usd = any(row.usd_per_month is not None for row in waits.freed)
     return table(
         "GPUs that could go at today's waits, without the waste",
-        found.freed,
+        waits.freed,
         {
             "gpu_type": "GPU",
             "gpus": "today",
@@ -149,8 +140,8 @@ def hours_table(clock: WasteClock) -> Table:
 
 def waste_warnings(results: WasteResults) -> tuple[str, ...]:
     """Return why the replay says nothing of the site, where it does not."""
-    found = results.counterfactual
-    why = "" if found is None else contradiction(found.fidelity)
+    waits = results.counterfactual
+    why = "" if waits is None else contradiction(waits.fidelity)
     return (why.replace("gpuplan size LOG", "gpuplan waste LOG"),) if why else ()
 
 
@@ -170,8 +161,8 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
     elif results.sources:
         told = ", ".join(f"{each.name} ({each.jobs:,} jobs)" for each in results.sources)
         yield f"what GPUs did is from {told}"
-    found = results.counterfactual
-    if found is not None and found.fidelity.policy is None:
-        yield f"the replay is not checked against the log: {found.fidelity.why}"
-    if found is not None and found.freed and len(found.freed) > 1:
+    waits = results.counterfactual
+    if waits is not None and waits.fidelity.policy is None:
+        yield f"the replay is not checked against the log: {waits.fidelity.why}"
+    if waits is not None and waits.freed and len(waits.freed) > 1:
         yield "GPUs that could go are of one type at a time, all others as they are"

@@ -20,6 +20,13 @@ def if_set(flag: bool) -> bool | None:
     return flag or None
 
 
+def replayed_policy(name: str | None) -> PolicySpec:
+    """Return the policy to replay, `USUAL_POLICY` for None. Raises `UsageError`."""
+    from gpuplan.planner.requests.policy_specs import read_cluster_spec
+
+    return read_cluster_spec(name or USUAL_POLICY)
+
+
 @dataclass(frozen=True, slots=True)
 class DelayRequest:
     """Who makes whom wait.
@@ -41,7 +48,6 @@ class DelayRequest:
             flag="--delays",
             write=if_set,
             omitted=True,
-            common=True,
         ),
     ] = False
     twin: Annotated[
@@ -65,16 +71,7 @@ class DelayRequest:
 
     def spec(self) -> PolicySpec:
         """Return the policy to replay. Raises `UsageError`."""
-        from gpuplan.planner.registry import find_policy
-        from gpuplan.planner.requests.policy_specs import read_spec
-
-        spec = read_spec(self.policy or USUAL_POLICY, ())
-        if "cluster" not in find_policy(spec.policy).settings:
-            raise UsageError(
-                f"--policy {spec.policy}: it rents its GPUs, so nobody waits for others\n"
-                "  next: a policy of one cluster, such as first-fit (gpuplan list policies)"
-            )
-        return spec
+        return replayed_policy(self.policy)
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""

@@ -10,7 +10,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.site.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.site_request import TIME_ZONE, site_zone
+from gpuplan.planner.requests.site_request import TIME_ZONE, read_site, site_zone
 
 if TYPE_CHECKING:
     from gpuplan.analysis.site.document import SiteDocument
@@ -158,6 +158,4 @@ class EtaRequest(StudyRequest):
 
     def site(self) -> tuple[SiteDocument, CalibrationTable]:
         """Return the settings, and what the calibration found. Raises `InputError`."""
-        from gpuplan.analysis.site.document import read_twin
-
-        return read_twin(self.twin)
+        return read_site(self.twin)

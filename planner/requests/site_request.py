@@ -44,6 +44,13 @@ TIME_ZONE = Opt(
 )
 
 
+def read_site(twin: Path) -> tuple[SiteDocument, CalibrationTable]:
+    """Return the settings of a site, and what the calibration found. Raises `InputError`."""
+    from gpuplan.analysis.site.document import read_twin
+
+    return read_twin(twin)
+
+
 def site_zone(calibration: CalibrationTable, twin: Path, time_zone: str | None) -> str:
     """Return the zone of local times of a site: its settings tell it.
 
@@ -93,9 +100,7 @@ class SiteRequest(StudyRequest):
 
     def site(self) -> tuple[SiteDocument, CalibrationTable]:
         """Return the settings, and what the calibration found. Raises `InputError`."""
-        from gpuplan.analysis.site.document import read_twin
-
-        return read_twin(self.twin)
+        return read_site(self.twin)
 
     def calibration(self) -> CalibrationTable:
         """Return how to replay: as calibrated where the request does not say.

@@ -14,9 +14,9 @@ from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.delays import USUAL_POLICY
+from gpuplan.planner.requests.delays import replayed_policy
 from gpuplan.planner.requests.shapes import read_shape
-from gpuplan.planner.requests.site_request import in_site_zone
+from gpuplan.planner.requests.site_request import in_site_zone, read_site
 from gpuplan.planner.requests.trace import TRACE
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def memory_texts(memories: Mapping[str, float]) -> list[str]:
 )
 @dataclass(frozen=True, slots=True)
 class WasteRequest(StudyRequest):
-    """Show who wastes GPUs, what it costs, and the waits without it.
+    """Show who wastes GPUs, and the waits without it.
 
     Use comes from the log (jobstats summaries, columns of utilization) and from --metrics. A job
     that nothing is known of is unknown, never idle.
@@ -75,7 +75,7 @@ class WasteRequest(StudyRequest):
         prices: what GPUs cost; may be empty.
         cluster: today's cluster; None for the most GPUs held at once.
         twin: the site's settings, whose rules are replayed; None for the policy.
-        policy: that is replayed without ``twin``; None for `USUAL_POLICY`.
+        policy: that is replayed without ``twin``; None for first-fit.
         end_idle_after: seconds after which idle jobs are ended in the replay.
         replay: whether the waits without the waste are replayed.
         gpu_memory: GPU type -> GB of memory, for the right size.
@@ -193,9 +193,9 @@ class WasteRequest(StudyRequest):
         for name, value in (("policy", self.policy), ("cluster", self.cluster)):
             if self.twin is not None and value is not None:
                 raise UsageError(f"--{name}: not with --twin, which replays the site's rules")
-        for name, value in (("usd-per-kwh", self.usd_per_kwh),
-                            ("kg-co2-per-kwh", self.kg_co2_per_kwh)):  # fmt: skip
-            if value is not None and not self.metrics:
+        factors = (("usd-per-kwh", self.usd_per_kwh), ("kg-co2-per-kwh", self.kg_co2_per_kwh))
+        for name, factor in factors:
+            if factor is not None and not self.metrics:
                 raise UsageError(f"--{name}: power is in series\n  next: add --metrics FILE")
         self._check_whole()
         self.spec()
@@ -216,16 +216,7 @@ class WasteRequest(StudyRequest):
 
     def spec(self) -> PolicySpec:
         """Return the policy to replay. Raises `UsageError`."""
-        from gpuplan.planner.registry import find_policy
-        from gpuplan.planner.requests.policy_specs import read_spec
-
-        spec = read_spec(self.policy or USUAL_POLICY, ())
-        if "cluster" not in find_policy(spec.policy).settings:
-            raise UsageError(
-                f"--policy {spec.policy}: it rents its GPUs, so nobody waits for idle ones\n"
-                "  next: a policy of one cluster, such as first-fit (gpuplan list policies)"
-            )
-        return spec
+        return replayed_policy(self.policy)
 
     def shape(self) -> ClusterShape | None:
         """Return today's cluster; None where not given. Raises `UsageError`."""
@@ -235,9 +226,7 @@ class WasteRequest(StudyRequest):
         """Return the site's settings and how they were calibrated. Raises `InputError`."""
         if self.twin is None:
             return None
-        from gpuplan.analysis.site.document import read_twin
-
-        return read_twin(self.twin)
+        return read_site(self.twin)
 
     def selection(self) -> Selection:
         """Return which jobs are told of, read in the zone of the site where ``twin`` tells it.

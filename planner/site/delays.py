@@ -125,7 +125,7 @@ class DelayGame:
         pairs = int(MOST_REPLAYED / each / 2) // CHANCES * CHANCES
         rng = np.random.default_rng([seed, count])
         drawn = [rng.permutation(count) for _ in range(min(max(pairs, CHANCES), MOST_PAIRS))]
-        return [order for one in drawn for order in (one, one[::-1])]
+        return [order for forward in drawn for order in (forward, forward[::-1])]
 
 
 def delays_of(game: DelayGame, seed: int) -> tuple[tuple[TeamDelay, ...], bool | None, int]:

@@ -178,8 +178,8 @@ def waste(request: WasteRequest) -> WasteAnswer:
     table = WasteTable(trace.jobs, kinds, usd, months)
     idle, held = table.hours(*DOING_NOTHING), float(table.held.sum())
     unknown_h, idle_h = float(table.hours(UNKNOWN).sum()), float(idle.sum())
-    known = held - unknown_h
-    share = idle_h / known if known > 0 else None
+    known_h = held - unknown_h
+    share = idle_h / known_h if known_h > 0 else None
     zone = shown_zone(zone_name)
     counterfactual, inputs, notes = _counterfactual(request, trace, kinds)
     if counterfactual is not None and request.prices.is_given:
@@ -198,7 +198,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
             usd_per_month=table.month_usd(idle),
             gpu_h=held,
             unknown_gpu_h=unknown_h,
-            known_share=known / held if held else 0.0,
+            known_share=known_h / held if held else 0.0,
             jobs=int(np.count_nonzero(table.held > 0)),
             window_s=(end - begin) / MICROS,
             kinds=table.by_kind(),
@@ -285,8 +285,8 @@ def _counterfactual(
         document, calibration = site
         log = read_site_log(request.trace, calibration.time_zone)
         ids = trace.jobs["job_id"].cast(pl.String).to_list()
-        found = site_counterfactual(log, document, calibration, removed, ids, after_s)
-        return found, (InputFile(str(log.path), log.sha256, log.jobs.height),), tuple(log.notes)
+        waits = site_counterfactual(log, document, calibration, removed, ids, after_s)
+        return waits, (InputFile(str(log.path), log.sha256, log.jobs.height),), tuple(log.notes)
     recent, note = _recent(trace)
     terms = PoolTerms(
         request.prices.gpu, request.shape(), 0.0, None, None, include_running=True,
@@ -333,11 +333,11 @@ def _rows(pool: JobPool) -> IntArray:
     return rows
 
 
-def _with_dollars(found: Counterfactual, prices: Prices) -> Counterfactual:
+def _with_dollars(waits: Counterfactual, prices: Prices) -> Counterfactual:
     """Return what replays say, with what freed GPUs cost a month."""
     freed = []
-    for row in found.freed:
+    for row in waits.freed:
         usd = prices.usd(None if row.gpu_type == "all" else row.gpu_type)
         paid = None if usd is None else row.freed_gpus * usd * MONTH_H
         freed.append(replace(row, usd_per_month=paid))
-    return replace(found, freed=tuple(freed))
+    return replace(waits, freed=tuple(freed))

@@ -75,7 +75,7 @@ class PoolReplay:
         rows = [_row(name, self.waste.jobs_of(name), each) for name, each in effects.items()]
         if len(rows) == 1:
             rows.append(replace(rows[0], name=ALL))
-        told, counts = self._told(waits)
+        told, counts = self._todays_waits(waits)
         base = told[counts].astype(np.float64)
         submit_s = self._submit_s()
         answer = counterfactual_of(
@@ -118,7 +118,7 @@ class PoolReplay:
             waits[name].append(wait)
 
     def _effects(self, waits: Mapping[str, list[IntArray]]) -> dict[str, PairedWaits]:
-        told, counts = self._told(waits)
+        told, counts = self._todays_waits(waits)
         effects = {}
         for name, changed in waits.items():
             pairs = zip(waits[TODAY], changed, strict=True)
@@ -135,7 +135,7 @@ class PoolReplay:
         seconds: IntArray = np.concatenate(submit_us) // MICROS
         return seconds
 
-    def _told(self, waits: Mapping[str, list[IntArray]]) -> tuple[IntArray, BoolArray]:
+    def _todays_waits(self, waits: Mapping[str, list[IntArray]]) -> tuple[IntArray, BoolArray]:
         """Return the waits of today, and whose are known: recorded, else replayed."""
         recorded = [
             np.full(rows.size, np.nan)
@@ -146,8 +146,8 @@ class PoolReplay:
         told = np.concatenate(recorded)
         if np.isnan(told).all():
             told = waits[TODAY][0].astype(np.float64)
-        known = ~np.isnan(told)
-        return np.where(known, np.nan_to_num(told), -1).astype(np.int64), known
+        has_wait = ~np.isnan(told)
+        return np.where(has_wait, np.nan_to_num(told), -1).astype(np.int64), has_wait
 
     def _freed(self, pool: JobPool, before: TraceJobs, after: TraceJobs) -> FreedGpus:
         """Return the GPUs of a pool that waits of today do not need without the waste."""

@@ -120,11 +120,11 @@ class WasteTable:
         """Return the kinds in their order, the unknown last."""
         unknown = self.hours(UNKNOWN)
         held = float(self.held.sum())
-        known = held - float(unknown.sum())
+        known_h = held - float(unknown.sum())
         rows = []
         for kind in (*KINDS, UNKNOWN):
             hours = self.hours(kind)
-            whole = held if kind == UNKNOWN else known
+            whole = held if kind == UNKNOWN else known_h
             total = float(hours.sum())
             rows.append(
                 WasteKind(
@@ -160,11 +160,11 @@ class WasteTable:
             )
             if not jobs:
                 continue
-            known = held - unknown
+            known_h = held - unknown
             rows.append(
                 WasteRow(
                     name, int(jobs), int(idle_jobs), held, idle_h, low, failed, unknown,
-                    idle_h / known if known > 1e-9 else None,
+                    idle_h / known_h if known_h > 1e-9 else None,
                     paid / self.months if usd is not None and self.months else None,
                 )
             )  # fmt: skip
@@ -191,21 +191,21 @@ def usd_of_jobs(trace: Trace, prices: Prices) -> FloatArray:
     if prices.is_flat(used):
         rates: Mapping[str | None, float] = {name: prices.usd(name) or 0.0 for name in used}
     else:
-        rates = _mean_rates(trace, prices, types, held)
+        rates = _mean_rates(trace, prices, types, held.tolist())
     each = np.array([rates.get(name, 0.0) for name in types])
     usd: FloatArray = each[code]
     return usd
 
 
 def _mean_rates(
-    trace: Trace, prices: Prices, types: Sequence[str | None], held_s: FloatArray
+    trace: Trace, prices: Prices, types: Sequence[str | None], held_s: Sequence[float]
 ) -> dict[str | None, float]:
     """Return dollars per GPU-hour held by type, of a bill with pools or dated prices."""
     bill = todays_bill(trace, "gpu_type", prices).of_labels()
     begin, end = trace.arrays().window_us()
     months = (end - begin) / HOUR_US / MONTH_H
     rates: dict[str | None, float] = {}
-    for name, seconds in zip(types, held_s.tolist(), strict=True):
+    for name, seconds in zip(types, held_s, strict=True):
         label = "unknown" if name is None else name
         if seconds > 0:
             rates[name] = bill.get(label, 0.0) * months / (seconds / 3600)
