@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -62,7 +63,8 @@ def is_prometheus(head: bytes) -> bool:
     """Return whether a file begins like an answer of Prometheus, or a piece of one."""
     begin = head.lstrip()
     has_result = b'"resultType"' in head or b'"errorType"' in head
-    return begin[:1] == b"{" and (has_result or RECORD.match(begin) is not None)
+    is_array = begin[:1] == b"[" and RECORD.match(begin[1:].lstrip()) is not None
+    return is_array or (begin[:1] == b"{" and (has_result or RECORD.match(begin) is not None))
 
 
 @dataclass(slots=True)
@@ -117,7 +119,7 @@ def _records(stream: SourceStream) -> Iterator[bytes]:
         if is_first and (begins or not chunk or len(data) > CHUNK_BYTES):
             _check_status(stream, data[: begins[0]] if begins else data)
             is_first = False
-        for begin, end in zip(begins, begins[1:], strict=False):
+        for begin, end in pairwise(begins):
             yield data[begin:end]
         rest = data[begins[-1] :] if begins else data if chunk else b""
         if len(rest) > MOST_RECORD_BYTES:
@@ -177,7 +179,7 @@ def _record(stream: SourceStream, text: bytes, number: int) -> _Record:
 def _key(
     labels: dict[str, str], samples: GpuSamples, nodes: Set[str]
 ) -> tuple[GpuKey, str, float] | None:
-    """Return the GPU and the metric of a series; None for one that is not used, which is counted."""
+    """Return the GPU and the metric of a series; None for one not used, which is counted."""
     name = labels.get("__name__")
     if name not in METRICS:
         what = "without a metric name" if name is None else "of other metrics"

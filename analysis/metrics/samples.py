@@ -1,4 +1,4 @@
-"""Samples of metrics of GPUs: kept compactly while files are read, one series per GPU and metric."""
+"""Samples of metrics of GPUs, kept compactly while files are read: a series per GPU and metric."""
 
 from __future__ import annotations
 

@@ -83,7 +83,9 @@ def gpu_use(series: Series, start_s: IntArray, end_s: IntArray, idle_most: float
     )
 
 
-def _stretch(length_s: FloatArray, samples: IntArray, step_s: float, is_seen: BoolArray) -> FloatArray:
+def _stretch(
+    length_s: FloatArray, samples: IntArray, step_s: float, is_seen: BoolArray
+) -> FloatArray:
     """Return the length of idle stretches that enough samples show, else 0."""
     is_sampled = samples * step_s >= LEAST_SHARE * length_s
     return np.where(is_seen & is_sampled, length_s, 0.0)

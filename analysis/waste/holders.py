@@ -52,7 +52,9 @@ class Busy:
         first, last = (np.searchsorted(self.time_s, edge) for edge in (start_s, end_s))
         samples = last - first
         busy = (before[last] - before[first]).astype(np.float64)
-        return np.divide(busy, samples, out=np.zeros(samples.size), where=samples > 0)
+        share: FloatArray = np.zeros(samples.size)
+        np.divide(busy, samples, out=share, where=samples > 0)
+        return share
 
 
 def busy_times(memory_mib: Series | None, use: Series) -> Busy:
