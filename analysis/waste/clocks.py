@@ -46,8 +46,8 @@ def clock_warning(nodes: Sequence[tuple[NodeRuns, Sequence[Series]]]) -> str | N
         return None
     hours = SHIFTS_H[best]
     return (
-        f"the clocks of the log and of the metrics differ: jobs and busy GPUs fit best where the "
-        f"log is {abs(hours):g} h {'later' if hours < 0 else 'earlier'} (match "
+        f"the clocks of the log and of the metrics differ: jobs and busy GPUs fit best with "
+        f"the log moved {abs(hours):g} h {'later' if hours < 0 else 'earlier'} (match "
         f"{match[best]:.2f}, as it is {as_it_is:.2f})\n  next: name the zone of the log's times "
         "with --time-zone"
     )

@@ -19,6 +19,7 @@ from gpuplan.analysis.metrics.samples import (
     ENGINE,
     MEMORY_FREE_MIB,
     MEMORY_MIB,
+    MEMORY_SHARE,
     POWER_W,
     UTILIZATION,
     GpuKey,
@@ -40,6 +41,8 @@ OPTIONAL = ("node_list",)
 """Columns of a trace that `read_metrics` reads; the latter where the trace has them."""
 MIB_PER_GIB = 1024.0
 J_PER_KWH = 3.6e6
+METRICS = (ENGINE, UTILIZATION, MEMORY_MIB, MEMORY_FREE_MIB, MEMORY_SHARE, POWER_W)
+SHARE_HOURS = "hours with a share of memory"
 
 JOB_COLUMNS: dict[str, pl.DataType] = {
     "job_id": pl.String(),
@@ -50,6 +53,7 @@ JOB_COLUMNS: dict[str, pl.DataType] = {
     "never_used_gpu_h": pl.Float64(),
     "idle_begin_gpu_h": pl.Float64(),
     "idle_end_gpu_h": pl.Float64(),
+    "gpu_mem_used_share": pl.Float64(),
     "gpu_mem_used_gib": pl.Float64(),
     "gpu_mem_total_gib": pl.Float64(),
     "energy_kwh": pl.Float64(),
@@ -262,19 +266,17 @@ class _GpuSeries:
     other: Series | None
     memory: Series | None
     memory_free: Series | None
+    memory_share: Series | None
     power: Series | None
 
     @classmethod
     def of(cls, samples: GpuSamples, keys: Sequence[GpuKey]) -> _GpuSeries | None:
         """Return the series of a GPU; None where its use was sampled less than twice."""
-        engine, utilization, memory, free, power = (
-            samples.series(keys, metric)
-            for metric in (ENGINE, UTILIZATION, MEMORY_MIB, MEMORY_FREE_MIB, POWER_W)
-        )
+        engine, utilization, *others = (samples.series(keys, metric) for metric in METRICS)
         usable = [u for u in (engine, utilization) if u is not None and u.time_s.size > 1]
         if not usable:
             return None
-        return cls(usable[0], usable[1] if len(usable) > 1 else None, memory, free, power)
+        return cls(usable[0], usable[1] if len(usable) > 1 else None, *others)
 
 
 class _Summary:
@@ -283,7 +285,7 @@ class _Summary:
     def __init__(self, jobs: int, rules: IdleRules) -> None:
         self._rules = rules
         names = [name for name in JOB_COLUMNS if name not in ("job_id", "covered_share")]
-        self._sums: dict[str, FloatArray] = {name: np.zeros(jobs) for name in names}
+        self._sums: dict[str, FloatArray] = {name: np.zeros(jobs) for name in (*names, SHARE_HOURS)}
         self._largest = {
             name: np.full(jobs, np.nan) for name in ("gpu_mem_used_gib", "gpu_mem_total_gib")
         }
@@ -304,8 +306,7 @@ class _Summary:
         self._count("never_used_gpu_h", job, never)
         for name, idle_s in (("idle_begin_gpu_h", use.begin_s), ("idle_end_gpu_h", use.end_s)):
             self._count(name, job, np.where(idle_s > least_s, idle_s, 0.0) / HOUR_S)
-        if gpu.memory is not None:
-            self._memory(gpu, job, start_s, end_s)
+        self._memory(gpu, job, start_s, end_s)
         if gpu.power is not None and gpu.power.time_s.size > 1:
             power = gpu_use(gpu.power, start_s, end_s, 0.0)
             joules = np.nan_to_num(power.mean) * power.covered_s
@@ -327,13 +328,20 @@ class _Summary:
         )
 
     def _memory(self, gpu: _GpuSeries, job: IntArray, start_s: IntArray, end_s: IntArray) -> None:
-        if gpu.memory is None or gpu.memory.time_s.size < 2:
-            return
-        used = gpu_use(gpu.memory, start_s, end_s, 0.0).most / MIB_PER_GIB
-        np.fmax.at(self._largest["gpu_mem_used_gib"], job, used)
-        if gpu.memory_free is not None:
-            total = (gpu.memory.values.max() + gpu.memory_free.values.max()) / MIB_PER_GIB
-            np.fmax.at(self._largest["gpu_mem_total_gib"], job, np.full(job.size, total))
+        """Count memory: where its total is known, or the share is measured, its share too."""
+        share, of_share = gpu.memory_share, 100.0
+        if gpu.memory is not None and gpu.memory.time_s.size > 1:
+            used = gpu_use(gpu.memory, start_s, end_s, 0.0).most / MIB_PER_GIB
+            np.fmax.at(self._largest["gpu_mem_used_gib"], job, used)
+            if gpu.memory_free is not None:
+                share, of_share = gpu.memory, _total_mib(gpu.memory, gpu.memory_free)
+                total = np.full(job.size, of_share / MIB_PER_GIB)
+                np.fmax.at(self._largest["gpu_mem_total_gib"], job, total)
+        if share is not None and share.time_s.size > 1:
+            mean = gpu_use(share, start_s, end_s, 0.0)
+            hours = mean.covered_s / HOUR_S
+            self._count("gpu_mem_used_share", job, hours * np.nan_to_num(mean.mean) / of_share)
+            self._count(SHARE_HOURS, job, hours)
 
     def _count(self, name: str, job: IntArray, values: FloatArray) -> None:
         np.add.at(self._sums[name], job, values)
@@ -348,6 +356,7 @@ class _Summary:
                 **self._largest,
                 "covered_share": np.minimum(covered / held_h, 1.0),
                 "gpu_util_mean": sums["gpu_util_mean"] / covered,
+                "gpu_mem_used_share": sums["gpu_mem_used_share"] / sums[SHARE_HOURS],
                 "energy_kwh": np.where(energy_h > 0, sums["energy_kwh"], np.nan),
             }
         frame = pl.DataFrame({"job_id": job_id, **values}).select(
@@ -356,6 +365,14 @@ class _Summary:
         return frame.filter(pl.col("covered_gpu_h") > 0).with_columns(
             pl.selectors.float().fill_nan(None)
         )
+
+
+def _total_mib(used: Series, free: Series) -> float:
+    """Return the memory of a GPU: used and free at the times when both were sampled."""
+    _, of_used, of_free = np.intersect1d(used.time_s, free.time_s, return_indices=True)
+    if not of_used.size:
+        return float(used.values.max() + free.values.max())
+    return float((used.values[of_used] + free.values[of_free]).max())
 
 
 def _nothing_joined(
