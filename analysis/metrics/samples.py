@@ -72,6 +72,7 @@ class GpuSamples:
     sources: dict[str, None] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     read: int = 0
+    _last: SampleTimes = field(default_factory=lambda: np.empty(0, np.uint32))
     _times: dict[tuple[GpuKey, str], list[SampleTimes]] = field(default_factory=dict)
     _values: dict[tuple[GpuKey, str], list[SampleValues]] = field(default_factory=dict)
 
@@ -95,6 +96,9 @@ class GpuSamples:
         if time_s.size:
             key = gpu, metric
             times = (time_s - EPOCH_S).astype(np.uint32)
+            if np.array_equal(times, self._last):  # most series of an answer share their times
+                times = self._last
+            self._last = times
             self._times.setdefault(key, []).append(times)
             self._values.setdefault(key, []).append(values.astype(np.float32))
 
@@ -102,16 +106,16 @@ class GpuSamples:
         """Return the GPUs with samples, in order."""
         return sorted({gpu for gpu, _ in self._times})
 
-    def series(self, gpus: Sequence[GpuKey], metric: str) -> Series | None:
-        """Return the samples of a metric of what is one GPU; None without any.
+    def take(self, gpus: Sequence[GpuKey], metric: str) -> Series | None:
+        """Return the samples of a metric of what is one GPU, and drop them; None without any.
 
         In order of time; of several samples of one second the first one read counts.
         """
         keys = [(gpu, metric) for gpu in gpus if (gpu, metric) in self._times]
         if not keys:
             return None
-        times = np.concatenate([part for key in keys for part in self._times[key]])
-        values = np.concatenate([part for key in keys for part in self._values[key]])
+        times = np.concatenate([part for key in keys for part in self._times.pop(key)])
+        values = np.concatenate([part for key in keys for part in self._values.pop(key)])
         if times.size > 1 and not bool((times[1:] > times[:-1]).all()):
             times, first = np.unique(times, return_index=True)
             self.counts["samples that are copies of another"] += values.size - times.size

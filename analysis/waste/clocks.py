@@ -17,40 +17,64 @@ MOST_POINTS = 2000
 MOST_NODES = 64
 LEAST_GAIN = 0.1
 LEAST_MATCH = 0.3
+LEAST_VARIANCE = 1e-9
 
 
-def clock_warning(nodes: Sequence[tuple[NodeRuns, Sequence[Series]]]) -> str | None:
-    """Return a warning where the log fits the metrics better at another time; None where it fits.
+class ClockCheck:
+    """Compares the GPUs in use at each time with those that jobs held, for some shifts of the log.
 
-    At each time the GPUs in use are compared with those that jobs held: where clocks agree, they
-    rise and fall together.
-
-    Args:
-        nodes: runs and the utilization of the GPUs of each node.
+    Where clocks agree, they rise and fall together.
     """
-    held: list[list[FloatArray]] = []
-    used: list[FloatArray] = []
-    for runs, gpus in nodes[:MOST_NODES]:
+
+    def __init__(self) -> None:
+        self._nodes = 0
+        self._points = 0
+        self._used = np.zeros(2)
+        self._held = np.zeros((len(SHIFTS_H), 2))
+        self._both = np.zeros(len(SHIFTS_H))
+
+    def add(self, runs: NodeRuns, gpus: Sequence[Series]) -> None:
+        """Take a node: its runs, and the utilization of its GPUs."""
+        self._nodes += 1
+        if self._nodes > MOST_NODES:
+            return
         times = _grid(gpus)
-        if times.size < 2:
-            continue
-        used.append(sum((_at(gpu, times) for gpu in gpus), np.zeros(times.size)))
-        held.append([_held(runs, times + round(shift * HOUR_S)) for shift in SHIFTS_H])
-    if not used:
-        return None
-    busy = np.concatenate(used)
-    match = [_correlation(busy, np.concatenate(parts)) for parts in zip(*held, strict=True)]
-    best = int(np.argmax(match))
-    as_it_is = match[SHIFTS_H.index(0.0)]
-    if match[best] < LEAST_MATCH or match[best] < as_it_is + LEAST_GAIN:
-        return None
-    hours = SHIFTS_H[best]
-    return (
-        f"the clocks of the log and of the metrics differ: jobs and busy GPUs fit best with "
-        f"the log moved {abs(hours):g} h {'later' if hours < 0 else 'earlier'} (match "
-        f"{match[best]:.2f}, as it is {as_it_is:.2f})\n  next: name the zone of the log's times "
-        "with --time-zone"
-    )
+        used = sum((_at(gpu, times) for gpu in gpus), np.zeros(times.size))
+        self._points += times.size
+        self._used += used.sum(), (used**2).sum()
+        for i, shift in enumerate(SHIFTS_H):
+            held = _held(runs, times + round(shift * HOUR_S))
+            self._held[i] += held.sum(), (held**2).sum()
+            self._both[i] += (held * used).sum()
+
+    def _matches(self) -> FloatArray:
+        """Return the correlation for each shift; 0 where one of the two does not change."""
+        mean, square = self._used / self._points
+        means, squares = (self._held / self._points).T
+        variance = (square - mean**2) * (squares - means**2)
+        match = np.zeros(len(SHIFTS_H))
+        both = self._both / self._points - mean * means
+        np.divide(
+            both, np.sqrt(np.maximum(variance, 0.0)), out=match, where=variance > LEAST_VARIANCE
+        )
+        return match
+
+    def warning(self) -> str | None:
+        """Return what to say where the log fits at another time; None where it fits as it is."""
+        if not self._points:
+            return None
+        match = self._matches()
+        best = int(np.argmax(match))
+        as_it_is = match[SHIFTS_H.index(0.0)]
+        if match[best] < LEAST_MATCH or match[best] < as_it_is + LEAST_GAIN:
+            return None
+        hours = SHIFTS_H[best]
+        return (
+            f"the clocks of the log and of the metrics differ: jobs and busy GPUs fit best with "
+            f"the log moved {abs(hours):g} h {'later' if hours < 0 else 'earlier'} (match "
+            f"{match[best]:.2f}, as it is {as_it_is:.2f})\n  next: name the zone of the log's "
+            "times with --time-zone"
+        )
 
 
 def _grid(gpus: Sequence[Series]) -> IntArray:
@@ -73,9 +97,3 @@ def _held(runs: NodeRuns, times: IntArray) -> FloatArray:
         sums = np.append(0.0, np.cumsum(runs.gpus[order]))
         total += sign * sums[np.searchsorted(edge[order], times, "right")]
     return total
-
-
-def _correlation(first: FloatArray, second: FloatArray) -> float:
-    if first.std() == 0 or second.std() == 0:
-        return 0.0
-    return float(np.corrcoef(first, second)[0, 1])

@@ -31,7 +31,7 @@ from gpuplan.analysis.reading.source import SourceStream
 from gpuplan.analysis.site.notation import expand_hosts
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waste.clocks import clock_warning
+from gpuplan.analysis.waste.clocks import ClockCheck
 from gpuplan.analysis.waste.gpu_use import GpuUse, gpu_use
 from gpuplan.analysis.waste.holders import NodeRuns, busy_times, held_gpus
 from gpuplan.analysis.waste.kinds import COLUMNS as KIND_COLUMNS
@@ -139,7 +139,7 @@ def read_metrics(
     summary = _Summary(log.jobs.height, rules or IdleRules())
     span = [np.inf, -np.inf]
     steps: list[float] = []
-    clocks: list[tuple[NodeRuns, list[Series]]] = []
+    clocks = ClockCheck()
     gpus = samples.gpus()
     nodes_joined = set[str]()
     for node, keys_of_gpus, node_runs in _joined(gpus, runs):
@@ -155,14 +155,14 @@ def read_metrics(
         else:
             nodes_joined.add(node)
             held = held_gpus(node_runs, [busy_times(p.memory, p.use) for p in usable])
-            clocks.append((node_runs, [part.use for part in usable]))
+            clocks.add(node_runs, [part.use for part in usable])
         for place, part in enumerate(usable):
             summary.add(part, node_runs, held[:, place])
     held_h = log.arrays().gpu_s / HOUR_S
     jobs = summary.frame(log.jobs["job_id"], held_h)
     if not jobs.height:
         raise _nothing_joined(paths[0], samples, gpus, runs, span)
-    warning = clock_warning(clocks)
+    warning = clocks.warning()
     return MetricSummary(
         jobs=jobs,
         inputs=tuple(inputs),
@@ -272,7 +272,7 @@ class _GpuSeries:
     @classmethod
     def of(cls, samples: GpuSamples, keys: Sequence[GpuKey]) -> _GpuSeries | None:
         """Return the series of a GPU; None where its use was sampled less than twice."""
-        engine, utilization, *others = (samples.series(keys, metric) for metric in METRICS)
+        engine, utilization, *others = (samples.take(keys, metric) for metric in METRICS)
         usable = [u for u in (engine, utilization) if u is not None and u.time_s.size > 1]
         if not usable:
             return None
