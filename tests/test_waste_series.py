@@ -3,6 +3,8 @@
 import gzip
 import json
 from dataclasses import replace
+from pathlib import Path
+from random import Random
 
 import numpy as np
 import polars as pl
@@ -20,6 +22,7 @@ from gpuplan.analysis.waste import series as waste_series
 from gpuplan.analysis.waste.series import IdleRules, read_metrics
 
 STEP = 300
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def summary_of(folder, log, text, name="metrics.json", **options):
@@ -369,6 +372,42 @@ def test_events_of_wandb_as_a_table(tmp_path):
 )  # fmt: skip
 def test_files_of_wandb_name_their_run(tmp_path, path, run):
     assert run_of(tmp_path / path) == run
+
+
+# Damage
+
+
+FILES = {
+    "metrics.json": SMALL.encode(),
+    "indented.json": json.dumps(json.loads(SMALL), indent=1).encode(),
+    "n1.csv": NVIDIA.encode(),
+    "ab12.jsonl": "\n".join(event(at, 60.0, 0.0) for at in range(0, HOUR, 300)).encode(),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_files_are_read_or_refused(tmp_path, monkeypatch, name):
+    monkeypatch.syspath_prepend(ROOT)
+    mutate = pytest.importorskip("fuzz.mutate").mutate
+    log = trace(
+        ("1", "n1", -1000, 10 * HOUR, 2.0), ("ab12", None, 0, HOUR, 2.0), ("2", "n2", 0, HOUR, 8.0)
+    )
+    rng, read = Random(3), 0
+    for _ in range(80):
+        data = FILES[name]
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            data, _ = mutate(data, rng, FILES["n1.csv"])
+        try:
+            jobs = summary_of(tmp_path, log, data, name).jobs
+        except InputError:
+            continue
+        read += 1
+        numbers = jobs.select(pl.selectors.numeric()).fill_null(0)
+        assert numbers.select(pl.min_horizontal(pl.all())).to_series().min() >= 0
+        assert (jobs["covered_share"] <= 1).all() and (jobs["gpu_util_mean"] <= 100).all()
+        within = jobs["never_used_gpu_h"] <= jobs["covered_gpu_h"] + 1e-9
+        assert within.all()
+    assert read > 5
 
 
 # The site with known truth
