@@ -14,6 +14,10 @@ from support_slurm import HEADER, log, notes, run
 from gpuplan.analysis.job_table.schema import UTILIZATION_COLUMNS
 from gpuplan.analysis.log_formats.jobstats import FREE_BYTES, MOST_BYTES, summaries
 from gpuplan.analysis.log_formats.sacct_command import SACCT_FIELDS
+from gpuplan.analysis.log_formats.slurm_json import flatten
+from gpuplan.analysis.log_formats.slurm_steps import usage_of_steps
+from gpuplan.analysis.log_formats.slurm_utilization import USAGE_FIELD, percent_of_usage
+from gpuplan.analysis.reading import delimited
 
 WITH_COMMENT = HEADER + "|AdminComment"
 UNKNOWN = dict.fromkeys(UTILIZATION_COLUMNS)
@@ -185,3 +189,121 @@ def test_the_golden_summaries(shared, tmp_path):
     percent = dict(jobs.select("job_id", "gpu_util_mean").rows())
     for job in json.loads((folder / "expected.json").read_text())["js1"]:
         assert percent[job["job"]] == pytest.approx(job["util_mean"]), job
+
+
+# Steps
+
+WITH_USAGE = HEADER + "|TRESUsageInAve"
+A100 = "cpu=8,gres/gpu=2,gres/gpu:a100=2,node=1"
+
+
+def steps_of(job, *steps, resources=A100):
+    """Return the row of a job of 1,000 s and those of its steps: seconds and usage each."""
+    rows = [{"JobID": job, "Elapsed": "16:40", "AllocTRES": resources, "TRESUsageInAve": "",
+             "End": "2026-01-10T08:16:50"}]  # fmt: skip
+    names = ["batch", *(str(number) for number in range(len(steps) - 1))]
+    for name, (run_s, usage) in zip(names, steps, strict=False):
+        elapsed = f"{run_s // 60:02}:{run_s % 60:02}"
+        rows.append({**rows[0], "JobID": f"{job}.{name}", "Elapsed": elapsed,
+                     "TRESUsageInAve": usage})  # fmt: skip
+    return rows
+
+
+def used(folder, *jobs):
+    rows = [row for job in jobs for row in job]
+    frame, result, rejects = ingest_text(folder, log(*rows, header=WITH_USAGE))
+    assert rejects is None
+    columns = ("job_id", "gpu_util_mean", "gpus_idle", "gpu_util_source")
+    return frame.sort("job_id").select(columns).rows(), notes(result)
+
+
+def test_steps_are_weighted_by_their_time(tmp_path):
+    # 60 for 100 s and 160 for 900 s are 150 over 2 GPUs; extern has no figure.
+    job = steps_of(
+        "5", (100, "cpu=00:10:00,gres/gpumem=1000M,gres/gpuutil=60,mem=1G"),
+        (900, "cpu=01:10:00,gres/gpuutil=160,mem=1G"), (1000, "cpu=00:00:00,mem=0"),
+    )  # fmt: skip
+    jobs, told = used(tmp_path, job, steps_of("6"))
+    assert jobs == [("5", 75.0, None, "slurm steps"), ("6", None, None, None)]
+    assert told["runs with GPU utilization of their steps (TRESUsageInAve)"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("usage", "resources", "expected"),
+    [
+        ("gres/gpuutil=0", A100, (0.0, 2.0)),
+        ("gres/gpuutil=0", "gres/gpu=2", None),
+        ("gres/gpuutil=0,gres/gpumem=10M", "gres/gpu=2", (0.0, 2.0)),
+        ("gres/gpuutil=0,gres/gpumem=0", "gres/gpu=2", None),
+        ("gres/gpuutil=0,gres/gpumem=10M", "gres/gpu:a100_1g.5gb=2,gres/gpu=2", None),
+        ("gres/gpuutil=0", "gres/gpu:gh200=2,gres/gpu=2", None),
+        ("gres/gpuutil=0", "gres/gpu:mi300x=2,gres/gpu=2", None),
+        ("gres/gpuutil=30", "gres/gpu:mi300x=2,gres/gpu=2", (15.0, None)),
+        ("gres/gpuutil=30", "gres/gpu=1", (30.0, 0.0)),
+        ("gres/gpuutil=201", A100, (100.0, None)),
+        ("gres/gpuutil=250", A100, None),
+        ("gres/gpuutil=18446744073709551614", A100, None),
+        ("gres/gpuutil=", A100, None),
+        ("gres/gpu=50,cpu=3", A100, None),
+        ("gres/gpuutilization=50", A100, None),
+    ],
+)
+def test_what_steps_may_say(tmp_path, usage, resources, expected):
+    jobs, told = used(tmp_path, steps_of("5", (1000, usage), resources=resources))
+    assert jobs[0][1:3] == (expected or (None, None))
+    is_figure = "gpuutil=" in usage and not usage.endswith("=")
+    odd = "runs whose steps have a GPU utilization that is no measurement (unknown)"
+    assert (odd in told) == (is_figure and expected is None)
+
+
+def test_steps_of_a_job_stay_with_it_where_blocks_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 700)
+    many = [
+        steps_of(str(100 + i), (500, "gres/gpuutil=100"), (500, "gres/gpuutil=50"))
+        for i in range(40)
+    ]
+    jobs, _ = used(tmp_path, *many)
+    assert [row[1] for row in jobs] == [37.5] * 40
+
+
+def test_summaries_go_before_steps(tmp_path):
+    header = HEADER + "|AdminComment|TRESUsageInAve"
+    rows = [
+        {"JobID": "1", "AdminComment": GOOD, "TRESUsageInAve": ""},
+        {"JobID": "1.0", "AdminComment": "", "TRESUsageInAve": "gres/gpuutil=100"},
+        {"JobID": "2", "AdminComment": "JS1:Short", "TRESUsageInAve": ""},
+        {"JobID": "2.0", "AdminComment": "", "TRESUsageInAve": "gres/gpuutil=100"},
+    ]
+    jobs, *_ = ingest_text(tmp_path, log(*rows, header=header))
+    assert jobs.select("gpu_util_mean", "gpu_util_source").rows() == [
+        (50.0, "jobstats"), (25.0, "slurm steps"),
+    ]  # fmt: skip
+
+
+def test_steps_in_json(tmp_path):
+    def step(run_s, *amounts):
+        entries = [{"type": "gres", "name": name, "count": count} for name, count in amounts]
+        return {"time": {"elapsed": run_s}, "tres": {"requested": {"average": entries}}}
+
+    steps = [step(100, ("gpuutil", 60)), step(900, ("gpuutil", 160), ("gpumem", 7)), step(9), 7, {}]
+    assert flatten({"job_id": 1, "steps": steps})["tresusageinave"] == (
+        "gres/gpuutil=150.0,gres/gpumem=1"
+    )
+    for nothing in (None, [], {}, [step(9)], [{"tres": 1}], [{"tres": {"requested": []}}]):
+        assert flatten({"job_id": 1, "steps": nothing})["tresusageinave"] is None
+
+
+def test_the_golden_steps(shared):
+    folder = shared / "golden/bill_util"
+    if not folder.is_dir():
+        pytest.skip("golden/bill_util is not here")
+    cells = pl.read_csv(folder / "sacct_steps.txt", separator="|", infer_schema=False)
+    cells = cells.rename(str.lower)
+    jobs = usage_of_steps(cells, "jobid", "elapsedraw").with_columns(
+        pl.col("tresusageinave").alias(USAGE_FIELD),
+        held=pl.col("alloctres").str.extract(r"gres/gpu=(\d+)").cast(pl.Float64),
+    )
+    percent = percent_of_usage(pl.col("held"), pl.lit(None, pl.String))
+    told = dict(jobs.select("jobid", percent).rows())
+    for job in json.loads((folder / "expected.json").read_text())["steps"]:
+        assert told[job["job"]] == job["util_mean"], job

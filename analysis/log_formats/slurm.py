@@ -9,7 +9,7 @@ The objects of ``sacct --json`` are turned into the columns of ``sacct --parsabl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -47,6 +47,7 @@ from gpuplan.analysis.log_formats.slurm_scheduler import (
     scheduler_fields,
     scheduler_values,
 )
+from gpuplan.analysis.log_formats.slurm_steps import USAGE, with_steps
 from gpuplan.analysis.log_formats.slurm_utilization import (
     utilization_columns,
     utilization_fields,
@@ -74,7 +75,8 @@ STATE = CANONICAL["state"]
 def _open(stream: SourceStream) -> Rows:
     if Head(stream.path, stream.head).is_json:
         return open_records(stream, flatten, JSON_COLUMNS, key="jobs")
-    return open_table(stream, _layout)
+    rows = open_table(stream, _layout)
+    return with_steps(rows, next((name for name in IDS if name in rows.columns), None))
 
 
 def _layout(line: str) -> Layout:
@@ -84,7 +86,24 @@ def _layout(line: str) -> Layout:
     free = next((name for name in reversed(names) if name in FREE_TEXT), None)
     if separator == ",":
         return Layout(separator, any_case=True)
-    return Layout(separator, quotes=False, any_case=True, free=free, ends_lines=True)
+    part = _is_step_line(separator, names) if USAGE in names else None
+    return Layout(
+        separator, quotes=False, any_case=True, free=free, ends_lines=True, continues=part
+    )
+
+
+def _is_step_line(separator: str, names: Sequence[str]) -> Callable[[bytes], bool] | None:
+    """Return what tells the line of a step, which belongs to a job above it."""
+    ident = next((name for name in IDS if name in names), None)
+    if ident is None:
+        return None
+    at, mark = names.index(ident), separator.encode()
+
+    def is_step_line(line: bytes) -> bool:
+        cells = line.split(mark, at + 1)
+        return len(cells) > at and b"." in cells[at]
+
+    return is_step_line
 
 
 def _separator(line: str) -> str:
@@ -142,7 +161,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
             "gpu_type": gpu_names(pl.when(~is_mixed).then(named)),
             "state": pl.when(never).then(pl.lit("not_started", STATE)).otherwise(word),
             **(scheduler_values(has, zone, ended, never) if keeps else {}),
-            **utilization_values(has, held, never),
+            **utilization_values(has, held, named, never),
         },
         rules=(
             Rule("negative_duration", clock, "seconds, at least 0", value("elapsed_s") < 0),
@@ -163,7 +182,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
                   ~never & (waited < 0)),
             Tally(OTHER_DEVICES, is_other),
             Tally("jobs that tell no GPUs (0)", allocated.is_null() & requested.is_null()),
-            *utilization_tallies(has, held),
+            *utilization_tallies(has, held, named),
         ),
         notes=tuple(_notes(context, has, zone)),
         time_zone=zone,

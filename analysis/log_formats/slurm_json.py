@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from gpuplan.analysis.log_formats.slurm_steps import usage_of_json
 from gpuplan.analysis.reading.records import Cell
 from gpuplan.analysis.reading.records import text as text_cell
 
 JSON_COLUMNS = (
     "jobid", "user", "account", "partition", "qos", "state", "submit", "eligible", "start", "end",
     "elapsedraw", "timelimit", "reqnodes", "nnodes", "reqtres", "alloctres", "priority", "reason",
-    "flags", "reservation", "nodelist", "admincomment", "submitline", "cluster",
+    "flags", "reservation", "nodelist", "admincomment", "tresusageinave",
+    "submitline", "cluster",
 )  # fmt: skip
 NODES_OF_TRES = re.compile(r"(?:^|,)node=([0-9]+)(?:,|$)")
 NO_VALUE, INFINITE = 4294967294, 4294967295
@@ -19,7 +21,7 @@ NO_VALUE, INFINITE = 4294967294, 4294967295
 
 
 def flatten(job: dict[str, Any]) -> dict[str, Cell]:
-    """Return the cells of a job; its steps lie in it and are not read. Raises `ValueError`."""
+    """Return the cells of a job, with the usage of the steps in it. Raises `ValueError`."""
     time, tres, state = _object(job, "time"), _object(job, "tres"), job.get("state")
     names = ("user", "account", "partition", "qos", "cluster")
     owner = job.get("association")
@@ -52,6 +54,7 @@ def flatten(job: dict[str, Any]) -> dict[str, Cell]:
         "reservation": _word(reservation),
         "nodelist": _word(job.get("nodes")),
         "admincomment": _word(comment or job.get("admin_comment")),
+        "tresusageinave": usage_of_json(job.get("steps")),
         "submitline": _word(job.get("submit_line")),
     }
 

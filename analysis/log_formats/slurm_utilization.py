@@ -20,38 +20,66 @@ from gpuplan.analysis.log_formats.jobstats import (
     WITHOUT_GPUS,
     summaries,
 )
+from gpuplan.analysis.log_formats.slurm_steps import GPU_MEM, GPU_UTIL, USAGE
 from gpuplan.analysis.reading.batch import Tally
 from gpuplan.analysis.reading.plan import Field
 
-JOBSTATS = "jobstats"
+JOBSTATS, STEPS = "jobstats", "slurm steps"
 SUMMARY_COLUMN = "admincomment"
-SUMMARY_FIELD = "summary of jobstats"
+SUMMARY_FIELD, USAGE_FIELD = "summary of jobstats", "usage of steps"
 HELD_TOLERANCE = 1e-6
+PERCENT_TOLERANCE = 1.01
+NO_COUNTERS = r"(?i)mig|\dg\.|gh200|^mi\d|amd|instinct|radeon"
+"""GPU types on which Slurm writes 0 where it has no counter."""
 
 
 def utilization_columns(has: Set[str]) -> dict[str, pl.DataType]:
     """Return the columns on utilization that the trace of a log has."""
-    return UTILIZATION_COLUMNS if SUMMARY_COLUMN in has else {}
+    return UTILIZATION_COLUMNS if has & {SUMMARY_COLUMN, USAGE} else {}
 
 
 def utilization_fields(has: Set[str]) -> tuple[Field, ...]:
     """Return the cells that `utilization_values` reads; none of them refuses a row."""
-    if SUMMARY_COLUMN not in has:
-        return ()
-    read = pl.col(SUMMARY_COLUMN).map_batches(summaries, return_dtype=SUMMARY, is_elementwise=True)
-    return (Field(SUMMARY_FIELD, SUMMARY_COLUMN, read),)
+    fields = []
+    if SUMMARY_COLUMN in has:
+        read = pl.col(SUMMARY_COLUMN).map_batches(
+            summaries, return_dtype=SUMMARY, is_elementwise=True
+        )
+        fields.append(Field(SUMMARY_FIELD, SUMMARY_COLUMN, read))
+    if USAGE in has:
+        fields.append(Field(USAGE_FIELD, USAGE, pl.col(USAGE)))
+    return tuple(fields)
 
 
-def utilization_values(has: Set[str], held: pl.Expr, never: pl.Expr) -> dict[str, pl.Expr]:
-    """Return `UTILIZATION_COLUMNS` as expressions over fields.
+def utilization_values(
+    has: Set[str], held: pl.Expr, gpu_type: pl.Expr, never: pl.Expr
+) -> dict[str, pl.Expr]:
+    """Return `UTILIZATION_COLUMNS` as expressions over fields; jobstats goes before steps.
 
     Args:
         has: the columns of the log.
         held: the GPUs that a job held.
+        gpu_type: their type as the log writes it; empty or null where it does not.
         never: whether a job never started.
     """
-    if SUMMARY_COLUMN not in has:
+    sources = []
+    if SUMMARY_COLUMN in has:
+        sources.append(_of_summary(held, never))
+    if USAGE in has:
+        sources.append(_of_steps(held, gpu_type, never))
+    if not sources:
         return {}
+    first, *others = sources
+    is_first = first["gpu_util_source"].is_not_null()
+    if not others:
+        return first
+    return {
+        name: pl.when(is_first).then(first[name]).otherwise(others[0][name])
+        for name in UTILIZATION_COLUMNS
+    }
+
+
+def _of_summary(held: pl.Expr, never: pl.Expr) -> dict[str, pl.Expr]:
     is_read = _is_read(held) & ~never
     has_memory = is_read & (_of("mem_total_gib") > 0)
     counters = _of("known")
@@ -66,10 +94,52 @@ def utilization_values(has: Set[str], held: pl.Expr, never: pl.Expr) -> dict[str
     }
 
 
-def utilization_tallies(has: Set[str], held: pl.Expr) -> tuple[Tally, ...]:
-    """Return what to count of the summaries among the rows."""
-    if SUMMARY_COLUMN not in has:
-        return ()
+def _of_steps(held: pl.Expr, gpu_type: pl.Expr, never: pl.Expr) -> dict[str, pl.Expr]:
+    """Return what steps tell: the sum over GPUs, so that which of several idled is unknown."""
+    percent = percent_of_usage(held, gpu_type)
+    is_read = percent.is_not_null() & ~never
+    nothing = pl.lit(None, pl.Float64)
+    idle = pl.when(percent == 0).then(held).when(held <= 1).then(0.0)
+    return {
+        "gpu_util_mean": pl.when(is_read).then(percent),
+        "gpus_idle": pl.when(is_read).then(idle),
+        "gpu_util_coverage": pl.when(is_read).then(1.0),
+        **dict.fromkeys(("gpu_mem_used_share", "gpu_mem_used_gib", "gpu_mem_total_gib"), nothing),
+        "gpu_util_source": pl.when(is_read).then(pl.lit(STEPS)),
+    }
+
+
+def percent_of_usage(held: pl.Expr, gpu_type: pl.Expr) -> pl.Expr:
+    """Return the mean percent of a GPU from the usage of steps; null where that is unknown.
+
+    More than 100% of each GPU is no measurement. 0 is one where the GPU has counters: where its
+    type is named and does not lack them, or where memory was in use.
+    """
+    usage = pl.col(USAGE_FIELD)
+    percent = usage.str.extract(GPU_UTIL).cast(pl.Float64) / held
+    kind = gpu_type.fill_null("")
+    has_counters = (kind != "") | usage.str.contains(GPU_MEM)
+    is_zero = (percent > 0) | (has_counters & ~kind.str.contains(NO_COUNTERS))
+    is_known = (held > 0) & (percent <= 100 * PERCENT_TOLERANCE) & is_zero
+    return pl.when(is_known).then(percent.clip(0, 100))
+
+
+def utilization_tallies(has: Set[str], held: pl.Expr, gpu_type: pl.Expr) -> tuple[Tally, ...]:
+    """Return what to count of the figures among the rows."""
+    tallies = _summary_tallies(held) if SUMMARY_COLUMN in has else ()
+    if USAGE not in has:
+        return tallies
+    percent = percent_of_usage(held, gpu_type)
+    has_usage = pl.col(USAGE_FIELD).str.contains(GPU_UTIL) & (held > 0)
+    return (
+        *tallies,
+        Tally("runs with GPU utilization of their steps (TRESUsageInAve)", percent.is_not_null()),
+        Tally("runs whose steps have a GPU utilization that is no measurement (unknown)",
+              has_usage & percent.is_null()),
+    )  # fmt: skip
+
+
+def _summary_tallies(held: pl.Expr) -> tuple[Tally, ...]:
     status, is_read = _of("status"), _is_read(held)
     has_gpus = held > 0
     return (
