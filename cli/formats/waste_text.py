@@ -67,11 +67,10 @@ def _begun(text: str, told_share: float) -> str:
 
 def _nothing(results: WasteResults) -> str:
     share = "" if results.share is None else f" ({show_share(results.share)})"
-    if results.window_s / HOUR_S < SHORT_H:
-        text = (
-            f"{show_number(results.idle_gpu_h)} GPU-hours{share} in "
-            f"{show_duration(results.window_s)} do nothing"
-        )
+    is_part = results.known_share < MOSTLY_KNOWN
+    if is_part or results.window_s / HOUR_S < SHORT_H:
+        span = "" if is_part else f" in {show_duration(results.window_s)}"
+        text = f"{show_number(results.idle_gpu_h)} GPU-hours{share}{span} do nothing"
         if results.usd_per_month is None:
             return f"{text}."
         usd = results.usd_per_month * results.window_s / HOUR_S / MONTH_H

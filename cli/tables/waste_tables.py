@@ -161,6 +161,13 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
     elif results.sources:
         told = ", ".join(f"{each.name} ({each.jobs:,} jobs)" for each in results.sources)
         yield f"what GPUs did is from {told}"
+    if results.metrics is not None:
+        series = results.metrics
+        yield (
+            f"--metrics cover {series.gpus:,} GPUs of {series.nodes:,} nodes from "
+            f"{series.begin[:10]} to {series.end[:10]}: {series.covered_gpu_h:,.0f} of "
+            f"{results.gpu_h:,.0f} GPU-hours ({series.covered_share:.1%})"
+        )
     waits = results.counterfactual
     if waits is not None and waits.fidelity.policy is None:
         yield f"the replay is not checked against the log: {waits.fidelity.why}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from math import floor
 
 import numpy as np
@@ -24,6 +25,8 @@ from gpuplan.analysis.waste.kinds import (
     column_of,
     kinds_of_waste,
 )
+from gpuplan.analysis.waste.series import OPTIONAL as NODES
+from gpuplan.analysis.waste.series import MetricSummary, read_metrics
 from gpuplan.planner.money.bill_today import at_end
 from gpuplan.planner.money.held_runs import COLUMNS as BILLED
 from gpuplan.planner.money.price_book import Prices
@@ -57,6 +60,7 @@ ROW = "group"
 """Column in which pools carry the place of a job in the log."""
 WHOLE = 0.95
 """Share of a job's GPU-hours that must be known to be idle before all of the job is."""
+SERIES = "series of metrics"
 ROUNDING = 0.1
 """Of a number of idle GPUs, of which some scrapes are missing."""
 
@@ -90,6 +94,28 @@ class WasteSource:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricCoverage:
+    """What series of metrics cover.
+
+    Attributes:
+        nodes: with samples, that the log has too.
+        gpus: with samples.
+        samples: read, with copies and those that could not be used.
+        begin, end: first and last sample, UTC.
+        covered_gpu_h: GPU-hours of jobs with samples.
+        covered_share: of all GPU-hours of the log.
+    """
+
+    nodes: int
+    gpus: int
+    samples: int
+    begin: str
+    end: str
+    covered_gpu_h: float
+    covered_share: float
+
+
+@dataclass(frozen=True, slots=True)
 class WasteResults:
     """Who wastes GPUs.
 
@@ -109,6 +135,7 @@ class WasteResults:
         users, groups, classes, partitions: rows by each of these; empty where the log names none.
         long_limits: limits over 3 times the run time.
         sources: of what is known.
+        metrics: what ``--metrics`` cover; null without them.
         clock: when GPUs did nothing; null where the log records no waits, or none did.
         counterfactual: the waits without the waste; null where there is nothing to change, or it
             is not replayed.
@@ -132,6 +159,7 @@ class WasteResults:
     partitions: tuple[WasteRow, ...]
     long_limits: LongLimits
     sources: tuple[WasteSource, ...]
+    metrics: MetricCoverage | None
     clock: WasteClock | None
     counterfactual: Counterfactual | None
     zone: Hidden[str] = "UTC"
@@ -168,9 +196,11 @@ def waste(request: WasteRequest) -> WasteAnswer:
     if request.mail is not None:
         check_mail_folder(request.mail)
     trace = _trace(request)
+    metrics = read_metrics(request.metrics, trace) if request.metrics else None
+    series = None if metrics is None else metrics.jobs
     zone_name = trace.provenance.time_zone
     prices = Prices.read(request.prices, request.jobs.log.time_zone)
-    kinds = kinds_of_waste(trace)
+    kinds = kinds_of_waste(trace, series)
     arrays = trace.arrays()
     begin, end = arrays.window_us()
     months = (end - begin) / HOUR_US / MONTH_H
@@ -181,7 +211,8 @@ def waste(request: WasteRequest) -> WasteAnswer:
     known_h = held - unknown_h
     share = idle_h / known_h if known_h > 0 else None
     zone = shown_zone(zone_name)
-    counterfactual, inputs, notes = _counterfactual(request, trace, kinds)
+    removed = job_waste(trace, kinds, series, request.end_idle_after)
+    counterfactual, inputs, notes = _counterfactual(request, trace, removed)
     if counterfactual is not None and request.prices.is_given:
         counterfactual = _with_dollars(counterfactual, at_end(trace, prices))
     users = table.by("user")
@@ -207,14 +238,20 @@ def waste(request: WasteRequest) -> WasteAnswer:
             classes=table.by("job_class"),
             partitions=table.by("partition"),
             long_limits=_long_limits(kinds),
-            sources=_sources(trace),
+            sources=_sources(trace, series),
+            metrics=None if metrics is None else _coverage(metrics),
             clock=waste_clock(trace, idle, zone),
             counterfactual=counterfactual,
             zone=zone,
         ),
-        inputs=(trace_input(trace), *prices.inputs, *inputs),
-        warnings=trace.notes,
-        notes=notes,
+        inputs=(
+            trace_input(trace),
+            *prices.inputs,
+            *(() if metrics is None else metrics.inputs),
+            *inputs,
+        ),
+        warnings=(*trace.notes, *(() if metrics is None else metrics.warnings)),
+        notes=(*notes, *(() if metrics is None else metrics.notes)),
         table=table,
     )
 
@@ -222,7 +259,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
 def _trace(request: WasteRequest) -> Trace:
     """Return the log with what is known of its GPUs."""
     trace = read_trace(
-        request.trace, request.selection(), columns=COLUMNS, optional=(*OPTIONAL, *SITE)
+        request.trace, request.selection(), columns=COLUMNS, optional=(*OPTIONAL, *SITE, *NODES)
     )
     gpu = request.prices.gpu
     if gpu is None:
@@ -240,46 +277,72 @@ def _long_limits(kinds: pl.DataFrame) -> LongLimits:
     )  # fmt: skip
 
 
-def _sources(trace: Trace) -> tuple[WasteSource, ...]:
-    if "gpu_util_source" not in trace.jobs.columns:
-        return ()
-    counts = trace.jobs["gpu_util_source"].drop_nulls().value_counts(sort=True)
-    return tuple(WasteSource(str(name), int(jobs)) for name, jobs in counts.iter_rows())
+def _sources(trace: Trace, series: pl.DataFrame | None) -> tuple[WasteSource, ...]:
+    rows = []
+    if "gpu_util_source" in trace.jobs.columns:
+        counts = trace.jobs["gpu_util_source"].drop_nulls().value_counts(sort=True)
+        rows += [WasteSource(str(name), int(jobs)) for name, jobs in counts.iter_rows()]
+    if series is not None:
+        rows.append(WasteSource(SERIES, series.height))
+    return tuple(rows)
 
 
-def job_waste(trace: Trace, kinds: pl.DataFrame, end_idle_after_s: float) -> JobWaste:
+def _coverage(metrics: MetricSummary) -> MetricCoverage:
+    begin, end = (
+        datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for at_s in (metrics.begin_s, metrics.end_s)
+    )
+    held = metrics.held_gpu_h
+    share = metrics.covered_gpu_h / held if held else 0.0
+    return MetricCoverage(
+        metrics.nodes, metrics.gpus, metrics.samples, begin, end, metrics.covered_gpu_h, share
+    )
+
+
+def job_waste(
+    trace: Trace, kinds: pl.DataFrame, series: pl.DataFrame | None, end_idle_after_s: float
+) -> JobWaste:
     """Return what each job could do without.
+
+    A job is idle to the end as long as its GPUs are in the mean. A job that idles at its begin
+    works later on, so it is not ended.
 
     Args:
         trace: the jobs.
         kinds: of their GPU-hours.
+        series: of metrics; None without any.
         end_idle_after_s: when idle jobs are ended.
     """
     held = kinds["held_gpu_h"].to_numpy()
     gpus = trace.jobs["num_gpus"].fill_null(0).to_numpy()
     with np.errstate(invalid="ignore", divide="ignore"):
         run_s = np.where(gpus > 0, held / gpus * HOUR_S, 0.0)
-        idle_gpus = np.where(
-            run_s > 0, kinds[column_of(PARTLY_IDLE)].to_numpy() * HOUR_S / run_s, 0.0
-        )
+        unused = kinds[column_of(PARTLY_IDLE)].to_numpy() * HOUR_S
+        idle_gpus = np.where(run_s > 0, unused / run_s, 0.0)
     is_idle = kinds[column_of(IDLE)].to_numpy() >= np.maximum(WHOLE * held, 1e-12)
-    cut_s = np.where(is_idle, np.maximum(run_s - end_idle_after_s, 0.0), 0.0)
+    idle_s = np.where(is_idle, run_s, 0.0)
+    if series is not None:
+        ends = trace.jobs.select("job_id").join(
+            series.select("job_id", "idle_end_gpu_h"), on="job_id", how="left",
+            maintain_order="left",
+        )  # fmt: skip
+        end_h = ends["idle_end_gpu_h"].fill_null(0.0).to_numpy() / np.maximum(gpus, 1)
+        idle_s = np.maximum(idle_s, np.minimum(end_h * HOUR_S, run_s))
     return JobWaste(
         run_s=run_s,
-        cut_s=cut_s,
+        cut_s=np.maximum(idle_s - end_idle_after_s, 0.0),
         idle_gpus=np.floor(idle_gpus + ROUNDING).astype(np.int64),
         loose=kinds["is_long_limit"].fill_null(False).to_numpy(),
     )
 
 
 def _counterfactual(
-    request: WasteRequest, trace: Trace, kinds: pl.DataFrame
+    request: WasteRequest, trace: Trace, removed: JobWaste
 ) -> tuple[Counterfactual | None, tuple[InputFile, ...], tuple[str, ...]]:
     """Return the waits without the waste, the files read, and notes on them."""
     if not request.replay:
         return None, (), ()
     after_s = request.end_idle_after
-    removed = job_waste(trace, kinds, after_s)
     site = request.site()
     if site is not None:
         document, calibration = site
