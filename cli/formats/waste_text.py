@@ -20,6 +20,8 @@ MOSTLY_KNOWN = 0.95
 SHORT_H = MONTH_H / 4
 """A log of less is not scaled to a month."""
 FEW_GPU_H = 0.5
+LEAST_PART = 0.05
+"""Of the effect of all remedies, from which one is named."""
 KIND_WORDS = {
     IDLE: "no GPU of the job ever used",
     IDLE_ENDS: "idle for over 2 h at begin or end",
@@ -94,9 +96,11 @@ def actions(waits: Counterfactual) -> str:
 
 
 def _changes(waits: Counterfactual, name: str) -> bool:
-    """Return whether a remedy changes any job, and any wait."""
+    """Return whether a remedy alone makes much of the effect of all."""
     each = next((row for row in waits.remedies if row.name == name), None)
-    return each is not None and bool(each.effect_s or each.p95_effect_s or each.error_s)
+    if each is None:
+        return False
+    return abs(each.effect_s) >= LEAST_PART * abs(waits.effect_s) and each.effect_s != 0
 
 
 def _without(waits: Counterfactual) -> Iterator[str]:

@@ -15,6 +15,7 @@ from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 if TYPE_CHECKING:
     from gpuplan.planner.studies.waste import WasteResults
     from gpuplan.planner.waste.clock import WasteClock
+    from gpuplan.planner.waste.energy import Energy
     from gpuplan.planner.waste.results import Counterfactual
     from gpuplan.planner.waste.tally import WasteRow
 
@@ -38,6 +39,10 @@ def waste_tables(results: WasteResults) -> tuple[Table, ...]:
             tables.append(freed_table(waits))
     if results.clock is not None:
         tables.append(hours_table(results.clock))
+    if results.right_size:
+        tables.append(right_size_table(results))
+    if results.energy is not None:
+        tables.append(energy_table(results.energy))
     return tuple(tables)
 
 
@@ -46,7 +51,10 @@ def answer_tables(results: WasteResults) -> tuple[Table, ...]:
     who, name = results.users, "user"
     if not who:
         who, name = results.groups, "group"
-    return (kinds_table(results), *((who_table(who, name),) if who else ()))
+    answer = [kinds_table(results), *((who_table(who, name),) if who else ())]
+    if results.energy is not None and results.energy.kwh:
+        answer.append(energy_table(results.energy))
+    return tuple(answer)
 
 
 def kinds_table(results: WasteResults) -> Table:
@@ -138,6 +146,39 @@ def hours_table(clock: WasteClock) -> Table:
     )
 
 
+def right_size_table(results: WasteResults) -> Table:
+    """Return the jobs of one GPU that a part of it would do."""
+    has_usd = results.usd_per_month is not None
+    return table(
+        "Jobs of one GPU that a part of it would do, by memory and use",
+        results.right_size,
+        {
+            "gpu_type": "GPU",
+            "slice": "part",
+            "jobs": "jobs",
+            "gpu_h": "GPU-hours",
+            "saved_gpu_h": "saved",
+            "usd_per_month": "$ per month" if has_usd else "",
+        },
+    )
+
+
+def energy_table(energy: Energy) -> Table:
+    """Return the energy by group."""
+    whole = fields_of(energy) | {"name": "total"}
+    return table(
+        f"Energy of GPUs, measured in {energy.covered_share:.1%} of the GPU-hours",
+        [*energy.groups, whole],
+        {
+            "name": "group",
+            "kwh": "kWh",
+            "covered_gpu_h": "GPU-hours",
+            "usd": "$" if energy.usd is not None else "",
+            "kg_co2": "kg CO2" if energy.kg_co2 is not None else "",
+        },
+    )
+
+
 def waste_warnings(results: WasteResults) -> tuple[str, ...]:
     """Return why the replay says nothing of the site, where it does not."""
     waits = results.counterfactual
@@ -171,5 +212,12 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
     waits = results.counterfactual
     if waits is not None and waits.fidelity.policy is None:
         yield f"the replay is not checked against the log: {waits.fidelity.why}"
+    if results.right_size:
+        saved = sum(row.saved_gpu_h for row in results.right_size)
+        jobs = sum(row.jobs for row in results.right_size)
+        yield (
+            f"{jobs:,} jobs of one GPU would do with a slice or share of it ({saved:,.0f} "
+            "GPU-hours less, see --full); whether they are as fast there is not known"
+        )
     if waits is not None and waits.freed and len(waits.freed) > 1:
         yield "GPUs that could go are of one type at a time, all others as they are"

@@ -39,10 +39,12 @@ from gpuplan.planner.sizing.pools import JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin.workload import MOST_JOBS, WEEK_S
 from gpuplan.planner.waste.clock import WasteClock, waste_clock
+from gpuplan.planner.waste.energy import Energy, energy_of
 from gpuplan.planner.waste.mail import check_mail_folder, write_mail
 from gpuplan.planner.waste.policy_replays import PoolReplay
 from gpuplan.planner.waste.remedies import JobWaste
 from gpuplan.planner.waste.results import Counterfactual
+from gpuplan.planner.waste.right_size import RightSize, right_sizes
 from gpuplan.planner.waste.site_replays import site_counterfactual
 from gpuplan.planner.waste.tally import (
     DOING_NOTHING,
@@ -136,6 +138,8 @@ class WasteResults:
         long_limits: limits over 3 times the run time.
         sources: of what is known.
         metrics: what ``--metrics`` cover; null without them.
+        right_size: parts of GPUs that would do for jobs of one GPU; empty where no memory is known.
+        energy: of jobs; null where no power was measured.
         clock: when GPUs did nothing; null where the log records no waits, or none did.
         counterfactual: the waits without the waste; null where there is nothing to change, or it
             is not replayed.
@@ -160,6 +164,8 @@ class WasteResults:
     long_limits: LongLimits
     sources: tuple[WasteSource, ...]
     metrics: MetricCoverage | None
+    right_size: tuple[RightSize, ...]
+    energy: Energy | None
     clock: WasteClock | None
     counterfactual: Counterfactual | None
     zone: Hidden[str] = "UTC"
@@ -240,6 +246,8 @@ def waste(request: WasteRequest) -> WasteAnswer:
             long_limits=_long_limits(kinds),
             sources=_sources(trace, series),
             metrics=None if metrics is None else _coverage(metrics),
+            right_size=right_sizes(table, request.gpu_memory),
+            energy=None if series is None else _energy(request, trace, series, held),
             clock=waste_clock(trace, idle, zone),
             counterfactual=counterfactual,
             zone=zone,
@@ -285,6 +293,12 @@ def _sources(trace: Trace, series: pl.DataFrame | None) -> tuple[WasteSource, ..
     if series is not None:
         rows.append(WasteSource(SERIES, series.height))
     return tuple(rows)
+
+
+def _energy(
+    request: WasteRequest, trace: Trace, series: pl.DataFrame, held_gpu_h: float
+) -> Energy | None:
+    return energy_of(trace, series, held_gpu_h, request.usd_per_kwh, request.kg_co2_per_kwh)
 
 
 def _coverage(metrics: MetricSummary) -> MetricCoverage:
