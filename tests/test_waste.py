@@ -15,9 +15,17 @@ from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.waste.kinds import kinds_of_waste
 from gpuplan.analysis.waste.series import read_metrics
-from gpuplan.planner.studies.waste import COLUMNS, job_waste
+from gpuplan.planner.studies.waste import COLUMNS
 from gpuplan.planner.twin.workload import JITTER_S
-from gpuplan.planner.waste.remedies import ALL, END, LIMITS, SHRINK, JobWaste, site_change
+from gpuplan.planner.waste.remedies import (
+    ALL,
+    END,
+    LIMITS,
+    SHRINK,
+    JobWaste,
+    job_waste,
+    site_change,
+)
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.site import SiteJob
 

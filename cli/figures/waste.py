@@ -15,7 +15,7 @@ from gpuplan.cli.figures.time_axis import date_number, show_dates
 from gpuplan.cli.formats.waste_text import KIND_WORDS
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.waste import WasteResults
+    from gpuplan.planner.studies.waste_results import WasteResults
     from gpuplan.planner.waste.clock import WasteClock
 
 DAY_H = 24.0

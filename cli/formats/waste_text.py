@@ -12,7 +12,7 @@ from gpuplan.planner.site.effects import SHORTER
 from gpuplan.planner.waste.remedies import ALL, END, LIMITS, MOST_TIMES, SHRINK
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.waste import WasteResults
+    from gpuplan.planner.studies.waste_results import WasteResults
     from gpuplan.planner.waste.results import Counterfactual, FreedGpus, RemedyEffect
 
 MOSTLY_KNOWN = 0.95

@@ -13,7 +13,7 @@ from gpuplan.cli.formats.waste_text import KIND_WORDS, remedy_words
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.waste import WasteResults
+    from gpuplan.planner.studies.waste_results import WasteResults
     from gpuplan.planner.waste.clock import WasteClock
     from gpuplan.planner.waste.energy import Energy
     from gpuplan.planner.waste.results import Counterfactual

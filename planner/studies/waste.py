@@ -9,8 +9,7 @@ from math import floor
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.base.plain import Hidden
-from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US, MONTH_H
+from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
@@ -18,11 +17,8 @@ from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waste.kinds import (
-    IDLE,
     OPTIONAL,
-    PARTLY_IDLE,
     UNKNOWN,
-    column_of,
     kinds_of_waste,
 )
 from gpuplan.analysis.waste.series import OPTIONAL as NODES
@@ -37,19 +33,23 @@ from gpuplan.planner.site.pools_today import PoolReplays
 from gpuplan.planner.sizing.pools import COLUMNS as POOLED
 from gpuplan.planner.sizing.pools import JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.waste_results import (
+    LongLimits,
+    MetricCoverage,
+    WasteResults,
+    WasteSource,
+)
 from gpuplan.planner.twin.workload import MOST_JOBS, WEEK_S
-from gpuplan.planner.waste.clock import WasteClock, waste_clock
+from gpuplan.planner.waste.clock import waste_clock
 from gpuplan.planner.waste.energy import Energy, energy_of
 from gpuplan.planner.waste.mail import check_mail_folder, write_mail
 from gpuplan.planner.waste.policy_replays import PoolReplay
-from gpuplan.planner.waste.remedies import JobWaste
+from gpuplan.planner.waste.remedies import JobWaste, job_waste
 from gpuplan.planner.waste.results import Counterfactual
-from gpuplan.planner.waste.right_size import RightSize, right_sizes
+from gpuplan.planner.waste.right_size import right_sizes
 from gpuplan.planner.waste.site_replays import site_counterfactual
 from gpuplan.planner.waste.tally import (
     DOING_NOTHING,
-    WasteKind,
-    WasteRow,
     WasteTable,
     usd_of_jobs,
 )
@@ -60,115 +60,7 @@ COLUMNS = tuple(dict.fromkeys((*BILLED, *POOLED, *REPLAYED, "user", "group", "jo
 SITE = ("partition", "eligible_time", "runs")
 ROW = "group"
 """Column in which pools carry the place of a job in the log."""
-WHOLE = 0.95
-"""Share of a job's GPU-hours that must be known to be idle before all of the job is."""
 SERIES = "series of metrics"
-ROUNDING = 0.1
-"""Of a number of idle GPUs, of which some scrapes are missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class LongLimits:
-    """Time limits over 3 times the run time: they cost waits, not GPU-hours.
-
-    Attributes:
-        jobs: with such a limit.
-        share: of the jobs that have a limit and ran; null without any.
-        gpu_h: GPU-hours that these limits ask for beyond the run times.
-    """
-
-    jobs: int
-    share: float | None
-    gpu_h: float
-
-
-@dataclass(frozen=True, slots=True)
-class WasteSource:
-    """Where what is known comes from.
-
-    Attributes:
-        name: of the source, such as ``jobstats``.
-        jobs: of which it tells.
-    """
-
-    name: str
-    jobs: int
-
-
-@dataclass(frozen=True, slots=True)
-class MetricCoverage:
-    """What series of metrics cover.
-
-    Attributes:
-        nodes: with samples, that the log has too.
-        gpus: with samples.
-        samples: read, with copies and those that could not be used.
-        begin, end: first and last sample, UTC.
-        covered_gpu_h: GPU-hours of jobs with samples.
-        covered_share: of all GPU-hours of the log.
-    """
-
-    nodes: int
-    gpus: int
-    samples: int
-    begin: str
-    end: str
-    covered_gpu_h: float
-    covered_share: float
-
-
-@dataclass(frozen=True, slots=True)
-class WasteResults:
-    """Who wastes GPUs.
-
-    Attributes:
-        idle_gpu_h: GPU-hours in which GPUs did nothing: the kinds ``idle``, ``idle_ends`` and
-            ``partly_idle`` together.
-        share: of the GPU-hours whose use is known; null where none is.
-        idle_gpu_h_share: the same, for gates.
-        idle_gpu_h_per_month: in a month of 730.5 hours.
-        usd_per_month: what they cost; null without a price.
-        gpu_h: GPU-hours that jobs held.
-        unknown_gpu_h: of them, those of which nothing is known.
-        known_share: share of the GPU-hours of which something is known.
-        jobs: that held GPUs.
-        window_s: first submission to last submission or end.
-        kinds: of waste, each GPU-hour in one, then the unknown.
-        users, groups, classes, partitions: rows by each of these; empty where the log names none.
-        long_limits: limits over 3 times the run time.
-        sources: of what is known.
-        metrics: what ``--metrics`` cover; null without them.
-        right_size: parts of GPUs that would do for jobs of one GPU; empty where no memory is known.
-        energy: of jobs; null where no power was measured.
-        clock: when GPUs did nothing; null where the log records no waits, or none did.
-        counterfactual: the waits without the waste; null where there is nothing to change, or it
-            is not replayed.
-        zone: of local times.
-    """
-
-    idle_gpu_h: float
-    share: float | None
-    idle_gpu_h_share: float | None
-    idle_gpu_h_per_month: float
-    usd_per_month: float | None
-    gpu_h: float
-    unknown_gpu_h: float
-    known_share: float
-    jobs: int
-    window_s: float
-    kinds: tuple[WasteKind, ...]
-    users: tuple[WasteRow, ...]
-    groups: tuple[WasteRow, ...]
-    classes: tuple[WasteRow, ...]
-    partitions: tuple[WasteRow, ...]
-    long_limits: LongLimits
-    sources: tuple[WasteSource, ...]
-    metrics: MetricCoverage | None
-    right_size: tuple[RightSize, ...]
-    energy: Energy | None
-    clock: WasteClock | None
-    counterfactual: Counterfactual | None
-    zone: Hidden[str] = "UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,43 +202,6 @@ def _coverage(metrics: MetricSummary) -> MetricCoverage:
     share = metrics.covered_gpu_h / held if held else 0.0
     return MetricCoverage(
         metrics.nodes, metrics.gpus, metrics.samples, begin, end, metrics.covered_gpu_h, share
-    )
-
-
-def job_waste(
-    trace: Trace, kinds: pl.DataFrame, series: pl.DataFrame | None, end_idle_after_s: float
-) -> JobWaste:
-    """Return what each job could do without.
-
-    A job is idle to the end as long as its GPUs are in the mean. A job that idles at its begin
-    works later on, so it is not ended.
-
-    Args:
-        trace: the jobs.
-        kinds: of their GPU-hours.
-        series: of metrics; None without any.
-        end_idle_after_s: when idle jobs are ended.
-    """
-    held = kinds["held_gpu_h"].to_numpy()
-    gpus = trace.jobs["num_gpus"].fill_null(0).to_numpy()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        run_s = np.where(gpus > 0, held / gpus * HOUR_S, 0.0)
-        unused = kinds[column_of(PARTLY_IDLE)].to_numpy() * HOUR_S
-        idle_gpus = np.where(run_s > 0, unused / run_s, 0.0)
-    is_idle = kinds[column_of(IDLE)].to_numpy() >= np.maximum(WHOLE * held, 1e-12)
-    idle_s = np.where(is_idle, run_s, 0.0)
-    if series is not None:
-        ends = trace.jobs.select("job_id").join(
-            series.select("job_id", "idle_end_gpu_h"), on="job_id", how="left",
-            maintain_order="left",
-        )  # fmt: skip
-        end_h = ends["idle_end_gpu_h"].fill_null(0.0).to_numpy() / np.maximum(gpus, 1)
-        idle_s = np.maximum(idle_s, np.minimum(end_h * HOUR_S, run_s))
-    return JobWaste(
-        run_s=run_s,
-        cut_s=np.maximum(idle_s - end_idle_after_s, 0.0),
-        idle_gpus=np.floor(idle_gpus + ROUNDING).astype(np.int64),
-        loose=kinds["is_long_limit"].fill_null(False).to_numpy(),
     )
 
 

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
+from gpuplan.analysis.base.time_units import HOUR_S
+from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waste.kinds import IDLE, PARTLY_IDLE, column_of
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.twin.job_changes import limits_run
 from gpuplan.planner.twin.site_changes import SiteChange, combined
@@ -19,6 +23,10 @@ ALL = "all"
 MOST_TIMES = 3.0
 """Times the run time, the most that a limit is once limits are tightened."""
 LEAST_LIMIT_S = 300.0
+WHOLE = 0.95
+"""Share of a job's GPU-hours that must be known to be idle before all of the job is."""
+ROUNDING = 0.1
+"""Of a number of idle GPUs, of which some scrapes are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,43 @@ class JobWaste:
         some = np.maximum(self.run_s, 1e-9)
         kept: FloatArray = np.clip(1 - self.cut_s / some, 0, 1)
         return kept
+
+
+def job_waste(
+    trace: Trace, kinds: pl.DataFrame, series: pl.DataFrame | None, end_idle_after_s: float
+) -> JobWaste:
+    """Return what each job could do without.
+
+    A job is idle to the end as long as its GPUs are in the mean. A job that idles at its begin
+    works later on, so it is not ended.
+
+    Args:
+        trace: the jobs.
+        kinds: of their GPU-hours.
+        series: of metrics; None without any.
+        end_idle_after_s: when idle jobs are ended.
+    """
+    held = kinds["held_gpu_h"].to_numpy()
+    gpus = trace.jobs["num_gpus"].fill_null(0).to_numpy()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        run_s = np.where(gpus > 0, held / gpus * HOUR_S, 0.0)
+        unused = kinds[column_of(PARTLY_IDLE)].to_numpy() * HOUR_S
+        idle_gpus = np.where(run_s > 0, unused / run_s, 0.0)
+    is_idle = kinds[column_of(IDLE)].to_numpy() >= np.maximum(WHOLE * held, 1e-12)
+    idle_s = np.where(is_idle, run_s, 0.0)
+    if series is not None:
+        ends = trace.jobs.select("job_id").join(
+            series.select("job_id", "idle_end_gpu_h"), on="job_id", how="left",
+            maintain_order="left",
+        )  # fmt: skip
+        end_h = ends["idle_end_gpu_h"].fill_null(0.0).to_numpy() / np.maximum(gpus, 1)
+        idle_s = np.maximum(idle_s, np.minimum(end_h * HOUR_S, run_s))
+    return JobWaste(
+        run_s=run_s,
+        cut_s=np.maximum(idle_s - end_idle_after_s, 0.0),
+        idle_gpus=np.floor(idle_gpus + ROUNDING).astype(np.int64),
+        loose=kinds["is_long_limit"].fill_null(False).to_numpy(),
+    )
 
 
 def changed_workload(jobs: TraceJobs, waste: JobWaste, rows: IntArray, remedy: str) -> TraceJobs:
