@@ -11,8 +11,9 @@ github.com/PrincetonUniversity/jobstats.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, field
+from zlib import decompressobj
+from zlib import error as zlib_error
 
 import msgspec
 import numpy as np
@@ -109,35 +110,44 @@ def summaries(comments: pl.Series) -> pl.Series:
 
 def _add(gpus: _Gpus, job: int, data: bytes) -> int:
     """Take the counters of one summary; returns its status."""
-    unpacker = zlib.decompressobj(GZIP)
-    most = min(MOST_BYTES, max(FREE_BYTES, MOST_RATIO * len(data)))
+    unpacker = decompressobj(GZIP)
+    most = MOST_RATIO * len(data)
+    most = FREE_BYTES if most < FREE_BYTES else MOST_BYTES if most > MOST_BYTES else most
     try:
         text = unpacker.decompress(data, most)
         if not unpacker.eof:
             return TOO_LARGE if unpacker.unconsumed_tail else UNREADABLE
         nodes = _DECODER.decode(text).nodes
-    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (zlib_error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return UNREADABLE
     for node in nodes.values():
         percent, used, total = node.gpu_utilization, node.gpu_used_memory, node.gpu_total_memory
         if percent is None:
             continue
-        if used is not None and used.keys() - percent.keys():
-            more: Counters = dict.fromkeys(used.keys() - percent.keys(), 0.0)
-            gpus.unlisted[job] = gpus.unlisted.get(job, 0) + len(more)
-            percent = percent | more
+        names = list(percent)
+        if used is None or total is None or list(used) != names or list(total) != names:
+            percent, used, total = _aligned(gpus, job, percent, used or {}, total or {})
         gpus.job.append(job)
         gpus.count.append(len(percent))
         gpus.percent.extend(percent.values())
-        for column, counters in ((gpus.used, used), (gpus.total, total)):
-            if counters is not None and counters.keys() == percent.keys():
-                if list(counters) == list(percent):
-                    column.extend(counters.values())
-                else:
-                    column.extend([counters[gpu] for gpu in percent])
-            else:
-                column.extend([(counters or {}).get(gpu) for gpu in percent])
+        gpus.used.extend(used.values())
+        gpus.total.extend(total.values())
     return READ
+
+
+def _aligned(
+    gpus: _Gpus, job: int, percent: Counters, used: Counters, total: Counters
+) -> tuple[Counters, Counters, Counters]:
+    """Return counters of the same GPUs in the same order; one with memory alone is unused."""
+    unlisted: Counters = {gpu: 0.0 for gpu in used if gpu not in percent}
+    if unlisted:
+        gpus.unlisted[job] = gpus.unlisted.get(job, 0) + len(unlisted)
+        percent = percent | unlisted
+    return (
+        percent,
+        {gpu: used.get(gpu) for gpu in percent},
+        {gpu: total.get(gpu) for gpu in percent},
+    )
 
 
 def _columns(gpus: _Gpus, jobs: int) -> dict[str, FloatArray]:
