@@ -34,6 +34,8 @@ GZIP = 31
 
 READ, SHORT, NONE, UNREADABLE, TOO_LARGE, WITHOUT_GPUS = range(6)
 """What became of a summary; null where a comment is not one."""
+WORDS = {"short": SHORT, "none": NONE}
+LONGEST_WORD = 16
 
 FIELDS: dict[str, pl.DataType] = {
     "status": pl.Int8(),
@@ -87,13 +89,15 @@ def summaries(comments: pl.Series) -> pl.Series:
     is_summary = texts.str.starts_with(SIGN).fill_null(False)
     packed = texts.str.slice(len(SIGN)).filter(is_summary)
     at = is_summary.arg_true().to_numpy()
-    words = packed.str.strip_chars().str.to_lowercase()
     status = np.full(len(packed), UNREADABLE, np.int8)
-    status[(words == "short").to_numpy()] = SHORT
-    status[(words == "none").to_numpy()] = NONE
-    if packed.str.contains(r"\s").any():
-        packed = packed.str.replace_all(r"\s", "")
-    data = packed.str.decode("base64", strict=False).to_list()
+    for place in (packed.str.len_bytes() <= LONGEST_WORD).arg_true().to_list():
+        status[place] = WORDS.get(packed[place].strip().lower(), UNREADABLE)
+    decoded = packed.str.decode("base64", strict=False)
+    if decoded.null_count():  # spaces, where output was wrapped or padded
+        again = packed.filter(decoded.is_null()).str.replace_all(r"\s", "")
+        at_nulls = decoded.is_null().arg_true()
+        decoded = decoded.scatter(at_nulls, again.str.decode("base64", strict=False))
+    data = decoded.to_list()
     gpus = _Gpus()
     for job in np.flatnonzero(status == UNREADABLE).tolist():
         if data[job]:
