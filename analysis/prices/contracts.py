@@ -235,12 +235,14 @@ def read_contracts(path: Path, time_zone: str | None = None) -> Contracts:
             )
     pools: list[PaidPool] = []
     prices: list[DatedPrice] = []
+    first: dict[DatedPrice, int | None] = {}
     for name in TABLES:
         for place, entry in enumerate(_entries(path, data, name)):
             cells = _Cells(path, name, entry, rows.get((name, place), {}), zone)
             cells.check_keys()
             if name == "price":
-                prices.append(cells.price())
+                prices.append(price := cells.price())
+                cells.check_first(price, first)
             else:
                 pools.append(cells.pool(OWNED if name == "owned" else COMMITTED))
     if not pools and not prices:
@@ -310,6 +312,16 @@ class _Cells:
                 have = f"[[{self.table}]] has no {key!r}"
                 raise self.error("", have, f"{key!r} in each [[{self.table}]]")
 
+    def check_first(self, price: DatedPrice, first: dict[DatedPrice, int | None]) -> None:
+        """Raise `InputError` on a second price of one type, kind and date; note the line."""
+        key = replace(price, usd_per_gpu_h=Fraction())
+        if key not in first:
+            first[key] = self.rows.get("")
+            return
+        problem = f"a second price of {price.gpu_type} ({price.kind}) from the same date"
+        problem += f"; the first is on line {first[key]}" if first[key] else ""
+        raise InputError(self.path, problem, row=self.rows.get(""), hint="keep one of the two")
+
     def pool(self, market: str) -> PaidPool:
         """Return the entry as a pool. Raises `InputError`."""
         gpus = self.entry["gpus"]
@@ -343,7 +355,9 @@ class _Cells:
         is_number = isinstance(usd, int | Decimal) and not isinstance(usd, bool)
         if not is_number or not Decimal(usd).is_finite() or not 0 <= usd <= MOST_USD_PER_GPU_H:
             expected = f"dollars per GPU-hour, 0 to {MOST_USD_PER_GPU_H:,}"
-            raise self.error("usd_per_gpu_h", f"found {usd!s}", expected)
+            value = repr(usd) if isinstance(usd, str) else str(usd)
+            expected += ", without quotes" if isinstance(usd, str) else ""
+            raise self.error("usd_per_gpu_h", f"found {value}", expected)
         return Fraction(usd)
 
     def instant(self, key: str, otherwise: int) -> int:
