@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_invoices import day, usage, write_focus, write_log
 
+from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.prices.contracts import (
     COMMITTED,
     Contracts,
@@ -19,7 +20,6 @@ from gpuplan.analysis.prices.contracts import (
     PaidPool,
     make_contracts,
     read_contracts,
-    zone_of,
 )
 from gpuplan.analysis.prices.contracts_text import contracts_text
 from gpuplan.planner.money.invoice_charges import Charge
@@ -475,7 +475,7 @@ def test_a_written_price_book_is_read_as_it_was(tmp_path_factory, pools, prices,
         [DatedPrice("H100", kind, usd, *([] if at is None else [at])) for kind, usd, at in prices],
     )
     path = tmp_path_factory.mktemp("book") / "book.toml"
-    path.write_text(contracts_text(book, zone_of(zone), ("A comment.",)), encoding="utf-8")
+    path.write_text(contracts_text(book, zone_named(zone), ("A comment.",)), encoding="utf-8")
     if not pools and not prices:
         return
     read = read_contracts(path, zone)

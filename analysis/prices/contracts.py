@@ -13,10 +13,10 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.lookup import perhaps
+from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.storage.toml_source import read_toml, statements
@@ -179,11 +179,6 @@ def instant_us(at: object, zone: tzinfo) -> int | None:
     return (local - EPOCH) // timedelta(microseconds=1)
 
 
-def zone_of(time_zone: str | None) -> tzinfo:
-    """Return a time zone by its name; UTC without one."""
-    return UTC if time_zone is None else ZoneInfo(time_zone)
-
-
 def make_contracts(
     pools: list[PaidPool],
     prices: list[DatedPrice],
@@ -223,7 +218,7 @@ def read_contracts(path: Path, time_zone: str | None = None) -> Contracts:
         InputError: no such file, not TOML, or an entry that cannot be used; with its line.
     """
     text, data = read_toml(path, Decimal)
-    zone = zone_of(time_zone)
+    zone = zone_named(time_zone)
     rows = _rows(text)
     for name in data:
         if name not in TABLES:
