@@ -381,4 +381,4 @@ def test_pods_and_nodes_that_would_take_minutes_to_place_are_refused(gpuplan, tm
     wide = write_trace(tmp_path / "t.parquet", [0, 5], [9, 9], [1e7, 4.0])
     code, _, err = gpuplan("simulate", wide, "--policy", "fgd")
     assert code == 2
-    assert "pods on 1,250,000 nodes" in err and "Leave the widest jobs out" in err
+    assert "1,250,001 pods on 1,250,001 nodes" in err and "Leave the widest jobs out" in err
