@@ -11,8 +11,9 @@ github.com/PrincetonUniversity/jobstats.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, field
+from zlib import decompressobj
+from zlib import error as zlib_error
 
 import msgspec
 import numpy as np
@@ -33,6 +34,8 @@ GZIP = 31
 
 READ, SHORT, NONE, UNREADABLE, TOO_LARGE, WITHOUT_GPUS = range(6)
 """What became of a summary; null where a comment is not one."""
+WORDS = {"short": SHORT, "none": NONE}
+LONGEST_WORD = 16
 
 FIELDS: dict[str, pl.DataType] = {
     "status": pl.Int8(),
@@ -86,13 +89,15 @@ def summaries(comments: pl.Series) -> pl.Series:
     is_summary = texts.str.starts_with(SIGN).fill_null(False)
     packed = texts.str.slice(len(SIGN)).filter(is_summary)
     at = is_summary.arg_true().to_numpy()
-    words = packed.str.strip_chars().str.to_lowercase()
     status = np.full(len(packed), UNREADABLE, np.int8)
-    status[(words == "short").to_numpy()] = SHORT
-    status[(words == "none").to_numpy()] = NONE
-    if packed.str.contains(r"\s").any():
-        packed = packed.str.replace_all(r"\s", "")
-    data = packed.str.decode("base64", strict=False).to_list()
+    for place in (packed.str.len_bytes() <= LONGEST_WORD).arg_true().to_list():
+        status[place] = WORDS.get(packed[place].strip().lower(), UNREADABLE)
+    decoded = packed.str.decode("base64", strict=False)
+    if decoded.null_count():  # spaces, where output was wrapped or padded
+        again = packed.filter(decoded.is_null()).str.replace_all(r"\s", "")
+        at_nulls = decoded.is_null().arg_true()
+        decoded = decoded.scatter(at_nulls, again.str.decode("base64", strict=False))
+    data = decoded.to_list()
     gpus = _Gpus()
     for job in np.flatnonzero(status == UNREADABLE).tolist():
         if data[job]:
@@ -109,35 +114,44 @@ def summaries(comments: pl.Series) -> pl.Series:
 
 def _add(gpus: _Gpus, job: int, data: bytes) -> int:
     """Take the counters of one summary; returns its status."""
-    unpacker = zlib.decompressobj(GZIP)
-    most = min(MOST_BYTES, max(FREE_BYTES, MOST_RATIO * len(data)))
+    unpacker = decompressobj(GZIP)
+    most = MOST_RATIO * len(data)
+    most = FREE_BYTES if most < FREE_BYTES else MOST_BYTES if most > MOST_BYTES else most
     try:
         text = unpacker.decompress(data, most)
         if not unpacker.eof:
             return TOO_LARGE if unpacker.unconsumed_tail else UNREADABLE
         nodes = _DECODER.decode(text).nodes
-    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (zlib_error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return UNREADABLE
     for node in nodes.values():
         percent, used, total = node.gpu_utilization, node.gpu_used_memory, node.gpu_total_memory
         if percent is None:
             continue
-        if used is not None and used.keys() - percent.keys():
-            more: Counters = dict.fromkeys(used.keys() - percent.keys(), 0.0)
-            gpus.unlisted[job] = gpus.unlisted.get(job, 0) + len(more)
-            percent = percent | more
+        names = list(percent)
+        if used is None or total is None or list(used) != names or list(total) != names:
+            percent, used, total = _aligned(gpus, job, percent, used or {}, total or {})
         gpus.job.append(job)
         gpus.count.append(len(percent))
         gpus.percent.extend(percent.values())
-        for column, counters in ((gpus.used, used), (gpus.total, total)):
-            if counters is not None and counters.keys() == percent.keys():
-                if list(counters) == list(percent):
-                    column.extend(counters.values())
-                else:
-                    column.extend([counters[gpu] for gpu in percent])
-            else:
-                column.extend([(counters or {}).get(gpu) for gpu in percent])
+        gpus.used.extend(used.values())
+        gpus.total.extend(total.values())
     return READ
+
+
+def _aligned(
+    gpus: _Gpus, job: int, percent: Counters, used: Counters, total: Counters
+) -> tuple[Counters, Counters, Counters]:
+    """Return counters of the same GPUs in the same order; one with memory alone is unused."""
+    unlisted: Counters = {gpu: 0.0 for gpu in used if gpu not in percent}
+    if unlisted:
+        gpus.unlisted[job] = gpus.unlisted.get(job, 0) + len(unlisted)
+        percent = percent | unlisted
+    return (
+        percent,
+        {gpu: used.get(gpu) for gpu in percent},
+        {gpu: total.get(gpu) for gpu in percent},
+    )
 
 
 def _columns(gpus: _Gpus, jobs: int) -> dict[str, FloatArray]:

@@ -37,6 +37,7 @@ from gpuplan.analysis.log_formats.slurm_cells import (
     is_step,
     job_id,
     join,
+    of_distinct,
     other_devices,
     owner,
     state,
@@ -230,10 +231,13 @@ def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
         if column in has:
             is_tres = column.endswith("tres")
             expected = "resources like cpu=8,gres/gpu=4" if is_tres else "resources like gpu:a100:4"
-            fields.append(Field(f"{column}_gpus", column, devices(column), expected))
-            fields.append(Field(f"{column}_type", column, device_type(column)))
             is_other = (other_devices(column).list.len() > 0).fill_null(False)
-            fields.append(Field(f"{column}_other", column, is_other))
+            read = of_distinct(devices(column), column, pl.Float64())
+            fields.append(Field(f"{column}_gpus", column, read, expected))
+            read = of_distinct(device_type(column), column, pl.String())
+            fields.append(Field(f"{column}_type", column, read))
+            read = of_distinct(is_other, column, pl.Boolean())
+            fields.append(Field(f"{column}_other", column, read))
     return tuple(fields)
 
 

@@ -51,6 +51,9 @@ FOREVER_S = 366 * 86400
 MOST_WORKERS = 2**31 - 1
 MIXED = ","
 """Marks several GPU types; it cannot be the name of a type."""
+READ = "\0read"
+FEW_DISTINCT = 4
+"""A batch with this many times fewer distinct cells than rows is read cell by distinct cell."""
 RUN = (*KEY, "component", "submit_time")
 OWNER = ("user", "account", "cluster")
 PER_JOB = ("user", "group", "job_class", "gpu_type", "priority", "deadline_s")
@@ -121,6 +124,29 @@ def time_limit_s(cell: pl.Expr) -> pl.Expr:
     )
     parsed = pl.when(days.is_not_null()).then(with_days).otherwise(plain)
     return pl.when(cell.str.to_lowercase() == "unlimited").then(FOREVER_S).otherwise(parsed)
+
+
+def of_distinct(value: pl.Expr, source: str, kind: pl.DataType) -> pl.Expr:
+    """Return a reading of cells that computes each distinct cell once: few differ in most logs.
+
+    Args:
+        value: the reading, of a cell alone.
+        source: the column that it reads.
+        kind: the type of its values.
+    """
+
+    def read(cells: pl.Series) -> pl.Series:
+        rows = cells.alias(source).to_frame()
+        distinct = rows.unique()
+        if distinct.height * FEW_DISTINCT > rows.height:
+            return rows.select(value.cast(kind).alias(source)).to_series()
+        read_once = distinct.with_columns(value.cast(kind).alias(READ))
+        joined = rows.join(
+            read_once, on=source, how="left", nulls_equal=True, maintain_order="left"
+        )
+        return joined[READ].alias(source)
+
+    return pl.col(source).map_batches(read, return_dtype=kind, is_elementwise=True)
 
 
 def tres_gpus(source: str) -> pl.Expr:
