@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.waste_results import WasteResults
     from gpuplan.planner.waste.results import Counterfactual, FreedGpus, RemedyEffect
 
-MOSTLY_KNOWN = 0.95
+MOSTLY_KNOWN = 0.9
 """Share of the GPU-hours of which something must be known, else the headline says how much is."""
 SHORT_H = MONTH_H / 4
 """A log of less is not scaled to a month."""

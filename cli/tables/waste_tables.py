@@ -11,6 +11,7 @@ from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_share
 from gpuplan.cli.formats.waste_text import KIND_WORDS, remedy_words
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
+from gpuplan.planner.site.fidelity import SITE_RULES
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.waste_results import WasteResults
@@ -68,7 +69,7 @@ def kinds_table(results: WasteResults) -> Table:
     return table(
         f"Kinds of waste, of {results.gpu_h:,.0f} GPU-hours",
         rows,
-        {"what": "kind", "jobs": "jobs", "gpu_h": "GPU-hours"},
+        {"name": "", "what": "kind", "jobs": "jobs", "gpu_h": "GPU-hours"},
         Column("share", "share", show_share),
         {"usd_per_month": "$ per month" if has_usd else ""},
     )
@@ -219,5 +220,6 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
             f"{jobs:,} jobs of one GPU would do with a slice or share of it ({saved:,.0f} "
             "GPU-hours less, see --full); whether they are as fast there is not known"
         )
-    if waits is not None and waits.freed and len(waits.freed) > 1:
-        yield "GPUs that could go are of one type at a time, all others as they are"
+    if waits is not None and sum(row.freed_gpus > 0 for row in waits.freed) > 1:
+        if waits.rules == SITE_RULES:
+            yield "GPUs that could go are of one type at a time, all others as they are"

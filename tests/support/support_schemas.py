@@ -53,6 +53,9 @@ def twin_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "calibrate", [log, f"--slurm-conf={conf}", *dumps, "-o", twin]
     yield "waits", [log]
     yield "waits", [log, f"--twin={twin}", "--real"]
+    told = f"{site / 'sacct_jobstats.txt.gz'}"
+    yield "waste", [told, "--price=A100=1.29,H100=2.5"]
+    yield "waste", [told, "--no-replay"]
     change = ["--twin", twin, "--add-nodes=2", f"--slurm-conf={site / 'slurm.new.conf'}"]
     yield "whatif", [log, *change, "--set=qos.normal.MaxTRESPU.gpu=8"]
     yield (
