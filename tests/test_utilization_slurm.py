@@ -310,6 +310,8 @@ def test_steps_in_json(tmp_path):
     assert flatten({"job_id": 1, "steps": steps})["tresusageinave"] == (
         "gres/gpuutil=150.0,gres/gpumem=1"
     )
+    huge = [step(10**400, ("gpuutil", 10**400))]
+    assert flatten({"job_id": 1, "steps": huge})["tresusageinave"] == "gres/gpuutil=nan"
     for nothing in (None, [], {}, [step(9)], [{"tres": 1}], [{"tres": {"requested": []}}]):
         assert flatten({"job_id": 1, "steps": nothing})["tresusageinave"] is None
 
