@@ -11,6 +11,7 @@ from support_jobstats import GIB, packed, summary
 from support_sacct_json import sacct_json
 from support_slurm import HEADER, log, notes, run
 
+from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.job_table.schema import UTILIZATION_COLUMNS
 from gpuplan.analysis.log_formats.jobstats import FREE_BYTES, MOST_BYTES, summaries
 from gpuplan.analysis.log_formats.sacct_command import SACCT_FIELDS
@@ -191,6 +192,26 @@ def test_the_golden_summaries(shared, tmp_path):
         assert percent[job["job"]] == pytest.approx(job["util_mean"]), job
 
 
+def test_the_columns_pass_through_traces_of_any_kind(tmp_path):
+    jobs, *_ = ingest_text(tmp_path, log({"AdminComment": GOOD}, header=WITH_COMMENT))
+    jobs.write_parquet(tmp_path / "plain.parquet")
+    ingest([tmp_path / "trace.parquet"], tmp_path / "again.parquet")
+    ingest([tmp_path / "plain.parquet"], tmp_path / "other.parquet")
+    of_csv, *_ = ingest_text(tmp_path, jobs.select("job_id", "submit_time", "duration_s",
+        "num_gpus", *UTILIZATION_COLUMNS).write_csv(), "jobs.csv")  # fmt: skip
+    again, other = (pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("again", "other"))
+    for frame in (again, other, of_csv):
+        assert frame.select(*UTILIZATION_COLUMNS).equals(jobs.select(*UTILIZATION_COLUMNS))
+
+
+def test_logs_with_and_without_comments_are_one_trace(tmp_path):
+    (tmp_path / "a.txt").write_text(log({"JobID": "1"}))
+    (tmp_path / "b.txt").write_text(log({"JobID": "2", "AdminComment": GOOD}, header=WITH_COMMENT))
+    ingest([tmp_path / "a.txt", tmp_path / "b.txt"], tmp_path / "t.parquet")
+    jobs = pl.read_parquet(tmp_path / "t.parquet").sort("job_id")
+    assert jobs["gpu_util_mean"].to_list() == [None, 50.0]
+
+
 # Steps
 
 WITH_USAGE = HEADER + "|TRESUsageInAve"
@@ -289,6 +310,8 @@ def test_steps_in_json(tmp_path):
     assert flatten({"job_id": 1, "steps": steps})["tresusageinave"] == (
         "gres/gpuutil=150.0,gres/gpumem=1"
     )
+    huge = [step(10**400, ("gpuutil", 10**400))]
+    assert flatten({"job_id": 1, "steps": huge})["tresusageinave"] == "gres/gpuutil=nan"
     for nothing in (None, [], {}, [step(9)], [{"tres": 1}], [{"tres": {"requested": []}}]):
         assert flatten({"job_id": 1, "steps": nothing})["tresusageinave"] is None
 

@@ -19,7 +19,8 @@ from gpuplan.analysis.metrics.wandb_events import run_of
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.analysis.waste import kinds
 from gpuplan.analysis.waste import series as waste_series
-from gpuplan.analysis.waste.series import IdleRules, read_metrics
+from gpuplan.analysis.waste.job_sums import IdleRules
+from gpuplan.analysis.waste.series import read_metrics
 
 STEP = 300
 ROOT = Path(__file__).resolve().parents[1]
@@ -284,7 +285,10 @@ BARE = "\n".join(line for line in NVIDIA.splitlines() if "timestamp" not in line
 NO_UNITS = NVIDIA.replace(" %", "").replace(" MiB,", ",").replace(" W\n", "\n")
 
 
-@pytest.mark.parametrize("text", [NVIDIA, BARE, NO_UNITS, NVIDIA.replace("\n", "\r\n")])
+TWICE = NVIDIA.replace(", power.draw [W]", ", power.draw [W], power.draw [W]")
+
+
+@pytest.mark.parametrize("text", [NVIDIA, BARE, NO_UNITS, TWICE, NVIDIA.replace("\n", "\r\n")])
 def test_nvidia_smi(tmp_path, text):
     begin = trace(("1", "n1", *(int(x) - T0 for x in (SMI_BEGIN, SMI_BEGIN + 600)), 2.0))
     job = only(summary_of(tmp_path, begin, text, "n1.csv"))
@@ -340,17 +344,23 @@ def event(at, *percents, old=""):
     return json.dumps(row)
 
 
+HUGE = json.dumps({"_timestamp": 10**400, "system.gpu.0.gpu": 10**400})
+
+
 @pytest.mark.parametrize("old", ["", "process."])
 def test_events_of_wandb(tmp_path, old):
     log = trace(("ab12", None, 0, HOUR, 2.0), ("zz", None, 0, HOUR, 1.0))
     lines = [event(at, 60.0, 0.0, old=old) for at in range(0, HOUR + 1, 15)]
     name = "run-20260921_150000-ab12/files/wandb-events.jsonl"
-    summary = summary_of(tmp_path, log, "\n".join([*lines, "{oh", "[]"]), name)
+    summary = summary_of(tmp_path, log, "\n".join([*lines, "{oh", "[]", HUGE]), name)
     job = only(summary)
     assert (job["job_id"], job["gpu_util_mean"], job["gpus_never_used"]) == ("ab12", 30, 1)
     assert job["gpu_mem_used_share"] == pytest.approx(0.4)
     assert job["energy_kwh"] == pytest.approx(0.4)
-    assert told(summary) == {"lines that are no JSON object": "2"}
+    assert told(summary) == {
+        "lines that are no JSON object": "2",
+        "samples that are no number or have no time": "1",
+    }
 
 
 def test_events_of_wandb_as_a_table(tmp_path):

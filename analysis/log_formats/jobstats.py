@@ -64,11 +64,11 @@ class _Node(msgspec.Struct, gc=False):
     gpu_total_memory: Counters | None = None
 
 
-class _Summary(msgspec.Struct, gc=False):
+class _JobSummary(msgspec.Struct, gc=False):
     nodes: dict[str, _Node]
 
 
-_DECODER = msgspec.json.Decoder(_Summary, strict=False)
+_DECODER = msgspec.json.Decoder(_JobSummary, strict=False)
 
 
 @dataclass(slots=True)

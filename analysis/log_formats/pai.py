@@ -206,13 +206,13 @@ def _utilization() -> dict[str, pl.Expr]:
     """
     task, sensor = (pl.col(name).struct.field for name in ("task", "sensor"))
     coverage = (sensor("sensors") / task("gpu_workers")).clip(0, 1)
-    asked = task("gpu_percent") * coverage
-    is_read = (asked > 0) & ~sensor(LOST).fill_null(True)
+    requested = task("gpu_percent") * coverage
+    is_read = (requested > 0) & ~sensor(LOST).fill_null(True)
     used = sensor("used_percent")
     nothing = pl.lit(None, pl.Float64)
     return {
-        "gpu_util_mean": pl.when(is_read).then((100 * used / asked).clip(0, 100)),
-        "gpus_idle": pl.when(is_read & (used == 0)).then(asked / 100),
+        "gpu_util_mean": pl.when(is_read).then((100 * used / requested).clip(0, 100)),
+        "gpus_idle": pl.when(is_read & (used == 0)).then(requested / 100),
         "gpu_util_coverage": pl.when(is_read).then(coverage),
         "gpu_mem_used_share": nothing,
         "gpu_mem_used_gib": pl.when(is_read).then(sensor("memory_gb")),

@@ -7,6 +7,7 @@ counts percents over all GPUs of a step, so that two busy GPUs have 200.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -77,7 +78,7 @@ def usage_of_json(steps: Any) -> str | None:
         if (percent := amounts.get("gpuutil")) is None:
             continue
         run_s = step["time"].get("elapsed") if isinstance(step.get("time"), dict) else None
-        weight = max(float(run_s), LEAST_S) if isinstance(run_s, int | float) else LEAST_S
+        weight = max(_number(run_s), LEAST_S)
         weights, total = weights + weight, total + weight * percent
         has_memory |= amounts.get("gpumem", 0) > 0
     if not weights:
@@ -91,8 +92,16 @@ def _usage_of_step(step: Any) -> dict[str, float]:
     for key in ("tres", "requested", "average"):
         entries = entries.get(key) if isinstance(entries, dict) else None
     return {
-        entry["name"]: float(entry["count"])
+        entry["name"]: _number(entry["count"])
         for entry in (entries if isinstance(entries, list) else ())
         if isinstance(entry, dict) and entry.get("type") == "gres"
         if isinstance(entry.get("name"), str) and isinstance(entry.get("count"), int | float)
     }
+
+
+def _number(value: Any) -> float:
+    """Return a number of JSON; 0 for what is none, and infinity for one that is too long."""
+    try:
+        return float(value) if isinstance(value, int | float) else 0.0
+    except OverflowError:
+        return math.inf

@@ -126,6 +126,7 @@ def _columns(path: Path, line: bytes) -> list[str]:
         if sum(cell.endswith(" MiB") for cell in cells) > 1:  # which is used, free, total?
             names = [f"column {i}" if name == "memory.used" else name
                      for i, name in enumerate(names)]  # fmt: skip
+    names = [f"{name} {i}" if name in names[:i] else name for i, name in enumerate(names)]
     missing = [name for name in ("timestamp", "utilization.gpu") if name not in names]
     if not set(names) & set(GPU_COLUMNS):
         missing.append("index")

@@ -113,5 +113,5 @@ def _add(rows: list[Row], run: str, samples: GpuSamples) -> None:
 def _number(cell: Any) -> float:
     try:
         return float(cell)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return float("nan")

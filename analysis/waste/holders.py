@@ -35,7 +35,7 @@ class NodeRuns:
 
 
 @dataclass(frozen=True, slots=True)
-class Busy:
+class BusyTimes:
     """When a GPU was busy; arrays of shape (m,).
 
     Attributes:
@@ -57,14 +57,14 @@ class Busy:
         return share
 
 
-def busy_times(memory_mib: Series | None, use: Series) -> Busy:
+def busy_times(memory_mib: Series | None, use: Series) -> BusyTimes:
     """Return when a GPU was busy: by its memory where that is there, else by its use."""
     if memory_mib is None:
-        return Busy(use.time_s, use.values > 0)
-    return Busy(memory_mib.time_s, memory_mib.values > BUSY_MIB)
+        return BusyTimes(use.time_s, use.values > 0)
+    return BusyTimes(memory_mib.time_s, memory_mib.values > BUSY_MIB)
 
 
-def held_gpus(runs: NodeRuns, busy: list[Busy]) -> BoolArray:
+def held_gpus(runs: NodeRuns, busy: list[BusyTimes]) -> BoolArray:
     """Return which GPUs of a node each run held; shape (runs, GPUs).
 
     A run of more GPUs than the node has samples of holds all of them.
