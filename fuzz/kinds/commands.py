@@ -73,10 +73,10 @@ def fresh(command: str, flag: str, rng: Random) -> str:
     """Return a valid name for the output of an option."""
     if flag == "--plot":
         return rng.choice(("plot.svg", "plot.svg", "plot.png"))
-    if flag in ("--timeline", "--junit", "--save-model", "--cache", "--contracts-out"):
+    if flag in ("--timeline", "--junit", "--save-model", "--cache", "--contracts-out", "--mail"):
         return {"--timeline": "time.parquet", "--junit": "junit.xml",
                 "--save-model": "model2.json", "--cache": "cache",
-                "--contracts-out": "book2.toml"}[flag]  # fmt: skip
+                "--contracts-out": "book2.toml", "--mail": "texts"}[flag]  # fmt: skip
     return rng.choice(FRESH.get(command, FORMS))
 
 

@@ -82,6 +82,7 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "characterize", [poor, "--fits", "--ci=90", "--resamples=40"]
     yield "characterize", [poor, one]
     yield "bill", [poor, "--price=1.29", "--by=user", "--cluster=peak"]
+    yield "bill", [poor, "--price=1.29", "--by=user", "--delays"]
     yield "size", [poor, "--target=p95_wait <= 1h", "--commit=1", "--on-demand=2"]
     yield "size", [one, "--gpus=8,16", "--cluster=x4"]
     yield "bill", [trace, "--prices=builtin", "--gpu=A100", "--by=class"]
