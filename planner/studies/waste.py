@@ -110,7 +110,8 @@ def waste(request: WasteRequest) -> WasteAnswer:
     share = idle_h / known_h if known_h > 0 else None
     zone = shown_zone(zone_name)
     removed = job_waste(trace, kinds, series, request.end_idle_after)
-    counterfactual, inputs, notes = _counterfactual(request, trace, removed)
+    replayed = _replayed_waits(request, trace, removed)
+    counterfactual, notes = replayed.waits, replayed.notes
     if counterfactual is not None and request.prices.is_given:
         counterfactual = _with_dollars(counterfactual, at_end(trace, prices))
     users = table.by("user")
@@ -148,9 +149,17 @@ def waste(request: WasteRequest) -> WasteAnswer:
             trace_input(trace),
             *prices.inputs,
             *(() if metrics is None else metrics.inputs),
-            *inputs,
+            *replayed.inputs,
         ),
-        warnings=(*trace.notes, *(() if metrics is None else metrics.warnings)),
+        warnings=tuple(
+            dict.fromkeys(
+                (
+                    *trace.notes,
+                    *(() if metrics is None else metrics.warnings),
+                    *replayed.warnings,
+                )
+            )
+        ),
         notes=(*notes, *(() if metrics is None else metrics.notes)),
         table=table,
     )
@@ -205,12 +214,26 @@ def _coverage(metrics: MetricSummary) -> MetricCoverage:
     )
 
 
-def _counterfactual(
-    request: WasteRequest, trace: Trace, removed: JobWaste
-) -> tuple[Counterfactual | None, tuple[InputFile, ...], tuple[str, ...]]:
-    """Return the waits without the waste, the files read, and notes on them."""
+@dataclass(frozen=True, slots=True)
+class ReplayedWaits:
+    """The waits without the waste, and what to say of them.
+
+    Attributes:
+        waits: None where there are none.
+        inputs: files read for them.
+        notes, warnings: one sentence each.
+    """
+
+    waits: Counterfactual | None = None
+    inputs: tuple[InputFile, ...] = ()
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def _replayed_waits(request: WasteRequest, trace: Trace, removed: JobWaste) -> ReplayedWaits:
+    """Return the waits without the waste."""
     if not request.replay:
-        return None, (), ()
+        return ReplayedWaits()
     after_s = request.end_idle_after
     site = request.site()
     if site is not None:
@@ -218,7 +241,9 @@ def _counterfactual(
         log = read_site_log(request.trace, calibration.time_zone)
         ids = trace.jobs["job_id"].cast(pl.String).to_list()
         waits = site_counterfactual(log, document, calibration, removed, ids, after_s)
-        return waits, (InputFile(str(log.path), log.sha256, log.jobs.height),), tuple(log.notes)
+        lacks = () if calibration.lacks is None else (calibration.lacks,)
+        files = (InputFile(str(log.path), log.sha256, log.jobs.height),)
+        return ReplayedWaits(waits, files, tuple(log.notes), (*log.warnings, *lacks))
     recent, note = _recent(trace)
     terms = PoolTerms(
         request.prices.gpu, request.shape(), 0.0, None, None, include_running=True,
@@ -235,7 +260,7 @@ def _counterfactual(
         fidelity, _ = PoolReplays(spec, draws, is_part=is_part).fidelity(pools, seen)
     rows = tuple(map(_rows, pools))
     replays = PoolReplay(pools, rows, removed, spec, fidelity, after_s)
-    return replays.run(), (), note
+    return ReplayedWaits(replays.run(), notes=note)
 
 
 def _recent(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
