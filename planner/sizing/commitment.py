@@ -18,6 +18,7 @@ from gpuplan.analysis.statistics.block_length import block_length
 from gpuplan.analysis.statistics.bootstrap import draw_blocks, expanded_tail
 from gpuplan.planner.sizing.sized_replay import GpuInterval, Resampling
 from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.steps import levels_of_intervals
 
 BINS = 2048
 LEAST_BINS = 20
@@ -69,12 +70,10 @@ def demand_of(start_us: IntArray, end_us: IntArray, gpus: IntArray, window_us: i
         gpus: of each; shape (n,).
         window_us: length of the window; no run ends later.
     """
-    times = np.concatenate(([0], start_us, end_us))
-    steps = np.concatenate(([0], gpus, -gpus))
-    order = np.argsort(times, kind="stable")
-    times, level = times[order], np.cumsum(steps[order])
-    last = np.append(times[1:] != times[:-1], True)  # of the events at one instant
-    times, level = times[last], level[last]
+    first = np.zeros(1, np.int64)  # the function begins at 0
+    times, level = levels_of_intervals(
+        np.append(first, start_us), np.append(first, end_us), np.append(first, gpus)
+    )
     end = max(window_us, int(times[-1]))
     edges = np.append(times, end)
     if edges[-1] == edges[-2]:

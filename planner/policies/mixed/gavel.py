@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuplan.planner.policies.mixed.linear_program import Program, solve
+from gpuplan.planner.linear_program import Program, solve
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
 from gpuplan.planner.runs.settings import Setting
 

@@ -1,0 +1,176 @@
+"""From shares of classes to the route of each job, and what the jobs then hold and cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.planner.plan.columns import RouteColumns, outside_price, paths_of
+from gpuplan.planner.plan.program import PlanOptimum
+from gpuplan.planner.plan.routes import SERVERLESS, SPOT
+from gpuplan.simkit.apportion import apportion
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.steps import levels_of_intervals
+from gpuplan.simkit.time import to_micros
+
+LEAST_SHARE = 1e-6
+"""Smaller shares are 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedJobs:
+    """The route of each job, and what it holds there; arrays of the jobs of the plan, shape (n,).
+
+    Attributes:
+        column: of the route in `RouteColumns`; -1 for a deferred job.
+        fits: whether the route takes the job; one that it does not take runs as recorded.
+        time_s, pool_from_s, pool_gpus, outside_s, tau_s: as in `JobPaths`.
+    """
+
+    column: IntArray
+    fits: BoolArray
+    time_s: FloatArray
+    pool_from_s: FloatArray
+    pool_gpus: FloatArray
+    outside_s: FloatArray
+    tau_s: FloatArray
+
+
+def shares_of(columns: RouteColumns, share: FloatArray) -> FloatArray:
+    """Return the shares without those that are too small to mean anything; they add up to 1."""
+    kept = np.where(share < LEAST_SHARE, 0.0, share)
+    total = np.bincount(columns.class_of, weights=kept, minlength=len(columns.classes))
+    result: FloatArray = kept / total[columns.class_of]
+    return result
+
+
+def assigned_jobs(columns: RouteColumns, share: FloatArray) -> AssignedJobs:
+    """Return the route of each job, in order of submission by largest remainder in its class."""
+    jobs, size = columns.jobs, columns.jobs.size
+    share = shares_of(columns, share)
+    column = np.full(size, -1)
+    fits = np.zeros(size, bool)
+    time_s, pool_gpus = jobs.run_s.copy(), jobs.gpus.copy()
+    pool_from_s, outside_s = np.zeros((2, size))
+    tau_s = np.full(size, np.inf)
+    markets = dict(zip(columns.types, columns.markets, strict=True))
+    for number, planned in enumerate(columns.classes):
+        routes = np.flatnonzero(columns.class_of == number)
+        chosen = routes[apportion(share[routes], planned.jobs.size)]
+        column[planned.jobs] = chosen
+        market = markets[planned.gpu_type]
+        paths = paths_of(jobs, planned, market, columns.speedup, columns.settings)
+        for route, (_, path) in zip(routes, paths, strict=True):
+            there = chosen == route
+            rows = planned.jobs[there]
+            fits[rows], time_s[rows] = path.fits[there], path.time_s[there]
+            pool_from_s[rows], pool_gpus[rows] = path.pool_from_s[there], path.pool_gpus[there]
+            outside_s[rows], tau_s[rows] = path.outside_s[there], path.tau_s[there]
+    return AssignedJobs(column, fits, time_s, pool_from_s, pool_gpus, outside_s, tau_s)
+
+
+@dataclass(frozen=True, slots=True)
+class MarketUse:
+    """GPUs of one market and GPU type over the window, exact in time.
+
+    Attributes:
+        name: ``owned``, ``committed``, ``on_demand``, ``spot`` or ``serverless``.
+        gpu_type: empty where the log names none.
+        gpus: bought for the whole time; 0 for a market in which GPUs are rented.
+        mean_gpus, peak_gpus: in use.
+        peak_s: when the peak begins, seconds after the first submission.
+        usd_per_h: what they cost.
+    """
+
+    name: str
+    gpu_type: str
+    gpus: float
+    mean_gpus: float
+    peak_gpus: float
+    peak_s: float
+    usd_per_h: float
+
+
+def market_uses(
+    columns: RouteColumns, plan: PlanOptimum, assigned: AssignedJobs
+) -> tuple[MarketUse, ...]:
+    """Return what is bought and used in each market, by GPU type, of the jobs as assigned.
+
+    Deferred work runs as in the program, in the mean of each bin.
+    """
+    uses: list[MarketUse] = []
+    window_s, jobs = columns.bins.window_s, columns.jobs
+    is_planned = assigned.column >= 0
+    kinds = np.array([route.kind for route in columns.routes] or [""])
+    kind = np.where(is_planned, kinds[assigned.column], "")
+    type_names = jobs.gpu_type.to_numpy()
+    bin_edges = np.arange(columns.bins.count + 1) * columns.bins.bin_s
+    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
+        of_type = is_planned & (type_names == gpu_type)
+        begin_s = jobs.submit_s[of_type]
+        pool = _Held.over(
+            np.append(begin_s + assigned.pool_from_s[of_type], bin_edges[:-1]),
+            np.append(begin_s + assigned.time_s[of_type], bin_edges[1:]),
+            np.append(assigned.pool_gpus[of_type], plan.deferred[number]),
+            window_s,
+        )
+        owned, committed = market.owned, float(plan.committed[number])
+        bought = (
+            ("owned", 0.0, owned, 0.0),
+            ("committed", owned, owned + committed, market.committed_usd or 0.0),
+        )
+        for name, low, high, usd in bought:
+            if high > low:
+                mean, peak, peak_s = pool.between(low, high)
+                gpus = high - low
+                uses.append(MarketUse(name, gpu_type, gpus, mean, peak, peak_s, usd * gpus))
+        if market.on_demand_usd is not None:
+            mean, peak, peak_s = pool.between(owned + committed, np.inf)
+            usd = mean * market.on_demand_usd
+            uses.append(MarketUse("on_demand", gpu_type, 0.0, mean, peak, peak_s, usd))
+        for name in (SPOT, SERVERLESS):
+            there = of_type & (kind == name)
+            if there.any():
+                first_s = jobs.submit_s[there]
+                last_s = first_s + assigned.outside_s[there]
+                held = _Held.over(first_s, last_s, jobs.gpus[there], window_s)
+                mean, peak, peak_s = held.between(0.0, np.inf)
+                route = next(route for route in columns.routes if route.kind == name)
+                usd = mean * outside_price(route, market)
+                uses.append(MarketUse(name, gpu_type, 0.0, mean, peak, peak_s, usd))
+    return tuple(uses)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """GPUs held over a window.
+
+    Attributes:
+        time_us, level: the step function.
+        window_us: to which it is cut.
+    """
+
+    time_us: IntArray
+    level: FloatArray
+    window_us: int
+
+    @classmethod
+    def over(
+        cls, begin_s: FloatArray, end_s: FloatArray, gpus: FloatArray, window_s: float
+    ) -> _Held:
+        """Return what intervals hold together, cut at the end of the window."""
+        begin, end = (to_micros(np.minimum(time_s, window_s)) for time_s in (begin_s, end_s))
+        time, level = levels_of_intervals(begin, end, gpus)
+        return cls(time, level, int(to_micros(np.array([window_s]))[0]))
+
+    def between(self, low: float, high: float) -> tuple[float, float, float]:
+        """Return the mean and the peak of the GPUs above one level and up to another, and when."""
+        part = np.clip(self.level - low, 0.0, high - low)
+        lasting = np.diff(np.append(self.time_us, self.window_us))
+        part = np.where(lasting > 0, part, 0.0)
+        if not part.size:
+            return 0.0, 0.0, 0.0
+        at = int(part.argmax())
+        mean = float(part @ lasting) / self.window_us
+        return mean, float(part[at]), float(self.time_us[at]) / 1e6
