@@ -40,7 +40,7 @@ class AssignedJobs:
 def shares_of(columns: RouteColumns, share: FloatArray) -> FloatArray:
     """Return the shares without those that are too small to mean anything; they add up to 1."""
     kept = np.where(share < LEAST_SHARE, 0.0, share)
-    total = np.bincount(columns.class_of, weights=kept, minlength=len(columns.classes))
+    total = np.bincount(columns.class_of, kept, len(columns.classes))
     result: FloatArray = kept / total[columns.class_of]
     return result
 

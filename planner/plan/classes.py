@@ -66,7 +66,7 @@ def classes_of(jobs: PlannedJobs) -> tuple[PlannedClass, ...]:
     key = (label * len(types) + gpu_type) * len(BUCKETS) + bucket
     keys, place = np.unique(key, return_inverse=True)
     if keys.size > MOST_CLASSES:
-        merged = _merged(keys, np.bincount(place, weights=gpu_s), labels, len(types))
+        merged = _merged(keys, np.bincount(place, gpu_s).astype(np.float64), labels, len(types))
         key = merged[place]
         if OTHER not in labels:
             labels = [*labels, OTHER]

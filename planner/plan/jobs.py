@@ -61,10 +61,10 @@ class TimeBins:
         step = np.concatenate((amount, -amount))
         at = time / self.bin_s
         place = np.minimum(at.astype(np.int64), self.count - 1)
-        within = np.bincount(place, weights=step * (place + 1 - at), minlength=self.count)
-        after = np.cumsum(np.bincount(place, weights=step, minlength=self.count))
-        within[1:] += after[:-1]
-        return within
+        part = np.bincount(place, step * (place + 1 - at), self.count)
+        means: FloatArray = part.astype(np.float64)
+        means[1:] += np.cumsum(np.bincount(place, step, self.count))[:-1]
+        return means
 
 
 def bins_of(window_s: float) -> TimeBins:

@@ -45,7 +45,8 @@ class BinGroups:
 
     def weights(self, weights: FloatArray) -> FloatArray:
         """Return the weight of each group."""
-        return np.bincount(self.group, weights=weights, minlength=self.count)
+        total: FloatArray = np.bincount(self.group, weights, self.count).astype(np.float64)
+        return total
 
     def split(self, above: BoolArray, below: BoolArray) -> BinGroups:
         """Return the groups, those with bins above and below something split in two.
