@@ -62,11 +62,14 @@ def assigned_jobs(columns: RouteColumns, share: FloatArray) -> AssignedJobs:
         market = markets[planned.gpu_type]
         paths = paths_of(jobs, planned, market, columns.speedup, columns.settings)
         for route, (_, path) in zip(routes, paths, strict=True):
-            there = chosen == route
-            rows = planned.jobs[there]
-            fits[rows], time_s[rows] = path.fits[there], path.time_s[there]
-            pool_from_s[rows], pool_gpus[rows] = path.pool_from_s[there], path.pool_gpus[there]
-            outside_s[rows], tau_s[rows] = path.outside_s[there], path.tau_s[there]
+            is_taken = chosen == route
+            rows = planned.jobs[is_taken]
+            fits[rows], time_s[rows] = path.fits[is_taken], path.time_s[is_taken]
+            pool_from_s[rows], pool_gpus[rows] = (
+                path.pool_from_s[is_taken],
+                path.pool_gpus[is_taken],
+            )
+            outside_s[rows], tau_s[rows] = path.outside_s[is_taken], path.tau_s[is_taken]
     return AssignedJobs(column, fits, time_s, pool_from_s, pool_gpus, outside_s, tau_s)
 
 
@@ -130,11 +133,11 @@ def market_uses(
             usd = mean * market.on_demand_usd
             uses.append(MarketUse("on_demand", gpu_type, 0.0, mean, peak, peak_s, usd))
         for name in (SPOT, SERVERLESS):
-            there = of_type & (kind == name)
-            if there.any():
-                first_s = jobs.submit_s[there]
-                last_s = first_s + assigned.outside_s[there]
-                held = _Held.over(first_s, last_s, jobs.gpus[there], window_s)
+            in_market = of_type & (kind == name)
+            if in_market.any():
+                first_s = jobs.submit_s[in_market]
+                last_s = first_s + assigned.outside_s[in_market]
+                held = _Held.over(first_s, last_s, jobs.gpus[in_market], window_s)
                 mean, peak, peak_s = held.between(0.0, np.inf)
                 route = next(route for route in columns.routes if route.kind == name)
                 usd = mean * outside_price(route, market)

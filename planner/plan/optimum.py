@@ -7,9 +7,9 @@ from math import inf
 
 import numpy as np
 
-from gpuplan.planner.linear_program import Program, ProgramSolution, solve
 from gpuplan.planner.plan.partition import BinGroups, first_groups, single_bins
 from gpuplan.planner.plan.program import PlanOptimum, PlanProgram, cost_of, run_deferred
+from gpuplan.planner.solver.linear_program import Program, ProgramSolution, solve
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 EXACT = 1e-9
