@@ -19,9 +19,10 @@ from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
+from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sizing.search import Sizes, interval_of, smallest
-from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling
+from gpuplan.planner.sizing.sized_replay import ReplayTerms
 from gpuplan.planner.sizing.targets import parse_target
 from gpuplan.planner.studies.bill import BillRequest, bill
 from gpuplan.simkit.cluster.simulator import run_cluster

@@ -6,14 +6,9 @@ from each of them on. It is 0 before the first time and keeps its last value.
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
-
-Amount = TypeVar("Amount", np.int64, np.float64)
 
 
 def time_average(time: FloatArray, value: FloatArray, end: float) -> float:
@@ -62,20 +57,3 @@ def peak_overlap(begin: IntArray, end: IntArray, amount: IntArray | None = None)
     step = np.concatenate((-amount, amount))
     order = np.lexsort((step, time))
     return int(np.cumsum(step[order]).max(initial=0))
-
-
-def levels_of_intervals(
-    begin: IntArray, end: IntArray, amount: NDArray[Amount]
-) -> tuple[IntArray, NDArray[Amount]]:
-    """Return the step function that intervals add up to: when it changes, and its value from there.
-
-    Args:
-        begin, end: of each interval; shape (k,).
-        amount: of each.
-    """
-    time = np.concatenate((begin, end))
-    step = np.concatenate((amount, -amount))
-    order = np.argsort(time, kind="stable")
-    time, level = time[order], np.cumsum(step[order])
-    last = np.append(time[1:] != time[:-1], True)[: time.size]  # of the changes at one instant
-    return time[last], level[last]

@@ -267,3 +267,26 @@ def test_effects_agree_with_the_truth_of_sitelab(tmp_path):
     costs = {option.name: option.usd_per_month for option in found.options}
     assert costs["add-nodes a100=4"] == pytest.approx(16 * 1.29 * MONTH_H)
     assert costs["remove-nodes h100=1"] == pytest.approx(-8 * 1.29 * MONTH_H)
+
+
+def test_whatif_names_the_dollars_of_a_change_under_the_same_book(site, gpuplan, tmp_path):
+    log, twin = site
+    book = tmp_path / "book.toml"
+    book.write_text(
+        '[[price]]\ngpu_type = "a100"\nkind = "on_demand"\nusd_per_gpu_h = 2.0\n'
+        '[[price]]\ngpu_type = "a100"\nkind = "on_demand"\nusd_per_gpu_h = 1.5\nfrom = 2026-03-10\n'
+    )
+    words = ("whatif", log, "--twin", twin, "--add-nodes", "1", "--output-format", "json")
+    code, shown, err = gpuplan(*words, "--contracts", book)
+    assert code == 0, err
+    (change,) = json.loads(shown)["results"]["changes"]
+    assert change["usd_per_month"] == pytest.approx(4 * 1.5 * MONTH_H)  # the price at the end
+    (option,) = json.loads(
+        gpuplan("options", log, "--twin", twin, "--option", "add-nodes 1", "--contracts", book,
+                "--output-format", "json")[1]
+    )["results"]["options"]  # fmt: skip
+    assert option["usd_per_month"] == change["usd_per_month"]
+    code, shown, err = gpuplan(*words)
+    assert code == 0 and "usd_per_month" not in json.loads(shown)["results"]["changes"][0]
+    code, _, err = gpuplan(*words, "--price", "h100=2")
+    assert code == 2 and "a100 has no price, only h100" in err

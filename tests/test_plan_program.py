@@ -1,6 +1,7 @@
 """The program of a plan: worked by hand, special cases with an answer of their own, and laws."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,15 +14,16 @@ from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.job_classes import workload_of
 from gpuplan.planner.frontier.model.exact import solve_frontier
+from gpuplan.planner.money.commitment import CommitmentOffer, CommitmentPlan
+from gpuplan.planner.money.commitment_texts import TermOffer
+from gpuplan.planner.money.gpus_in_use import gpus_in_use
 from gpuplan.planner.plan.optimum import optimum
 from gpuplan.planner.plan.partition import first_groups, single_bins
 from gpuplan.planner.plan.program import PlanLimits, cost_of, plan_program, run_deferred
 from gpuplan.planner.plan.purchase import best, gap_share
 from gpuplan.planner.plan.routes import RouteSettings
-from gpuplan.planner.sizing.commitment import demand_of, plan_commitment
 from gpuplan.planner.sweep.ski_rental import ski_rental
 from gpuplan.simkit.allpass.parameters import Allpass
-from gpuplan.simkit.time import to_micros
 from gpuplan.simkit.workload import Workload
 
 HOUR = 3600.0
@@ -252,9 +254,12 @@ def test_commitment_alone_is_the_quantile_of_size(drawn, commit):
     jobs = jobs_from(submit * 60, run * 60, gpus)
     plan = plan_of(jobs, market(commit, 1.29))
     end = (submit + run).max()
-    demand = demand_of(to_micros(submit * 60), to_micros((submit + run) * 60), gpus, int(end * 6e7))
-    size = plan_commitment(demand, commit, 1.29, None)
-    assert plan.whole.usd_per_h * 730.5 == pytest.approx(size.usd_per_month)
+    minute = 60_000_000
+    held = gpus_in_use(submit * minute, (submit + run) * minute, gpus, int(end) * minute)
+    term = TermOffer(Fraction(str(commit)))
+    size = CommitmentPlan(held, CommitmentOffer("", (term,), Fraction("1.29"), 0, None))
+    committed = size.optimum(term)
+    assert plan.whole.usd_per_h * 730.5 == pytest.approx(float(size.usd_per_month(committed, term)))
     assert plan.exact.usd_per_h == pytest.approx(plan.whole.usd_per_h)
 
 

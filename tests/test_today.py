@@ -203,15 +203,14 @@ def test_users_and_groups_have_their_bill(gpuplan, tmp_path):
     assert rest["usd_per_month"] == pytest.approx(3 * month)
     (x,), y = groups["group"]["rows"], groups["group"]["others"]
     assert (x["usd_per_month"], y["usd_per_month"]) == pytest.approx((5 * month, 4 * month))
-    code, out, err = gpuplan(*asked, "--price", "A100=1,H100=4,V100=2")
+    code, out, err = gpuplan(*asked, "--price", "A100=1,H100=4,T4=2,V100=2")
     assert code == 0, err
     assert "--price: the price of V100 is not used" in json.loads(out)["warnings"][0]
-    unpriced = json.loads(out)["results"]["groups"]["user"]
-    assert unpriced["rows"][0]["usd_per_month"] == pytest.approx(6 * month)
-    assert unpriced["others"]["usd_per_month"] is None  # cy's T4 has no price
+    code, out, err = gpuplan(*asked, "--price", "A100=1,H100=4")
+    assert (code, out) == (2, "") and "--price: T4 has no price" in err
     free = json.loads(gpuplan(*asked)[1])["results"]["groups"]["user"]
     assert free["rows"][0]["usd_per_month"] is None
-    text = gpuplan("characterize", path, "--full", *priced[6:])[1]
+    text = gpuplan("characterize", path, "--full", *priced[6:], "--price", "T4=2")[1]
     assert "$2,190" in next(line for line in text.splitlines() if line.startswith(" ann"))
 
 

@@ -117,6 +117,12 @@ class SiteLog:
     waiting: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SITE_COLUMNS))
     cpu_jobs: int = 0
 
+    @property
+    def end_us(self) -> int:
+        """The last submission or end of a job, microseconds since 1970."""
+        times = pl.concat([self.jobs["submit"], self.jobs["end"]]).drop_nulls().to_numpy()
+        return int(times.max(initial=0)) * MICROS
+
     def switched_off(self) -> list[str]:
         """Return what each missing field means, one sentence each."""
         return [f"no {SWITCHED_OFF[name][0]}: {SWITCHED_OFF[name][1]}" for name in self.missing]

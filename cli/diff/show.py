@@ -47,8 +47,7 @@ def report_of(
         top: changes that people see beside those that matter; JSON and CSV have all.
         gates: what came of the conditions on changes.
     """
-    changed = comparison.changed(tolerance)
-    order = (WORKLOAD, COST, JCT)
+    changed, order = comparison.changed(tolerance), (WORKLOAD, COST, JCT)
     matter = sorted(
         (
             change

@@ -16,6 +16,7 @@ from gpuplan.analysis.base.lookup import did_you_mean
 from gpuplan.analysis.base.time_units import as_utc
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.main import CLICK_ERROR, usage_message
+from gpuplan.cli.documents.book_options import book_options
 from gpuplan.cli.documents.studies import (
     check_study,
     given_options,
@@ -27,6 +28,7 @@ from gpuplan.cli.documents.studies import (
 )
 from gpuplan.cli.documents.study import StudyResult, result_of
 from gpuplan.cli.documents.view import titles
+from gpuplan.planner.money.price_request import MissingPrice
 
 USUAL = ("characterize", "pareto", "compare")
 """What is run where no study is named; `SERVERLESS` too, where the log is of such a service."""
@@ -55,7 +57,10 @@ def usual_studies(named_in: Iterable[str]) -> list[str]:
 
 
 def read_options(
-    names: Sequence[str], settings: Iterable[str], shared: Mapping[str, Any]
+    names: Sequence[str],
+    settings: Iterable[str],
+    shared: Mapping[str, Any],
+    prices: Mapping[str, Any] | None = None,
 ) -> Options:
     """Return the options of each study: those of all, then its own.
 
@@ -63,6 +68,7 @@ def read_options(
         names: commands, each once.
         settings: ``study.option=value``; an option that may be repeated takes several.
         shared: options that go to each study which has them.
+        prices: those of the price book, for each study that takes them.
 
     Raises:
         UsageError: a name that is no study, or a setting that cannot be read.
@@ -88,6 +94,8 @@ def read_options(
             first = typed[study, key]
             raise UsageError(f"--set {first} and --set {setting}: give one of the two")
         typed[study, key] = setting
+    for name, chosen in options.items():
+        options[name] = book_options(name, prices or {}, chosen) | chosen
     for name, chosen in options.items():
         given_options(name, chosen)  # says what is wrong before any study runs
     return options
@@ -165,7 +173,8 @@ def _is_serverless(trace: Path, options: Options) -> bool:
 
 def _on_todays_gpus(results: Sequence[StudyResult], chosen: dict[str, Any]) -> dict[str, Any]:
     """Return options of ``compare``: where none says else, schedulers on today's peak of GPUs."""
-    if chosen.keys() & {"policy", "cluster", "gpus", "set", "prices"}:
+    settings = [text for text in chosen.get("set", ()) if not text.startswith("gpu=")]
+    if settings or chosen.keys() & {"policy", "cluster", "gpus"}:
         return chosen
     todays = (result.results.get("today") for result in results if result.command == "characterize")
     peak = next((today["peak_gpus"] for today in todays if today), None)
@@ -191,7 +200,7 @@ def _run_all(
                 results.append(result_of(name, [*read, *words_of(typed)], report))
         except GpuplanError as error:
             failed = failed or error
-            if name in needed:
+            if name in needed or (isinstance(error, MissingPrice) and name != SERVERLESS):
                 raise
             notes.append(" ".join(f"without {error}".split()))
     if failed is not None and not results:

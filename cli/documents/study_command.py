@@ -100,6 +100,7 @@ class StudyView:
     texts: Mapping[str, Callable[[Path], str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

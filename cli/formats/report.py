@@ -161,6 +161,8 @@ class Report:
         frame: rows for a ``.parquet`` output, where there are some.
         timeline: what happened over time, for ``--timeline``, where a study has it.
         texts: suffix of another form of ``--output`` -> makes the text of a file from its path.
+        title: heading in a document, where it answers another question than its command usually
+            does.
     """
 
     command: str
@@ -178,6 +180,7 @@ class Report:
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None
     texts: Mapping[str, Callable[[Path], str]] = field(default_factory=dict)
+    title: str = ""
 
     def shown(self, full: bool) -> Report:
         """Return the report with the tables that people see, all of them where ``full``."""

@@ -82,4 +82,6 @@ def today_text(
     if usage.usd_per_month is not None:
         usd = show_about_usd(usage.usd_per_month)
         text += f", {usd if precision is None else precision.usd(usage.usd_per_month)} a month"
+        if today.price_is_assumed is True and usage.usd_per_gpu_h is not None:
+            text += f" at an assumed ${usage.usd_per_gpu_h:.3g} per GPU-hour"
     return f"{text}."

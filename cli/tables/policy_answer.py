@@ -82,7 +82,9 @@ def _intro(group: Sequence[Row]) -> str:
     usd = first.get("mean_usd_per_gpu_h")
     price = "" if usd is None else f" at ${usd:.3g} per GPU-hour"
     gpus = first["gpus"]
-    return f"On {gpus:,} GPU{'' if gpus == 1 else 's'} ({cost}{price}), "
+    return (
+        f"On {gpus:,} GPU{'' if gpus == 1 else 's'} ({cost} busy or not{price and f',{price}'}), "
+    )
 
 
 def _is_one_size(group: Sequence[Row]) -> bool:

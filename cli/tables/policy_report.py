@@ -39,8 +39,8 @@ def with_policies(
     results = plain(study.results)
     table = answer_table(today, rows, has_deadlines=replays.inputs.jobs.has_deadlines)
     notes: tuple[str, ...] = ()
-    if request.replay.prices is None:
-        notes = price_notes(replays.policies, has_price=request.price.is_given)
+    if request.replay.prices is None and not request.price.is_own:
+        notes = price_notes(replays.policies)
     speedups = {outcome.label: outcome.settings.get("speedup") for outcome in outcomes}
     view = replace(
         view,

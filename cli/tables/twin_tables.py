@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.cli.formats.report import Column, Table, cells_table, table
-from gpuplan.cli.formats.units import show_duration, show_share
+from gpuplan.cli.formats.units import show_about_usd, show_duration, show_share
 
 if TYPE_CHECKING:
     from gpuplan.planner.site.change_effects import ChangeEffect, WhatIfResults
@@ -151,6 +151,10 @@ def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
             text += f" About {abs(change.given_up):,.0f} {more} jobs are given up in the queue."
         if lost := sum(change.rejected.values()):
             text += f" {lost:,} jobs never start with it."
+        usd = change.usd_per_month
+        if isinstance(usd, float) and usd:
+            more = "more" if usd > 0 else "less"
+            text += f" It costs {show_about_usd(abs(usd))} a month {more} than today."
         texts.append(text)
     return " ".join(texts)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from fractions import Fraction
 from itertools import pairwise
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ import polars as pl
 from gpuplan.analysis.base.arrays import FloatArray, IntArray
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.history.jobs import BY
@@ -24,6 +25,7 @@ COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_typ
 """Canonical columns that every bill reads."""
 
 MONTH_US = round(MONTH_H * HOUR_US)
+EXACT_MONTH_US = Fraction(MONTH_H) * HOUR_US
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,13 +51,28 @@ class BilledRuns:
     running: tuple[int, float]
     without_hours: int
 
+    @property
+    def used_types(self) -> list[str | None]:
+        """GPU types that the runs hold."""
+        peaks = zip(self.runs.gpu_types, self.peak_gpus.tolist(), strict=True)
+        return [name for name, peak in peaks if peak > 0]
+
+    @property
+    def running_note(self) -> tuple[str, ...]:
+        """What to say of jobs still running; empty where there are none."""
+        count, held_h = self.running
+        if not count:
+            return ()
+        jobs = counted(count, "job")
+        return (f"{jobs} still running: billed for the {held_h:,.0f} GPU-hours so far",)
+
 
 def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
     """Return the runs of a trace, labelled.
 
     Args:
         trace: with `COLUMNS` and the columns of ``by``.
-        by: one or two of `BY`, or other columns of the trace.
+        by: one or two of `BY`, or other columns of the trace; none for one label.
 
     Raises:
         InputError: no job has both a run time and GPUs, or no time passes.
@@ -71,14 +88,18 @@ def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
     window = jobs.window_us()
     if window[1] <= window[0]:
         raise InputError(trace.path, "no time passes in it, so it has no bill for a month")
-    names, codes = zip(*(_codes(trace.jobs[BY.get(name, name)]) for name in by), strict=True)
+    columns = [_codes(trace.jobs[BY.get(name, name)]) for name in by]
     held = jobs.runs()
-    held_codes = np.stack([code[held.job] for code in codes])
-    pairs, label = np.unique(held_codes, axis=1, return_inverse=True)
-    labels = tuple(
-        (names[0][pair[0]] or NO_LABEL, names[1][pair[1]] or NO_LABEL if len(pair) > 1 else "")
-        for pair in pairs.T.tolist()
-    )
+    labels: tuple[tuple[str, str], ...] = (("", ""),)
+    label = np.zeros(held.job.size, np.int64)
+    if columns:
+        held_codes = np.stack([code[held.job] for _, code in columns])
+        pairs, label = np.unique(held_codes, axis=1, return_inverse=True)
+        names = [names for names, _ in columns]
+        labels = tuple(
+            (names[0][pair[0]] or NO_LABEL, names[1][pair[1]] or NO_LABEL if len(pair) > 1 else "")
+            for pair in pairs.T.tolist()
+        )
     types, type_of = _codes(trace.jobs["gpu_type"])
     peaks = [
         levels_until(jobs.only(holding & (type_of == code)), 0)[2] / PARTS_PER_GPU
@@ -161,6 +182,16 @@ def months_without_dates(period_us: tuple[int, int]) -> Months:
     return Months(np.array(edges, np.int64), names, whole_us)
 
 
+def paid_period(trace: Trace, runs: BilledRuns, zone: tzinfo) -> tuple[int, int]:
+    """Return the time in which pools are paid for: the period asked for, or whole days of the log.
+
+    A log without dates is paid for in its window.
+    """
+    if trace.provenance.relative_time:
+        return runs.window_us
+    return whole_days(runs.window_us, zone) if trace.period is None else trace.period
+
+
 def whole_days(window_us: tuple[int, int], zone: tzinfo) -> tuple[int, int]:
     """Return a window from the beginning of its first day to the end of its last one."""
     first, last = ((EPOCH + timedelta(microseconds=at)).astimezone(zone) for at in window_us)
@@ -174,8 +205,3 @@ def midnight_us(day: date, zone: tzinfo) -> int:
     """Return the first instant of a day in a time zone, microseconds since 1970."""
     at = datetime(day.year, day.month, day.day, tzinfo=zone)
     return (at - EPOCH) // timedelta(microseconds=1)
-
-
-def zone_of(time_zone: str | None) -> tzinfo:
-    """Return a time zone by its name; UTC without one."""
-    return UTC if time_zone is None else ZoneInfo(time_zone)

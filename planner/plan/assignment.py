@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
+from gpuplan.planner.money.gpus_in_use import GpusInUse, gpus_in_use
 from gpuplan.planner.plan.columns import RouteColumns, outside_price, paths_of
 from gpuplan.planner.plan.program import PlanOptimum
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT
 from gpuplan.simkit.apportion import apportion
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
-from gpuplan.simkit.steps import levels_of_intervals
-from gpuplan.simkit.time import to_micros
+from gpuplan.simkit.time import MICROS, to_micros
 
 LEAST_SHARE = 1e-6
 """Smaller shares are 0."""
@@ -112,7 +113,7 @@ def market_uses(
     for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
         of_type = is_planned & (type_names == gpu_type)
         begin_s = jobs.submit_s[of_type]
-        pool = _Held.over(
+        pool = _held(
             np.append(begin_s + assigned.pool_from_s[of_type], bin_edges[:-1]),
             np.append(begin_s + assigned.time_s[of_type], bin_edges[1:]),
             np.append(assigned.pool_gpus[of_type], plan.deferred[number]),
@@ -125,11 +126,11 @@ def market_uses(
         )
         for name, low, high, usd in bought:
             if high > low:
-                mean, peak, peak_s = pool.between(low, high)
+                mean, peak, peak_s = _between(pool, low, high)
                 gpus = high - low
                 uses.append(MarketUse(name, gpu_type, gpus, mean, peak, peak_s, usd * gpus))
         if market.on_demand_usd is not None:
-            mean, peak, peak_s = pool.between(owned + committed, np.inf)
+            mean, peak, peak_s = _between(pool, owned + committed, None)
             usd = mean * market.on_demand_usd
             uses.append(MarketUse("on_demand", gpu_type, 0.0, mean, peak, peak_s, usd))
         for name in (SPOT, SERVERLESS):
@@ -137,43 +138,24 @@ def market_uses(
             if in_market.any():
                 first_s = jobs.submit_s[in_market]
                 last_s = first_s + assigned.outside_s[in_market]
-                held = _Held.over(first_s, last_s, jobs.gpus[in_market], window_s)
-                mean, peak, peak_s = held.between(0.0, np.inf)
+                held = _held(first_s, last_s, jobs.gpus[in_market], window_s)
+                mean, peak, peak_s = _between(held, 0.0, None)
                 route = next(route for route in columns.routes if route.kind == name)
                 usd = mean * outside_price(route, market)
                 uses.append(MarketUse(name, gpu_type, 0.0, mean, peak, peak_s, usd))
     return tuple(uses)
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """GPUs held over a window.
+def _held(begin_s: FloatArray, end_s: FloatArray, gpus: FloatArray, window_s: float) -> GpusInUse:
+    """Return what intervals hold together, cut at the end of the window."""
+    begin, end = (to_micros(np.minimum(time_s, window_s)) for time_s in (begin_s, end_s))
+    return gpus_in_use(begin, end, gpus, int(to_micros(np.array([window_s]))[0]))
 
-    Attributes:
-        time_us, level: the step function.
-        window_us: to which it is cut.
-    """
 
-    time_us: IntArray
-    level: FloatArray
-    window_us: int
-
-    @classmethod
-    def over(
-        cls, begin_s: FloatArray, end_s: FloatArray, gpus: FloatArray, window_s: float
-    ) -> _Held:
-        """Return what intervals hold together, cut at the end of the window."""
-        begin, end = (to_micros(np.minimum(time_s, window_s)) for time_s in (begin_s, end_s))
-        time, level = levels_of_intervals(begin, end, gpus)
-        return cls(time, level, int(to_micros(np.array([window_s]))[0]))
-
-    def between(self, low: float, high: float) -> tuple[float, float, float]:
-        """Return the mean and the peak of the GPUs above one level and up to another, and when."""
-        part = np.clip(self.level - low, 0.0, high - low)
-        lasting = np.diff(np.append(self.time_us, self.window_us))
-        part = np.where(lasting > 0, part, 0.0)
-        if not part.size:
-            return 0.0, 0.0, 0.0
-        at = int(part.argmax())
-        mean = float(part @ lasting) / self.window_us
-        return mean, float(part[at]), float(self.time_us[at]) / 1e6
+def _between(held: GpusInUse, low: float, high: float | None) -> tuple[float, float, float]:
+    """Return the mean and the peak of the GPUs above one level and up to another, and when."""
+    below = held.levels.gpu_us(Fraction(low)) if low else Fraction(0)
+    gpu_us = held.levels.gpu_us(None if high is None else Fraction(high)) - below
+    part = np.clip(held.gpus - low, 0.0, None if high is None else high - low)
+    at = int(part.argmax())
+    return float(gpu_us / held.window_us), float(part[at]), float(held.edges_us[at]) / MICROS

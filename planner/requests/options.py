@@ -84,7 +84,9 @@ class OptionsRequest(SiteRequest):
             common=True,
         ),
     ] = None
-    prices: Annotated[PriceRequest, Group(common=("prices",))] = field(default_factory=PriceRequest)
+    prices: Annotated[PriceRequest, Group(common=("prices", "contracts"))] = field(
+        default_factory=PriceRequest
+    )
     level: Annotated[str | None, LEVEL] = None
     limit_factor: Annotated[float | None, LIMIT_FACTOR] = None
 
@@ -94,7 +96,7 @@ class OptionsRequest(SiteRequest):
         from gpuplan.planner.twin.change_texts import conf_files
 
         confs = (file for text in self.option for file in conf_files(text))
-        return (self.trace, self.twin, self.prices.prices, *confs)
+        return (self.trace, self.twin, self.prices.prices, self.prices.contracts, *confs)
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""

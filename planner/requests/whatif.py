@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.option import Opt
+from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.base.time_units import as_utc
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.calibrate import SITE_LOG
 from gpuplan.planner.requests.declaration import study
 from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TWIN, SiteRequest
@@ -59,6 +60,7 @@ class WhatIfRequest(SiteRequest):
         by: what groups are.
         level: the rules to replay; None for those that the calibration chose.
         limit_factor: limit of a job without one, over its run time; None as calibrated.
+        prices: of a GPU-hour, for what changes cost; empty for no dollars.
         strict: whether the growth of waits for gates counts what could be.
         validate: when a change happened, in place of changes.
         before, after: slurm.conf before and after ``validate``.
@@ -187,6 +189,9 @@ class WhatIfRequest(SiteRequest):
     ] = "account"
     level: Annotated[str | None, LEVEL] = None
     limit_factor: Annotated[float | None, LIMIT_FACTOR] = None
+    prices: Annotated[PriceRequest, Group(rare=("usd_per_gpu_h",), in_json=False)] = field(
+        default_factory=PriceRequest
+    )
     strict: Annotated[
         bool,
         Opt(
@@ -220,7 +225,8 @@ class WhatIfRequest(SiteRequest):
         from gpuplan.analysis.site.slurm_conf import included_files
 
         confs = [path for path in (*self.slurm_conf, self.before, self.after) if path is not None]
-        return (self.trace, self.twin, *(file for path in confs for file in included_files(path)))
+        included = (file for path in confs for file in included_files(path))
+        return (self.trace, self.twin, self.prices.prices, self.prices.contracts, *included)
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""

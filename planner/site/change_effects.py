@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.planner.site.effects import UNCLEAR, PairedWaits
@@ -88,6 +89,8 @@ class ChangeEffect:
         rejected_jobs: their ids, at most 100.
         groups: all jobs first, then the groups by name.
         elsewhere_gpu_s: GPU-seconds that each job runs on GPUs elsewhere, on average.
+        usd_per_month: dollars more than today, of GPUs added and of those elsewhere; only with a
+            price. Less are negative.
     """
 
     name: str
@@ -104,6 +107,7 @@ class ChangeEffect:
     rejected_jobs: tuple[str, ...]
     groups: tuple[GroupEffect, ...]
     elsewhere_gpu_s: Hidden[FloatArray] = field(default_factory=lambda: np.zeros(0))
+    usd_per_month: float | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -279,6 +279,48 @@ def _option(
     targets: Sequence[Target],
     has_groups: bool,
 ) -> OptionResult:
+    cost, months = change_cost(effect, change, document, work, prices), _months(work)
+    usd = cost.usd_per_month
+    waits = OptionWaits.of(effect.groups[0]) if effect.groups else None
+    saved_h = 0.0
+    if waits is not None and waits.verdict == SHORTER and months:
+        saved_h = -waits.effect_s / HOUR_S * waits.jobs / months
+    return OptionResult(
+        name=effect.name,
+        gpus_added=cost.gpus_added,
+        burst_gpu_h_per_month=cost.burst_gpu_h_per_month,
+        usd_per_month=usd,
+        waits=waits,
+        usd_per_wait_h_saved=usd / saved_h if saved_h > 0 and usd > 0 else None,
+        target=target_verdict(waits, targets) if targets else None,
+        never_start=effect.rejected,
+        groups=tuple(map(OptionWaits.of, effect.groups[1:])) if has_groups else (),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCost:
+    """What a change costs more than today.
+
+    Attributes:
+        gpus_added: by GPU type; fewer are negative.
+        burst_gpu_h_per_month: GPU-hours elsewhere.
+        usd_per_month: of both.
+    """
+
+    gpus_added: dict[str, int]
+    burst_gpu_h_per_month: float
+    usd_per_month: float
+
+
+def change_cost(
+    effect: ChangeEffect,
+    change: SiteChange,
+    document: SiteDocument,
+    work: SiteWorkload,
+    prices: Prices,
+) -> ChangeCost:
+    """Return what a change costs; raises `UsageError` where a GPU type has no price."""
     site = site_of(document)
     before, after = gpus_by_type(site), gpus_by_type(changed_site(document, change))
     added = {
@@ -289,23 +331,10 @@ def _option(
     months = _months(work)
     burst = burst_gpu_h(work, effect.elsewhere_gpu_s, site)
     per_month = {kind: hours / months for kind, hours in burst.items()} if months else {}
+    prices.check([None if kind == NO_TYPE else kind for kind in {**added, **per_month}])
     usd = sum((_usd(prices, kind) * gpus * MONTH_H for kind, gpus in added.items()), 0.0)
     usd += sum(_usd(prices, kind) * hours for kind, hours in per_month.items())
-    waits = OptionWaits.of(effect.groups[0]) if effect.groups else None
-    saved_h = 0.0
-    if waits is not None and waits.verdict == SHORTER and months:
-        saved_h = -waits.effect_s / HOUR_S * waits.jobs / months
-    return OptionResult(
-        name=effect.name,
-        gpus_added=added,
-        burst_gpu_h_per_month=sum(per_month.values()),
-        usd_per_month=usd,
-        waits=waits,
-        usd_per_wait_h_saved=usd / saved_h if saved_h > 0 and usd > 0 else None,
-        target=target_verdict(waits, targets) if targets else None,
-        never_start=effect.rejected,
-        groups=tuple(map(OptionWaits.of, effect.groups[1:])) if has_groups else (),
-    )
+    return ChangeCost(added, sum(per_month.values()), usd)
 
 
 def _months(work: SiteWorkload) -> float:

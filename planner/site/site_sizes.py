@@ -22,6 +22,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all
+from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.group_waits import GroupWaits
 from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, TodayReplay, fidelity_of
@@ -31,7 +32,6 @@ from gpuplan.planner.sizing.sized_replay import (
     FEWEST_JOBS,
     PERCENTILES,
     Judgment,
-    Resampling,
     SizedReplay,
     judgment_of,
 )

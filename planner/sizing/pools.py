@@ -15,9 +15,9 @@ from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.job_table.sampling import scale_arrivals
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.money.gpus_in_use import GpusInUse, gpus_in_use
 from gpuplan.planner.runs.cluster_setting import match_pools
 from gpuplan.planner.runs.trace_jobs import TraceJobs, jobs_of
-from gpuplan.planner.sizing.commitment import Demand, demand_of
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 
 COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
@@ -33,6 +33,7 @@ class JobPool:
         jobs: to replay, with the growth asked for.
         window_us: length of the window of the log or the period, with that growth.
         demand: GPUs in use in the log or the period, with that growth; None where not requested.
+        begin_us: of that window, microseconds since 1970.
         seen: what the log shows of them today.
         shape: of today's GPUs, as given; None where nothing is.
         above: when jobs held more than these; None where they did not.
@@ -41,7 +42,8 @@ class JobPool:
     gpu_type: str | None
     jobs: TraceJobs
     window_us: int
-    demand: Demand | None
+    demand: GpusInUse | None
+    begin_us: int
     seen: Today
     shape: GpuPool | None
     above: TimeAbove | None = None
@@ -171,15 +173,15 @@ def _pool(
     demand, length = None, window[1] - window[0]
     if terms.demand:
         runs = grown.arrays().runs()
-        gpus = np.ceil(runs.gpus).astype(np.int64)
-        demand = demand_of(runs.start_us - window[0], runs.end_us - window[0], gpus, length)
+        start_us, end_us = runs.start_us - window[0], runs.end_us - window[0]
+        demand = gpus_in_use(start_us, end_us, runs.gpus, length)
     # No row of a job is shown.
     jobs = replace(jobs, job_id=jobs.job_id.clear(), labels=jobs.labels if terms.by else None)
     above = None
     size = None if shape is None else shape.gpus
     if size is not None and seen.usage.peak_gpus > size:
         above = time_above(trace, np.ones(trace.jobs.height, np.bool_), size)
-    return JobPool(kind, jobs, length, demand, seen, shape, above)
+    return JobPool(kind, jobs, length, demand, window[0], seen, shape, above)
 
 
 def _shape_of(

@@ -20,11 +20,10 @@ import numpy as np
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all, usable_cores
+from gpuplan.planner.runs.gpu_intervals import GpuInterval, Resampling
 from gpuplan.planner.runs.trace_jobs import TraceJobs, first_jobs, replay_bytes
 from gpuplan.planner.sizing.sized_replay import (
-    GpuInterval,
     ReplayTerms,
-    Resampling,
     SizedReplay,
     replay_at,
 )

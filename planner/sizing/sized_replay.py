@@ -19,6 +19,7 @@ from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.statistics.block_length import block_length
 from gpuplan.analysis.statistics.bootstrap import Blocks, draw_blocks, expanded_tail, interval
 from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.group_waits import GroupWaits, group_waits
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sized_policy import sized_policy
@@ -33,37 +34,6 @@ FEWEST_JOBS = 20
 """Fewer jobs have no interval."""
 MOST_BLOCKS = 2000
 """In a resample: longer blocks of a long log are as good, and a million jobs fit into memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resampling:
-    """How intervals are made.
-
-    Attributes:
-        level: percent.
-        resamples: how many.
-        seed: of the resamples; the same for every size.
-    """
-
-    level: float
-    resamples: int
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class GpuInterval:
-    """An interval of a number of GPUs.
-
-    Attributes:
-        level_percent: confidence.
-        low_gpus, high_gpus: the ends, which are candidates.
-        resamples: of blocks of consecutive jobs, or of time.
-    """
-
-    level_percent: float
-    low_gpus: int
-    high_gpus: int
-    resamples: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ def options(request: OptionsRequest) -> Answer[OptionsRequest, OptionsResults]:
     """
     request.check()
     document, calibration = request.site()[0], request.calibration()
-    prices = Prices.read(request.prices)
     log = read_site_log(request.trace, calibration.time_zone)
+    prices = Prices.read(request.prices, calibration.time_zone).at(log.end_us)
     changes = [
         replace(change.settled(document, log), name=change.name) for change in request.changes()
     ]

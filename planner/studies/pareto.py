@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
 from gpuplan.analysis.characterize.today import Today, today
@@ -19,11 +20,14 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.baselines import compare_baselines
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.elastic.job_classes import COLUMNS
+from gpuplan.planner.frontier.budget import NO_BASIS, TodaysBasis
 from gpuplan.planner.frontier.reference_points import reference_points_of
 from gpuplan.planner.frontier.study import FrontierStudy, PlanRequest, Section, study_frontier
 from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
 from gpuplan.planner.frontier.uncertainty.laws import laws_of
+from gpuplan.planner.money.bill_today import at_book, at_end, pools_usd_per_h, price_note
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.pareto import ParetoRequest
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.site.fidelity import NO_WAITS, Fidelity, unknown, why_not_today
@@ -48,6 +52,7 @@ class ParetoStudy:
         prices: of the GPU types, and those of the log.
         frontier: the plans.
         fidelity: how a replay of today compares with the log.
+        unmatched: which prices are not used.
     """
 
     request: ParetoRequest
@@ -56,11 +61,12 @@ class ParetoStudy:
     prices: Prices
     frontier: FrontierStudy
     fidelity: Fidelity
+    unmatched: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What would change the reader's decision: of the log."""
-        return self.trace.notes
+        return (*self.trace.notes, *self.unmatched)
 
     @property
     def inputs(self) -> tuple[InputFile, ...]:
@@ -80,7 +86,7 @@ class ParetoStudy:
         """Return the price of each named GPU type, or the only price."""
         types = self.request.types
         if not types.names:
-            return self.prices.usd(None)
+            return None if self.frontier.price is None else self.frontier.price.usd_per_gpu_h
         return {name: price.usd_per_gpu_h for name, price in types.priced(self.prices).items()}
 
     @property
@@ -109,11 +115,20 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     trace = read_trace(request.trace, request.jobs, columns=columns)
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
     now = today(trace)
-    log_types = () if now is None else tuple(usage.gpu_type for usage in now.gpu_types)
-    prices = types.for_log(prices, log_types)
-    now = None if now is None else now.at_prices(prices.usd)
+    types.check_log(prices, () if now is None else [usage.gpu_type for usage in now.gpu_types])
+    prices, basis, priced_at = at_end(trace, prices), NO_BASIS, tuple[str, ...]()
+    unmatched, price = tuple[str, ...](), None
+    if request.prices.is_given and now is not None:
+        hours = now.gpu_h_by_type()
+        unmatched = prices.unmatched_note([*types.names, *hours])
+        now = at_book(trace, now, prices)
+        priced_at = price_note(prices, hours)
+        price = types.plan_price(prices, hours)
+        if not types.names and price is not None:
+            basis = _basis(now, price, prices, hours)
+    elif types.names or request.prices.is_given:
+        price = types.plan_price(prices, {})
     mix = None if types.is_mixed else gpu_mix(now, next(iter(types.names), None))
-    price = prices.get(None)
     plans = PlanRequest(
         budgets=request.budgets(),
         targets_s=request.target_jct_s,
@@ -121,14 +136,40 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
         cluster=cluster,
         prices=types.priced(prices) if types.is_mixed else {} if price is None else {"": price},
         recorded_on=types.recorded_on,
+        basis=basis,
     )
     study = study_frontier(trace, on_types, classes, plans, today=now, progress=progress)
     sections = _sections(request, study, progress)
     if not types.is_mixed and _needs_other_laws(request, model):
         sections = (*sections, laws_of(study, trace, classes))
     fidelity = _fidelity(request, trace, now)
-    study = replace(study, sections=sections, mix=mix, recommends=fidelity.may_speak)
-    return ParetoStudy(request, trace, model, prices, study, fidelity)
+    notes = (*study.notes, *priced_at, *_on_basis(basis))
+    study = replace(study, sections=sections, mix=mix, recommends=fidelity.may_speak, notes=notes)
+    return ParetoStudy(request, trace, model, prices, study, fidelity, unmatched)
+
+
+def _basis(
+    now: Today | None, price: Price, prices: Prices, gpu_h: Mapping[str | None, float]
+) -> TodaysBasis:
+    """Return what budgets in dollars have in common with today's bill, where that is a ledger's."""
+    if now is None or now.usage.usd_per_month is None or prices.is_flat(gpu_h):
+        return NO_BASIS
+    usd_per_h = now.usage.usd_per_month / MONTH_H
+    pool_usd = pools_usd_per_h(prices)
+    beside = usd_per_h - now.usage.mean_gpus * price.usd_per_gpu_h
+    return TodaysBasis(beside, min(pool_usd, usd_per_h))
+
+
+def _on_basis(basis: TodaysBasis) -> tuple[str, ...]:
+    """Return what dollars of a budget are, where GPUs do not all cost the same."""
+    if basis == NO_BASIS:
+        return ()
+    least = basis.least_usd_per_h * MONTH_H
+    fixed = f", and at least the ${least:,.0f} of GPUs owned and committed" if least else ""
+    return (
+        "dollars a month are today's bill, with GPUs more or fewer than today's at the mean "
+        f"pay-per-use price{fixed}",
+    )
 
 
 def _fidelity(request: ParetoRequest, trace: Trace, now: Today | None) -> Fidelity:

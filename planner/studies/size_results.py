@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from msgspec import UNSET, UnsetType
 
+from gpuplan.planner.money.commitment import CommitmentResult
+from gpuplan.planner.runs.gpu_intervals import GpuInterval
 from gpuplan.planner.runs.group_waits import GroupWaits
 from gpuplan.planner.site.fidelity import Fidelity
-from gpuplan.planner.sizing.commitment import CommitmentResult
-from gpuplan.planner.sizing.sized_replay import GpuInterval
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,9 @@ class SizeToday:
         mean_gpus: GPU-hours over the window, first submission to last submission or end.
         peak_gpus: most GPUs held at once.
         mean_wait_s, p95_wait_s: as recorded; null where the log has no waits.
-        usd_per_month: of the cluster; null without one.
+        usd_per_month: of the cluster; without one, or with GPUs owned and committed, today's bill
+            under the price book; null where neither is given.
+        price_is_assumed: whether no price was given, and dollars are at one assumed for all types.
     """
 
     cluster_gpus: int | None
@@ -82,6 +84,7 @@ class SizeToday:
     mean_wait_s: float | None
     p95_wait_s: float | None
     usd_per_month: float | None
+    price_is_assumed: bool | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,8 @@ class SizePool:
     Attributes:
         name: the GPU type; ``all`` where the log has one or names none.
         jobs: replayed.
-        usd_per_gpu_h: the price.
+        usd_per_gpu_h: the price; null where none is given, and only commitments on other types are
+            looked for.
         gpus: the smallest size that meets the targets; null without a target.
         nodes: of that size; null where nodes do not matter.
         usd_per_month: of that size.
@@ -107,7 +111,7 @@ class SizePool:
 
     name: str
     jobs: int
-    usd_per_gpu_h: float
+    usd_per_gpu_h: float | None
     gpus: int | None
     nodes: int | None
     usd_per_month: float | None

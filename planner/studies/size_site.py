@@ -19,6 +19,7 @@ from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.size import SizeRequest
+from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, unknown
 from gpuplan.planner.site.patience import patience_of
 from gpuplan.planner.site.replicas import Chance
@@ -31,7 +32,6 @@ from gpuplan.planner.site.site_sizes import (
     held_jobs,
     node_types,
 )
-from gpuplan.planner.sizing.sized_replay import Resampling
 from gpuplan.planner.sizing.targets import Target
 from gpuplan.planner.studies.size_pool import TypeAnswer
 from gpuplan.planner.studies.size_results import SizeResults, SizeToday, TargetResult
@@ -230,7 +230,7 @@ def _results(
         usd_per_month=first.usd_per_month if is_one else None,
         interval=first.interval if is_one else None,
         policy=SITE_RULES,
-        growth=request.growth,
+        growth=request.grown,
         jobs=answers[0].jobs,
         targets=tuple(
             TargetResult(target.text, target.limit, value)
