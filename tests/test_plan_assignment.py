@@ -50,9 +50,9 @@ def test_what_jobs_hold_is_exact_in_time():
     assigned = assigned_jobs(plan.program.columns, plan.whole.share)
     committed, rented = market_uses(plan.program.columns, plan.whole, assigned)
     assert (committed.name, committed.gpus, committed.mean_gpus) == ("committed", 1.0, 1.0)
-    assert committed.usd_per_h == 0.5
+    assert committed.usd_per_month == 0.5 * 730.5
     assert (rented.peak_gpus, rented.peak_s) == (3.0, 90.0)
-    assert rented.mean_gpus == pytest.approx(0.75) == pytest.approx(rented.usd_per_h)
+    assert rented.mean_gpus == pytest.approx(0.75) == pytest.approx(rented.usd_per_month / 730.5)
 
 
 def test_markets_of_jobs_on_spot_and_in_containers():
@@ -74,13 +74,18 @@ def test_markets_of_jobs_on_spot_and_in_containers():
     assert set(uses) == {
         ("A", "on_demand"), ("A", "spot"), ("B", "owned"), ("B", "on_demand"), ("B", "serverless"),
     }  # fmt: skip
-    assert uses["B", "owned"].usd_per_h == 0 and uses["B", "owned"].mean_gpus == pytest.approx(1.0)
+    assert uses["B", "owned"].usd_per_month == 0 and uses["B", "owned"].mean_gpus == pytest.approx(
+        1.0
+    )
     assert uses["A", "on_demand"].mean_gpus == pytest.approx(1.0)
     spot = uses["A", "spot"]
     assert spot.mean_gpus == pytest.approx(assigned.time_s[1] / HOUR)  # 4 GPUs, in 4 hours
-    assert (spot.peak_gpus, spot.usd_per_h) == (4.0, pytest.approx(0.5 * spot.mean_gpus))
-    assert uses["B", "serverless"].usd_per_h == pytest.approx(1.9 * 30 / 4 / HOUR)
-    assert uses["B", "on_demand"].usd_per_h == 0
+    assert (spot.peak_gpus, spot.usd_per_month) == (
+        4.0,
+        pytest.approx(0.5 * 730.5 * spot.mean_gpus),
+    )
+    assert uses["B", "serverless"].usd_per_month == pytest.approx(1.9 * 730.5 * 30 / 4 / HOUR)
+    assert uses["B", "on_demand"].usd_per_month == 0
 
 
 def test_dollars_of_a_plan_without_a_split_are_those_of_its_shares():
@@ -91,7 +96,7 @@ def test_dollars_of_a_plan_without_a_split_are_those_of_its_shares():
     plan = plan_of(jobs, market(0.9, 1.29))
     columns = plan.program.columns
     uses = market_uses(columns, plan.whole, assigned_jobs(columns, plan.whole.share))
-    assert sum(use.usd_per_h for use in uses) == pytest.approx(plan.whole.usd_per_h)
+    assert sum(use.usd_per_month for use in uses) == pytest.approx(plan.whole.usd_per_h * 730.5)
 
 
 def test_deferred_jobs_have_no_route_and_their_work_counts():

@@ -25,6 +25,10 @@ GROUPS = {
     },
     "Plan: how many GPUs, and which": {
         "size": "Find how many GPUs the jobs need at waits you accept, and how many to commit to.",
+        "plan": (
+            "Plan what to commit to, what to rent, and which jobs run elsewhere, at the least "
+            "dollars."
+        ),
         "pareto": (
             "Show how fast jobs finish at each GPU budget, and how many GPUs each class needs."
         ),

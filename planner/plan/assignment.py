@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.money.gpus_in_use import GpusInUse, gpus_in_use
 from gpuplan.planner.plan.columns import RouteColumns, outside_price, paths_of
 from gpuplan.planner.plan.program import PlanOptimum
@@ -84,7 +85,7 @@ class MarketUse:
         gpus: bought for the whole time; 0 for a market in which GPUs are rented.
         mean_gpus, peak_gpus: in use.
         peak_s: when the peak begins, seconds after the first submission.
-        usd_per_h: what they cost.
+        usd_per_month: what they cost.
     """
 
     name: str
@@ -93,7 +94,7 @@ class MarketUse:
     mean_gpus: float
     peak_gpus: float
     peak_s: float
-    usd_per_h: float
+    usd_per_month: float
 
 
 def market_uses(
@@ -128,10 +129,11 @@ def market_uses(
             if high > low:
                 mean, peak, peak_s = _between(pool, low, high)
                 gpus = high - low
-                uses.append(MarketUse(name, gpu_type, gpus, mean, peak, peak_s, usd * gpus))
+                usd_per_month = usd * gpus * MONTH_H
+                uses.append(MarketUse(name, gpu_type, gpus, mean, peak, peak_s, usd_per_month))
         if market.on_demand_usd is not None:
             mean, peak, peak_s = _between(pool, owned + committed, None)
-            usd = mean * market.on_demand_usd
+            usd = mean * market.on_demand_usd * MONTH_H
             uses.append(MarketUse("on_demand", gpu_type, 0.0, mean, peak, peak_s, usd))
         for name in (SPOT, SERVERLESS):
             in_market = of_type & (kind == name)
@@ -141,7 +143,7 @@ def market_uses(
                 held = _held(first_s, last_s, jobs.gpus[in_market], window_s)
                 mean, peak, peak_s = _between(held, 0.0, None)
                 route = next(route for route in columns.routes if route.kind == name)
-                usd = mean * outside_price(route, market)
+                usd = mean * outside_price(route, market) * MONTH_H
                 uses.append(MarketUse(name, gpu_type, 0.0, mean, peak, peak_s, usd))
     return tuple(uses)
 

@@ -87,6 +87,7 @@ class PlannedJobs:
         is_deferred: whether each may wait for idle GPUs that are paid for.
         left_out: jobs of the log that did not run, or held no GPU.
         labelled_by: column of the labels; ``all`` for one label.
+        begin_us: the first submission, microseconds since 1970.
     """
 
     submit_s: FloatArray
@@ -99,6 +100,7 @@ class PlannedJobs:
     is_deferred: BoolArray
     left_out: int = 0
     labelled_by: str = ALL
+    begin_us: int = 0
 
     @property
     def size(self) -> int:
@@ -172,6 +174,7 @@ def jobs_of_trace(
         is_deferred=is_deferred,
         left_out=jobs.height - kept.height,
         labelled_by=labelled_by,
+        begin_us=int(submit_us[0]),
     )
     if planned.window_s <= 0:
         raise InputError(

@@ -1,0 +1,372 @@
+"""Plan what to commit to, what to rent, and which jobs run elsewhere, at the least dollars."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import DAY_S, MICROS, MONTH_H
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.job_table.gpu_names import match_types
+from gpuplan.analysis.job_table.schema import CANONICAL
+from gpuplan.analysis.prices.contracts import OWNED
+from gpuplan.analysis.trace.input_files import trace_input
+from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.money.commitment_book import CommitmentBook
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.money.renting_settings import RENTED
+from gpuplan.planner.plan.assignment import (
+    AssignedJobs,
+    MarketUse,
+    assigned_jobs,
+    market_uses,
+    shares_of,
+)
+from gpuplan.planner.plan.columns import RouteColumns, route_columns
+from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs, jobs_of_trace
+from gpuplan.planner.plan.levers import COMMITMENT, LeverWorth, bought_with, lever_worths
+from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
+from gpuplan.planner.plan.purchase import Purchase, purchase
+from gpuplan.planner.plan.routes import BASE, RouteSettings
+from gpuplan.planner.requests.plan import NOW, PlanRequest
+from gpuplan.planner.studies.answer import Answer
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.cluster_shape import ClusterShape
+
+SHORT_S = 14 * DAY_S
+NOT_REPLAYED = (
+    "not confirmed: this version does not replay plans, so waits for GPUs, gangs, start-up times "
+    "and billing steps are not in these numbers, and no later part of the log has been tried"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanToday:
+    """The jobs as they were recorded.
+
+    Attributes:
+        mean_gpus, peak_gpus: that they held, deferred jobs left out.
+        mean_time_s: from submission to end; a wait that is not recorded counts as none.
+        jobs_without_wait: jobs whose wait is not recorded.
+    """
+
+    mean_gpus: float
+    peak_gpus: float
+    mean_time_s: float
+    jobs_without_wait: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTarget:
+    """A bound on the mean time.
+
+    Attributes:
+        text: as given.
+        limit_s: most mean time.
+        value_s: mean time of the jobs as planned, without waits.
+    """
+
+    text: str
+    limit_s: float
+    value_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRoute:
+    """Where a share of a class runs.
+
+    Attributes:
+        name: ``base``, ``width 2``, ``spot``, ``serverless 300``.
+        share: of the jobs of the class.
+        mean_time_s: of all jobs of the class, if they took it.
+    """
+
+    name: str
+    share: float
+    mean_time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanClass:
+    """How the jobs of a class run.
+
+    Attributes:
+        name: the label.
+        gpu_type: empty where the log names none.
+        width_bucket: of the GPUs that a job holds.
+        jobs: how many.
+        recorded_time_s: mean time from submission to end, as recorded.
+        mean_time_s: as planned, without waits.
+        routes: that take any of them.
+    """
+
+    name: str
+    gpu_type: str
+    width_bucket: str
+    jobs: int
+    recorded_time_s: float
+    mean_time_s: float
+    routes: tuple[PlanRoute, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResults:
+    """What to buy and where jobs run.
+
+    Attributes:
+        usd_per_month: of the jobs as assigned to routes, exact in time.
+        program_usd_per_month: the program's value, with fractions of nodes and of classes.
+        mean_time_s: of the jobs of classes as assigned, without waits.
+        saving_share: over the best commitment with every job as recorded; null where that has no
+            price or does not meet the limits.
+        recorded_usd_per_month: of this commitment.
+        recorded_committed_gpus: that it commits to.
+        confirmed: whether the plan held in a replay of later jobs; null where it was not replayed.
+        targets: bounds on the mean time.
+        today: the jobs as recorded.
+        markets: what is bought and used, by GPU type.
+        classes: how their jobs run.
+        levers: what each is worth.
+        jobs, deferred_jobs, left_out_jobs: planned for, that may wait, and that did not run.
+        bins: of time, over which the program is solved.
+    """
+
+    usd_per_month: float
+    program_usd_per_month: float
+    mean_time_s: float
+    saving_share: float | None
+    recorded_usd_per_month: float | None
+    recorded_committed_gpus: float | None
+    confirmed: bool | None
+    targets: tuple[PlanTarget, ...]
+    today: PlanToday
+    markets: tuple[MarketUse, ...]
+    classes: tuple[PlanClass, ...]
+    levers: tuple[LeverWorth, ...]
+    jobs: int
+    deferred_jobs: int
+    left_out_jobs: int
+    bins: int
+
+
+def plan(request: PlanRequest) -> Answer[PlanRequest, PlanResults]:
+    """Return the plan of least dollars, or with a budget of least mean time.
+
+    Raises:
+        InfeasibleError: no plan meets the limits.
+        InputError: the trace, a price table or the price book cannot be used.
+        UsageError: a GPU type without a price, or options that do not fit together.
+    """
+    request.check()
+    trace = _trace(request)
+    condition, within_s = request.defer or (None, 0.0)
+    jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
+    prices, markets = _markets(request, jobs)
+    columns = route_columns(
+        jobs,
+        markets,
+        speedup=request.speedup_model(),
+        settings=RouteSettings(hazard_per_s=request.spot_hazard),
+        within_s=within_s,
+    )
+    limits = PlanLimits(
+        mean_time_s=columns.now_s if request.target == NOW else _seconds(request.target),
+        slower=request.slower,
+        spot_max=request.spot_max,
+        usd_per_h=request.budget_usd_per_h(),
+    )
+    program = plan_program(columns, limits)
+    bought = purchase(program)
+    return Answer(
+        request=request,
+        results=_results(request, program, bought),
+        inputs=(trace_input(trace), *prices.inputs),
+        warnings=(NOT_REPLAYED, *_warnings(trace, jobs)),
+        notes=tuple(_notes(request, columns, prices)),
+    )
+
+
+def _seconds(target: float | str | None) -> float | None:
+    return None if target is None else float(target)
+
+
+def _trace(request: PlanRequest) -> Trace:
+    """Return the trace with the columns that the plan and its conditions read."""
+    conditions = " ".join(filter(None, (request.spot, request.defer and request.defer[0])))
+    words = {word.lower() for word in re.findall(r"\w+", conditions)}
+    named = [name for name in CANONICAL if name in words]
+    by = [] if request.by not in CANONICAL else [request.by]
+    columns = dict.fromkeys([*COLUMNS, "user", *named, *by])
+    return read_trace(request.trace, request.jobs, columns=list(columns)).submitted()
+
+
+def _markets(request: PlanRequest, jobs: PlannedJobs) -> tuple[Prices, dict[str, GpuMarkets]]:
+    """Return the price book, and what may be bought of each GPU type at the end of the log."""
+    zone = request.jobs.log.time_zone
+    end_us = jobs.begin_us + round(jobs.window_s * MICROS)
+    gpu, commitment = request.prices.gpu, request.commitment
+    has_price = request.prices.is_given or commitment.commit or commitment.on_demand
+    prices = Prices.read(request.prices, zone).at(end_us - 1)
+    if not has_price:
+        usual = float(RENTED["conventional_usd_per_gpu_h"].default)
+        prices = Prices({"": usual}, option="assumed", gpu=gpu)
+    book = CommitmentBook(
+        prices=commitment.commit,
+        on_demand=Prices.read(PriceRequest(commitment.on_demand, gpu=gpu, option="--on-demand")),
+        book=prices.book,
+        end_us=end_us,
+        gpu=gpu,
+    )
+    spot = Prices(request.spot_price, gpu=gpu, option="--spot-price")
+    serverless = Prices(request.serverless, gpu=gpu, option="--serverless")
+    types = jobs.gpu_type.unique().sort().to_list()
+    book.check_pools([name or None for name in types])
+    shapes = _shapes(request.shape(), types)
+    markets = {}
+    for gpu_type in types:
+        log_type = gpu_type or None
+        rented = book.on_demand_price(log_type, must=False) or prices.get(log_type)
+        owned = [pool.gpus for pool in book.pools(log_type) if pool.market == OWNED]
+        cap, node = shapes[gpu_type]
+        markets[gpu_type] = GpuMarkets(
+            commit_usd={offer.name: float(offer.usd_per_gpu_h) for offer in book.offers(log_type)},
+            on_demand_usd=None if rented is None else rented.usd_per_gpu_h,
+            spot_usd=spot.usd(log_type),
+            serverless_usd=serverless.usd(log_type),
+            owned=float(sum(owned)),
+            cap=cap,
+            node=node,
+        )
+    return prices, markets
+
+
+def _shapes(
+    shape: ClusterShape | None, types: Sequence[str]
+) -> dict[str, tuple[float | None, int | None]]:
+    """Return the cap and the GPUs per node of each type. Raises `UsageError`."""
+    if shape is None:
+        return {gpu_type: (None, None) for gpu_type in types}
+    if not shape.gpu_types:
+        pool = shape.pool
+        if pool.gpus is not None and len(types) > 1:
+            raise UsageError(
+                f"--cluster {shape}: the log has several GPU types\n"
+                f"  next: --cluster {','.join(f'{name}=N' for name in types)}"
+            )
+        return {gpu_type: (pool.gpus, pool.gpus_per_node) for gpu_type in types}
+    means = match_types(shape.gpu_types, types, "--cluster", apart=True)
+    pools = {pool.gpu_type: pool for pool in shape.pools}
+    shapes: dict[str, tuple[float | None, int | None]] = {}
+    for gpu_type in types:
+        name = means[gpu_type]
+        found_pool = None if name is None else pools[name]
+        shapes[gpu_type] = (
+            (0, None) if found_pool is None else (found_pool.gpus, found_pool.gpus_per_node)
+        )
+    return shapes
+
+
+def _results(request: PlanRequest, program: PlanProgram, bought: Purchase) -> PlanResults:
+    columns, jobs = program.columns, program.columns.jobs
+    assigned = assigned_jobs(columns, bought.whole.share)
+    uses = market_uses(columns, bought.whole, assigned)
+    usd = sum(use.usd_per_month for use in uses)
+    mean_s = _mean_time_s(jobs, assigned)
+    has_budget = program.limits.usd_per_h is not None
+    recorded = None if has_budget else bought_with(program, {COMMITMENT})
+    recorded_usd = None if recorded is None else recorded.whole.usd_per_h * MONTH_H
+    saving = None if not recorded_usd else 1 - usd / recorded_usd
+    targets = ()
+    if program.limits.mean_time_s is not None:
+        text = f"mean_jct <= {request.target}"
+        targets = (PlanTarget(text, program.limits.mean_time_s, mean_s),)
+    held = columns.of_kind(BASE) @ columns.pool_gpus
+    return PlanResults(
+        usd_per_month=usd,
+        program_usd_per_month=bought.exact.usd_per_h * MONTH_H,
+        mean_time_s=mean_s,
+        saving_share=saving,
+        recorded_usd_per_month=recorded_usd,
+        recorded_committed_gpus=None if recorded is None else float(recorded.whole.committed.sum()),
+        confirmed=None,
+        targets=targets,
+        today=PlanToday(
+            mean_gpus=float(held.mean()),
+            peak_gpus=float(held.max()),
+            mean_time_s=columns.now_s,
+            jobs_without_wait=int(np.isnan(jobs.wait_s).sum()),
+        ),
+        markets=uses,
+        classes=_classes(columns, bought.whole.share, assigned),
+        levers=() if has_budget else lever_worths(program),
+        jobs=jobs.size,
+        deferred_jobs=int(jobs.is_deferred.sum()),
+        left_out_jobs=jobs.left_out,
+        bins=columns.bins.count,
+    )
+
+
+def _mean_time_s(jobs: PlannedJobs, assigned: AssignedJobs) -> float:
+    return float(assigned.time_s[~jobs.is_deferred].mean()) if not jobs.is_deferred.all() else 0.0
+
+
+def _classes(
+    columns: RouteColumns, share: FloatArray, assigned: AssignedJobs
+) -> tuple[PlanClass, ...]:
+    """Return how the jobs of each class run."""
+    share = shares_of(columns, share)
+    return tuple(
+        PlanClass(
+            name=planned.label,
+            gpu_type=planned.gpu_type,
+            width_bucket=planned.width_bucket,
+            jobs=planned.jobs.size,
+            recorded_time_s=planned.recorded_s,
+            mean_time_s=float(assigned.time_s[planned.jobs].mean()),
+            routes=tuple(
+                PlanRoute(columns.routes[at].name, float(share[at]), float(columns.time_s[at]))
+                for at in np.flatnonzero((columns.class_of == number) & (share > 0))
+            ),
+        )
+        for number, planned in enumerate(columns.classes)
+    )
+
+
+def _warnings(trace: Trace, jobs: PlannedJobs) -> list[str]:
+    notes = list(trace.notes)
+    if jobs.window_s < SHORT_S:
+        notes.append(
+            f"the log covers {jobs.window_s / DAY_S:.2g} days: with less than two weeks there is "
+            "no later part to confirm a plan on"
+        )
+    return notes
+
+
+def _notes(request: PlanRequest, columns: RouteColumns, prices: Prices) -> list[str]:
+    jobs = columns.jobs
+    notes = []
+    if prices.option == "assumed":
+        usd = prices.usd(None)
+        notes.append(f"no price is given: GPUs are rented at an assumed ${usd:.2f} an hour")
+    if jobs.left_out:
+        notes.append(f"{counted(jobs.left_out, 'job')} left out: they did not run, or held no GPU")
+    lacking = int(np.isnan(jobs.wait_s).sum())
+    if lacking:
+        notes.append(
+            f"{counted(lacking, 'job')} without a recorded wait count with their run time alone"
+        )
+    if request.speedup is not None and request.speedup.partition(":")[0] in (
+        "power",
+        "amdahl",
+        "usl",
+    ):
+        notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
+    notes.append("the value of the program holds for jobs that start at once and split evenly")
+    return notes
