@@ -90,15 +90,24 @@ def headline(results: PlanResults) -> str:
     if elsewhere:
         rest += f", with some jobs on {' and '.join(elsewhere)}"
     cost = f"{show_about_usd(results.usd_per_month)} a month"
-    compared = ""
-    if results.saving_share is not None:
-        compared = f", {_saving(results.saving_share)} the best commitment with jobs as recorded"
+    compared = _compared(results)
     time = (
         f"Jobs take {show_duration(results.mean_time_s)} on average without waits; today "
         f"{show_duration(results.today.mean_time_s)}."
     )
     confirmed = "" if results.confirmed else "Not confirmed by a replay. "
     return f"{confirmed}{commit}{rest}: {cost}{compared}. {time}"
+
+
+def _compared(results: PlanResults) -> str:
+    """Return the saving over the best commitment, or over none where it is the only lever."""
+    names = [lever.name for lever in results.levers]
+    if names == ["commitment"]:
+        rented = results.levers[0].without_usd_per_month
+        return f", {_saving(1 - results.usd_per_month / rented)} all on demand" if rented else ""
+    if results.saving_share is None or not names:
+        return ""
+    return f", {_saving(results.saving_share)} the best commitment with jobs as recorded"
 
 
 def _saving(share: float) -> str:

@@ -88,5 +88,5 @@ def refuse_budget(program: PlanProgram, least_usd_per_h: float | None) -> Infeas
     budget, least = (usd * MONTH_H for usd in (program.limits.usd_per_h, least_usd_per_h))
     return InfeasibleError(
         f"--budget ${budget:,.0f}/month: the cheapest plan costs ${least:,.0f} a month\n"
-        f"  next: --budget ${np.ceil(least):,.0f}/month"
+        f"  next: --budget '${np.ceil(least):.0f}/month'"
     )

@@ -263,14 +263,11 @@ def _shapes(
         return {gpu_type: (pool.gpus, pool.gpus_per_node) for gpu_type in types}
     means = match_types(shape.gpu_types, types, "--cluster", apart=True)
     pools = {pool.gpu_type: pool for pool in shape.pools}
-    shapes: dict[str, tuple[float | None, int | None]] = {}
-    for gpu_type in types:
-        name = means[gpu_type]
-        found_pool = None if name is None else pools[name]
-        shapes[gpu_type] = (
-            (0, None) if found_pool is None else (found_pool.gpus, found_pool.gpus_per_node)
-        )
-    return shapes
+    return {
+        gpu_type: (0, None) if name is None else (pools[name].gpus, pools[name].gpus_per_node)
+        for gpu_type, name in means.items()
+        if gpu_type is not None
+    }
 
 
 def _results(request: PlanRequest, program: PlanProgram, bought: Purchase) -> PlanResults:
@@ -283,7 +280,7 @@ def _results(request: PlanRequest, program: PlanProgram, bought: Purchase) -> Pl
     recorded = None if has_budget else bought_with(program, {COMMITMENT})
     recorded_usd = None if recorded is None else recorded.whole.usd_per_h * MONTH_H
     saving = None if not recorded_usd else 1 - usd / recorded_usd
-    targets = ()
+    targets: tuple[PlanTarget, ...] = ()
     if program.limits.mean_time_s is not None:
         text = f"mean_jct <= {request.target}"
         targets = (PlanTarget(text, program.limits.mean_time_s, mean_s),)
@@ -362,11 +359,7 @@ def _notes(request: PlanRequest, columns: RouteColumns, prices: Prices) -> list[
         notes.append(
             f"{counted(lacking, 'job')} without a recorded wait count with their run time alone"
         )
-    if request.speedup is not None and request.speedup.partition(":")[0] in (
-        "power",
-        "amdahl",
-        "usl",
-    ):
+    if columns.speedup is not None and columns.speedup.law is not None:
         notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
     notes.append("the value of the program holds for jobs that start at once and split evenly")
     return notes
