@@ -16,12 +16,12 @@ from gpuplan.cli.tables.plan_tables import (
 )
 
 if TYPE_CHECKING:
-    from gpuplan.planner.requests.plan import PlanRequest
+    from gpuplan.planner.requests.plan import PurchaseRequest
     from gpuplan.planner.studies.answer import Answer
     from gpuplan.planner.studies.plan import PlanResults
 
 
-def show(study: Answer[PlanRequest, PlanResults]) -> StudyView:
+def show(study: Answer[PurchaseRequest, PlanResults]) -> StudyView:
     """Return the plan as people see it."""
     results = study.results
 

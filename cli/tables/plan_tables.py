@@ -89,14 +89,14 @@ def headline(results: PlanResults) -> str:
     ]
     if elsewhere:
         rest += f", with some jobs on {' and '.join(elsewhere)}"
-    cost = f"{show_about_usd(results.usd_per_month)} a month"
-    compared = _compared(results)
+    cost = f"for {show_about_usd(results.usd_per_month)} a month{_compared(results)}"
     time = (
         f"Jobs take {show_duration(results.mean_time_s)} on average without waits; today "
         f"{show_duration(results.today.mean_time_s)}."
     )
-    confirmed = "" if results.confirmed else "Not confirmed by a replay. "
-    return f"{confirmed}{commit}{rest}: {cost}{compared}. {time}"
+    if not results.confirmed:
+        commit = f"Not confirmed by a replay: {commit[0].lower()}{commit[1:]}"
+    return f"{commit}{rest} {cost}. {time}"
 
 
 def _compared(results: PlanResults) -> str:

@@ -86,7 +86,7 @@ def write_deferral(deferral: tuple[str, float] | None) -> str | None:
     has_picture=False,
 )
 @dataclass(frozen=True, slots=True)
-class PlanRequest(StudyRequest):
+class PurchaseRequest(StudyRequest):
     """Plan what to commit to, what to rent, and which jobs run elsewhere, at the least dollars.
 
     Attributes:

@@ -35,7 +35,7 @@ from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import Purchase, purchase
 from gpuplan.planner.plan.routes import BASE, RouteSettings
-from gpuplan.planner.requests.plan import NOW, PlanRequest
+from gpuplan.planner.requests.plan import NOW, PurchaseRequest
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import ClusterShape
@@ -156,7 +156,7 @@ class PlanResults:
     bins: int
 
 
-def plan(request: PlanRequest) -> Answer[PlanRequest, PlanResults]:
+def plan(request: PurchaseRequest) -> Answer[PurchaseRequest, PlanResults]:
     """Return the plan of least dollars, or with a budget of least mean time.
 
     Raises:
@@ -197,7 +197,7 @@ def _seconds(target: float | str | None) -> float | None:
     return None if target is None else float(target)
 
 
-def _trace(request: PlanRequest) -> Trace:
+def _trace(request: PurchaseRequest) -> Trace:
     """Return the trace with the columns that the plan and its conditions read."""
     conditions = " ".join(filter(None, (request.spot, request.defer and request.defer[0])))
     words = {word.lower() for word in re.findall(r"\w+", conditions)}
@@ -207,7 +207,7 @@ def _trace(request: PlanRequest) -> Trace:
     return read_trace(request.trace, request.jobs, columns=list(columns)).submitted()
 
 
-def _markets(request: PlanRequest, jobs: PlannedJobs) -> tuple[Prices, dict[str, GpuMarkets]]:
+def _markets(request: PurchaseRequest, jobs: PlannedJobs) -> tuple[Prices, dict[str, GpuMarkets]]:
     """Return the price book, and what may be bought of each GPU type at the end of the log."""
     zone = request.jobs.log.time_zone
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
@@ -270,7 +270,7 @@ def _shapes(
     }
 
 
-def _results(request: PlanRequest, program: PlanProgram, bought: Purchase) -> PlanResults:
+def _results(request: PurchaseRequest, program: PlanProgram, bought: Purchase) -> PlanResults:
     columns, jobs = program.columns, program.columns.jobs
     assigned = assigned_jobs(columns, bought.whole.share)
     uses = market_uses(columns, bought.whole, assigned)
@@ -346,7 +346,7 @@ def _warnings(trace: Trace, jobs: PlannedJobs) -> list[str]:
     return notes
 
 
-def _notes(request: PlanRequest, columns: RouteColumns, prices: Prices) -> list[str]:
+def _notes(request: PurchaseRequest, columns: RouteColumns, prices: Prices) -> list[str]:
     jobs = columns.jobs
     notes = []
     if prices.option == "assumed":
