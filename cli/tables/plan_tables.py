@@ -40,7 +40,8 @@ def markets_table(results: PlanResults) -> Table:
 def levers_table(results: PlanResults) -> Table:
     """Return what each lever is worth."""
     return table(
-        "What each lever is worth, $/month",
+        "What each lever is worth: $/month of the program, "
+        f"{show_about_usd(results.program_usd_per_month)} with all",
         results.levers,
         {"name": "lever"},
         Column("without_usd_per_month", "plan without it", show_about_usd),

@@ -278,7 +278,7 @@ def _results(request: PurchaseRequest, program: PlanProgram, bought: Purchase) -
     mean_s = _mean_time_s(jobs, assigned)
     has_budget = program.limits.usd_per_h is not None
     recorded = None if has_budget else bought_with(program, {COMMITMENT})
-    recorded_usd = None if recorded is None else recorded.whole.usd_per_h * MONTH_H
+    recorded_usd = None if recorded is None else _exact_usd(recorded)
     saving = None if not recorded_usd else 1 - usd / recorded_usd
     targets: tuple[PlanTarget, ...] = ()
     if program.limits.mean_time_s is not None:
@@ -308,6 +308,13 @@ def _results(request: PurchaseRequest, program: PlanProgram, bought: Purchase) -
         left_out_jobs=jobs.left_out,
         bins=columns.bins.count,
     )
+
+
+def _exact_usd(bought: Purchase) -> float:
+    """Return dollars a month of the jobs as assigned, exact in time."""
+    columns, optimum = bought.program.columns, bought.whole
+    uses = market_uses(columns, optimum, assigned_jobs(columns, optimum.share))
+    return sum(use.usd_per_month for use in uses)
 
 
 def _mean_time_s(jobs: PlannedJobs, assigned: AssignedJobs) -> float:
