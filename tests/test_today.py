@@ -14,6 +14,7 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.today import COLUMNS, today
 from gpuplan.analysis.trace.trace import read_trace
+from gpuplan.cli.formats.today_text import today_text
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.studies.policy_prices import backlog_note
 
@@ -226,3 +227,10 @@ def test_bills_of_users_count_the_running_jobs_of_their_table(gpuplan, tmp_path)
     rows = json.loads(out)["results"]["groups"]["user"]["rows"]
     found = {row["name"]: row["usd_per_month"] for row in rows}
     assert found == pytest.approx({"ann": 730.5 / 2, "bo": 8 * 730.5 / 2})
+
+
+def test_jobs_still_running_have_a_wait_but_no_run_time(tmp_path):
+    columns = {"queue_s": [60.0, 120.0], "state": ["completed", "running"]}
+    path = write_trace(tmp_path / "t.parquet", [0, 10], [600.0, 30.0], [1.0, 1.0], **columns)
+    text = today_text(shown(path))
+    assert "where wait and run time are known (1 of 2 jobs)" in text

@@ -177,6 +177,14 @@ def test_one_sentence_per_study(headline, sentence):
     assert verdict_of(study("compare", headline)) == sentence
 
 
+def test_waits_have_their_reasons_and_whether_the_cluster_is_too_small():
+    why = "41% of the wait is your per-user GPU limit (QOSMaxGRESPerUser, 16 GPUs)."
+    small = "Is the cluster too small? In part: 31% of the wait had too few free GPUs."
+    start = "A job waits 3 h on average from submission to start (P95 9 h)."
+    headline = f"{start} {why} {small}\nToday: 37 GPUs on average (peak 55), 5 h per job. 9 jobs."
+    assert verdict_of(study("waits", headline)) == f"{start} {why} {small}"
+
+
 def test_a_document_opens_with_figures_and_a_sentence_per_study():
     document = made.document(
         study("characterize", "Today: 3 GPUs. 5 jobs.", today=TODAY), study("compare", "Equal."),

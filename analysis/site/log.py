@@ -35,6 +35,7 @@ from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
 from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.log_formats.swf import SWF
 from gpuplan.analysis.reading.batch import CUT_OFF
+from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.storage.files import existing_file, sha256_of
@@ -126,6 +127,19 @@ class SiteLog:
     def switched_off(self) -> list[str]:
         """Return what each missing field means, one sentence each."""
         return [f"no {SWITCHED_OFF[name][0]}: {SWITCHED_OFF[name][1]}" for name in self.missing]
+
+
+def has_local_times(path: Path) -> bool:
+    """Return whether a log may have times without an offset; a trace and an SWF log have none.
+
+    Raises `InputError` where it cannot be read.
+    """
+    if path == STANDARD_INPUT or path.is_dir():
+        return True
+    existing_file(path)
+    with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
+        head = Head(path, stream.head)
+    return not head.is_parquet and SWF.recognizes(head) is None
 
 
 def read_site_log(path: Path, zone: str | None = None) -> SiteLog:

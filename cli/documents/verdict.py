@@ -19,11 +19,15 @@ from gpuplan.planner.speedup.law import ASSUMED_LAW
 
 Results = Mapping[str, Any]
 SENTENCE = re.compile(r"(?<=[.!?])(?<!vs\.) (?=[A-Z$\d])")
+ALL = "all"
+"""Name of the pool of a log whose GPUs have one type or none."""
 UNPRICED_USD = re.compile(r"(?<!assumed )\$(?=\d)")
 """Dollars that do not say yet that their price is assumed."""
 RECOMMENDED, OPTION = "Recommended", "Option"
 TODAY = "Today:"
 """Begins the sentence of an answer that the key figures say for the whole document."""
+QUESTION = "Is the cluster too small?"
+"""Waits alone answer nothing: their reasons and this question with its answer belong to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +77,14 @@ def marked(text: str, study: StudyResult) -> str:
 
 
 def verdict_of(study: StudyResult) -> str:
-    """Return what a study answers in one sentence; what holds for today opens the document."""
+    """Return what a study answers in one sentence; what holds for today opens the document.
+
+    Waits have their reasons and whether the cluster is too small as well.
+    """
     sentences = SENTENCE.split(" ".join(study.headline.split()))
     others = [text for text in sentences if not text.startswith(TODAY)]
+    if QUESTION in others:
+        return " ".join(others[: others.index(QUESTION) + 2])
     return marked((others or sentences)[0], study)
 
 
@@ -247,10 +256,25 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
             change[0] = f"{_dollars(month)} a month, busy or not"
             bill = today.get("usd_per_month")
             change += [] if bill is None else [f"today's bill is {_dollars(bill)}"]
+    pools = results.get("pools") or []
+    if len(pools) == 1 and pools[0]["name"] != ALL:
+        return _size_of_pool(pools[0], change, _advised(results, is_alike=has_cluster))
     if today:
         change.append(f"today's peak is {show_number(today['peak_gpus'])}")
     name = _advised(results, is_alike=has_cluster)
     return KeyFigure(name, f"{show_number(gpus)} GPUs", ", ".join(change))
+
+
+def _size_of_pool(pool: Results, change: list[str], title: str) -> KeyFigure:
+    """Return the GPUs of one type that meet the target, beside today's of this type."""
+    name, gpus, now = pool["name"], pool["gpus"], pool["today"]["cluster_gpus"]
+    if now is not None:
+        change = [f"{name}: {show_number(gpus)} instead of {show_number(now)}", *change]
+        change[-1] += " for these, the other GPUs as they are"
+    value = f"{show_number(gpus)} {name} GPUs"
+    if now is not None:
+        value += f" ({gpus - now:+,})"
+    return KeyFigure(title, value, ", ".join(change))
 
 
 def _whatif(results: Results, _: Results) -> KeyFigure | None:

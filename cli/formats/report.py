@@ -161,6 +161,7 @@ class Report:
         frame: rows for a ``.parquet`` output, where there are some.
         timeline: what happened over time, for ``--timeline``, where a study has it.
         texts: suffix of another form of ``--output`` -> makes the text of a file from its path.
+        failure: why the answer is that nothing will do; the command fails with it in the end.
         title: heading in a document, where it answers another question than its command usually
             does.
     """
@@ -180,6 +181,7 @@ class Report:
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None
     texts: Mapping[str, Callable[[Path], str]] = field(default_factory=dict)
+    failure: str = ""
     title: str = ""
 
     def shown(self, full: bool) -> Report:

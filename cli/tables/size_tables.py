@@ -59,10 +59,26 @@ def curve_table(results: SizeResults) -> Table:
             "p99_wait_s": "P99",
             "utilization": "used",
         },
+        *_target_columns(results),
         Column("usd_per_month", "$/month", show_dollars),
         Column("usd_per_wait_h_saved", "$ per hour of wait saved", show_dollars),
         Column("note", "note" if any(map(note, results.points)) else "", read=note),
     )
+
+
+def _target_columns(results: SizeResults) -> tuple[Column, ...]:
+    """Return a column for each target of a group, whose waits no other column has."""
+    named = [
+        (at, target.name.partition("<")[0].strip())
+        for at, target in enumerate(results.targets)
+        if "[" in target.name
+    ]
+
+    def column(at: int, name: str) -> Column:
+        show = show_duration if "_wait[" in name else show_number
+        return Column(f"target_{at}", name, show, lambda point: point.target_values[at])
+
+    return tuple(column(at, name) for at, name in named)
 
 
 def _nodes(rows: Sequence[SizePoint | SizePool]) -> str:
@@ -143,11 +159,21 @@ def _nodes_needed(results: SizeResults) -> str:
         today = (pool.today.cluster_gpus or 0) // (pool.gpus // pool.nodes)
         wait = "" if (point := _point(results, pool)) is None else _wait(results, point)
         ends = ""
+        if pool.unclear is not None:
+            each = pool.gpus // pool.nodes
+            low, high = pool.unclear.low_gpus // each, pool.unclear.high_gpus
+            ends = (
+                f", unclear between {low:,} and {high // each:,}"
+                if high is not None
+                else (f", unclear from {low:,} on")
+            )
         if pool.interval is not None and pool.interval.low_gpus < pool.interval.high_gpus:
             each = pool.gpus // pool.nodes
             low, high = pool.interval.low_gpus // each, pool.interval.high_gpus // each
-            ends = f", {pool.interval.level_percent:g}% interval {low:,} to {high:,}"
+            ends += f", {pool.interval.level_percent:g}% interval {low:,} to {high:,}"
         met.append(f"{counted(pool.nodes, f'{pool.name} node')} (today {today:,}; {wait}{ends})")
+    if not met:
+        return _out_of_reach(results, names)
     text = f"For {names} under the site's rules you need {', or '.join(met)}"
     text += ", the other nodes as they are." if len(results.pools) == 1 else "."
     if len(met) > 1:
@@ -155,6 +181,25 @@ def _nodes_needed(results: SizeResults) -> str:
     if missed:
         text += f" No number of {' or '.join(missed)} nodes that was tried meets it."
     return text
+
+
+def _out_of_reach(results: SizeResults, names: str) -> str:
+    """Return what the most nodes of each type reach where no number of them meets the targets."""
+    reached = []
+    for pool in results.pools:
+        points = [
+            point
+            for point in results.points
+            if point.gpu_type == pool.name or len(results.pools) == 1
+        ]
+        if points and (most := points[-1]).nodes:
+            nodes = counted(most.nodes, f"{pool.name} node")
+            reached.append(f"{nodes} still give {_wait(results, most)}")
+    return (
+        f"No number of nodes of one type that was tried meets {names} under the site's rules: "
+        f"{'; '.join(reached)}. Nodes do not shorten the rest: limits, array limits, other "
+        "nodes. gpuplan waits LOG --twin FILE says which."
+    )
 
 
 def _answer(results: SizeResults) -> str:
@@ -176,12 +221,12 @@ def _answer(results: SizeResults) -> str:
 
 def _wait(results: SizeResults, point: SizePoint) -> str:
     """Return the wait that the first target is about, the P95 wait for other targets."""
-    first = results.targets[0]
-    name, is_wait, _ = first.name.partition("<")[0].partition("_wait")
-    if not is_wait or "_over" in first.name or first.value is None:
+    name, is_wait, rest = results.targets[0].name.partition("<")[0].strip().partition("_wait")
+    if not is_wait or rest.startswith("_over") or not point.target_values:
         return f"a P95 wait of {show_duration(point.p95_wait_s)}"
     called = f"P{name[1:]}" if name[:1] == "p" else name
-    return f"a {called} wait of {show_duration(first.value)}"
+    group = f" of {rest.strip('[] ').partition('=')[2].strip()}" if "=" in rest else ""
+    return f"a {called} wait{group} of {show_duration(point.target_values[0])}"
 
 
 def _interval(results: SizeResults) -> str:

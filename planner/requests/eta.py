@@ -10,6 +10,7 @@ from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
 from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.site_request import TIME_ZONE, site_zone
 
 if TYPE_CHECKING:
     from gpuplan.analysis.site.document import SiteDocument
@@ -43,6 +44,7 @@ class EtaRequest(StudyRequest):
         replays: how many.
         seed: of all draws.
         backtest: whether to forecast 200 jobs of the log, not only as many as a quick check needs.
+        time_zone: of times without an offset; None for that of the settings.
     """
 
     PANEL: ClassVar[str] = "The job"
@@ -125,11 +127,12 @@ class EtaRequest(StudyRequest):
             common=True,
         ),
     ] = False
+    time_zone: Annotated[str | None, TIME_ZONE] = None
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""
         self.limit_s()
-        self.at_s(self.site()[1].time_zone)
+        self.at_s(site_zone(self.site()[1], self.twin, self.time_zone))
 
     def limit_s(self) -> int:
         """Return the seconds of the time limit. Raises `UsageError`."""

@@ -79,7 +79,8 @@ class SizeRequest(StudyRequest):
     }
 
     replay: Annotated[
-        ReplayRequest, Group(without=("jobs.spot", "prices", "checkpoints", "gpu_types"))
+        ReplayRequest,
+        Group(without=("jobs.spot", "prices", "checkpoints", "gpu_types"), rare=("by",)),
     ]
     target: Annotated[
         tuple[str, ...],
@@ -143,18 +144,20 @@ class SizeRequest(StudyRequest):
     twin: Annotated[
         Path | None,
         Opt(
-            "Replay the site's own rules, from the twin.toml of [bold]gpuplan calibrate[/bold], "
-            "and find how many nodes of a GPU type are needed, the others as they are. A target "
-            "may then be of one account, user, partition or QOS.",
+            "Replay the site's rules, from the twin.toml of [bold]gpuplan calibrate[/bold], and "
+            "find how many nodes are needed of each GPU type, or of one (--gpu-type a100). "
+            "Targets may then be of a group: "
+            "'p95_wait\\[account=nlp] <= 4h'.",
             metavar="FILE.toml",
             reads=True,
+            common=True,
         ),
     ] = None
     gpu_type: Annotated[
         str | None,
         Opt(
-            "With --twin: the GPU type or partition whose nodes to count, such as a100. Default: "
-            "each GPU type in turn.",
+            "With --twin: the GPU type or partition to size, such as a100. Default: each type in "
+            "turn.",
             metavar="NAME",
         ),
     ] = None

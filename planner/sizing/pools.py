@@ -9,7 +9,12 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.characterize.capacity import TimeAbove, time_above
+from gpuplan.analysis.characterize.capacity import (
+    PeakAboveNodes,
+    TimeAbove,
+    peaks_above_nodes,
+    time_above,
+)
 from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
@@ -37,6 +42,7 @@ class JobPool:
         seen: what the log shows of them today.
         shape: of today's GPUs, as given; None where nothing is.
         above: when jobs held more than these; None where they did not.
+        impossible: a peak that the nodes in the log cannot have had; None where there is none.
     """
 
     gpu_type: str | None
@@ -47,6 +53,13 @@ class JobPool:
     seen: Today
     shape: GpuPool | None
     above: TimeAbove | None = None
+    impossible: PeakAboveNodes | None = None
+
+    @property
+    def peak_gpus(self) -> float:
+        """The most GPUs held at once, at most those of the nodes that the log names."""
+        seen = self.seen.usage.peak_gpus
+        return seen if self.impossible is None else float(self.impossible.gpus)
 
     @property
     def gpus_per_node(self) -> int | None:
@@ -103,11 +116,12 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today
     del arrays  # the jobs of a long log are there only once
     kinds = trace.jobs["gpu_type"].filter(counted).unique(maintain_order=True).to_list()
     del counted
+    peaks = {peak.gpu_type: peak for peak in peaks_above_nodes(trace)}
     if len(kinds) < 2:
         kind = kinds[0] if kinds else None
         shape = _shape_of(kind, terms.shape, kinds)
         pool = _pool(trace, grown, window, kind, terms, shape)
-        return (pool,), pool.seen
+        return (replace(pool, impossible=peaks.get(kind or "")),), pool.seen
     every = today(trace)
     assert every is not None  # it has jobs of two types that hold GPUs
     usage = {held.gpu_type: held for held in every.gpu_types}
@@ -123,7 +137,7 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today
         if name in usage:  # over the window of the whole log, so that the types add up
             seen = replace(pool.seen, usage=usage[name], window_s=every.window_s)
             pool = replace(pool, seen=seen)
-        pools.append(pool)
+        pools.append(replace(pool, impossible=peaks.get(kind or "")))
     return tuple(sorted(pools, key=lambda pool: -pool.seen.usage.gpu_h)), every
 
 

@@ -17,7 +17,13 @@ from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.requests.compare import DEFAULT_POLICIES, ComparedParameters, CompareRequest
 from gpuplan.planner.requests.replays import PoliciesRequest
-from gpuplan.planner.site.fidelity import NO_WAITS, Fidelity, unknown, why_not_today
+from gpuplan.planner.site.fidelity import (
+    NO_WAITS,
+    Fidelity,
+    unknown,
+    why_not_today,
+    without_limits,
+)
 from gpuplan.planner.site.policies_today import fidelity_of_policies
 from gpuplan.planner.spec_prices import lacks_serverless
 from gpuplan.planner.studies.answer import Answer
@@ -144,7 +150,8 @@ def _fidelity(
         return unknown(NO_WAITS)
     runs = list(zip(policies, comparison.outcomes, strict=True))
     peak_gpus, is_part = inputs.today.usage.peak_gpus, selection.where is not None
-    return fidelity_of_policies(inputs.jobs, runs, peak_gpus, inputs.draws, is_part=is_part)
+    fidelity = fidelity_of_policies(inputs.jobs, runs, peak_gpus, inputs.draws, is_part=is_part)
+    return without_limits(fidelity, inputs.limit_share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

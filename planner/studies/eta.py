@@ -12,11 +12,13 @@ from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.log import UNFINISHED, SiteLog, left_out_notes, read_site_log
 from gpuplan.analysis.site.schema import StartCalibration
 from gpuplan.analysis.site.squeue import is_squeue, read_queue
+from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.requests.eta import EtaRequest
 from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest, backtest
 from gpuplan.planner.site.eta import EtaPlan, EtaResults, check_possible, eta_results
 from gpuplan.planner.site.instant import SiteInstant, instant_of
+from gpuplan.planner.site.kept_backtest import kept_backtest
 from gpuplan.planner.site.new_job import JobWish, new_job
 from gpuplan.planner.site.sooner import alternatives
 from gpuplan.planner.site.start_tables import start_replays
@@ -80,14 +82,21 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
     tables = start_replays(log, instant, site, config, [job, *(other.job for other in others)])
     check_possible(tables, job)
     stored = calibration.eta
-    if request.backtest or stored is None or stored.until > instant.at:
-        plan = BacktestPlan(QUICK_JOBS, QUICK_REPLAYS, request.seed)
-        if request.backtest:
-            replays = min(request.replays, MOST_REPLAYS)
-            plan = BacktestPlan(ALL_JOBS, replays, request.seed, with_easy=True)
-        tested = backtest(
-            log, instant, site, config, plan, lambda share: progress(BACKTEST_SHARE * share)
-        )
+
+    def tests(share: float) -> None:
+        progress(BACKTEST_SHARE * share)
+
+    tested: StartBacktest | None = None
+    if instant.finished.is_empty():
+        pass  # a queue alone: the tests of a log are of other forecasts
+    elif request.backtest:
+        replays = min(request.replays, MOST_REPLAYS)
+        plan = BacktestPlan(ALL_JOBS, replays, request.seed, with_easy=True)
+        tested = backtest(log, instant, site, config, plan, tests)
+    elif stored is None or stored.until > instant.at:
+        plan = BacktestPlan(QUICK_JOBS, QUICK_REPLAYS, request.seed, with_easy=True)
+        settings = sha256_of(request.twin)
+        tested = kept_backtest(log, instant, site, config, plan, settings, tests)
     else:
         tested = StartBacktest(**structs.asdict(stored))
     results = eta_results(
@@ -138,7 +147,7 @@ def _warnings(instant: SiteInstant, unplaced: int, tested: StartBacktest | None)
             "come; give the log of sacct, and the queue as --queue FILE"
         )
     if tested is None:
-        said.append("how often such intervals hold is unknown: the log has too few jobs to test")
+        said.append("how often such intervals hold is unknown: too few past jobs to test")
     if unplaced:
         said.append(f"{unplaced:,} running jobs fit on no node of the settings and are left out")
     return said

@@ -17,6 +17,8 @@ from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.limit_share import COLUMN as REASON
+from gpuplan.analysis.waits.limit_share import limit_share
 from gpuplan.planner.baselines import compare_baselines
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.elastic.job_classes import COLUMNS
@@ -30,7 +32,13 @@ from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.pareto import ParetoRequest
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
-from gpuplan.planner.site.fidelity import NO_WAITS, Fidelity, unknown, why_not_today
+from gpuplan.planner.site.fidelity import (
+    NO_WAITS,
+    Fidelity,
+    unknown,
+    why_not_today,
+    without_limits,
+)
 from gpuplan.planner.site.pools_today import PoolReplays
 from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.speedup.model import SpeedupModel
@@ -112,7 +120,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     model, on_types, prices = request.open()
     types, cluster = request.types, request.rented()
     columns = tuple(dict.fromkeys((*COLUMNS, *TODAY_COLUMNS, *REPLAYED)))
-    trace = read_trace(request.trace, request.jobs, columns=columns)
+    trace = read_trace(request.trace, request.jobs, columns=columns, optional=(REASON,))
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
     now = today(trace)
     types.check_log(prices, () if now is None else [usage.gpu_type for usage in now.gpu_types])
@@ -186,7 +194,7 @@ def _fidelity(request: ParetoRequest, trace: Trace, now: Today | None) -> Fideli
     _, draws = np.random.default_rng(request.jobs.seed).spawn(2)  # as every replay draws
     policy = PolicySpec(TODAYS_POLICY, TODAYS_POLICY, {})
     replays = PoolReplays(policy, draws, is_part=request.jobs.where is not None)
-    return replays.fidelity(pools, seen)[0]
+    return without_limits(replays.fidelity(pools, seen)[0], limit_share(trace.submitted().jobs))
 
 
 def first_submit_of(trace: Trace) -> datetime | None:

@@ -19,6 +19,8 @@ from gpuplan.analysis.job_table.schema import LIMIT_COLUMN
 from gpuplan.analysis.prices.contracts import FOREVER_US
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.limit_share import COLUMN as REASON
+from gpuplan.analysis.waits.limit_share import limit_share
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.bill_today import at_book
 from gpuplan.planner.money.price_book import Prices
@@ -52,6 +54,7 @@ class ReplayInputs:
         files: what the files beside the trace say.
         today: what the log shows, without prices; None if not requested or empty.
         today_groups: its waits by what they are split by; empty where it is not, or has none.
+        limit_share: share of its waits that it puts down to limits; None where unknown.
         end_us: last submission or end of a run, microseconds since 1970.
         time_zone: of the dates of prices; None for UTC.
         bill: what ``today`` costs under a price book; None where it was used, or is not requested.
@@ -63,6 +66,7 @@ class ReplayInputs:
     files: ReplayFiles
     today: Today | None = None
     today_groups: tuple[GroupWaits, ...] = ()
+    limit_share: float | None = None
     end_us: int = FOREVER_US
     time_zone: str | None = None
     bill: Callable[[Prices], Today | None] | None = field(default=None, compare=False)
@@ -199,7 +203,8 @@ def read_replay(
         *(BY[name] for name in request.by),
         *(NAMES if labels else ()),
     }
-    trace = read_trace(request.trace, request.jobs, columns=sorted(columns))
+    optional = (REASON,) if window == LOG_WINDOW else ()
+    trace = read_trace(request.trace, request.jobs, columns=sorted(columns), optional=optional)
     deadlines, draws = np.random.default_rng(request.jobs.seed).spawn(2)
     jobs = jobs_of(
         *(trace, deadlines, request.deadline_factor),
@@ -213,10 +218,13 @@ def read_replay(
     kept = replace(trace, jobs=trace.jobs.clear())  # the jobs are in `jobs` now
     if window != LOG_WINDOW:
         return ReplayInputs(kept, jobs, draws, files)
-    groups = recorded_waits(trace.submitted().jobs, request.by)
+    submitted = trace.submitted().jobs
+    groups, limited = recorded_waits(submitted, request.by), limit_share(submitted)
     now = today(trace)
     return ReplayInputs(
-        *(kept, jobs, draws, files, now, groups, trace.arrays().window_us()[1] - 1),
+        *(kept, jobs, draws, files, now, groups),
+        limit_share=limited,
+        end_us=trace.arrays().window_us()[1] - 1,
         time_zone=request.jobs.log.time_zone,
         bill=partial(at_book, trace, now),
     )

@@ -10,12 +10,15 @@ import polars as pl
 from msgspec import UNSET
 
 from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.characterize.capacity import NODES
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN, Provenance
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.limit_share import COLUMN as REASON
+from gpuplan.analysis.waits.limit_share import limit_share
 from gpuplan.planner.money.bill_today import at_book
 from gpuplan.planner.money.commitment import together
 from gpuplan.planner.money.price_book import Prices
@@ -31,6 +34,7 @@ from gpuplan.planner.site.fidelity import (
     Fidelity,
     unknown,
     why_not_today,
+    without_limits,
 )
 from gpuplan.planner.site.pools_today import PoolReplays
 from gpuplan.planner.sizing.pools import COLUMNS, PoolTerms, pools_of
@@ -75,8 +79,9 @@ class SizeAnswer(Answer[SizeRequest, SizeResults]):
             return pl.DataFrame([plain(point) for point in self.results.commitment.curve])
         rows = [plain(point) for point in self.results.points]
         ends = ("mean_wait_interval_s", "p95_wait_interval_s")
+        lists = (*ends, "groups", "target_values", "target_errors")
         flat = [
-            {key: value for key, value in row.items() if key not in (*ends, "groups")}
+            {key: value for key, value in row.items() if key not in lists}
             | {
                 f"{key.removesuffix('_interval_s')}_{end}_s": value[place] if value else None
                 for key in ends
@@ -106,6 +111,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
             inputs=(*site.inputs, *of_site.inputs),
             warnings=site.warnings,
             notes=site.notes,
+            failure=site.failure,
         )
     replay, spec = request.replay, request.spec()
     columns = {*REPLAYED, *COLUMNS}
@@ -114,7 +120,10 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     columns |= {LIMIT_COLUMN} if "limit_factor" in find_policy(spec.policy).settings else set()
     columns |= {"job_class"} if needs_classes(spec.effective()) else set()
     names = [name for name in ("gpu_type", *NAMES) if name in columns]
-    trace = read_trace(replay.trace, replay.jobs, columns=sorted(columns), categories=names)
+    optional = (NODES, *((REASON,) if request.target else ()))
+    trace = read_trace(
+        replay.trace, replay.jobs, columns=sorted(columns), categories=names, optional=optional
+    )
     terms = PoolTerms(
         request.prices.gpu,
         request.shape(),
@@ -128,6 +137,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         request.replays,
     )
     recorded = recorded_waits(trace.submitted().jobs, replay.by) or UNSET
+    limited = limit_share(trace.submitted().jobs)
     pools, seen = pools_of(trace, terms)
     prices = read_size_prices(request, trace, pools)
     plans = prices.plans(pools)
@@ -140,7 +150,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         PoolAnswer(request, pool, prices.of_cluster(pool.gpu_type), plan, is_one=len(pools) == 1)
         for pool, plan in zip(pools, plans, strict=True)
     ]
-    fidelity = _fidelity(request, trace.provenance, answers, seen)
+    fidelity = without_limits(_fidelity(request, trace.provenance, answers, seen), limited)
     for done, answer in enumerate(answers):
         answer.run(may_speak=fidelity.may_speak)
         if progress is not None and len(answers) > 1:
@@ -245,6 +255,7 @@ def _warnings(
     pools = [answer.pool for answer in answers]
     kinds = [pool.gpu_type for pool in pools]
     notes = list(trace.notes)
+    notes += [pool.impossible.warning for pool in pools if pool.impossible and not pool.shape]
     notes += request.replay.jobs.submission_notes if request.commits else ()
     of_cluster = Prices(request.prices.usd_per_gpu_h, option=request.prices.option)
     notes += of_cluster.unmatched_note([request.prices.gpu, *kinds])

@@ -19,7 +19,7 @@ from gpuplan.planner.runs.gpu_intervals import GpuInterval, Resampling
 from gpuplan.planner.site.fidelity import NOT_REPLAYED, Fidelity, unknown
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import Candidates, Sizes, interval_of, smallest
-from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay
+from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay, UnclearSizes
 from gpuplan.planner.sizing.targets import whole_multiple
 from gpuplan.planner.studies.size_results import (
     SizePoint,
@@ -50,7 +50,7 @@ class TypeAnswer:
         window_s: length of the window of the log.
         fidelity: how a replay of today compares with the log.
         may_speak: whether a size may be named.
-        gpus, interval, points: the answer.
+        gpus, interval, unclear, points: the answer.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class TypeAnswer:
         self.may_speak = True
         self.gpus: int | None = None
         self.interval: GpuInterval | None = None
+        self.unclear: UnclearSizes | None = None
         self.points: tuple[SizePoint, ...] = ()
 
     def nodes(self, gpus: int) -> int | None:
@@ -158,6 +159,8 @@ class TypeAnswer:
                     utilization=replay.utilization,
                     usd_per_month=usd,
                     meets=replay.meets if self.request.target and self.may_speak else None,
+                    target_values=replay.target_values,
+                    target_errors=replay.target_errors,
                     usd_per_wait_h_saved=saved,
                     mean_wait_interval_s=replay.mean_wait_interval,
                     p95_wait_interval_s=replay.p95_wait_interval,
@@ -197,6 +200,7 @@ class TypeAnswer:
             usd_per_month=None if gpus is None else self.month_usd(gpus),
             utilization=None if gpus is None else self.sizes.one(gpus).utilization,
             interval=self.interval,
+            unclear=self.unclear,
             widest_job_gpus=self.widest,
             no_wait_gpus=self.no_wait_gpus,
             today=self.today(),

@@ -10,6 +10,7 @@ from gpuplan.planner.money.commitment import CommitmentResult
 from gpuplan.planner.runs.gpu_intervals import GpuInterval
 from gpuplan.planner.runs.group_waits import GroupWaits
 from gpuplan.planner.site.fidelity import Fidelity
+from gpuplan.planner.sizing.sized_replay import UnclearSizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class SizePoint:
         utilization: share of the GPU time of the cluster that jobs use in the window of the log.
         usd_per_month: of all GPUs, busy or not.
         meets: whether it meets all targets; null without a target.
+        target_values: of each target, in its unit.
+        target_errors: how far they may be off; empty where the model does not tell.
         usd_per_wait_h_saved: dollars of a month that save an hour of waiting against the next
             smaller size of the curve; null where it saves none.
         mean_wait_interval_s, p95_wait_interval_s: low and high end; null without intervals.
@@ -58,6 +61,8 @@ class SizePoint:
     utilization: float | None
     usd_per_month: float
     meets: bool | None
+    target_values: tuple[float, ...]
+    target_errors: tuple[float, ...]
     usd_per_wait_h_saved: float | None
     mean_wait_interval_s: tuple[float, float] | None
     p95_wait_interval_s: tuple[float, float] | None
@@ -101,6 +106,8 @@ class SizePool:
         usd_per_month: of that size.
         utilization: at that size.
         interval: of that size.
+        unclear: the sizes of which the smallest that meets the targets may be one, within the error
+            of the site's model; null where that size is sure, and under a policy.
         widest_job_gpus: GPUs of the widest job.
         no_wait_gpus: the fewest GPUs at which no job waits for another; null under the site's
             rules, where limits make jobs wait too.
@@ -117,6 +124,7 @@ class SizePool:
     usd_per_month: float | None
     utilization: float | None
     interval: GpuInterval | None
+    unclear: UnclearSizes | None
     widest_job_gpus: int
     no_wait_gpus: int | None
     today: SizeToday

@@ -173,7 +173,7 @@ def _on_long_jobs(log: SiteLog, limits: dict[str, int], long_jobs: str) -> tuple
     what = {
         CLIP: "run to their end",
         CUT: "are cut there",
-        CONTINUE: "go on as new jobs; their wait is that of the first part",
+        CONTINUE: "go on as new jobs",
     }[long_jobs]
     return (f"--max-time: {counted(long, 'job')} of the log ran longer and {what}",)
 
