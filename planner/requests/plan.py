@@ -20,7 +20,6 @@ from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.trace import TRACE
 
 if TYPE_CHECKING:
-    from gpuplan.planner.speedup.model import SpeedupModel
     from gpuplan.simkit.cluster_shape import ClusterShape
 
 TARGET = re.compile(r"\s*mean_jct\s*<=\s*(?P<limit>\S+)\s*")
@@ -87,7 +86,9 @@ def write_deferral(deferral: tuple[str, float] | None) -> str | None:
 )
 @dataclass(frozen=True, slots=True)
 class PurchaseRequest(StudyRequest):
-    """Plan what to commit to, what to rent, and which jobs run elsewhere, at the least dollars.
+    """Plan what to commit to, rent, or run elsewhere.
+
+    The plan is of the least dollars, or with --budget of the least mean time.
 
     Attributes:
         trace: a canonical trace, or a log.
@@ -109,7 +110,7 @@ class PurchaseRequest(StudyRequest):
     PANEL: ClassVar[str] = "Plan"
 
     trace: Annotated[Path, TRACE]
-    jobs: Annotated[Selection, Group(without=("spot",), rare=("where",))] = field(
+    jobs: Annotated[Selection, Group(without=("spot",), rare=("where", "period_from"))] = field(
         default_factory=Selection
     )
     target: Annotated[
@@ -139,7 +140,6 @@ class PurchaseRequest(StudyRequest):
             write=write_slower,
             default="1.1x",
             metavar="TIMES",
-            common=True,
         ),
     ] = 1.1
     by: Annotated[
@@ -208,7 +208,6 @@ class PurchaseRequest(StudyRequest):
             parse=parse_usd,
             metavar="[TYPE=]USD",
             panel="Spot, containers, widths, deferral",
-            common=True,
             many=True,
         ),
     ] = field(default_factory=dict)
@@ -232,7 +231,6 @@ class PurchaseRequest(StudyRequest):
             write=write_deferral,
             metavar="CONDITION:WITHIN",
             panel="Spot, containers, widths, deferral",
-            common=True,
         ),
     ] = None
     cluster: Annotated[
@@ -253,27 +251,9 @@ class PurchaseRequest(StudyRequest):
         """Return the cluster; None where not given. Raises `UsageError`."""
         return None if self.cluster is None else read_shape(self.cluster, "--cluster")
 
-    def budget_usd_per_h(self) -> float | None:
-        """Return the budget, dollars an hour; None without one. Raises `UsageError`."""
-        from gpuplan.planner.frontier.budget import parse_budgets
-
-        if self.budget is None:
-            return None
-        budgets = parse_budgets(self.budget)
-        if len(budgets) > 1:
-            raise UsageError(f"--budget {self.budget!r}: a plan has one budget")
-        return budgets[0].usd_per_h
-
-    def speedup_model(self) -> SpeedupModel | None:
-        """Return how jobs gain from GPUs; None where they keep theirs. Raises `GpuplanError`."""
-        from gpuplan.planner.speedup.registry import load_speedup
-
-        return None if self.speedup is None else load_speedup(self.speedup)
-
     def check(self) -> None:
-        """Check everything but the trace. Raises `UsageError`."""
+        """Check options that go together, and the cluster. Raises `UsageError`."""
         self.shape()
-        self.budget_usd_per_h()
         if (self.spot is None) == bool(self.spot_price):
             raise UsageError(
                 "--spot and --spot-price: spot GPUs need both\n"
@@ -285,4 +265,3 @@ class PurchaseRequest(StudyRequest):
             raise UsageError(
                 "--target and --budget: a budget buys the least mean time, so give one of them"
             )
-        self.speedup_model()

@@ -17,6 +17,7 @@ from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.prices.contracts import OWNED
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.frontier.budget import parse_budgets
 from gpuplan.planner.money.commitment_book import CommitmentBook
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
@@ -36,6 +37,7 @@ from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import Purchase, purchase
 from gpuplan.planner.plan.routes import BASE, RouteSettings
 from gpuplan.planner.requests.plan import NOW, PurchaseRequest
+from gpuplan.planner.speedup.registry import load_speedup
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import ClusterShape
@@ -165,6 +167,8 @@ def plan(request: PurchaseRequest) -> Answer[PurchaseRequest, PlanResults]:
         UsageError: a GPU type without a price, or options that do not fit together.
     """
     request.check()
+    budget_usd_per_h = _budget_usd_per_h(request.budget)
+    speedup = None if request.speedup is None else load_speedup(request.speedup)
     trace = _trace(request)
     condition, within_s = request.defer or (None, 0.0)
     jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
@@ -172,7 +176,7 @@ def plan(request: PurchaseRequest) -> Answer[PurchaseRequest, PlanResults]:
     columns = route_columns(
         jobs,
         markets,
-        speedup=request.speedup_model(),
+        speedup=speedup,
         settings=RouteSettings(hazard_per_s=request.spot_hazard),
         within_s=within_s,
     )
@@ -180,7 +184,7 @@ def plan(request: PurchaseRequest) -> Answer[PurchaseRequest, PlanResults]:
         mean_time_s=columns.now_s if request.target == NOW else _seconds(request.target),
         slower=request.slower,
         spot_max=request.spot_max,
-        usd_per_h=request.budget_usd_per_h(),
+        usd_per_h=budget_usd_per_h,
     )
     program = plan_program(columns, limits)
     bought = purchase(program)
@@ -191,6 +195,16 @@ def plan(request: PurchaseRequest) -> Answer[PurchaseRequest, PlanResults]:
         warnings=(NOT_REPLAYED, *_warnings(trace, jobs)),
         notes=tuple(_notes(request, columns, prices)),
     )
+
+
+def _budget_usd_per_h(text: str | None) -> float | None:
+    """Return the dollars an hour of a budget; None without one. Raises `UsageError`."""
+    if text is None:
+        return None
+    budgets = parse_budgets(text)
+    if len(budgets) > 1:
+        raise UsageError(f"--budget {text!r}: a plan has one budget")
+    return budgets[0].usd_per_h
 
 
 def _seconds(target: float | str | None) -> float | None:
