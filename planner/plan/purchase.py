@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from math import ceil, floor
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.optimum import optimum
 from gpuplan.planner.plan.partition import BinGroups
 from gpuplan.planner.plan.program import PlanOptimum, PlanProgram
@@ -131,11 +130,6 @@ def _is_better(program: PlanProgram, down: PlanOptimum, up: PlanOptimum) -> bool
     if program.limits.usd_per_h is not None:
         return down.mean_time_s < up.mean_time_s * (1 - SAME_TIME)
     return down.usd_per_h < up.usd_per_h - SAME_USD * max(1.0, up.usd_per_h)
-
-
-def usd_per_month(usd_per_h: float) -> float:
-    """Return dollars a month of dollars an hour."""
-    return usd_per_h * MONTH_H
 
 
 def gap_share(bought: Purchase) -> float:

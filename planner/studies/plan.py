@@ -34,7 +34,7 @@ from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs, jobs_of_trace
 from gpuplan.planner.plan.levers import COMMITMENT, LeverWorth, bought_with, lever_worths
 from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
-from gpuplan.planner.plan.purchase import Purchase, purchase
+from gpuplan.planner.plan.purchase import Purchase, gap_share, purchase
 from gpuplan.planner.plan.routes import BASE, RouteSettings
 from gpuplan.planner.requests.plan import NOW, PurchaseRequest
 from gpuplan.planner.speedup.registry import load_speedup
@@ -193,7 +193,7 @@ def plan(request: PurchaseRequest) -> Answer[PurchaseRequest, PlanResults]:
         results=_results(request, program, bought),
         inputs=(trace_input(trace), *prices.inputs),
         warnings=(NOT_REPLAYED, *_warnings(trace, jobs)),
-        notes=tuple(_notes(request, columns, prices)),
+        notes=tuple(_notes(request, bought, prices)),
     )
 
 
@@ -367,7 +367,8 @@ def _warnings(trace: Trace, jobs: PlannedJobs) -> list[str]:
     return notes
 
 
-def _notes(request: PurchaseRequest, columns: RouteColumns, prices: Prices) -> list[str]:
+def _notes(request: PurchaseRequest, bought: Purchase, prices: Prices) -> list[str]:
+    columns = bought.program.columns
     jobs = columns.jobs
     notes = []
     if prices.option == "assumed":
@@ -382,5 +383,9 @@ def _notes(request: PurchaseRequest, columns: RouteColumns, prices: Prices) -> l
         )
     if columns.speedup is not None and columns.speedup.law is not None:
         notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
-    notes.append("the value of the program holds for jobs that start at once and split evenly")
+    value = bought.exact.usd_per_h * MONTH_H
+    notes.append(
+        f"the program's value is ${value:,.0f} a month, for jobs that start at once and classes "
+        f"that split evenly; whole nodes cost {gap_share(bought):+.2%} over it"
+    )
     return notes
