@@ -11,7 +11,7 @@ from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice
+from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, NoServerlessPrice
 from gpuplan.planner.money.price_selection import option_of
 from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.money.renting_settings import LADDER, OF_PRICES
@@ -167,7 +167,7 @@ def _mean_of_kind(prices: Prices, gpu_h: Mapping[str | None, float], kind: str) 
     if usd is None:
         lacking = [name for name in gpu_h if prices.usd_of_kind(name, kind) is None]
         of = listed([name or "jobs that name no GPU type" for name in lacking] or ["the GPUs"], 4)
-        raise MissingPrice(
+        raise NoServerlessPrice(
             f"{prices.book.option}: no {kind} price of {of}\n"
             f"  next: --set {SERVERLESS_USD}=USD, a [[price]] with kind = {kind!r} in --contracts, "
             "or --prices builtin"

@@ -79,6 +79,7 @@ def test_the_answer_says_when_and_how_sure_it_is(gpuplan, site):
     assert found == results_of(gpuplan, log, twin, "--replays", "40")
 
 
+@pytest.mark.slow
 def test_a_backtest_is_kept_in_the_settings_and_used_later(gpuplan, site, tmp_path):
     log, twin = site
     kept = tmp_path / "kept.toml"

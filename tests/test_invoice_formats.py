@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_invoices import FOCUS, day, focus_text, usage, write_focus
 
@@ -377,6 +377,7 @@ def test_units_of_time(unit, hours):
 AMOUNTS = st.decimals(-(10**9), 10**9, places=9)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(AMOUNTS, AMOUNTS, st.sampled_from(list("ab;'\"\n|"))), min_size=1))
 def test_no_amount_is_lost(tmp_path_factory, amounts):
     rows = [
@@ -423,3 +424,20 @@ def test_a_map_of_parquet_names_the_instance(tmp_path):
     gpus = gpus_of(sku, TYPES, {})
     assert gpus == SkuGpus("H100", Fraction(8))
     assert charge["billed"] == Decimal("55.04")
+
+
+def test_a_log_is_no_invoice_and_an_invoice_no_log(gpuplan, tmp_path):
+    log, invoice = tmp_path / "jobs.csv", tmp_path / "invoice.csv"
+    log.write_text(
+        "job_id,submit_time,start_time,end_time,num_gpus,gpu_type\n"
+        "1,2026-01-05T00:00:00,2026-01-05T00:00:00,2026-01-05T10:00:00,8,H100\n"
+    )
+    invoice.write_text(
+        "BillingPeriodStart,ChargePeriodStart,ChargePeriodEnd,ChargeCategory,BilledCost,EffectiveCost\n"
+        "2026-01-01T00:00:00Z,2026-01-05T00:00:00Z,2026-01-06T00:00:00Z,Usage,20,20\n"
+    )
+    with pytest.raises(InputError, match=r"jobs.csv: is a job log \(.*\), not an invoice"):
+        read_invoice([log])
+    code, _, err = gpuplan("waits", invoice)
+    assert code == 3
+    assert "invoice.csv: is an invoice (focus: " in err and "--invoice" in err

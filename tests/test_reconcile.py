@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from support_invoices import day, usage, write_focus, write_log
 
 from gpuplan.analysis.prices.contracts import (
+    COMMITTED,
     Contracts,
     DatedPrice,
     PaidPool,
@@ -551,6 +553,14 @@ def test_the_price_book_of_the_company_is_found_on_its_invoice(gpuplan, company,
     assert {p for p in found.prices if p.gpu_type != "H200"} == set(book.prices)
     shown = [(p.market, p.gpu_type, p.gpus, p.usd_per_gpu_h, p.from_us) for p in found.pools]
     assert shown == [(p.market, p.gpu_type, p.gpus, p.usd_per_gpu_h, p.from_us) for p in book.pools]
+
+
+def test_a_book_of_one_month_says_nothing_of_those_before(gpuplan, company, tmp_path):
+    path = tmp_path / "january.toml"
+    billed(gpuplan, *company_words(company), "--months", "2026-01", "--contracts-out", path)
+    pools = [pool for pool in read_contracts(path).pools if pool.market == COMMITTED]
+    january = datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1e6
+    assert len(pools) == 2 and all(pool.from_us == january for pool in pools)
 
 
 @pytest.mark.parametrize("name", ["focus.csv", "focus_null.csv.gz"])

@@ -81,10 +81,7 @@ def test_the_sites_rules_are_beside_the_same_recorded_waits(gpuplan, waited, twi
     ids=lambda words: words[0],
 )
 def test_a_study_of_fewer_jobs_says_how_many_and_what_all_waited(gpuplan, waited, twin, words):
-    results, err = results_of(gpuplan, *words, "--twin", twin)
-    whole = results["changes"][0]["groups"][0] if "changes" in results else None
-    assert err.count("waits here are from when a job is eligible, of ") == 1
+    _, err = results_of(gpuplan, *words, "--twin", twin)
+    assert err.count("waits here are from when a job is eligible, of 703 jobs") == 1
     assert "that warm the replay up" in err
     assert f"{show_duration(waited[1])} (gpuplan waits)" in err
-    if whole is not None:
-        assert f"P95 {show_duration(whole['recorded_p95_wait_s'])} in the log" in err

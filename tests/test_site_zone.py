@@ -69,6 +69,7 @@ def test_another_zone_than_that_of_the_settings_is_refused_with_both_names(gpupl
     assert f"--time-zone Europe/Berlin: the settings {twin}" in err and ZONE in err
 
 
+@pytest.mark.slow
 def test_a_forecast_takes_the_zone_of_its_settings_by_name(gpuplan, twin):
     words = ("eta", LOG, "--twin", twin, "--gpus", "2", "--limit", "1h", "--replays", "10")
     document, _ = results_of(gpuplan, *words)

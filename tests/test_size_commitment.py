@@ -167,9 +167,12 @@ def test_the_answer_says_what_today_costs_over_the_optimum(gpuplan, log, contrac
     assert code == 0, err
     assert "commit to 1 A100-80GB" in text and "instead of 2, beside the 1 that you own" in text
     # (1.20 + 4 x 240/1,464) x 730.5 = $1,356 and (2.40 + 2 x 240/1,464) x 730.5 = $1,993
-    assert "$1,360 a month, $637 less than today's $1,990" in text
-    assert "It has paid for itself after 60% of its term." in text
-    assert len(out.splitlines()) <= 20 and "no commitment on T4" in err
+    assert (
+        "$1,360 a month, $637 less than the $1,990 of today's commitments and rent of A100-80GB at "
+        "the prices in force at the end, owned GPUs left out" in text
+    )
+    assert "The commitment has paid for itself once 60% of its term is over" in text
+    assert len(out.splitlines()) <= 20 and "T4: not asked what to commit to" in err
     assert re.search(r"1 +\$1,356 .* optimum", out) and re.search(r"2 +\$1,993 .* today", out)
 
 
@@ -268,3 +271,30 @@ def test_a_report_and_a_gate_have_the_commitment(gpuplan, log, contracts, tmp_pa
     assert study["results"]["commitment"]["committed_gpus"] == 1
     assert study["parameters"]["commit_usd_per_gpu_h"] == {"A100:1y": 1.0, "A100:3y": 0.8}
     assert "optimum" in (tmp_path / "out" / "figures" / "size.svg").read_text()
+
+
+def test_fewer_gpus_apply_when_todays_commitment_ends(gpuplan, log, contracts):
+    code, out, err = gpuplan("size", log, "--contracts", contracts)
+    assert code == 0 and "fewer can apply" not in out  # the book names no end
+    contracts.write_text(
+        CONTRACTS.replace("from = 2024-04-01", "from = 2024-04-01\nuntil = 2025-04-01")
+    )
+    assert answer(gpuplan, log, "--contracts", contracts)["commitment"]["today_until"] == (
+        "2025-04-01"
+    )
+    code, out, err = gpuplan("size", log, "--contracts", contracts)
+    assert code == 0, err
+    assert "today's run until 2025-04-01, fewer can apply only from then on" in " ".join(
+        out.split()
+    )
+
+
+def test_of_several_terms_the_cheapest_that_the_range_of_use_bears_is_named(
+    gpuplan, log, contracts
+):
+    terms = ("--contracts", contracts, "--commit", "A100=1.00:1y,0.80:3y", "--ci", "0")
+    text = " ".join(gpuplan("size", log, *terms)[1].split())
+    assert "Of the terms, 3y is the cheapest" in text
+    assert "what comes before, the curve and the interval are of 1y" in text
+    unborne = gpuplan("size", log, *terms, "--growth", "-90%:0%")[1]
+    assert "With 90% less use none of them pays" in " ".join(unborne.split())

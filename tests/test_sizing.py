@@ -114,7 +114,7 @@ def fake(meets):
     """A replay that only knows whether the size meets the target."""
     return SizedReplay(
         0, dict.fromkeys(("mean_wait_s", "p95_wait_s"), 0.0), None, None, (0.0,), meets,
-        float(meets), 0.05,
+        met_share=float(meets), tail=0.05,
     )  # fmt: skip
 
 

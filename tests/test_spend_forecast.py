@@ -199,6 +199,8 @@ def test_only_whole_months_count_and_the_begun_one_is_known_so_far(gpuplan, tmp_
         "month": "2024-04", "usd": 2 * APRIL, "low": 0, "high": 0, "paid_usd": 0,
         "so_far_usd": 480, "so_far_hours": 240,
     }  # fmt: skip
+    _, out, _ = gpuplan("forecast", log, "--spend", "--price", "1")
+    assert "$480 of 2024-04 is billed already" in " ".join(out.split())
 
 
 def test_a_log_without_dates_has_months_of_730_hours(gpuplan, tmp_path):
@@ -240,6 +242,7 @@ def test_the_answer_is_short_and_full_has_the_models(gpuplan, tmp_path, book):
     [
         (("--spend",), "no price"),
         (("--months", "2"), "--months: only with --spend"),
+        (("--months", "3"), "--months: only with --spend"),
         (("--price", "2"), "--price: only with --spend"),
         (("--owned", "A100=8"), "--owned: only with --spend"),
         (("--spend", "--price", "1", "--horizon", "2h"), "--horizon: is of the next hours"),

@@ -36,6 +36,16 @@ def twin(folder):
     return path, json.loads(out.read_text())["results"]
 
 
+def test_a_limit_that_the_site_has_is_said_to_change_nothing(gpuplan, twin):
+    said = {
+        gpus: "the site is set so already" in gpuplan(
+            "whatif", LOG, "--twin", twin[0], "--limit", f"qos:normal/user={gpus}"
+        )[2]
+        for gpus in (20, 21)
+    }  # fmt: skip
+    assert said == {20: True, 21: False}
+
+
 def test_every_rule_lowers_the_error_and_the_full_model_explains_its_own_log(twin):
     _, results = twin
     levels = {level["name"]: level for level in results["levels"]}

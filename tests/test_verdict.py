@@ -211,3 +211,11 @@ def test_a_sweep_at_other_prices_than_todays_bill_says_so():
     ):
         found = study("sweep", today=TODAY | BILL, today_cluster={"usd_per_gpu_h": usd}, **best)
         assert key_figures(made.document(found))[-1].detail == f"{cost}, 60 s per job"
+
+
+def test_assumed_is_said_once_in_a_sentence():
+    today = TODAY | BILL | {"price_is_assumed": True}
+    found = study("sweep", "It costs $10 to $20 a month, at $1.29 per GPU-hour.", today=today)
+    assert verdict_of(found) == "It costs assumed $10 to $20 a month, at $1.29 per GPU-hour."
+    said = "It costs $9 a month at an assumed $1.29 per GPU-hour."
+    assert verdict_of(study("sweep", said, today=today)) == said

@@ -280,6 +280,15 @@ def test_the_type_that_most_of_the_wait_is_for_is_named_not_the_fullest():
     assert "H100" not in text
 
 
+def test_peaks_of_types_are_not_called_one_peak():
+    # 4 H100 are held from 0 to 5, 4 A100 from 10 to 15: never 8 at once.
+    jobs = log((0, 0, 5, 4), (1, 5, 1, 4), (10, 0, 5, 4), (11, 5, 1, 4),
+               gpu_type=["H100", "H100", "A100", "A100"])  # fmt: skip
+    text = waits_text(summary(jobs))
+    assert "8 together; they were not all held at the same time" in text
+    assert "GPUs held at the peak" not in text
+
+
 def test_times_are_local_where_the_zone_is_known(gpuplan, tmp_path):
     lines = ["JobID|User|State|Submit|Eligible|Start|End|ElapsedRaw|ReqTRES|AllocTRES|Partition"]
     lines += [

@@ -14,6 +14,7 @@ from gpuplan.analysis.invoices.charges import AMOUNT, Invoice
 from gpuplan.analysis.invoices.focus import FOCUS, NEEDED, as_focus
 from gpuplan.analysis.invoices.format import NOTHING, InvoiceCells, InvoiceFormat
 from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
+from gpuplan.analysis.log_formats.registry import formats
 from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.inputs import opened_inputs
@@ -141,6 +142,14 @@ def _unknown(head: Head, columns: Sequence[str]) -> InputError:
             expected=f"FOCUS with the columns {', '.join(NEEDED)}",
             hint=f"say which column it is: --map {missing[0]}=COLUMN",
         )
+    for log_format in formats():
+        if not head.is_parquet and (sign := log_format.recognizes(head)) is not None:
+            return InputError(
+                head.path,
+                f"is a job log ({log_format.name}: {sign}), not an invoice",
+                expected="FOCUS 1.0 to 1.3 or AWS CUR 2.0",
+                hint="give it as the log: gpuplan bill LOG --invoice FILE",
+            )
     return InputError(
         head.path,
         f"unrecognized invoice; its columns are {listed(list(columns))}",

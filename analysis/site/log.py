@@ -18,7 +18,7 @@ from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.ingest.logs import opened_log, told_notes
 from gpuplan.analysis.job_table.log_options import LogOptions
-from gpuplan.analysis.job_table.reject_limit import Limit
+from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
 from gpuplan.analysis.job_table.run_cells import as_runs, is_runs
 from gpuplan.analysis.job_table.schema import (
     METADATA_KEY,
@@ -76,7 +76,6 @@ LAST_SECOND = 7_258_118_400  # 2200
 LONGEST_S = 20 * FOREVER_S
 MOST_GPUS = 1_000_000
 MOST_BILLING = 1e12
-ALL_ROWS = Limit.of("100%", "")
 UNFINISHED = "still waiting or unfinished at the end of the log"
 NEEDED: tuple[Needed, ...] = (
     ("job ids", (("jobid",),)),
@@ -177,7 +176,7 @@ def _read(path: Path, zone: str | None) -> SiteLog:
         if log_format is SLURM_FORMAT:
             refuse_missing(path, log_format.open(stream).columns, NEEDED)
     chosen = zone if log_format.takes_zone else None
-    options = LogOptions(time_zone=chosen, max_rejects=ALL_ROWS)
+    options = LogOptions(time_zone=chosen, max_rejects=DEFAULT_LIMIT)
     with opened_log(path, options, is_quiet=True) as ingested:
         log = _of_trace(ingested.trace, path, ingested.sha256)
     return _checked(replace(log, kind=log_format.name, sources=(), warnings=ingested.warnings))

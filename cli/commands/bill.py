@@ -51,7 +51,7 @@ def show(study: BillAnswer) -> StudyView:
         headline=headline,
         tables=(*more, tables.months_table(results)),
         answer=tuple(answer),
-        csv=tables.focus_table(study),
+        csv=lambda: tables.focus_table(study),
         figure=figure,
         frame=study.to_frame,
         notes=notes,

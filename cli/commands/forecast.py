@@ -61,6 +61,6 @@ def _spend(results: SpendResults, backtest: bool) -> StudyView:
             spend.history_table(results),
         ),
         answer=(spend.spend_table(results), *((models,) if backtest else ())),
-        csv=spend.spend_rows_table(results),
+        csv=lambda: spend.spend_rows_table(results),
         figure=draw,
     )

@@ -23,6 +23,7 @@ from gpuplan.cli.documents.assemble import (
     check_all,
     read_options,
     run_all,
+    studies_of_book,
     time_stamp,
     usual_studies,
 )
@@ -99,7 +100,8 @@ def report(
         typer.Option(
             help="A study to run, such as pareto, size, or sweep. May be repeated. Default: "
             "characterize, pareto, and compare, where the trace has what they need; sweep too "
-            "where the log is of a serverless service, or --set names it.",
+            "where the log is of a serverless service, or --set names it; with --contracts bill, "
+            "size, and the forecast of spend too.",
             metavar="NAME",
             autocompletion=one_of(_studies),
             show_default=False,
@@ -222,7 +224,12 @@ def _of_trace(
     """
     from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 
-    options = read_options(names or usual_studies((*settings, *conditions)), settings, shared, book)
+    before = studies = names or usual_studies((*settings, *conditions))
+    if not names and "contracts" in book:
+        of_book = studies_of_book(Path(book["contracts"]))
+        studies = usual_studies((*settings, *conditions), of_book)
+    spend = [] if "forecast" in before or "forecast" not in studies else ["forecast.spend=true"]
+    options = read_options(studies, [*settings, *spend], shared, book)
     if trace != STANDARD_INPUT and not trace.is_dir():
         existing_file(trace)
     check_all(trace, options)

@@ -93,7 +93,7 @@ class StudyView:
     headline: str
     tables: tuple[Table, ...]
     answer: tuple[Table, ...] | None = None
-    csv: Table | None = None
+    csv: Callable[[], Table] | None = None
     figure: Callable[[], Figure] | None = None
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None

@@ -21,8 +21,10 @@ Results = Mapping[str, Any]
 SENTENCE = re.compile(r"(?<=[.!?])(?<!vs\.) (?=[A-Z$\d])")
 ALL = "all"
 """Name of the pool of a log whose GPUs have one type or none."""
-UNPRICED_USD = re.compile(r"(?<!assumed )\$(?=\d)")
-"""Dollars that do not say yet that their price is assumed."""
+UNPRICED_USD = re.compile(r"\$(?=\d)")
+"""Dollars, which may be at an assumed price."""
+ASSUMED_USD = re.compile(r"\bassumed \$")
+"""Dollars that say so; once in a sentence or a figure is enough."""
 RECOMMENDED, OPTION = "Recommended", "Option"
 TODAY = "Today:"
 """Begins the sentence of an answer that the key figures say for the whole document."""
@@ -64,16 +66,19 @@ def key_figures(document: Document) -> list[KeyFigure]:
 
 
 def _marked(figure: KeyFigure, study: StudyResult) -> KeyFigure:
-    """Return a figure that says at each dollar whether its price is assumed."""
-    value, detail = (marked(text, study) for text in (figure.value, figure.detail))
+    """Return a figure whose first dollars say that their price is assumed, where it is."""
+    value = marked(figure.value, study)
+    detail = figure.detail if value != figure.value else marked(figure.detail, study)
     return replace(figure, value=value, detail=detail)
 
 
 def marked(text: str, study: StudyResult) -> str:
-    """Return what a study says with ``assumed`` at each dollar where no price was given."""
+    """Return what a study says, where no price was given with ``assumed`` at its first dollars."""
     today = study.results.get("today")
     is_assumed = isinstance(today, dict) and today.get("price_is_assumed")
-    return UNPRICED_USD.sub("assumed $", text) if is_assumed else text
+    if not is_assumed or ASSUMED_USD.search(text):
+        return text
+    return UNPRICED_USD.sub("assumed $", text, count=1)
 
 
 def verdict_of(study: StudyResult) -> str:
@@ -97,26 +102,44 @@ def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
 def _today_of(document: Document) -> Results:
     """Return today's figures, those with a bill first; empty where no study has any."""
     every = [study.results.get("today") for study in document.studies]
-    recorded = [today for today in every if isinstance(today, dict) and "mean_run_s" in today]
+    shown = [today for today in every if isinstance(today, dict) and "mean_gpus" in today]
+    recorded = [today for today in shown if "mean_run_s" in today]
     billed = [today for today in recorded if today.get("usd_per_month") is not None]
-    return next(iter([*billed, *recorded]), {})
+    bills = [
+        _today_of_bill(study.results)
+        for study in document.studies
+        if study.command == "bill"
+        and study.results.get("usd_per_month") is not None
+        and not any(
+            study.contract["parameters"].get(key) for key in ("months", "period", "cluster")
+        )
+    ]
+    return next(iter([*billed, *recorded, *bills, *shown]), {})
+
+
+def _today_of_bill(results: Results) -> Results:
+    """Return the figures of today that a bill of the whole log has."""
+    keys = ("mean_gpus", "peak_gpus", "usd_per_month", "usd_per_gpu_h", "gpu_types")
+    return {key: results[key] for key in keys if key in results}
 
 
 def _today(document: Document) -> list[KeyFigure]:
     today = _today_of(document)
     if not today:
         return []
-    peak = show_number(today["peak_gpus"])
-    figures = [
-        KeyFigure("GPUs today", show_number(today["mean_gpus"]), f"on average, {peak} at peak")
-    ]
-    if today.get("mean_wait_s") is None:
+    peak = today.get("peak_gpus")
+    detail = "on average" if peak is None else f"on average, {show_number(peak)} at peak"
+    figures = [KeyFigure("GPUs today", show_number(today["mean_gpus"]), detail)]
+    if "mean_wait_s" not in today:  # a bill
+        pass
+    elif today["mean_wait_s"] is None:
         figures.append(KeyFigure("Wait", "unknown", "the log has no waits"))
     else:
         p95 = today.get("p95_wait_s")
         more = "" if p95 is None else f"mean; P95 {show_duration(p95)}"
         figures.append(KeyFigure("Wait", show_duration(today["mean_wait_s"]), more))
-    figures.append(KeyFigure("Run time", show_duration(today["mean_run_s"]), "mean"))
+    if today.get("mean_run_s") is not None:
+        figures.append(KeyFigure("Run time", show_duration(today["mean_run_s"]), "mean"))
     month = today.get("usd_per_month")
     if month is not None:
         price, is_assumed = today.get("usd_per_gpu_h"), today.get("price_is_assumed")
@@ -259,7 +282,7 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
     pools = results.get("pools") or []
     if len(pools) == 1 and pools[0]["name"] != ALL:
         return _size_of_pool(pools[0], change, _advised(results, is_alike=has_cluster))
-    if today:
+    if today.get("peak_gpus") is not None:
         change.append(f"today's peak is {show_number(today['peak_gpus'])}")
     name = _advised(results, is_alike=has_cluster)
     return KeyFigure(name, f"{show_number(gpus)} GPUs", ", ".join(change))

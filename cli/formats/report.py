@@ -156,7 +156,7 @@ class Report:
             warnings.
         notes: what helps whoever typed the command; no part of the result.
         answer: the tables that people see without ``--full``; None where these are all of them.
-        csv: the rows that CSV has; None for those of the first table.
+        csv: makes the rows that CSV has; None for those of the first table.
         figure: draws the picture, where there is one.
         frame: rows for a ``.parquet`` output, where there are some.
         timeline: what happened over time, for ``--timeline``, where a study has it.
@@ -176,7 +176,7 @@ class Report:
     caveats: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     answer: tuple[Table, ...] | None = None
-    csv: Table | None = None
+    csv: Callable[[], Table] | None = None
     figure: Callable[[], Figure] | None = None
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None

@@ -140,4 +140,9 @@ def _assumed(waits: WaitSummary) -> str:
     if not waits.gpu_types or any(use.source != PEAK for use in waits.gpu_types):
         return ""
     gpus = sum(use.gpus for use in waits.gpu_types)
+    if len(waits.gpu_types) > 1:
+        return (
+            " The cluster is assumed to be the most GPUs of each type that were held at once, "
+            f"{show_count(gpus)} together; they were not all held at the same time."
+        )
     return f" The cluster is assumed to be the {show_count(gpus)} GPUs held at the peak."

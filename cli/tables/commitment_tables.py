@@ -7,7 +7,7 @@ from math import isclose
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_between, show_price, show_share, show_usd
 
@@ -136,7 +136,13 @@ def commitment_text(results: SizeResults) -> str:
     plan = results.commitment
     assert plan is not None
     return " ".join(
-        part for part in (_commitment(results, plan), _break_even(results, plan)) if part
+        part
+        for part in (
+            _commitment(results, plan),
+            _break_even(results, plan),
+            _of_terms(plan),
+        )
+        if part
     )
 
 
@@ -144,8 +150,8 @@ def _commitment(results: SizeResults, plan: CommitmentResult) -> str:
     usd, other = show_dollars(plan.usd_per_month), plan.all_on_demand_usd_per_month
     if not plan.committed_gpus:
         text = f"Commit to none: all on demand costs {show_dollars(other)} a month"
-        return f"{text}{_against_today(plan)}."
-    less = _against_today(plan)
+        return f"{text}{_against_today(results, plan)}{_applies_from(results)}."
+    less = _against_today(results, plan)
     if not less:
         saved = 1 - plan.usd_per_month / other if other else 0.0
         less = (
@@ -155,7 +161,7 @@ def _commitment(results: SizeResults, plan: CommitmentResult) -> str:
         )
     return (
         f"If no job may wait, commit to {_gpus(results, plan)} and rent up to "
-        f"{plan.on_demand_peak_gpus:,} on demand: {usd} a month{less}."
+        f"{plan.on_demand_peak_gpus:,} on demand: {usd} a month{less}{_applies_from(results)}."
     )
 
 
@@ -184,14 +190,63 @@ def _gpus(results: SizeResults, plan: CommitmentResult) -> str:
     return f"{counted(plan.committed_gpus, 'GPU')}{ends}{today}{owned}"
 
 
-def _against_today(plan: CommitmentResult) -> str:
-    """Return what today's commitment costs over the optimum; empty where none is known."""
+def _against_today(results: SizeResults, plan: CommitmentResult) -> str:
+    """Return what today's commitment costs over the optimum; empty where none is known.
+
+    Its dollars are no bill: those of owned GPUs and of other GPU types are not in them.
+    """
     today, over = plan.today_usd_per_month, plan.today_over_optimum_usd_per_month
     if today is None or over is None or not plan.today_gpus:
         return ""
+    names = [name for name, _ in commitments(results) if len(results.pools) > 1]
+    of_types = f" of {listed(names, MOST_TYPES)}" if names else ""
+    owned = ", owned GPUs left out" if plan.owned_gpus else ""
+    basis = (
+        f"the {show_dollars(today)} of today's commitments and rent{of_types} at the prices in "
+        f"force at the end{owned}"
+    )
     if over <= SAME * today:
-        return f", about the same as today's {show_dollars(today)}"
-    return f", {show_dollars(over)} less than today's {show_dollars(today)}"
+        return f", about the same as {basis}"
+    return f", {show_dollars(over)} less than {basis}"
+
+
+def _applies_from(results: SizeResults) -> str:
+    """Return from when fewer GPUs than today's can be committed; empty where they are not fewer."""
+    fewer = [
+        (name, plan)
+        for name, plan in commitments(results)
+        if plan.today_gpus is not None and plan.committed_gpus < plan.today_gpus
+    ]
+    dated = [(name, plan.today_until) for name, plan in fewer if plan.today_until]
+    if not dated:
+        return ""
+    if len({until for _, until in dated}) == 1 and len(dated) == len(commitments(results)):
+        return f"; today's run until {dated[0][1]}, fewer can apply only from then on"
+    each = listed([f"{name} until {until}" for name, until in dated], MOST_TYPES)
+    return f"; today's run on ({each}), fewer can apply only from then on"
+
+
+def _of_terms(plan: CommitmentResult) -> str:
+    """Return which of several terms is the cheapest that the range of growth bears."""
+    terms = [term for term in plan.terms if term.committed_gpus]
+    if len(terms) < 2 or len({term.gpu_type for term in terms}) > 1:
+        return ""
+    first, low = terms[0], terms[0].growth[0]
+    borne = [term for term in terms if term.low_growth_break_even_month is not None]
+    if not borne:
+        return f"With {_use(low)} none of them pays." if low else ""
+    best = min(borne, key=lambda term: (term.usd_per_month, term.months))
+    others = [term for term in terms if term.usd_per_month < best.usd_per_month]
+    why = f"the cheapest at {show_dollars(best.usd_per_month)} a month"
+    if others:
+        names = _joined([term.name for term in others])
+        why = f"{why} that pays with {_use(low)} too; {names} does not"
+    elif low < 0:
+        why += f", and pays with {_use(low)} too"
+    text = f"Of the terms, {best.name} is {why}"
+    if best is not first:
+        text += f"; what comes before, the curve and the interval are of {first.name}"
+    return f"{text}."
 
 
 def _break_even(results: SizeResults, plan: CommitmentResult) -> str:
@@ -204,7 +259,7 @@ def _break_even(results: SizeResults, plan: CommitmentResult) -> str:
             return ""
         share = show_between(min(shares), max(shares), lambda value: f"{value:.0%}")
         share = share if len(shares) > 1 else f"{shares[0]:.0%}"
-        return f"It has paid for itself after {share} of its term."
+        return f"The commitment has paid for itself once {share} of its term is over."
     if len({term.gpu_type for term in terms}) > 1:
         return ""
     each = [

@@ -29,6 +29,8 @@ def spend_headline(results: SpendResults) -> str:
     if len(results.totals) > 1:
         whole = show_about_usd(results.usd)
         text += f", and the {len(results.totals)} months to {last.month} about {whole}"
+    if first.so_far_usd:
+        text += f". ${first.so_far_usd:,.0f} of {first.month} is billed already"
     text += f". {_tested(results)}"
     if first.paid_usd:
         text += (

@@ -51,7 +51,7 @@ def calibration_headline(calibration: CalibrateResults) -> str:
     beyond = (
         f"the mean error is {error}. Replays that differ only in ties are {ties} apart."
         if score.mae_s > floor.mae_s
-        else f"the mean error is {error}, no more than the {ties} between replays that differ only "
+        else f"the mean error is within the {ties} between replays that differ only "
         "in ties: no rules could do better."
     )
     return (

@@ -264,6 +264,7 @@ class BillResults:
         idle_usd_per_month: of GPUs that are paid for and that nobody uses; null without such.
         idle_share: share of the GPU-hours of owned and committed GPUs that nobody uses; null
             without such.
+        idle_usd_share: share of the bill that pays for them; null without such, or without a bill.
         usd: the whole bill.
         idle_usd: of it, that of GPUs that nobody uses; null without a pool.
         by: what the bill is split by.
@@ -285,6 +286,7 @@ class BillResults:
     used_usd_per_month: float
     idle_usd_per_month: float | None
     idle_share: float | None
+    idle_usd_share: float | None
     usd: float
     idle_usd: float | None
     by: str

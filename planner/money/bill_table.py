@@ -49,7 +49,7 @@ class BilledPeriod:
     Attributes:
         columns: what it is split by, one or two.
         chosen: the months asked for; empty for all.
-        runs: that are billed.
+        runs: that are billed, counted in the months asked for.
         months: the periods of the cells.
         cells: of the months asked for.
         ledger: of all months.
@@ -93,7 +93,7 @@ class BilledPeriod:
         return (min(end, self.runs.window_us[1]) if self.is_cluster else end) - 1
 
     def peak_of(self, gpu_type: str) -> float:
-        """Return the most GPUs of a type of the book that jobs held at once, in the whole log."""
+        """Return the most GPUs of a type of the book that jobs held at once."""
         types = self.ledger.log_types[gpu_type]
         peaks = zip(self.runs.runs.gpu_types, self.runs.peak_gpus.tolist(), strict=True)
         return float(sum(peak for name, peak in peaks if name in types))
@@ -120,6 +120,7 @@ def bill_results(bill: BilledPeriod) -> BillResults:
         used_usd_per_month=(whole - idle) / 100,
         idle_usd_per_month=idle / 100 if has_pools else None,
         idle_share=float(idle_h / pool_h) if pool_h else None,
+        idle_usd_share=idle / whole if has_pools and whole else None,
         usd=total_cents(cells) / 100,
         idle_usd=_idle_cents(cells) / 100 if has_pools else None,
         by=",".join(bill.columns),

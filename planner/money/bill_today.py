@@ -21,7 +21,7 @@ from gpuplan.analysis.characterize.today import GpuUsage, Today, TypeUsage
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill import NO_LABEL, bill_cells, month_usd
-from gpuplan.planner.money.book_options import complete_book
+from gpuplan.planner.money.book_options import check_dated, complete_book
 from gpuplan.planner.money.held_runs import EXACT_MONTH_US, billed_runs, paid_period
 from gpuplan.planner.money.ledger import Ledger, ledger
 from gpuplan.planner.money.price_book import Prices
@@ -89,7 +89,9 @@ def at_book(trace: Trace, now: Today | None, prices: Prices) -> Today | None:
         usd = used.get(usage.gpu_type, 0.0)
         log_type: str | None = usage.gpu_type
         if usage.gpu_type == unnamed:  # jobs that name no type are in this row
-            usd, log_type = usd + used.get(NO_LABEL, 0.0), prices.gpu
+            log_type = prices.gpu
+            if unnamed != UNNAMED:
+                usd += used.get(UNNAMED, 0.0)
         kind = book_types.get(log_type, log_type or UNNAMED)
         rows.append(_billed(usage, usd + idle.pop(kind, 0.0)))
     rows += [
@@ -156,6 +158,7 @@ def _billed(usage: U, usd: float) -> U:
 
 def todays_bill(trace: Trace, column: str, prices: Prices) -> TodaysBill:
     """Return the bill of a month under a book, by a column of a log; raises as `at_book`."""
+    check_dated(trace, prices)
     runs = billed_runs(trace, (column,))
     period = paid_period(trace, runs, prices.zone)
     held = runs.runs

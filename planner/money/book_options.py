@@ -15,6 +15,7 @@ from gpuplan.analysis.prices.contracts import (
     PaidPool,
     make_contracts,
 )
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.price_book import Prices
 
 Pools = Sequence[tuple[str | None, int]]
@@ -53,6 +54,26 @@ def complete_book(
                 name, gpus, [entry for entry in entries if entry.gpu_type == name], window_us
             )
     return make_contracts(pools, entries, inputs=book.inputs, option=book.option), sources
+
+
+def check_dated(trace: Trace, prices: Prices) -> None:
+    """Raise `UsageError` where a book has dates and the log has none."""
+    if not trace.provenance.relative_time:
+        return
+    book = prices.book
+    changes = book.changes_us(book.gpu_types)
+    option, what = book.option, "GPUs or prices"
+    if not changes:
+        option, what = prices.option, "prices"
+        dated = [usd for usd in prices.usd_per_gpu_h.values() if isinstance(usd, Mapping)]
+        if not any(begin for usd in dated for begin in usd):
+            return
+    raise UsageError(
+        f"{option}: it has dates, and the log has none: its times count from its start, so "
+        f"nothing says which {what} were in force\n"
+        "  next: give the log times with dates, or leave those out that were not in force and "
+        "the dates of the others"
+    )
 
 
 def _cluster_pools(

@@ -36,6 +36,7 @@ class CommitmentOffer:
         on_demand_usd: dollars of a GPU-hour on demand.
         owned_gpus: that take work first; their own dollars are left out.
         today: GPUs and dollars per GPU-hour of each commitment in force; None where not known.
+        today_until: the day on which the last of these ends; empty where none is known.
     """
 
     gpu_type: str
@@ -43,6 +44,7 @@ class CommitmentOffer:
     on_demand_usd: Fraction
     owned_gpus: int = 0
     today: tuple[tuple[int, Fraction], ...] | None = None
+    today_until: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ class CommitmentResult:
         commit_usd_per_gpu_h, on_demand_usd_per_gpu_h: the prices; null with several GPU types.
         owned_gpus: that take work first. Their use and dollars are in none of these numbers.
         today_gpus: committed to today; null where not known.
+        today_until: the day on which the last commitment of today ends, from which fewer can
+            apply; null where the price book names none, or with several GPU types.
         today_usd_per_month: of these, at their own prices, and of what is on demand beside them.
         today_over_optimum_usd_per_month: what they cost more than the optimum.
         break_even_share: share of its term after which the commitment has cost no more than the
@@ -137,6 +141,7 @@ class CommitmentResult:
     on_demand_usd_per_gpu_h: float | None = None
     owned_gpus: int = 0
     today_gpus: int | None = None
+    today_until: str | None = None
     today_usd_per_month: float | None = None
     today_over_optimum_usd_per_month: float | None = None
     break_even_share: float | None = None
@@ -336,6 +341,7 @@ class CommitmentPlan:
             on_demand_usd_per_gpu_h=float(beside_usd),
             owned_gpus=self.offer.owned_gpus,
             today_gpus=None if today is None else today[0],
+            today_until=self.offer.today_until or None,
             today_usd_per_month=None if today is None else float(today[1]),
             today_over_optimum_usd_per_month=None if today is None else float(today[1] - usd),
             break_even_share=None if even is None else float(even),

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
 from fractions import Fraction
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
-from gpuplan.analysis.prices.contracts import COMMITTED, OWNED, Contracts, DatedPrice, PaidPool
+from gpuplan.analysis.prices.contracts import (
+    COMMITTED,
+    FOREVER_US,
+    OWNED,
+    Contracts,
+    DatedPrice,
+    PaidPool,
+)
 from gpuplan.planner.money.commitment import CommitmentOffer
 from gpuplan.planner.money.commitment_texts import CommitPrice, TermOffer
 from gpuplan.planner.money.price_book import Prices
@@ -26,6 +34,7 @@ class CommitmentBook:
         book: owned GPUs, commitments and dated prices.
         end_us: the instant, the end of the history, microseconds since 1970.
         gpu: the type of jobs that name none.
+        zone: in which days begin.
     """
 
     prices: Sequence[CommitPrice]
@@ -33,6 +42,7 @@ class CommitmentBook:
     book: Contracts = field(default_factory=Contracts)
     end_us: int = 0
     gpu: str | None = None
+    zone: tzinfo = UTC
 
     def chosen(
         self, gpu_types: Iterable[str | None], *, must: bool = True
@@ -113,7 +123,15 @@ class CommitmentBook:
             on_demand_usd=self._on_demand(gpu_type),
             owned_gpus=sum(pool.gpus for pool in owned),
             today=today,
+            today_until="" if held else self._last_day(committed),
         )
+
+    def _last_day(self, pools: Sequence[PaidPool]) -> str:
+        """Return the day on which the last of some pools ends; empty where one never does."""
+        until_us = max((pool.until_us for pool in pools), default=FOREVER_US)
+        if until_us == FOREVER_US:
+            return ""
+        return f"{datetime.fromtimestamp(until_us / 1e6, self.zone):%Y-%m-%d}"
 
     def _prices(self, gpu_type: str | None) -> tuple[CommitPrice, ...]:
         """Return the prices of ``--commit`` of a type: its own, else those of every type."""

@@ -36,12 +36,15 @@ class _Stretch:
     usd: Fraction
 
 
-def invoice_book(reconciliation: Reconciliation, book: Contracts) -> Contracts:
+def invoice_book(
+    reconciliation: Reconciliation, book: Contracts, *, is_whole: bool = True
+) -> Contracts:
     """Return the price book that an invoice shows, with the owned GPUs of another book.
 
     A price holds from the first charge at it; the first one of a type always. A pool has the GPUs
     that its used and unused hours make of a charge period, to a whole number; it is open where its
-    charges begin or end with the invoice.
+    charges begin or end with the invoice. ``is_whole`` is false where months of the invoice are
+    left out: a pool then begins with its charges.
     """
     charges = [
         replace(charge, begin_us=span[0], end_us=span[1])
@@ -68,7 +71,8 @@ def invoice_book(reconciliation: Reconciliation, book: Contracts) -> Contracts:
                 begin = ALWAYS_US if place == 0 else stretch.begin_us
                 prices.append(DatedPrice(gpu_type, market, stretch.usd, begin))
             elif stretch.gpus:
-                begin = ALWAYS_US if stretch.begin_us <= first else stretch.begin_us
+                is_open = is_whole and stretch.begin_us <= first
+                begin = ALWAYS_US if is_open else stretch.begin_us
                 end = FOREVER_US if stretch.end_us >= last else stretch.end_us
                 pools.append(PaidPool(COMMITTED, gpu_type, stretch.gpus, stretch.usd, begin, end))
     return make_contracts(pools, prices, option=OPTION)

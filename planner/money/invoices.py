@@ -105,7 +105,7 @@ class BilledInvoice:
             if not book.prices_of(name)
         ]
         whole = make_contracts([*book.pools], [*book.prices, *free], option=book.option)
-        return invoice_book(self.beside(runs, whole), book)
+        return invoice_book(self.beside(runs, whole), book, is_whole=not self.months)
 
 
 def with_prices(book: Contracts, shown: Contracts) -> Contracts:

@@ -31,6 +31,9 @@ Dated = Mapping[str, float]
 """Prices by the date from which they hold; the empty text is from the beginning."""
 FORM = re.compile(r"(?P<type>[^=@]+)=(?P<gpus>\d+)(?:@\$?(?P<usd>[\d.]+))?")
 
+DECIMAL_COMMA = re.compile(r"(?P<whole>(?:[^=,]+=)?\$?\d+),(?P<cents>\d{2})")
+"""A price with a comma for its point: 2,60 or H100=2,60."""
+
 
 def parse_pools(texts: Sequence[str], option: str) -> tuple[PaidPool, ...]:
     """Return the pools of ``A100=32@0.90``; of ``--owned A100=128`` at $0.
@@ -72,6 +75,11 @@ def parse_prices(texts: Sequence[str], option: str) -> dict[str, float | Dated]:
     """
     prices: dict[str, float | Dated] = {}
     for several in texts:
+        if comma := DECIMAL_COMMA.fullmatch(several.strip()):
+            meant = ".".join(comma.group("whole", "cents"))
+            raise UsageError(
+                f"{option} {several!r}: found a comma in a number\n  next: {option} {meant}"
+            )
         parts = [part.strip() for part in several.split(",") if part.strip()] or [several]
         last: str | None = None
         for text in parts:

@@ -272,11 +272,11 @@ class Prices:
         if not names:
             return (
                 f"{option}: jobs that name no GPU type have no price{only}\n"
-                f"  next: {self.option} USD as well, or --gpu NAME with their type"
+                f"  next: {self.option} {UNNAMED}=USD as well, or --gpu NAME with their type"
             )
         unnamed = ["jobs that name no GPU type"] if len(names) < len(gpu_types) else []
         who = listed([*names, *unnamed], 8)
-        hint = ",".join(f"{name}=USD" for name in names)
+        hint = ",".join(f"{name}=USD" for name in dict.fromkeys(gpu_types))
         have = "has" if len(gpu_types) == 1 else "have"
         return f"{option}: {who} {have} no price{only}\n  next: {self.option} {hint} as well"
 

@@ -34,6 +34,10 @@ class MissingPrice(UsageError):
     """A GPU type has no price."""
 
 
+class NoServerlessPrice(MissingPrice):
+    """GPU types have prices, but none of serverless GPUs."""
+
+
 MOST_USD_PER_GPU_H = 1_000_000.0
 """A higher price must be a mistake of units."""
 NAMED = 6  # offers that a text lists

@@ -9,7 +9,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt, changed_options, json_parameters
 from gpuplan.planner.money.price_request import PriceRequest
 
-MOST_MONTHS = 12
+MOST_MONTHS, USUAL_MONTHS = 12, 3
 AUTO = "auto"
 LAST_MONTH, MEAN_OF_3, DRIFT, SEASONAL = "last-month", "mean-of-3", "drift", "seasonal"
 SPEND_MODELS = {
@@ -27,7 +27,7 @@ class SpendRequest:
 
     Attributes:
         spend: dollars of the next months, not GPUs of the next hours.
-        months: whole months ahead.
+        months: whole months ahead; None for the usual number.
         prices: what GPUs cost.
     """
 
@@ -44,8 +44,14 @@ class SpendRequest:
         ),
     ] = False
     months: Annotated[
-        int, Opt("With --spend: months ahead.", low=1, high=MOST_MONTHS, common=True)
-    ] = 3
+        int | None,
+        Opt(
+            f"With --spend: months ahead. Default: {USUAL_MONTHS}.",
+            low=1,
+            high=MOST_MONTHS,
+            common=True,
+        ),
+    ] = None
     prices: Annotated[PriceRequest, Group(common=("contracts",), rare=("usd_per_gpu_h",))] = field(
         default_factory=PriceRequest
     )
@@ -57,9 +63,14 @@ class SpendRequest:
                 raise UsageError(f"--{name.replace('_', '-')}: only with --spend")
         else:
             self.prices.check_given()
-        if not 1 <= self.months <= MOST_MONTHS:
+        if not 1 <= self.months_ahead <= MOST_MONTHS:
             raise UsageError(f"--months: expected 1 to {MOST_MONTHS}, got {self.months}")
+
+    @property
+    def months_ahead(self) -> int:
+        """Whole months ahead, as given or the usual number."""
+        return USUAL_MONTHS if self.months is None else self.months
 
     def parameters(self) -> dict[str, Any]:
         """Return what JSON has of it under ``parameters``."""
-        return json_parameters(self)
+        return json_parameters(self) | {"months": self.months_ahead}

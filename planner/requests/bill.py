@@ -19,6 +19,8 @@ from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.trace import TRACE
 
 PEAK = "peak"
+NO_LABELS = ("submit_time", "start_time", "end_time", "queue_s", "duration_s")
+"""Columns that are of every job alone."""
 MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 Pools = tuple[tuple[str | None, int], ...]
 """GPU type and GPUs of each pool of a cluster; None for GPUs of any type."""
@@ -176,9 +178,17 @@ class BillRequest(StudyRequest):
     @property
     def columns(self) -> tuple[str, ...]:
         """What the bill is split by, one or two columns. Raises `UsageError`."""
-        columns = tuple(dict.fromkeys(name.strip() for name in self.by.split(",")))
-        if not all(columns) or len(columns) > 2:
-            raise UsageError(f"--by {self.by}: expected one or two columns, such as group,type")
+        columns = tuple(name.strip() for name in self.by.split(","))
+        if not all(columns) or len(columns) > 2 or len(set(columns)) < len(columns):
+            raise UsageError(
+                f"--by {self.by}: expected one column, or two others, such as group,type"
+            )
+        measured = [name for name in columns if name in NO_LABELS]
+        if measured:
+            raise UsageError(
+                f"--by {self.by}: {measured[0]} is measured of each job, and no label\n"
+                "  next: --by group, user, type, class, or a column of labels"
+            )
         return columns
 
     def month_names(self) -> tuple[str, ...]:
@@ -186,11 +196,13 @@ class BillRequest(StudyRequest):
         if self.months is None:
             return ()
         names = tuple(name.strip() for name in self.months.split(","))
-        if not all(MONTH.fullmatch(name) for name in names) or len(set(names)) not in (1, 2):
+        are_months = all(MONTH.fullmatch(name) for name in names)
+        if not are_months or len(names) > 2 or len(set(names)) < len(names):
             raise UsageError(
-                f"--months {self.months}: expected one or two months, such as 2026-03,2026-04"
+                f"--months {self.months}: expected one month, or two others, such as "
+                "2026-03,2026-04"
             )
-        return tuple(dict.fromkeys(names))
+        return names
 
     @property
     def is_peak(self) -> bool:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
+from gpuplan.analysis.site.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.site_request import TIME_ZONE, site_zone
 
@@ -70,7 +70,10 @@ class EtaRequest(StudyRequest):
     ]
     gpus: Annotated[int, Opt("GPUs of the job, on all its nodes.", low=1, common=True)]
     limit: Annotated[
-        str, Opt("Its time limit, for example 24h or 90min.", metavar="DURATION", common=True)
+        str,
+        Opt(
+            "Its time limit, for example 24h, 90min or 1-00:00:00.", metavar="DURATION", common=True
+        ),
     ]
     nodes: Annotated[
         int | None,
@@ -136,10 +139,7 @@ class EtaRequest(StudyRequest):
 
     def limit_s(self) -> int:
         """Return the seconds of the time limit. Raises `UsageError`."""
-        seconds = round(parse_duration(self.limit, "--limit"))
-        if seconds < 1:
-            raise UsageError(f"--limit must be at least a second, got {self.limit!r}")
-        return seconds
+        return read_time(self.limit, "--limit")
 
     def at_s(self, zone: str) -> int | None:
         """Return the second after 1970 of ``at``, local where it has no offset."""

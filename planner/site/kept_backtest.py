@@ -13,7 +13,7 @@ from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.storage.cache import Cache, key_of, usual_folder
 from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest, backtest
-from gpuplan.planner.site.instant import SiteInstant, instant_of
+from gpuplan.planner.site.instant import SiteInstant, instant_of, last_second
 from gpuplan.planner.twin.calibrate import Progress
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
@@ -37,7 +37,7 @@ def kept_backtest(
     Returns:
         None where the log has too few jobs for a test.
     """
-    day = max(instant.at // DAY_S * DAY_S, instant.first)
+    day = min(max(instant.at // DAY_S * DAY_S, instant.first), last_second(log))
     key = key_of(
         "start-backtest", log=log.sha256, settings=settings_sha256, day=day, plan=asdict(plan)
     )

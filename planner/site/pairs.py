@@ -224,12 +224,17 @@ def _unused(
 ) -> list[str]:
     """Return a sentence for each changed setting that the replayed rules do not use.
 
+    Also where no setting changes, since the site has it so.
+
     Raises:
         UsageError: a setting that the change names is one of them, or all it changes are.
     """
     settings = changed.settings
     before, after = (dict(leaves(site.tables)) for site in (document, changed))
     moved = [keys for keys in {**before, **after} if before.get(keys) != after.get(keys)]
+    if change.keys and not (change.site or change.jobs):
+        if all(str(before.get(keys)) == str(after.get(keys)) for keys in change.keys):
+            return [f"{change.name}: the site is set so already, so nothing changes"]
     off = {keys: why for keys in (*change.keys, *moved) if (why := why_off(keys, settings, level))}
     named = next((keys for keys in change.keys if keys in off), None)
     if named is None and off and len(off) == len(moved) and not (change.site or change.jobs):

@@ -16,7 +16,7 @@ from gpuplan.analysis.characterize.capacity import time_above
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.job_table.gpu_names import UNNAMED
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
 from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.prices.contracts import Contracts
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT
@@ -27,13 +27,14 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillResults
 from gpuplan.planner.money.bill_table import BilledPeriod, bill_results
-from gpuplan.planner.money.book_options import cluster_of, complete_book
+from gpuplan.planner.money.book_options import check_dated, cluster_of, complete_book
 from gpuplan.planner.money.focus import FocusNames, focus_rows
 from gpuplan.planner.money.held_runs import (
     COLUMNS,
     BilledRuns,
     Months,
     billed_runs,
+    month_words,
     months_of,
     months_without_dates,
     paid_period,
@@ -72,7 +73,7 @@ class BillAnswer(Answer[BillRequest, BillResults]):
     def period(self) -> str:
         """The begin and the end of a period asked for, in words; empty without one."""
         if self.request.months is not None:
-            return " and ".join(self.request.month_names())
+            return f"in {' and '.join(month_words(name) for name in self.request.month_names())}"
         if self.trace.period is None:
             return ""
         begin, end = (written(edge).removesuffix(" 00:00:00") for edge in self.trace.period)
@@ -123,6 +124,7 @@ def bill(request: BillRequest) -> BillAnswer:
     types = runs.runs.gpu_types
     cluster = cluster_of(types, runs.peak_gpus.tolist(), request.pools(), is_peak=request.is_peak)
     prices = Prices.read(request.prices, zone_name)
+    check_dated(trace, prices)
     months = _months(request, trace, runs, prices.zone)
     if invoice is not None:
         _check_calendar(trace)
@@ -139,6 +141,8 @@ def bill(request: BillRequest) -> BillAnswer:
     places = {months.names.index(name) for name in request.month_names()}
     if places:
         cells = tuple(cell for cell in cells if cell.period in places)
+        edges = months.edges_us.tolist()
+        runs = runs.within([(edges[place], edges[place + 1]) for place in sorted(places)])
     results = bill_results(
         BilledPeriod(
             columns=request.columns,
@@ -199,7 +203,17 @@ def bill_trace(path: Path, jobs: Selection, by: Sequence[str], gpu: str | None) 
         kept = [name for name in columns if name not in CANONICAL]
         keep = tuple(dict.fromkeys([*jobs.log.keep, *kept]))
         jobs = replace(jobs, log=replace(jobs.log, keep=keep))
-    trace = read_trace(path, jobs, columns=(*COLUMNS, *columns))
+    try:
+        trace = read_trace(path, jobs, columns=(*COLUMNS, *columns))
+    except UsageError as error:
+        problem = str(error).partition("\n")[0]
+        lacking = [name for name in by if f"no column {BY.get(name, name)!r}" in problem]
+        if not lacking:
+            raise
+        raise UsageError(
+            f"--by {lacking[0]}: {problem.replace(' to keep;', ';')}\n"
+            "  next: --by group, user, type or class, or one of these columns"
+        ) from error
     if gpu is None:
         return trace
     named = pl.col("gpu_type").fill_null(gpu)
@@ -261,6 +275,23 @@ def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) 
     return months
 
 
+def _unused_notes(request: BillRequest, prices: Prices) -> list[str]:
+    """Return what is given and not used, and what is paid for and perhaps of no use here."""
+    book, notes = prices.book, list[str]()
+    in_book = match_types(
+        [entry.gpu_type for entry in book.prices], prices.usd_per_gpu_h, book.option
+    )
+    for name, entry in in_book.items():
+        if name and entry is not None:
+            notes.append(f"--price of {name} is not used: {book.option} has one")
+    if book.pools and (request.jobs.where is not None or request.jobs.sample is not None):
+        notes.append(
+            "all GPUs owned or committed are billed, also those that the selected jobs cannot use;"
+            " without --where and --sample idle is what nobody used"
+        )
+    return notes
+
+
 def _warnings(
     request: BillRequest, trace: Trace, runs: BilledRuns, prices: Prices, results: BillResults
 ) -> list[str]:
@@ -268,8 +299,9 @@ def _warnings(
         *trace.notes,
         *prices.unmatched_note([row.gpu_type for row in results.gpu_types]),
         *request.jobs.submission_notes,
+        *_unused_notes(request, prices),
     ]
-    named = [name for name, _ in runs.labels if name != NO_LABEL]
+    named = [name for name, _ in runs.labels if name not in (NO_LABEL, UNNAMED)]
     if not named:
         notes.append(f"the log names no {request.by} for any job; choose another --by")
     for row in results.gpu_types if request.cluster is not None else ():
@@ -280,7 +312,8 @@ def _warnings(
         above = time_above(trace, is_typed, row.gpus)
         if above is not None:
             notes.append(above.warning(gpu_type, f"the {row.gpus:,} of --cluster"))
-    if results.invoice is UNSET and results.window_s * MICROS < MONTH_H * HOUR_US / 4:
+    is_scaled = results.invoice is UNSET and request.months is None
+    if is_scaled and results.window_s * MICROS < MONTH_H * HOUR_US / 4:
         notes.append(
             f"the log covers {results.window_s * MICROS / HOUR_US / 24:.2g} days, and the bill of "
             "a month assumes that the rest of the month is like them"

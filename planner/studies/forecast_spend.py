@@ -123,7 +123,7 @@ def forecast_spend(request: ForecastRequest) -> SpendForecast:
     chosen = chosen_model(request.model, tested)
     last = use.known - 1
     able = [name for name, model in MODELS.items() if model.can(use, last)]
-    ahead = range(use.known, use.known + spending.months)
+    ahead = range(use.known, use.known + spending.months_ahead)
     spends = {name: [MODELS[name].forecast(use, last, month) for month in ahead] for name in able}
     edges = calendar.recorded.edges_us
     so_far: SoFar = {
@@ -192,7 +192,7 @@ def _calendar(request: ForecastRequest, trace: Trace, runs: BilledRuns, zone: tz
             f"no whole {length} in the log, which --spend needs",
             hint="give a longer log; gpuplan bill has the dollars of a month at the rates so far",
         )
-    count = len(whole) + request.spending.months
+    count = len(whole) + request.spending.months_ahead
     begin = int(recorded.edges_us[whole[0]])
     if is_dated:
         names = months_of((begin, begin + count * LONGEST_MONTH_US), zone)

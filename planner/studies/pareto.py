@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -27,9 +27,8 @@ from gpuplan.planner.frontier.reference_points import reference_points_of
 from gpuplan.planner.frontier.study import FrontierStudy, PlanRequest, Section, study_frontier
 from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
 from gpuplan.planner.frontier.uncertainty.laws import laws_of
-from gpuplan.planner.money.bill_today import at_book, at_end, pools_usd_per_h, price_note
+from gpuplan.planner.money.bill_today import at_book, at_end, price_note
 from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.pareto import ParetoRequest
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.site.fidelity import (
@@ -43,6 +42,7 @@ from gpuplan.planner.site.pools_today import PoolReplays
 from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.planner.studies.pareto_results import ParetoResults, pareto_results
+from gpuplan.planner.studies.todays_basis import pay_per_use, todays_basis
 
 Progress = Callable[[float], None]
 TODAYS_POLICY = "first-fit"
@@ -61,6 +61,8 @@ class ParetoStudy:
         frontier: the plans.
         fidelity: how a replay of today compares with the log.
         unmatched: which prices are not used.
+        today_at_plan_prices: what today's GPUs cost a month at the pay-per-use prices that plans
+            on named GPU types pay; None where plans are on the basis of today's bill.
     """
 
     request: ParetoRequest
@@ -70,6 +72,7 @@ class ParetoStudy:
     frontier: FrontierStudy
     fidelity: Fidelity
     unmatched: tuple[str, ...] = ()
+    today_at_plan_prices: float | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -125,15 +128,17 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     now = today(trace)
     types.check_log(prices, () if now is None else [usage.gpu_type for usage in now.gpu_types])
     prices, basis, priced_at = at_end(trace, prices), NO_BASIS, tuple[str, ...]()
-    unmatched, price = tuple[str, ...](), None
+    unmatched, price, at_plan = tuple[str, ...](), None, None
     if request.prices.is_given and now is not None:
         hours = now.gpu_h_by_type()
         unmatched = prices.unmatched_note([*types.names, *hours])
         now = at_book(trace, now, prices)
         priced_at = price_note(prices, hours)
         price = types.plan_price(prices, hours)
+        if types.names and now is not None and not prices.is_flat(hours):
+            at_plan = pay_per_use(now, prices)
         if not types.names and price is not None:
-            basis = _basis(now, price, prices, hours)
+            basis = todays_basis(now, price.usd_per_gpu_h, prices, hours)
     elif types.names or request.prices.is_given:
         price = types.plan_price(prices, {})
     mix = None if types.is_mixed else gpu_mix(now, next(iter(types.names), None))
@@ -153,19 +158,9 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     fidelity = _fidelity(request, trace, now)
     notes = (*study.notes, *priced_at, *_on_basis(basis))
     study = replace(study, sections=sections, mix=mix, recommends=fidelity.may_speak, notes=notes)
-    return ParetoStudy(request, trace, model, prices, study, fidelity, unmatched)
-
-
-def _basis(
-    now: Today | None, price: Price, prices: Prices, gpu_h: Mapping[str | None, float]
-) -> TodaysBasis:
-    """Return what budgets in dollars have in common with today's bill, where that is a ledger's."""
-    if now is None or now.usage.usd_per_month is None or prices.is_flat(gpu_h):
-        return NO_BASIS
-    usd_per_h = now.usage.usd_per_month / MONTH_H
-    pool_usd = pools_usd_per_h(prices)
-    beside = usd_per_h - now.usage.mean_gpus * price.usd_per_gpu_h
-    return TodaysBasis(beside, min(pool_usd, usd_per_h))
+    return ParetoStudy(
+        request, trace, model, prices, study, fidelity, unmatched, today_at_plan_prices=at_plan
+    )
 
 
 def _on_basis(basis: TodaysBasis) -> tuple[str, ...]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.frontier.budget import NO_BASIS, TodaysBasis
 from gpuplan.planner.money.bill_today import price_note
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
@@ -17,6 +20,7 @@ from gpuplan.planner.money.price_settings import RENTED_PRICES, USUAL_GPU
 from gpuplan.planner.runs.simulation import PolicyResults
 from gpuplan.planner.spec_prices import CLOUD, book_price, has_own_price, own_price, price
 from gpuplan.planner.studies.replay import ReplayInputs
+from gpuplan.planner.studies.todays_basis import todays_basis
 
 WORTH_SAYING = 0.01
 """A backlog above this share of the GPU-hours of all jobs is a warning."""
@@ -37,6 +41,8 @@ class PricedPolicies:
         notes: where prices come from.
         today: what the log shows, with its bill.
         inputs: the price book read, if any.
+        basis: of dollars of today's GPUs under other policies, where today's bill is a ledger's.
+        usd_per_gpu_h: of GPUs more or fewer than today's, under that basis.
     """
 
     policies: tuple[PolicySpec, ...]
@@ -44,6 +50,19 @@ class PricedPolicies:
     notes: tuple[str, ...]
     today: Today | None
     inputs: tuple[InputFile, ...] = ()
+    basis: TodaysBasis = NO_BASIS
+    usd_per_gpu_h: float = 0.0
+
+    def usd_per_month(self, gpus: int, utilization: float | None) -> float | None:
+        """Return what today's GPUs cost a month under a policy, paid as today's are.
+
+        None for other numbers of GPUs, and where today's bill is no ledger's.
+        """
+        today = self.today
+        if self.basis == NO_BASIS or today is None or gpus != ceil(today.usage.peak_gpus):
+            return None
+        held = gpus * (utilization or 0.0)
+        return self.basis.usd_per_h(held, self.usd_per_gpu_h) * MONTH_H
 
 
 def price_policies(
@@ -95,7 +114,18 @@ def price_policies(
         mixed = tuple(f"{note}{todays_prices(today, planned)}" for note in mixed)
     at_end = () if prices is None or not price_request.is_own else price_note(prices, hours)
     inputs = () if prices is None else prices.book.inputs
-    return PricedPolicies(tuple(priced), (*unmatched, *mixed), (*notes, *at_end), today, inputs)
+    basis, mean = NO_BASIS, None if prices is None else prices.mean(hours)
+    if prices is not None and mean is not None and price_request.is_own:
+        basis = todays_basis(today, mean, prices, hours)
+    return PricedPolicies(
+        tuple(priced),
+        (*unmatched, *mixed),
+        (*notes, *at_end),
+        today,
+        inputs,
+        basis=basis,
+        usd_per_gpu_h=mean or 0.0,
+    )
 
 
 def _unmatched(

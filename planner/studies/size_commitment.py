@@ -109,8 +109,11 @@ class SizePrices:
         names = [name or UNNAMED for name in gpu_types if name not in chosen]
         if not names:
             return []
-        source = "--commit" if self.book.prices else self.book.book.option
-        return [f"no commitment on {listed(names, 6)}: {source} has no price of one"]
+        if self.book.prices:
+            why = f"--commit names no price of theirs; --commit {names[0]}=USD looks at one"
+        else:
+            why = f"{self.book.book.option} has no commitment on them at the end of the log"
+        return [f"{listed(names, 6)}: not asked what to commit to, as {why}"]
 
 
 def _is_priced(request: SizeRequest) -> bool:
@@ -165,5 +168,6 @@ def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool
         book=prices.book,
         end_us=prices.at_us + 1,
         gpu=request.prices.gpu,
+        zone=zone_of(request.replay.jobs.log.time_zone),
     )
     return SizePrices(request, prices, book, has_dates)
