@@ -13,6 +13,7 @@ from gpuplan.planner.plan.columns import route_columns
 from gpuplan.planner.plan.program import PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import Purchase, purchase
 from gpuplan.planner.plan.routes import BASE, SERVERLESS, SPOT, WIDTH
+from gpuplan.simkit.arrays import FloatArray
 
 COMMITMENT, WIDTHS, DEFERRAL = "commitment", "widths", "deferral"
 KIND_OF = {WIDTHS: WIDTH, SPOT: SPOT, SERVERLESS: SERVERLESS}
@@ -83,6 +84,26 @@ def bought_with(program: PlanProgram, levers: Collection[str]) -> Purchase | Non
         return purchase(with_levers(program, levers))
     except InfeasibleError:
         return None
+
+
+def rented_usd_per_h(program: PlanProgram, weights: FloatArray) -> float | None:
+    """Return what every job as recorded costs on demand; None where a type cannot be rented.
+
+    Deferred jobs run as they arrive.
+
+    Args:
+        program: the program; owned GPUs take work first.
+        weights: of the bins; shape (bins,).
+    """
+    columns = program.columns
+    usd = 0.0
+    for number, market in enumerate(columns.markets):
+        if market.on_demand_usd is None:
+            return None
+        rows = columns.of_kind(BASE) & (columns.type_of == number)
+        held = columns.pool_gpus[rows].sum(axis=0) + np.diff(columns.arrived[number], prepend=0.0)
+        usd += market.on_demand_usd * float(np.maximum(0.0, held - market.owned) @ weights)
+    return usd
 
 
 def lever_worths(program: PlanProgram) -> tuple[LeverWorth, ...]:
