@@ -232,8 +232,21 @@ class _ProgramRows:
             price=price,
             usd_per_h_per_s=abs(float(time_dual)),
             groups=self.groups,
+            extra_usd_per_h=self._extra(solution.dual),
         )
         return replace(answer, usd_per_h=cost_of(self.plan, answer))
+
+    def _extra(self, dual: FloatArray) -> FloatArray:
+        """Return the reduced cost of each route, over the least of its class."""
+        columns = self.plan.columns
+        row, column, value = (np.concatenate(part) for part in zip(*self.entries, strict=True))
+        paid = np.bincount(column, value * dual[row], self.width)[: self.routes]
+        reduced = np.full(columns.class_of.size, np.nan)
+        reduced[self.used] = np.concatenate(self.cost)[: self.routes] - paid
+        least = np.full(len(columns.classes), inf)
+        np.fmin.at(least, columns.class_of, reduced)
+        result: FloatArray = reduced - least[columns.class_of]
+        return result
 
     def _deferred(self, share: FloatArray, committed: FloatArray, x: FloatArray) -> FloatArray:
         """Return the GPUs on which deferred work runs: idle ones at once, others when it is due.

@@ -110,6 +110,8 @@ class PlanOptimum:
         price: hourly price of one more GPU, by type and bin.
         usd_per_h_per_s: dollars an hour that a second less mean time costs.
         groups: the groups of bins of each type with which it was found.
+        extra_usd_per_h: dollars an hour that a whole class on each route would cost over its
+            cheapest, at these prices; NaN for a dominated route; shape (r,).
     """
 
     share: FloatArray
@@ -120,6 +122,7 @@ class PlanOptimum:
     price: FloatArray
     usd_per_h_per_s: float
     groups: tuple[BinGroups, ...]
+    extra_usd_per_h: FloatArray
 
 
 def run_deferred(arrived: FloatArray, due: FloatArray, idle: FloatArray) -> FloatArray:
