@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.planner.plan.assignment import assigned_jobs, market_uses
+from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs, market_uses
+from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.purchase import Purchase, best, purchase
 
@@ -22,6 +23,21 @@ BINDS = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
+class SlowestClass:
+    """The class that becomes slowest as planned.
+
+    Attributes:
+        name: of the class.
+        jobs: that it has; the shares of few jobs are coarse, so they may miss a bound.
+        times: their mean time over the recorded one.
+    """
+
+    name: str
+    jobs: int
+    times: float
+
+
+@dataclass(frozen=True, slots=True)
 class CheaperPlan:
     """A plan under looser limits, dollars and times of the jobs as assigned.
 
@@ -31,8 +47,7 @@ class CheaperPlan:
         budget_usd_per_month: that it spends at most; null without a budget.
         usd_per_month: what it costs.
         mean_time_s: of its jobs, without waits.
-        slowest_class: the class that becomes slowest.
-        slowest_times: mean time of this class over its recorded one.
+        slowest: the class that becomes slowest; null without classes.
     """
 
     slower: float | None
@@ -40,8 +55,7 @@ class CheaperPlan:
     budget_usd_per_month: float | None
     usd_per_month: float
     mean_time_s: float
-    slowest_class: str
-    slowest_times: float
+    slowest: SlowestClass | None
 
 
 def looser_limits(bought: Purchase) -> list[PlanLimits]:
@@ -99,13 +113,6 @@ def _spread(limits: list[PlanLimits]) -> list[PlanLimits]:
 def _cheaper(bought: Purchase) -> CheaperPlan:
     columns, limits = bought.program.columns, bought.program.limits
     assigned = assigned_jobs(columns, bought.whole.share)
-    times = [
-        float(assigned.time_s[planned.jobs].mean()) / planned.recorded_s
-        if planned.recorded_s > 0
-        else 1.0
-        for planned in columns.classes
-    ]
-    slowest = int(np.argmax(times))
     is_planned = assigned.column >= 0
     budget = limits.usd_per_h
     return CheaperPlan(
@@ -115,7 +122,17 @@ def _cheaper(bought: Purchase) -> CheaperPlan:
         usd_per_month=sum(
             use.usd_per_month for use in market_uses(columns, bought.whole, assigned)
         ),
-        mean_time_s=float(assigned.time_s[is_planned].mean()),
-        slowest_class=columns.classes[slowest].name,
-        slowest_times=times[slowest],
+        mean_time_s=float(assigned.time_s[is_planned].mean()) if is_planned.any() else 0.0,
+        slowest=slowest_class(columns, assigned),
     )
+
+
+def slowest_class(columns: RouteColumns, assigned: AssignedJobs) -> SlowestClass | None:
+    """Return the class whose mean time grows most; None where all jobs may wait."""
+    slowest = None
+    for planned in columns.classes:
+        time_s = float(assigned.time_s[planned.jobs].mean())
+        times = time_s / planned.recorded_s if planned.recorded_s > 0 else 1.0
+        if slowest is None or times > slowest.times:
+            slowest = SlowestClass(planned.name, planned.jobs.size, times)
+    return slowest

@@ -48,8 +48,10 @@ class PlanGrowth:
     regret_share: float | None
 
 
-def growth_steps(low: float, high: float) -> tuple[float, ...]:
-    """Return the growths between two ends: both, none, and round steps between."""
+def growth_steps(low: float, high: float | None = None) -> tuple[float, ...]:
+    """Return the growths of a range: both ends, none, and round steps between; or one and none."""
+    if high is None:
+        return tuple(sorted({low, 0.0}))
     step = STEP * max(1, ceil((high - low) / LONGEST - ROUNDING))
     first, last = ceil(low / step - ROUNDING), floor(high / step + ROUNDING)
     steps = {round(number * step, 12) for number in range(first, last + 1)}

@@ -7,13 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
+from gpuplan.analysis.base.time_units import WEEK_S
 from gpuplan.planner.plan.program import rented_gpus
 from gpuplan.planner.plan.purchase import Purchase
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT
 from gpuplan.simkit.arrays import FloatArray
-
-WEEK_S = 7 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +96,3 @@ def typical_week(series: tuple[PricesOverTime, ...]) -> tuple[int, int]:
     ]
     week = int(np.argmin(np.abs(np.array(means) - rented.mean())))
     return edges[week], max(edges[week + 1], edges[week] + 1)
-
-
-def shown_hours(series: PricesOverTime, first: int, last: int) -> FloatArray:
-    """Return the beginning of each bin, hours after the first submission."""
-    result: FloatArray = np.arange(first, last) * series.bin_s / HOUR_S
-    return result

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuplan.analysis.base.time_units import DAY_S, MONTH_H
+from gpuplan.analysis.base.time_units import MONTH_H, WEEK_S
 from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.levers import rented_usd_per_h
@@ -14,7 +14,6 @@ from gpuplan.planner.plan.program import PlanOptimum, PlanProgram
 from gpuplan.planner.plan.purchase import Purchase, best
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
-WEEK_S = 7 * DAY_S
 LEAST_WEEKS = 8
 BLOCKS = 20
 """Of a log under `LEAST_WEEKS`, in place of its weeks."""

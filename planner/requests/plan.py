@@ -17,6 +17,7 @@ from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.commitments import CommitmentRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape
+from gpuplan.planner.requests.size_texts import Growth, parse_growths, written_growth
 from gpuplan.planner.requests.trace import TRACE
 
 if TYPE_CHECKING:
@@ -77,12 +78,16 @@ def write_deferral(deferral: tuple[str, float] | None) -> str | None:
     return None if deferral is None else f"{deferral[0]}:{deferral[1]:.10g}s"
 
 
+def written_growths(growth: Growth | None) -> float | list[float] | None:
+    """Return growth as JSON has it: of a range its ends."""
+    return None if growth is None else written_growth(growth)
+
+
 @study(
     "plan",
     title="What to commit to, rent and run elsewhere",
     example="gpuplan plan trace.parquet --commit 0.90 --on-demand 1.29 --speedup power:0.8",
     doing="planning",
-    has_picture=False,
 )
 @dataclass(frozen=True, slots=True)
 class PurchaseRequest(StudyRequest):
@@ -104,6 +109,7 @@ class PurchaseRequest(StudyRequest):
         serverless: price of containers by GPU type.
         speedup: how jobs gain from GPUs; None keeps the recorded widths.
         defer: jobs that may wait for idle GPUs, and for how long.
+        growth: of demand, under which the commitment is compared with the best one; None for none.
         cluster: most owned and committed GPUs, and GPUs per node.
     """
 
@@ -233,6 +239,15 @@ class PurchaseRequest(StudyRequest):
             panel="Spot, containers, widths, deferral",
         ),
     ] = None
+    growth: Annotated[
+        Growth | None,
+        Opt(
+            "Growth of demand to try the commitment on, such as 20%, or a range, -20%:50%.",
+            parse=parse_growths,
+            write=written_growths,
+            metavar="PERCENT",
+        ),
+    ] = None
     cluster: Annotated[
         str | None,
         Opt(
@@ -261,6 +276,9 @@ class PurchaseRequest(StudyRequest):
             )
         if self.spot_max is not None and self.spot is None:
             raise UsageError("--spot-max: needs --spot CONDITION and --spot-price USD")
+        growths = self.growth if isinstance(self.growth, tuple) else (self.growth or 0.0,)
+        if min(growths) <= -1:
+            raise UsageError("--growth: demand must shrink by less than 100%")
         if self.target is not None and self.budget is not None:
             raise UsageError(
                 "--target and --budget: a budget buys the least mean time, so give one of them"

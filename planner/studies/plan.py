@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import Inlined
 from gpuplan.analysis.base.time_units import DAY_S, MICROS, MONTH_H
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.ingest.logs import read_trace
@@ -33,6 +34,7 @@ from gpuplan.planner.plan.columns import RouteColumns, route_columns
 from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs, jobs_of_trace
 from gpuplan.planner.plan.levers import COMMITMENT, LeverWorth, bought_with, lever_worths
 from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.plan.outlook import PlanOutlook, plan_outlook
 from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import Purchase, gap_share, purchase
 from gpuplan.planner.plan.routes import BASE, RouteSettings
@@ -138,6 +140,7 @@ class PlanResults:
         levers: what each is worth.
         jobs, deferred_jobs, left_out_jobs: planned for, that may wait, and that did not run.
         bins: of time, over which the program is solved.
+        outlook: what decides the plan, how sure it is, and what would be cheaper.
     """
 
     usd_per_month: float
@@ -156,6 +159,7 @@ class PlanResults:
     deferred_jobs: int
     left_out_jobs: int
     bins: int
+    outlook: Inlined[PlanOutlook]
 
 
 def plan(request: PurchaseRequest) -> Answer[PurchaseRequest, PlanResults]:
@@ -321,6 +325,7 @@ def _results(request: PurchaseRequest, program: PlanProgram, bought: Purchase) -
         deferred_jobs=int(jobs.is_deferred.sum()),
         left_out_jobs=jobs.left_out,
         bins=columns.bins.count,
+        outlook=plan_outlook(bought, assigned, recorded, request.jobs.seed, request.growth),
     )
 
 
