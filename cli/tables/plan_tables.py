@@ -6,35 +6,15 @@ from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.words import listed
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number, show_share
+from gpuplan.cli.formats.units import show_about_usd, show_between, show_duration, show_share
+from gpuplan.cli.tables.plan_outlook_tables import LEVERS, WORDS, resampled_words, slower_words
 
 if TYPE_CHECKING:
+    from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
     from gpuplan.planner.studies.plan import PlanClass, PlanResults
 
 SAME = 0.005
 """A smaller difference of dollars is shown as none."""
-WORDS = {
-    "owned": "owned",
-    "committed": "committed",
-    "on_demand": "on demand",
-    "spot": "spot",
-    "serverless": "containers",
-}
-
-
-def markets_table(results: PlanResults) -> Table:
-    """Return what is bought and used in each market."""
-    return table(
-        "What to buy",
-        results.markets,
-        Column("name", "market", lambda name: WORDS[name]),
-        {"gpu_type": "GPU" if any(use.gpu_type for use in results.markets) else ""},
-        Column("gpus", "GPUs", show_number),
-        Column("mean_gpus", "in use, mean", show_number),
-        Column("peak_gpus", "peak", show_number),
-        Column("peak_s", "peak after", show_duration),
-        Column("usd_per_month", "$/month", show_about_usd),
-    )
 
 
 def levers_table(results: PlanResults) -> Table:
@@ -43,7 +23,7 @@ def levers_table(results: PlanResults) -> Table:
         "What each lever is worth: $/month of the program, "
         f"{show_about_usd(results.program_usd_per_month)} with all",
         results.levers,
-        {"name": "lever"},
+        Column("name", "lever", lambda name: LEVERS.get(name, name)),
         Column("without_usd_per_month", "plan without it", show_about_usd),
         Column("alone_usd_per_month", "it alone", show_about_usd),
     )
@@ -73,8 +53,13 @@ def classes_table(results: PlanResults) -> Table:
     )
 
 
-def headline(results: PlanResults) -> str:
-    """Return what to buy and what it costs; an unconfirmed plan says so first."""
+def headline(results: PlanResults, slower: float | None) -> str:
+    """Return what to buy and what it costs; an unconfirmed plan says so first.
+
+    Args:
+        results: of the plan.
+        slower: most mean time of a class over its recorded one; None for no bound.
+    """
     bought = [
         f"{use.gpus:,.0f} {use.gpu_type or 'GPUs'}"
         for use in results.markets
@@ -82,6 +67,9 @@ def headline(results: PlanResults) -> str:
     ]
     rented = any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets)
     commit = f"Commit to {listed(bought, 6)}" if bought else "Commit to none"
+    today = results.recorded_committed_gpus
+    if len(bought) == 1 and today is not None and bought[0].split()[0] != f"{today:,.0f}":
+        commit += f" instead of {today:,.0f}"
     rest = " and rent the rest" if rented else ""
     elsewhere = [
         WORDS[name]
@@ -91,24 +79,60 @@ def headline(results: PlanResults) -> str:
     if elsewhere:
         rest += f", with some jobs on {' and '.join(elsewhere)}"
     cost = f"for {show_about_usd(results.usd_per_month)} a month{_compared(results)}"
-    time = (
-        f"Jobs take {show_duration(results.mean_time_s)} on average without waits; today "
-        f"{show_duration(results.today.mean_time_s)}."
-    )
     if not results.confirmed:
         commit = f"Not confirmed by a replay: {commit[0].lower()}{commit[1:]}"
-    return f"{commit}{rest} {cost}. {time}"
+    time = f"{_time(results)}{slower_words(results, slower)}"
+    return f"{commit}{rest} {cost}. {time}{_assumed(results)}"
+
+
+def _assumed(results: PlanResults) -> str:
+    """Return one sentence on the dollars that rest on an assumed speedup."""
+    law = results.outlook.assumed_speedup
+    if law is None:
+        return ""
+    without = next(
+        (lever.without_usd_per_month for lever in results.levers if lever.name == "widths"), None
+    )
+    usd = 0.0 if without is None else without - results.program_usd_per_month
+    if usd <= SAME * results.usd_per_month:
+        return f" Other widths rest on an assumed speedup, {law}."
+    return f" {show_about_usd(usd)} a month of the saving rest on an assumed speedup, {law}."
+
+
+def _time(results: PlanResults) -> str:
+    """Return the mean time as planned against the recorded one."""
+    planned, today = (
+        show_duration(time_s) for time_s in (results.mean_time_s, results.today.mean_time_s)
+    )
+    has_waits = results.today.jobs_without_wait < results.jobs
+    compared = f"today {today}{' with waits' if has_waits else ''}"
+    if planned == today and not has_waits:
+        compared = "as today"
+    return f"Mean time {planned} per job without waits, {compared}."
 
 
 def _compared(results: PlanResults) -> str:
     """Return the saving over the best commitment, or over none where it is the only lever."""
     names = [lever.name for lever in results.levers]
-    if names == ["commitment"]:
-        rented = results.levers[0].without_usd_per_month
-        return f", {_saving(1 - results.usd_per_month / rented)} all on demand" if rented else ""
+    intervals = results.outlook.intervals
+    rented = results.outlook.on_demand_usd_per_month
+    if names == ["commitment"] and rented:
+        sure = None if intervals is None else intervals.saving_over_on_demand_share
+        saving = 1 - results.usd_per_month / rented
+        return f", {_saving(saving)} all on demand{_resampled(intervals, sure)}"
     if results.saving_share is None or not names:
         return ""
-    return f", {_saving(results.saving_share)} the best commitment with jobs as recorded"
+    sure = None if intervals is None else intervals.saving_share
+    saved = _saving(results.saving_share)
+    return f", {saved} the best commitment with jobs as recorded{_resampled(intervals, sure)}"
+
+
+def _resampled(intervals: PlanIntervals | None, saving: PlanRange | None) -> str:
+    """Return the interval of a saving in brackets, and what it is over."""
+    if intervals is None or saving is None:
+        return ""
+    between = show_between(saving.low, saving.high, show_share)
+    return f" ({between} in {resampled_words(intervals)})"
 
 
 def _saving(share: float) -> str:

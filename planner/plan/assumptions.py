@@ -62,6 +62,14 @@ def other_assumptions(bought: Purchase) -> tuple[OtherAssumption, ...]:
     return tuple(rows)
 
 
+def assumed_law(bought: Purchase) -> str | None:
+    """Return the speedup law on which widths of a plan rest; None where none does."""
+    speedup = bought.program.columns.speedup
+    if speedup is None or speedup.law is None or not _uses(bought, WIDTH):
+        return None
+    return speedup.name
+
+
 def _uses(bought: Purchase, kind: str) -> bool:
     return bool(bought.whole.share[bought.program.columns.of_kind(kind)].any())
 

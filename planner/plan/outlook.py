@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.assignment import AssignedJobs
-from gpuplan.planner.plan.assumptions import OtherAssumption, other_assumptions
+from gpuplan.planner.plan.assumptions import OtherAssumption, assumed_law, other_assumptions
 from gpuplan.planner.plan.cheaper import CheaperPlan, SlowestClass, cheaper_plans, slowest_class
 from gpuplan.planner.plan.decisions import PlanDecision, plan_decisions
 from gpuplan.planner.plan.growth import PlanGrowth, growth_steps, plan_growths
@@ -23,6 +23,7 @@ class PlanOutlook:
 
     Attributes:
         on_demand_usd_per_month: of every job as recorded, rented; null where a type cannot be.
+        assumed_speedup: the law on which other widths rest; null where they are measured or unused.
         slowest: the class that becomes slowest; null without classes.
         decisions: what decides each part of the plan.
         intervals: over resamples of the time of the log; null where none can be planned.
@@ -33,6 +34,7 @@ class PlanOutlook:
     """
 
     on_demand_usd_per_month: float | None
+    assumed_speedup: str | None
     slowest: SlowestClass | None
     decisions: tuple[PlanDecision, ...]
     intervals: PlanIntervals | None
@@ -65,6 +67,7 @@ def plan_outlook(
         growths = growth_steps(*growth) if isinstance(growth, tuple) else growth_steps(growth)
     return PlanOutlook(
         on_demand_usd_per_month=None if rented is None else rented * MONTH_H,
+        assumed_speedup=assumed_law(bought),
         slowest=slowest_class(program.columns, assigned),
         decisions=plan_decisions(bought, assigned),
         intervals=plan_intervals(bought, seed=seed, recorded=recorded),

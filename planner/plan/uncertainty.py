@@ -40,12 +40,12 @@ class CommittedRange:
 
     Attributes:
         gpu_type: empty where the log names none.
-        low, high: 5th and 95th percentile over resamples.
+        low_gpus, high_gpus: 5th and 95th percentile over resamples.
     """
 
     gpu_type: str
-    low: float
-    high: float
+    low_gpus: float
+    high_gpus: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class PlanIntervals:
         resamples: that were planned.
         failed: of those that no plan meets the limits of; the intervals are of the others.
         blocks: of time that are drawn, with replacement.
-        block_s: length of a block.
+        is_weeks: whether blocks are weeks; else 20 equal parts of a log under 8 weeks.
+        block_s: length of the longest block.
         committed: GPUs by type.
         usd_per_month: the program's value.
         mean_time_s: mean time of the jobs, without waits.
@@ -67,12 +68,18 @@ class PlanIntervals:
     resamples: int
     failed: int
     blocks: int
+    is_weeks: bool
     block_s: float
     committed: tuple[CommittedRange, ...]
     usd_per_month: PlanRange
     mean_time_s: PlanRange
     saving_share: PlanRange | None
     saving_over_on_demand_share: PlanRange | None
+
+
+def has_weeks(bins: TimeBins) -> bool:
+    """Return whether there are enough weeks to draw."""
+    return bins.window_s >= LEAST_WEEKS * WEEK_S
 
 
 def blocks_of(bins: TimeBins) -> IntArray:
@@ -82,10 +89,10 @@ def blocks_of(bins: TimeBins) -> IntArray:
     `BLOCKS` equal parts.
     """
     at = np.arange(bins.count)
-    if bins.window_s < LEAST_WEEKS * WEEK_S:
-        block = at * BLOCKS // bins.count
-    else:
+    if has_weeks(bins):
         block = ((at + 0.5) * bins.bin_s // WEEK_S).astype(np.int64)
+    else:
+        block = at * BLOCKS // bins.count
     places: IntArray = np.unique(block, return_inverse=True)[1]
     return places
 
@@ -164,6 +171,7 @@ def plan_intervals(
         resamples=resamples,
         failed=resamples - len(drawn),
         blocks=count,
+        is_weeks=has_weeks(columns.bins),
         block_s=float(np.bincount(block).max()) * columns.bins.bin_s,
         committed=tuple(
             CommittedRange(gpu_type, *_ends(committed[:, number]))
