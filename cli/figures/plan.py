@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, light_grid, new_figure
+from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, light_grid, new_figure
 from gpuplan.planner.plan.prices_over_time import typical_week
 from gpuplan.simkit.arrays import FloatArray
 
@@ -77,7 +77,9 @@ def _draw_gpus(axes: Axes, row: PricesOverTime, time: FloatArray, part: slice, o
             linewidth=0,
             label="on demand",
         )
-    axes.step(time, pool, where="post", color=COLOURS["blue"], linewidth=1.2, label="in use")
+    axes.step(
+        time, pool, where="post", color=COLOURS["blue"], linewidth=1.2, label="in use on the pool"
+    )
     if paid:
         name = "owned and committed" if row.owned_gpus and row.committed_gpus else "committed"
         name = "owned" if not row.committed_gpus else name
@@ -103,7 +105,7 @@ def _draw_price(axes: Axes, row: PricesOverTime, time: FloatArray, part: slice, 
     """Draw the price of one more GPU in each hour, with the prices of the markets."""
     price = _steps(row.price_usd[part])
     axes.set_title(f"Price of one more GPU for an hour{of}")
-    axes.set_ylabel("US dollars per GPU-hour")
+    axes.set_ylabel("$ per GPU-hour")
     axes.step(time, price, where="post", color=COLOURS["blue"], linewidth=1.2)
     marks = (("on demand", row.on_demand_usd), ("committed", row.committed_usd))
     top = float(price.max())
@@ -119,6 +121,7 @@ def _draw_price(axes: Axes, row: PricesOverTime, time: FloatArray, part: slice, 
                 ha="right",
                 color=INK,
                 fontsize=9,
+                bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.5},
             )
             top = max(top, usd)
     axes.set_ylim(0, HEADROOM * (top or 1.0))

@@ -77,7 +77,7 @@ def headline(results: PlanResults, slower: float | None) -> str:
         if any(use.name == name and use.mean_gpus > 0 for use in results.markets)
     ]
     if elsewhere:
-        rest += f", with some jobs on {' and '.join(elsewhere)}"
+        rest += f", with some jobs on {' and '.join(elsewhere)},"
     cost = f"for {show_about_usd(results.usd_per_month)} a month{_compared(results)}"
     if not results.confirmed:
         commit = f"Not confirmed by a replay: {commit[0].lower()}{commit[1:]}"

@@ -81,18 +81,23 @@ def prices_over_time(bought: Purchase) -> tuple[PricesOverTime, ...]:
 def typical_week(series: tuple[PricesOverTime, ...]) -> tuple[int, int]:
     """Return the first bin and the one after the last of the whole week that is most usual.
 
-    That is the one whose GPUs on demand are nearest to their mean over the log, of equal ones the
-    first. A log of no whole week is shown whole.
+    That is the one whose GPUs on demand and whose prices are nearest to their means over the log,
+    of equal ones the first. A log of no whole week is shown whole.
     """
     bins, bin_s = series[0].pool_gpus.size, series[0].bin_s
     weeks = int(bins * bin_s // WEEK_S)
     if weeks == 0:
         return 0, bins
-    rented = np.sum([row.on_demand_gpus for row in series], axis=0)
     edges = [round(week * WEEK_S / bin_s) for week in range(weeks + 1)]
-    means = [
-        float(rented[first:last].mean()) if last > first else float("inf")
-        for first, last in pairwise(edges)
-    ]
-    week = int(np.argmin(np.abs(np.array(means) - rented.mean())))
+    apart = np.zeros(weeks)
+    for row in series:
+        for values in (row.on_demand_gpus, row.price_usd):
+            mean = float(values.mean())
+            means = [
+                float(values[first : max(last, first + 1)].mean())
+                for first, last in pairwise(edges)
+            ]
+            if mean > 0:
+                apart += np.abs(np.array(means) / mean - 1)
+    week = int(apart.argmin())
     return edges[week], max(edges[week + 1], edges[week] + 1)
