@@ -116,7 +116,7 @@ def test_a_target_and_a_budget(gpuplan, steps):
 
 def test_without_prices_one_is_assumed(gpuplan, steps):
     code, out, err = gpuplan("plan", steps)
-    assert code == 0 and "commit to none" in out
+    assert code == 0 and "commit to no GPU" in out
     assert "an assumed $" in err
 
 

@@ -66,7 +66,10 @@ def headline(results: PlanResults, slower: float | None) -> str:
         if use.name == "committed"
     ]
     rented = any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets)
-    commit = f"Commit to {listed(bought, 6)}" if bought else "Commit to none"
+    owned = sum(use.gpus for use in results.markets if use.name == "owned")
+    commit = f"Commit to {listed(bought, 6)}" if bought else "Commit to no GPU"
+    if bought and owned:
+        commit += f" beside the {owned:,.0f} owned"
     today = results.recorded_committed_gpus
     if len(bought) == 1 and today is not None and bought[0].split()[0] != f"{today:,.0f}":
         commit += f" instead of {today:,.0f}"
@@ -112,14 +115,15 @@ def _time(results: PlanResults) -> str:
 
 
 def _compared(results: PlanResults) -> str:
-    """Return the saving over the best commitment, or over none where it is the only lever."""
+    """Return the saving over the best commitment, or over renting where that is no other plan."""
     names = [lever.name for lever in results.levers]
     intervals = results.outlook.intervals
     rented = results.outlook.on_demand_usd_per_month
-    if names == ["commitment"] and rented:
+    is_only_rented = "commitment" not in names or names == ["commitment"]
+    if is_only_rented and rented:
         sure = None if intervals is None else intervals.saving_over_on_demand_share
         saving = 1 - results.usd_per_month / rented
-        return f", {_saving(saving)} all on demand{_resampled(intervals, sure)}"
+        return f", {_saving(saving)} all on demand as recorded{_resampled(intervals, sure)}"
     if results.saving_share is None or not names:
         return ""
     sure = None if intervals is None else intervals.saving_share
@@ -129,7 +133,7 @@ def _compared(results: PlanResults) -> str:
 
 def _resampled(intervals: PlanIntervals | None, saving: PlanRange | None) -> str:
     """Return the interval of a saving in brackets, and what it is over."""
-    if intervals is None or saving is None:
+    if intervals is None or saving is None or max(abs(saving.low), abs(saving.high)) < SAME:
         return ""
     between = show_between(saving.low, saving.high, show_share)
     return f" ({between} in {resampled_words(intervals)})"

@@ -23,6 +23,7 @@ from gpuplan.planner.money.commitment_book import CommitmentBook
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.renting_settings import RENTED
+from gpuplan.planner.plan.already_paid import already_paid
 from gpuplan.planner.plan.assignment import (
     AssignedJobs,
     MarketUse,
@@ -177,6 +178,9 @@ def plan(request: PurchaseRequest) -> Answer[PurchaseRequest, PlanResults]:
     condition, within_s = request.defer or (None, 0.0)
     jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
     prices, markets = _markets(request, jobs)
+    end_us = jobs.begin_us + round(jobs.window_s * MICROS)
+    paid = already_paid(prices.book.pools, request.commitment.commit, end_us)
+    paid.check_budget(budget_usd_per_h)
     columns = route_columns(
         jobs,
         markets,
@@ -197,7 +201,7 @@ def plan(request: PurchaseRequest) -> Answer[PurchaseRequest, PlanResults]:
         results=_results(request, program, bought),
         inputs=(trace_input(trace), *prices.inputs),
         warnings=(NOT_REPLAYED, *_warnings(trace, jobs)),
-        notes=tuple(_notes(request, bought, prices)),
+        notes=(*_notes(request, bought, prices), *paid.notes()),
     )
 
 
