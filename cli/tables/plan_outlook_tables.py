@@ -151,8 +151,9 @@ def _why_unused(decision: PlanDecision) -> str:
     if decision.name == "width":
         return "no other width pays"
     if decision.pays_below_usd_per_gpu_h is None:
-        return "not used at any price"
-    return f"would pay below {show_price(round(decision.pays_below_usd_per_gpu_h, 2))} an hour"
+        return "not used at this price"
+    price = show_price(round(decision.pays_below_usd_per_gpu_h, 2))
+    return f"would pay below about {price} an hour"
 
 
 def cheaper_table(results: PlanResults) -> Table:

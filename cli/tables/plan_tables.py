@@ -73,7 +73,7 @@ def headline(results: PlanResults, slower: float | None) -> str:
     today = results.recorded_committed_gpus
     if len(bought) == 1 and today is not None and bought[0].split()[0] != f"{today:,.0f}":
         commit += f" instead of {today:,.0f}"
-    rest = " and rent the rest" if rented else ""
+    rest = f" and rent {'the rest' if bought or owned else 'on demand'}" if rented else ""
     elsewhere = [
         WORDS[name]
         for name in ("spot", "serverless")

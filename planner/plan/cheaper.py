@@ -18,7 +18,8 @@ LEAST_SAVING = 0.01
 SLOWER = (1.25, 1.5, 2.0, 3.0)
 LATER = (1.1, 1.25, 1.5, 2.0)
 """Times a target of the mean time."""
-OF_BUDGET = (0.95, 0.9, 0.8)
+OF_SPENT = (0.95, 0.9, 0.8)
+"""Smaller budgets, of the dollars that the plan spends."""
 BINDS = 1e-9
 
 
@@ -65,7 +66,8 @@ def looser_limits(bought: Purchase) -> list[PlanLimits]:
     """
     limits = bought.program.limits
     if limits.usd_per_h is not None:
-        return [replace(limits, usd_per_h=limits.usd_per_h * part) for part in OF_BUDGET]
+        spent = bought.exact.usd_per_h
+        return [replace(limits, usd_per_h=spent * part) for part in OF_SPENT]
     has_price = bought.exact.usd_per_h_per_s > BINDS and limits.mean_time_s is not None
     candidates = []
     if limits.slower is not None:

@@ -1,25 +1,26 @@
 """What decides each part of a plan: when a commitment pays, which jobs are where, and until when.
 
-A market with a price that the plan does not use says below which price it would: the reduced cost
-of a route over the GPU-hours on it, at the prices of the plan.
+A market with a price that the plan does not use says at which lower price it would.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import isfinite
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.columns import RouteColumns
-from gpuplan.planner.plan.program import rented_gpus
-from gpuplan.planner.plan.purchase import Purchase
+from gpuplan.planner.plan.program import plan_program, rented_gpus
+from gpuplan.planner.plan.purchase import Purchase, best
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT, WIDTH
 from gpuplan.simkit.arrays import BoolArray
 
 OWNED, COMMITTED, ON_DEMAND, DEFERRED = "owned", "committed", "on_demand", "deferred"
 ROUNDING = 1e-9
+TRIAL = 0.01
+"""By so much is a price below its bound when it is tried."""
+MOST_TRIALS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class PlanDecision:
         pays_above_share: share of the time that a committed GPU must be busy to pay.
         is_capped: whether the plan would commit to more GPUs than ``--cluster`` lets it.
         time_share: share of the time in which GPUs are rented on demand.
-        pays_below_usd_per_gpu_h: where no job is there, the price below which some would be.
+        pays_below_usd_per_gpu_h: where no job is there, a price at which some would be, the highest
+            within 1%; null where none was found.
         jobs: that are there, run wider or narrower, or may wait.
         wider_jobs: of these, on more GPUs than recorded.
         classes: of these jobs, by GPU-hours.
@@ -83,7 +85,7 @@ def _pool_decisions(bought: Purchase, number: int) -> list[PlanDecision]:
             above = market.committed_usd / market.on_demand_usd
         is_full = most is not None and bought.exact.committed[number] >= most - ROUNDING
         price = float(bought.exact.price[number] @ program.weights)
-        is_capped = is_full and price > market.committed_usd * (1 + ROUNDING)
+        is_capped = bool(is_full and price > market.committed_usd * (1 + ROUNDING))
         decisions.append(
             PlanDecision(COMMITTED, gpu_type, pays_above_share=above, is_capped=is_capped)
         )
@@ -153,13 +155,35 @@ def _leaves(
 
 
 def _pays_below(bought: Purchase, number: int, kind: str, usd: float) -> float | None:
-    """Return the highest price at which a first job would go to a market; None for no price."""
-    columns, plan = bought.program.columns, bought.exact
+    """Return a price at which some jobs go to a market, within 1% of the highest; None if unknown.
+
+    The plan's prices bound it: a route pays at most where its reduced cost is used up. Where the
+    bound is not met, as with several optima, the plan at that price gives a lower one.
+    """
+    columns = bought.program.columns
     rows = np.flatnonzero(columns.of_kind(kind) & (columns.type_of == number))
     gpus = columns.outside_gpus[rows] @ bought.program.weights
-    extra = plan.extra_usd_per_h[rows]
-    is_open = np.isfinite(extra) & (gpus > 0)
-    if not is_open.any():
-        return None
-    price = float((usd - extra[is_open] / gpus[is_open]).max())
-    return price if isfinite(price) and 0 < price < usd else None
+    plan, price = bought.exact, usd
+    for _ in range(MOST_TRIALS):
+        extra = plan.extra_usd_per_h[rows]
+        is_open = np.isfinite(extra) & (gpus > 0)
+        if not is_open.any():
+            return None
+        bound = float((price - extra[is_open] / gpus[is_open]).max())
+        price = min(bound, price) * (1 - TRIAL)
+        if price <= 0:
+            return None
+        outside_usd = columns.outside_usd.copy()
+        outside_usd[rows] = price
+        program = plan_program(
+            replace(columns, outside_usd=outside_usd),
+            bought.program.limits,
+            weights=bought.program.weights,
+        )
+        cheaper = best(program, plan.groups)
+        if cheaper is None:
+            return None
+        plan = cheaper
+        if float(plan.share[rows] @ gpus) > ROUNDING:
+            return price
+    return None
