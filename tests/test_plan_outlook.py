@@ -219,17 +219,31 @@ def test_json_has_intervals_growth_and_what_decides(gpuplan, month):
 
 
 def test_the_answer_fits_a_screen_and_says_what_it_rests_on(gpuplan, month):
-    code, out, err = gpuplan("plan", month, *BOTH, *LEVERS)
+    code, out, err = gpuplan("plan", month, "--commit", "0.4", "--on-demand", "1.29", *LEVERS)
     assert code == 0, err
     words = " ".join(out.split())
     assert len(out.splitlines()) <= 40
     assert "resamples of its weeks)" in words
     assert "rest on an assumed speedup, power:0.7" in words
-    assert "pays above 70% use" in words and "a checkpoint every 27 min" in words
+    assert "pays above 31% use" in words and "a checkpoint every 27 min" in words
     assert re.search(r"would pay below about \$\d\.\d+ an hour", words)
     assert "Cheaper plans, and their price in time" in words
     assert "If an assumption is wrong" not in words
     assert "If an assumption is wrong" in gpuplan("plan", month, *BOTH, *LEVERS, "--full")[1]
+
+
+def test_what_cannot_be_planned_is_said(gpuplan, month):
+    code, out, err = gpuplan("plan", month)
+    assert code == 0 and "at an assumed price" in " ".join(out.split())
+    assert "nothing to decide" in err and "less than" not in out
+    code, out, err = gpuplan("plan", month, *BOTH, "--budget", "$20000/month")
+    assert code == 0 and "without --speedup no budget makes a job faster" in err
+    assert " less than" not in out and " more than" not in out
+    code, out, err = gpuplan("plan", month, *BOTH, "--budget", "$20000/month", *LEVERS)
+    words = " ".join(out.split())
+    assert code == 0 and "without --speedup" not in err
+    assert re.search(r"per job without waits \(.* in 20 resamples of its weeks\)", words)
+    assert "spend $" in words
 
 
 def test_a_plan_has_a_picture_a_report_gates_and_a_diff(gpuplan, month, tmp_path):

@@ -43,10 +43,24 @@ def show(study: Answer[PurchaseRequest, PlanResults]) -> StudyView:
     assumptions = (assumptions_table(results),) if outlook.assumptions else ()
     answer = (markets_table(results), *levers, *cheaper, *growth)
     return StudyView(
-        headline=headline(results, study.request.slower),
+        headline=headline(results, study.request),
         tables=(*answer, *assumptions, classes_table(results)),
         answer=answer,
         notes=study.notes,
+        warnings=tuple(_warnings(study)),
         figure=figure,
         frame=frame,
     )
+
+
+def _warnings(study: Answer[PurchaseRequest, PlanResults]) -> list[str]:
+    """Return what to give so that there is something to decide."""
+    request, results = study.request, study.results
+    if request.budget is not None and request.speedup is None:
+        return ["without --speedup no budget makes a job faster, so this is the cheapest plan"]
+    if request.budget is None and not results.levers:
+        return [
+            "nothing to decide: every job runs as recorded on demand; add --commit USD, and what "
+            "else there is of --spot, --serverless, --speedup and --defer"
+        ]
+    return []

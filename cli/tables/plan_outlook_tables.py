@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.units import (
     show_about_usd,
     show_between,
@@ -135,7 +135,9 @@ def _why_committed(
         return "as many as --cluster allows"
     pays = f"pays above {decision.pays_above_share:.0%} use"
     if use is None:
-        return f"none {pays}" if decision.pays_above_share < 1 else "no cheaper than on demand"
+        if decision.pays_above_share >= 1:
+            return "no cheaper than on demand"
+        return f"no GPU would be busy {decision.pays_above_share:.0%} of the time"
     committed = intervals.committed if intervals is not None else ()
     for row in committed:
         if row.gpu_type == decision.gpu_type:
@@ -170,20 +172,20 @@ def cheaper_table(results: PlanResults) -> Table:
             parts.append(f"a mean time of {show_duration(row.target_s)}")
         return " and ".join(parts)
 
+    def slowest(row: CheaperPlan) -> Shown | None:
+        if row.slowest is None:
+            return None
+        jobs = counted(row.slowest.jobs, "job")
+        return Shown(row.slowest.times, f"{row.slowest.times:.3g}x ({jobs})")
+
     return table(
         "Cheaper plans, and their price in time",
         results.outlook.cheaper,
         Column("allow", "allow", read=allowing),
         {"usd_per_month": "$/month"},
         Column("mean_time_s", "mean time", show_duration),
-        Column("slowest_times", "slowest class", show_times, lambda row: row.slowest.times),
-        {"slowest.name": ""},
+        Column("slowest_times", "slowest class", read=slowest),
     )
-
-
-def show_times(times: float) -> str:
-    """Return how much longer something takes: ``1.25x``."""
-    return f"{times:.3g}x"
 
 
 def _signed(share: float) -> str:
@@ -240,7 +242,11 @@ def slower_words(results: PlanResults, slower: float | None) -> str:
         return " No class becomes slower."
     if slower is not None and slowest.times <= slower * SURE_RATIO:
         return f" No class takes over {slower:g} times as long."
-    why = "" if slower is None else f", over the bound of {slower:g} as its jobs are few"
+    why = (
+        ""
+        if slower is None
+        else f", over the bound of {slower:g}: jobs split less evenly than shares"
+    )
     return (
         f" The slowest class, {slowest.name} ({counted(slowest.jobs, 'job')}), takes "
         f"{slowest.times:.3g} times as long{why}."

@@ -11,6 +11,7 @@ from gpuplan.cli.tables.plan_outlook_tables import LEVERS, WORDS, resampled_word
 
 if TYPE_CHECKING:
     from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
+    from gpuplan.planner.requests.plan import PurchaseRequest
     from gpuplan.planner.studies.plan import PlanClass, PlanResults
 
 SAME = 0.005
@@ -53,39 +54,55 @@ def classes_table(results: PlanResults) -> Table:
     )
 
 
-def headline(results: PlanResults, slower: float | None) -> str:
-    """Return what to buy and what it costs; an unconfirmed plan says so first.
-
-    Args:
-        results: of the plan.
-        slower: most mean time of a class over its recorded one; None for no bound.
-    """
+def headline(results: PlanResults, request: PurchaseRequest) -> str:
+    """Return what to buy and what it costs; an unconfirmed plan says so first."""
     bought = [
         f"{use.gpus:,.0f} {use.gpu_type or 'GPUs'}"
         for use in results.markets
         if use.name == "committed"
     ]
-    rented = any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets)
     owned = sum(use.gpus for use in results.markets if use.name == "owned")
     commit = f"Commit to {listed(bought, 6)}" if bought else "Commit to no GPU"
-    if bought and owned:
+    if owned:
         commit += f" beside the {owned:,.0f} owned"
-    today = results.recorded_committed_gpus
-    if len(bought) == 1 and today is not None and bought[0].split()[0] != f"{today:,.0f}":
-        commit += f" instead of {today:,.0f}"
-    rest = f" and rent {'the rest' if bought or owned else 'on demand'}" if rented else ""
+    recorded = results.recorded_committed_gpus
+    if len(bought) == 1 and recorded is not None and bought[0].split()[0] != f"{recorded:,.0f}":
+        commit += f" ({recorded:,.0f} with jobs as recorded)"
+    if any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets):
+        commit += f" and rent {'the rest' if bought or owned else 'on demand'}"
     elsewhere = [
         WORDS[name]
         for name in ("spot", "serverless")
         if any(use.name == name and use.mean_gpus > 0 for use in results.markets)
     ]
     if elsewhere:
-        rest += f", with some jobs on {' and '.join(elsewhere)},"
-    cost = f"for {show_about_usd(results.usd_per_month)} a month{_compared(results)}"
+        commit += f", with some jobs on {' and '.join(elsewhere)},"
     if not results.confirmed:
         commit = f"Not confirmed by a replay: {commit[0].lower()}{commit[1:]}"
-    time = f"{_time(results)}{slower_words(results, slower)}"
-    return f"{commit}{rest} {cost}. {time}{_assumed(results)}"
+    has_budget = request.budget is not None
+    cost = f"for {show_about_usd(results.usd_per_month)} a month"
+    cost += "" if request.has_price else " at an assumed price"
+    cost += "" if has_budget else _compared(results)
+    time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
+    return f"{commit} {cost}. {time}{_assumed(results)}"
+
+
+def _time(results: PlanResults, has_budget: bool) -> str:
+    """Return the mean time as planned against the recorded one, under a budget with its range."""
+    planned, today = (
+        show_duration(time_s) for time_s in (results.mean_time_s, results.today.mean_time_s)
+    )
+    has_waits = results.today.jobs_without_wait < results.jobs
+    compared = f"today {today}{' with waits' if has_waits else ''}"
+    if planned == today and not has_waits:
+        compared = "as today"
+    intervals, between = results.outlook.intervals, ""
+    if has_budget and intervals is not None:
+        low, high = intervals.mean_time_s.low, intervals.mean_time_s.high
+        if high - low > SAME * results.mean_time_s:
+            ends = show_between(low, high, show_duration)
+            between = f" ({ends} in {resampled_words(intervals)})"
+    return f"Mean time {planned} per job without waits{between}, {compared}."
 
 
 def _assumed(results: PlanResults) -> str:
@@ -102,29 +119,19 @@ def _assumed(results: PlanResults) -> str:
     return f" {show_about_usd(usd)} a month of the saving rest on an assumed speedup, {law}."
 
 
-def _time(results: PlanResults) -> str:
-    """Return the mean time as planned against the recorded one."""
-    planned, today = (
-        show_duration(time_s) for time_s in (results.mean_time_s, results.today.mean_time_s)
-    )
-    has_waits = results.today.jobs_without_wait < results.jobs
-    compared = f"today {today}{' with waits' if has_waits else ''}"
-    if planned == today and not has_waits:
-        compared = "as today"
-    return f"Mean time {planned} per job without waits, {compared}."
-
-
 def _compared(results: PlanResults) -> str:
     """Return the saving over the best commitment, or over renting where that is no other plan."""
     names = [lever.name for lever in results.levers]
     intervals = results.outlook.intervals
     rented = results.outlook.on_demand_usd_per_month
+    if not names:
+        return ""
     is_only_rented = "commitment" not in names or names == ["commitment"]
     if is_only_rented and rented:
         sure = None if intervals is None else intervals.saving_over_on_demand_share
         saving = 1 - results.usd_per_month / rented
         return f", {_saving(saving)} all on demand as recorded{_resampled(intervals, sure)}"
-    if results.saving_share is None or not names:
+    if results.saving_share is None:
         return ""
     sure = None if intervals is None else intervals.saving_share
     saved = _saving(results.saving_share)

@@ -262,6 +262,12 @@ class PurchaseRequest(StudyRequest):
         """The files it reads."""
         return (self.trace, self.prices.prices, self.prices.contracts, self.speedup)
 
+    @property
+    def has_price(self) -> bool:
+        """Whether any price of owned, committed or on-demand GPUs is given; else one is assumed."""
+        commitment = self.commitment
+        return bool(self.prices.is_given or commitment.commit or commitment.on_demand)
+
     def shape(self) -> ClusterShape | None:
         """Return the cluster; None where not given. Raises `UsageError`."""
         return None if self.cluster is None else read_shape(self.cluster, "--cluster")

@@ -234,9 +234,8 @@ def _markets(request: PurchaseRequest, jobs: PlannedJobs) -> tuple[Prices, dict[
     zone = request.jobs.log.time_zone
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
     gpu, commitment = request.prices.gpu, request.commitment
-    has_price = request.prices.is_given or commitment.commit or commitment.on_demand
     prices = Prices.read(request.prices, zone).at(end_us - 1)
-    if not has_price:
+    if not request.has_price:
         usual = float(RENTED["conventional_usd_per_gpu_h"].default)
         prices = Prices({"": usual}, option="assumed", gpu=gpu)
     book = CommitmentBook(
@@ -370,7 +369,7 @@ def _warnings(trace: Trace, jobs: PlannedJobs) -> list[str]:
     notes = list(trace.notes)
     if jobs.window_s < SHORT_S:
         notes.append(
-            f"the log covers {jobs.window_s / DAY_S:.2g} days: with less than two weeks there is "
+            f"the log covers {jobs.window_s / DAY_S:.4g} days: with less than two weeks there is "
             "no later part to confirm a plan on"
         )
     return notes
