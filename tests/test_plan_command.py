@@ -62,9 +62,7 @@ def test_the_answer_leads_with_what_it_is_not(gpuplan, steps):
         "Not confirmed by a replay: commit to 2 A100 and rent the rest for $2,020 a month, 22.0% "
         "less than all on demand as recorded ("
     )
-    ends = (
-        "blocks of 72 min). Mean time 2 h per job without waits, as today. No class becomes slower."
-    )
+    ends = "blocks of 72 min). Mean time 2 h per job without waits, as today. No class takes longer than today."
     assert headline.endswith(ends)
     assert "does not replay plans" in err and "less than two weeks" in err
     assert "left out" not in err

@@ -234,14 +234,16 @@ def resampled_words(intervals: PlanIntervals) -> str:
 
 
 def slower_words(results: PlanResults, slower: float | None) -> str:
-    """Return one sentence on the class that becomes slowest."""
+    """Return one sentence on the class that becomes slowest; recorded times have waits."""
     slowest = results.outlook.slowest
     if slowest is None:
         return ""
+    has_waits = results.today.jobs_without_wait < results.jobs
+    no_class = "Without waits no class" if has_waits else "No class"
     if slowest.times <= ALMOST:
-        return " No class becomes slower."
+        return f" {no_class} takes longer than today."
     if slower is not None and slowest.times <= slower * SURE_RATIO:
-        return f" No class takes over {slower:g} times as long."
+        return f" {no_class} takes over {slower:g} times as long as today."
     why = (
         ""
         if slower is None
@@ -249,5 +251,5 @@ def slower_words(results: PlanResults, slower: float | None) -> str:
     )
     return (
         f" The slowest class, {slowest.name} ({counted(slowest.jobs, 'job')}), takes "
-        f"{slowest.times:.3g} times as long{why}."
+        f"{slowest.times:.3g} times as long as today{why}."
     )
