@@ -62,8 +62,10 @@ def test_the_answer_leads_with_what_it_is_not(gpuplan, steps):
         "Not confirmed by a replay: commit to 2 A100 and rent the rest for $2,020 a month, 22.0% "
         "less than all on demand as recorded ("
     )
-    ends = "blocks of 72 min). Mean time 2 h per job without waits, as today. No class takes longer than today."
-    assert headline.endswith(ends)
+    assert headline.endswith(
+        "blocks of 72 min). Mean time 2 h per job without waits, as today. No class takes longer "
+        "than today."
+    )
     assert "does not replay plans" in err and "less than two weeks" in err
     assert "left out" not in err
     assert "Where jobs run" in gpuplan("plan", steps, *BOTH, "--full")[1]

@@ -53,7 +53,7 @@ def draw_plan(prices: Sequence[PricesOverTime]) -> Figure:
 def _times(row: PricesOverTime, first: int, last: int) -> tuple[FloatArray, str]:
     """Return the edges of the bins on the horizontal axis, and its unit."""
     unit, unit_s = ("days", DAY_S) if (last - first) * row.bin_s > LONG_S else ("hours", HOUR_S)
-    edges: FloatArray = np.arange(first, last + 1) * row.bin_s / unit_s
+    edges: FloatArray = np.arange(first, last + 1, dtype=np.float64) * row.bin_s / unit_s
     return edges, unit
 
 
