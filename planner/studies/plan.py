@@ -369,7 +369,7 @@ def _warnings(trace: Trace, jobs: PlannedJobs) -> list[str]:
     notes = list(trace.notes)
     if jobs.window_s < SHORT_S:
         notes.append(
-            f"the log covers {jobs.window_s / DAY_S:.4g} days: with less than two weeks there is "
+            f"the log covers {jobs.window_s / DAY_S:.3g} days: with less than two weeks there is "
             "no later part to confirm a plan on"
         )
     return notes
