@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_between, show_duration, show_share
-from gpuplan.cli.tables.plan_outlook_tables import LEVERS, WORDS, resampled_words, slower_words
+from gpuplan.cli.tables.plan_outlook_tables import LEVERS, resampled_words, slower_words
 
 if TYPE_CHECKING:
     from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
@@ -57,7 +57,7 @@ def classes_table(results: PlanResults) -> Table:
 def headline(results: PlanResults, request: PurchaseRequest) -> str:
     """Return what to buy and what it costs; an unconfirmed plan says so first."""
     bought = [
-        f"{use.gpus:,.0f} {use.gpu_type or 'GPUs'}"
+        f"{use.gpus:,.0f} {use.gpu_type}" if use.gpu_type else counted(int(use.gpus), "GPU")
         for use in results.markets
         if use.name == "committed"
     ]
@@ -71,12 +71,12 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     if any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets):
         commit += f" and rent {'the rest' if bought or owned else 'on demand'}"
     elsewhere = [
-        WORDS[name]
-        for name in ("spot", "serverless")
+        words
+        for name, words in (("spot", "on spot"), ("serverless", "in containers"))
         if any(use.name == name and use.mean_gpus > 0 for use in results.markets)
     ]
     if elsewhere:
-        commit += f", with some jobs on {' and '.join(elsewhere)},"
+        commit += f", with some jobs {' and '.join(elsewhere)},"
     if not results.confirmed:
         commit = f"Not confirmed by a replay: {commit[0].lower()}{commit[1:]}"
     has_budget = request.budget is not None
