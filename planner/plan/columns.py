@@ -45,6 +45,7 @@ class RouteColumns:
         time_s: mean time of a job, from submission to the end.
         spot_gpu_s: recorded GPU-seconds of the jobs that the route takes to spot GPUs.
         arrived, due: deferred work by type and bin, running sums in GPU-bins; (types, bins).
+        service_gpus: that services hold on the pool, beside all jobs; (types, bins).
     """
 
     jobs: PlannedJobs
@@ -64,6 +65,7 @@ class RouteColumns:
     spot_gpu_s: FloatArray
     arrived: FloatArray
     due: FloatArray
+    service_gpus: FloatArray
 
     @property
     def rate_per_s(self) -> FloatArray:
@@ -98,6 +100,7 @@ def route_columns(
     speedup: SpeedupModel | None = None,
     settings: RouteSettings | None = None,
     within_s: float = 0.0,
+    service_gpus: Mapping[str, FloatArray] | None = None,
 ) -> RouteColumns:
     """Return the columns of the program for some jobs.
 
@@ -107,6 +110,7 @@ def route_columns(
         speedup: how jobs scale; None for the recorded widths alone.
         settings: overheads; None for the usual ones.
         within_s: deferred jobs start at most this late.
+        service_gpus: that services hold on the pool by bin, by GPU type; None for none.
 
     Raises:
         UsageError: a GPU type has no price to commit to it, and none on demand.
@@ -156,6 +160,9 @@ def route_columns(
         spot_gpu_s=np.array(spot_gpu_s, np.float64),
         arrived=arrived,
         due=due,
+        service_gpus=np.array(
+            [(service_gpus or {}).get(name, np.zeros(bins.count)) for name in types]
+        ).reshape(len(types), bins.count),
     )
 
 

@@ -69,7 +69,7 @@ def refuse_cap(program: PlanProgram) -> None:
         needed = optimum(free)
         if needed is None:
             continue
-        least = needed.committed[number] + market.owned
+        least = needed.committed[number] + market.standing
         if least > market.cap * (1 + ROUNDING):
             name = columns.types[number] or "GPUs"
             raise InfeasibleError(
