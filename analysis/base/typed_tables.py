@@ -77,7 +77,7 @@ def _explained(root: type, keys: Sequence[str], value: Any, message: str) -> str
             value = value[int(part)]
         elif any(above.isdigit() for above in path[:at]) and not within:
             value = value[part]
-    where = ".".join(path if is_listed else keys)
+    where = ".".join(part for part in (path if is_listed else keys) if part != "[...]")
     if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL):
         names, depth = _names_of(kind), 0 if is_listed else len(path)
         where = ".".join(keys[: depth + 1]) if depth or not path else f"{where}.{unknown[1]}"
@@ -89,6 +89,8 @@ def _explained(root: type, keys: Sequence[str], value: Any, message: str) -> str
         text = WORDS.get(kinds[1], kinds[1]) + (kinds[2] or "")
     elif text == "Number out of range":
         text = "a smaller number"
+    elif matching := re.fullmatch(r"Expected `str` matching regex '(.*)'", text):
+        text = f"text of the form {matching[1]}"
     return f"{where}: found {value!r}, expected {text}"
 
 

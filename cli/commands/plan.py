@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.plan_kept_tables import kept_headline, kept_table
 from gpuplan.cli.tables.plan_tables import (
     classes_table,
     headline,
@@ -16,23 +18,37 @@ from gpuplan.cli.tables.plan_tables import (
 )
 
 if TYPE_CHECKING:
-    from gpuplan.planner.requests.plan import PurchaseRequest
-    from gpuplan.planner.studies.answer import Answer
-    from gpuplan.planner.studies.plan import PlanResults
+    from gpuplan.planner.studies.plan import PlanAnswer
 
 
-def show(study: Answer[PurchaseRequest, PlanResults]) -> StudyView:
+def show(study: PlanAnswer) -> StudyView:
     """Return the plan as people see it."""
-    results = study.results
+    results, kept = study.results, study.results.kept
 
     def frame() -> pl.DataFrame:
         return pl.DataFrame([plain(use) for use in results.markets])
 
+    def plan_toml(_: Path) -> str:
+        from gpuplan.planner.plan.plan_file import plan_text
+
+        return plan_text(study.file())
+
     levers = (levers_table(results),) if results.levers else ()
+    markets = (markets_table(results),)
     return StudyView(
-        headline=headline(results),
-        tables=(markets_table(results), *levers, classes_table(results)),
-        answer=(markets_table(results), *levers),
+        headline=" ".join([headline(results), *([] if kept is None else [kept_headline(kept)])]),
+        tables=(
+            *(() if kept is None else (kept_table(kept),)),
+            *markets,
+            *levers,
+            classes_table(results),
+        ),
+        answer=(
+            *(() if kept is None else (kept_table(kept, has_all=False),)),
+            *markets,
+            *levers,
+        ),
         notes=study.notes,
         frame=frame,
+        texts={".toml": plan_toml},
     )

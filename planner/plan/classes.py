@@ -43,6 +43,11 @@ class PlannedClass:
         return BUCKETS[self.bucket]
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """Label, GPU type and bucket, which tell classes apart."""
+        return self.label, self.gpu_type, self.width_bucket
+
+    @property
     def name(self) -> str:
         """How messages call it."""
         gpus = "1 GPU" if self.bucket == 0 else f"{self.width_bucket} GPUs"

@@ -16,6 +16,7 @@ from gpuplan.planner.elastic.class_options import parse_slower, write_slower
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.commitments import CommitmentRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.plan_upkeep import FILES_OF, PlanServices, PlanUpkeep
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.trace import TRACE
 
@@ -83,6 +84,7 @@ def write_deferral(deferral: tuple[str, float] | None) -> str | None:
     example="gpuplan plan trace.parquet --commit 0.90 --on-demand 1.29 --speedup power:0.8",
     doing="planning",
     has_picture=False,
+    more_forms={".toml": "the plan for --keep"},
 )
 @dataclass(frozen=True, slots=True)
 class PurchaseRequest(StudyRequest):
@@ -105,12 +107,14 @@ class PurchaseRequest(StudyRequest):
         speedup: how jobs gain from GPUs; None keeps the recorded widths.
         defer: jobs that may wait for idle GPUs, and for how long.
         cluster: most owned and committed GPUs, and GPUs per node.
+        upkeep: an older plan to stay with, and files to make.
+        services: services beside the jobs, and the price of lending.
     """
 
     PANEL: ClassVar[str] = "Plan"
 
     trace: Annotated[Path, TRACE]
-    jobs: Annotated[Selection, Group(without=("spot",), rare=("where", "period_from"))] = field(
+    jobs: Annotated[Selection, Group(without=("spot", "log.keep"), rare=("where", "period_from"))] = field(
         default_factory=Selection
     )
     target: Annotated[
@@ -242,10 +246,28 @@ class PurchaseRequest(StudyRequest):
         ),
     ] = None
 
+    upkeep: Annotated[PlanUpkeep, Group()] = field(default_factory=PlanUpkeep)
+    services: Annotated[PlanServices, Group()] = field(default_factory=PlanServices)
+
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
         """The files it reads."""
-        return (self.trace, self.prices.prices, self.prices.contracts, self.speedup)
+        prices, services = self.prices, self.services
+        file = services.functions_file()
+        return (
+            self.trace,
+            prices.prices,
+            prices.contracts,
+            self.speedup,
+            self.upkeep.keep,
+            None if file is None else file[1],
+            *services.load,
+        )
+
+    @property
+    def folder_files(self) -> tuple[str, ...]:
+        """Files that it makes in the folder of ``--output``."""
+        return FILES_OF[self.upkeep.export]
 
     def shape(self) -> ClusterShape | None:
         """Return the cluster; None where not given. Raises `UsageError`."""
@@ -254,6 +276,7 @@ class PurchaseRequest(StudyRequest):
     def check(self) -> None:
         """Check options that go together, and the cluster. Raises `UsageError`."""
         self.shape()
+        self.services.check()
         if (self.spot is None) == bool(self.spot_price):
             raise UsageError(
                 "--spot and --spot-price: spot GPUs need both\n"

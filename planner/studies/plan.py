@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,14 +31,23 @@ from gpuplan.planner.plan.assignment import (
 )
 from gpuplan.planner.plan.columns import RouteColumns, route_columns
 from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs, jobs_of_trace
+from gpuplan.planner.plan.kept import KeptPlan, keep_plan
 from gpuplan.planner.plan.levers import COMMITMENT, LeverWorth, bought_with, lever_worths
 from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.plan.plan_file import PlanFile, read_plan
 from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import Purchase, gap_share, purchase
 from gpuplan.planner.plan.routes import BASE, RouteSettings
 from gpuplan.planner.requests.plan import NOW, PurchaseRequest
 from gpuplan.planner.speedup.registry import load_speedup
 from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.plan_document import (
+    PlanSource,
+    old_plan,
+    plan_file,
+    terms_of,
+    with_options_of,
+)
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import ClusterShape
 
@@ -138,6 +147,7 @@ class PlanResults:
         levers: what each is worth.
         jobs, deferred_jobs, left_out_jobs: planned for, that may wait, and that did not run.
         bins: of time, over which the program is solved.
+        kept: what stays of an older plan; null without one.
     """
 
     usd_per_month: float
@@ -156,9 +166,25 @@ class PlanResults:
     deferred_jobs: int
     left_out_jobs: int
     bins: int
+    kept: KeptPlan | None = None
 
 
-def plan(request: PurchaseRequest) -> Answer[PurchaseRequest, PlanResults]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAnswer(Answer[PurchaseRequest, PlanResults]):
+    """A plan.
+
+    Attributes:
+        source: what its file is made of.
+    """
+
+    source: PlanSource
+
+    def file(self) -> PlanFile:
+        """Return the plan as it is written."""
+        return plan_file(self.request, self.source, self.results)
+
+
+def plan(request: PurchaseRequest) -> PlanAnswer:
     """Return the plan of least dollars, or with a budget of least mean time.
 
     Raises:
@@ -167,12 +193,19 @@ def plan(request: PurchaseRequest) -> Answer[PurchaseRequest, PlanResults]:
         UsageError: a GPU type without a price, or options that do not fit together.
     """
     request.check()
+    older = None if request.upkeep.keep is None else read_plan(request.upkeep.keep)
+    if older is not None:
+        request = with_options_of(request, older)
+        request.check()
     budget_usd_per_h = _budget_usd_per_h(request.budget)
     speedup = None if request.speedup is None else load_speedup(request.speedup)
     trace = _trace(request)
     condition, within_s = request.defer or (None, 0.0)
     jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
-    prices, markets = _markets(request, jobs)
+    prices, offered = _markets(request, jobs)
+    markets, upkeep = offered, list[str]()
+    if older is not None:
+        markets, upkeep = terms_of(older, offered, jobs, request)
     columns = route_columns(
         jobs,
         markets,
@@ -187,13 +220,18 @@ def plan(request: PurchaseRequest) -> Answer[PurchaseRequest, PlanResults]:
         usd_per_h=budget_usd_per_h,
     )
     program = plan_program(columns, limits)
-    bought = purchase(program)
-    return Answer(
+    kept = None
+    if older is None:
+        bought = purchase(program)
+    else:
+        bought, _, kept = keep_plan(program, old_plan(older), request.upkeep.hysteresis)
+    return PlanAnswer(
         request=request,
-        results=_results(request, program, bought),
+        results=replace(_results(request, program, bought), kept=kept),
         inputs=(trace_input(trace), *prices.inputs),
-        warnings=(NOT_REPLAYED, *_warnings(trace, jobs)),
+        warnings=(NOT_REPLAYED, *_warnings(trace, jobs), *upkeep),
         notes=tuple(_notes(request, bought, prices)),
+        source=PlanSource(trace_input(trace), offered, bought, older),
     )
 
 
@@ -285,7 +323,8 @@ def _shapes(
 
 
 def _results(request: PurchaseRequest, program: PlanProgram, bought: Purchase) -> PlanResults:
-    columns, jobs = program.columns, program.columns.jobs
+    """Return what a plan says; of ``program`` are the plans that it is compared with."""
+    columns, jobs = bought.program.columns, program.columns.jobs
     assigned = assigned_jobs(columns, bought.whole.share)
     uses = market_uses(columns, bought.whole, assigned)
     usd = sum(use.usd_per_month for use in uses)
