@@ -9,7 +9,7 @@ import polars as pl
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.documents.study_command import StudyView
-from gpuplan.cli.tables.plan_kept_tables import kept_headline, kept_table
+from gpuplan.cli.tables.plan_kept_tables import differing, kept_headline, kept_table
 from gpuplan.cli.tables.plan_tables import (
     classes_table,
     headline,
@@ -44,7 +44,7 @@ def show(study: PlanAnswer) -> StudyView:
             classes_table(results),
         ),
         answer=(
-            *(() if kept is None else (kept_table(kept, has_all=False),)),
+            *(() if kept is None or not differing(kept) else (kept_table(kept, has_all=False),)),
             *markets,
             *levers,
         ),

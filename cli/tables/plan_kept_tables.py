@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_duration, show_share
+from gpuplan.planner.plan.classes import class_name
 
 if TYPE_CHECKING:
     from gpuplan.planner.plan.kept import KeptPlan, PlanItem
@@ -15,21 +16,23 @@ MOST_SHOWN = 12
 """Items without ``--full``."""
 
 
+def differing(kept: KeptPlan) -> tuple[PlanItem, ...]:
+    """Return the items that the older plan and the one made anew have otherwise."""
+    return tuple(item for item in kept.items if item.moved or item.old != item.new)
+
+
 def kept_table(kept: KeptPlan, *, has_all: bool = True) -> Table:
     """Return the items of both plans; without ``has_all`` those that differ."""
 
     def about(item: PlanItem) -> str:
         if item.item == "committed":
             return ", ".join(filter(None, ("GPUs committed", item.gpu_type)))
-        gpus = "1 GPU" if item.width_bucket == "1" else f"{item.width_bucket} GPUs"
-        return ", ".join(filter(None, (item.name, item.gpu_type, gpus)))
+        return class_name(item.name, item.gpu_type, item.width_bucket)
 
     def what(item: PlanItem) -> str:
         return f"{'moved' if item.moved else 'kept'}{f': {item.reason}' if item.reason else ''}"
 
-    items = kept.items
-    if not has_all:
-        items = tuple(item for item in items if item.moved or item.old != item.new)[:MOST_SHOWN]
+    items = kept.items if has_all else differing(kept)[:MOST_SHOWN]
     is_for_time = kept.keeping_s is not None
     return table(
         f"The older plan and this one; a change must save {show_share(kept.hysteresis)}",
@@ -39,7 +42,7 @@ def kept_table(kept: KeptPlan, *, has_all: bool = True) -> Table:
         Column("worth_s", "worth, time per job", show_duration)
         if is_for_time
         else Column("worth_usd_per_month", "worth, $/month", show_about_usd),
-        Column("moved", "", read=what),
+        Column("moved", "decision", read=what),
     )
 
 

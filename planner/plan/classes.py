@@ -50,8 +50,13 @@ class PlannedClass:
     @property
     def name(self) -> str:
         """How messages call it."""
-        gpus = "1 GPU" if self.bucket == 0 else f"{self.width_bucket} GPUs"
-        return ", ".join(part for part in (self.label, self.gpu_type, gpus) if part)
+        return class_name(*self.key)
+
+
+def class_name(label: str, gpu_type: str, width_bucket: str) -> str:
+    """Return how messages call a class."""
+    gpus = "1 GPU" if width_bucket == BUCKETS[0] else f"{width_bucket} GPUs"
+    return ", ".join(part for part in (label, gpu_type, gpus) if part)
 
 
 def classes_of(jobs: PlannedJobs) -> tuple[PlannedClass, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.assignment import LEAST_SHARE, shares_of
+from gpuplan.planner.plan.classes import class_name
 from gpuplan.planner.plan.optimum import optimum
 from gpuplan.planner.plan.partition import BinGroups
 from gpuplan.planner.plan.program import PlanOptimum, PlanProgram
@@ -136,10 +137,10 @@ def keep_plan(
         InfeasibleError: no plan meets the limits.
     """
     anew = purchase(program)
-    items = [*_commitments(program, old), *_routes(program, old, anew.whole.share)]
+    items = [*_commitments(program, old, anew.whole), *_routes(program, old, anew.whole.share)]
     free = _value(program, anew.exact)
     most = hysteresis * free
-    kept, value = _decide(program, items, anew.exact, free, most)
+    kept = _decide(program, items, anew.exact, free, most)
     try:
         bought = purchase(kept, anew.exact.groups)
     except InfeasibleError:  # whole nodes of a type that moves do not fit beside what stays
@@ -148,10 +149,9 @@ def keep_plan(
                 item.is_kept, item.reason = False, BREAKS_TOGETHER
         kept = _fixed(program, [item for item in items if item.is_kept])
         bought = purchase(kept, anew.exact.groups)
-        value = _value(kept, bought.exact)
     is_for_time = program.limits.usd_per_h is not None
     labels = {each.key for each in program.columns.classes}
-    loss = value - free
+    loss = max(0.0, _value(kept, bought.whole) - _value(program, anew.whole))
     ranked = sorted(items, key=lambda item: (item.is_kept, -(item.worth or 0.0)))
     return (
         bought,
@@ -162,9 +162,7 @@ def keep_plan(
             new_classes=tuple(
                 each.name for each in program.columns.classes if each.key not in old.routes
             ),
-            old_classes=tuple(
-                ", ".join(filter(None, key)) for key in old.routes if key not in labels
-            ),
+            old_classes=tuple(class_name(*key) for key in old.routes if key not in labels),
             keeping_usd_per_month=None if is_for_time else loss * MONTH_H,
             keeping_s=loss if is_for_time else None,
         ),
@@ -173,8 +171,8 @@ def keep_plan(
 
 def _decide(
     program: PlanProgram, items: Sequence[_Item], anew: PlanOptimum, free: float, most: float
-) -> tuple[PlanProgram, float]:
-    """Say of each item whether it stays; return the program with these, and its value.
+) -> PlanProgram:
+    """Say of each item whether it stays; return the program with these.
 
     What is the same in both plans stays. Of the rest, what is worth least is decided first.
     """
@@ -183,17 +181,20 @@ def _decide(
     for item in same:
         item.worth, item.is_kept = 0.0, True
     kept, value = _fixed(program, same), free
+    if any(item.kind == COMMITTED for item in same):  # the plan anew is in whole nodes
+        value = solve(kept) or free
+    base = value
     others = [item for item in items if not item.is_same and not item.reason]
     together = solve(_fixed(kept, others))
-    all_stay = together is not None and together - free <= most + _rounding(free)
+    all_stay = together is not None and together - base <= most + _rounding(free)
     for item in others:
         fixed = solve(item.fix(kept))
         if fixed is None:
             item.reason = BREAKS
         else:
-            item.worth, item.is_kept = max(0.0, fixed - free), all_stay
+            item.worth, item.is_kept = max(0.0, fixed - base), all_stay
     if together is not None and all_stay:
-        return _fixed(kept, others), together
+        return _fixed(kept, others)
     for item in sorted((item for item in others if not item.reason), key=lambda item: item.worth):
         with_item = item.fix(kept)
         fixed = solve(with_item)
@@ -203,7 +204,7 @@ def _decide(
         item.worth = max(0.0, fixed - value)
         if item.worth <= most + _rounding(free):
             item.is_kept, kept, value = True, with_item, fixed
-    return kept, value
+    return kept
 
 
 def _rounding(value: float) -> float:
@@ -228,7 +229,7 @@ def _solved(program: PlanProgram, groups: tuple[BinGroups, ...]) -> float | None
     return None if answer is None else _value(program, answer)
 
 
-def _commitments(program: PlanProgram, old: OldPlan) -> list[_Item]:
+def _commitments(program: PlanProgram, old: OldPlan, anew: PlanOptimum) -> list[_Item]:
     """Return the items of GPUs to commit to."""
     items = []
     types = zip(program.columns.types, program.columns.markets, strict=True)
@@ -245,7 +246,8 @@ def _commitments(program: PlanProgram, old: OldPlan) -> list[_Item]:
         elif new < -WHOLE:
             reason = TERM.format(gpus=market.held)
         fix = partial(_with_commitment, number=number, gpus=max(gpus, market.held))
-        items.append(_Item(COMMITTED, number, fix, f"{gpus:,.10g} GPUs", reason))
+        is_same = not reason and abs(new - anew.committed[number]) < WHOLE
+        items.append(_Item(COMMITTED, number, fix, f"{gpus:,.10g} GPUs", reason, is_same))
     return items
 
 

@@ -7,7 +7,6 @@ Tables ``[plan]``, ``[options]``, ``[results]``; lists ``[[type]]``, ``[[commitm
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -253,8 +252,8 @@ def _check_type(key: str, gpu_type: str, types: Iterable[str]) -> None:
 
 
 def _repeated(names: list[Any]) -> tuple[int, Any]:
-    count = Counter(names)
-    return next(((at, name) for at, name in enumerate(names) if count[name] > 1), (0, None))
+    """Return the place of the first name that stands before it too; None without any."""
+    return next(((at, name) for at, name in enumerate(names) if name in names[:at]), (0, None))
 
 
 def _row(text: str, message: str) -> int | None:

@@ -114,9 +114,9 @@ class PurchaseRequest(StudyRequest):
     PANEL: ClassVar[str] = "Plan"
 
     trace: Annotated[Path, TRACE]
-    jobs: Annotated[Selection, Group(without=("spot", "log.keep"), rare=("where", "period_from"))] = field(
-        default_factory=Selection
-    )
+    jobs: Annotated[
+        Selection, Group(without=("spot", "log.keep"), rare=("where", "period_from"))
+    ] = field(default_factory=Selection)
     target: Annotated[
         float | str | None,
         Opt(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -178,6 +179,10 @@ class PlanAnswer(Answer[PurchaseRequest, PlanResults]):
     """
 
     source: PlanSource
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in JSON, with the options of an older plan."""
+        return self.request.parameters()
 
     def file(self) -> PlanFile:
         """Return the plan as it is written."""
