@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,9 @@ def show(study: PlanAnswer) -> StudyView:
 
         return plan_text(study.file())
 
+    def exported(name: str, _: Path) -> str:
+        return study.exported(name)
+
     levers = (levers_table(results),) if results.levers else ()
     markets = (markets_table(results),)
     return StudyView(
@@ -50,5 +54,8 @@ def show(study: PlanAnswer) -> StudyView:
         ),
         notes=study.notes,
         frame=frame,
-        texts={".toml": plan_toml},
+        texts={
+            ".toml": plan_toml,
+            **{name: partial(exported, name) for name in study.request.folder_files},
+        },
     )

@@ -172,6 +172,29 @@ class PlanFile(PlanTable, frozen=True, rename={"classes": "class", "types": "typ
     market: list[PlanMarket] = []
     classes: list[PlannedShares] = []
 
+    def as_study(self) -> dict[str, Any]:
+        """Return what the JSON output of the plan has of it, by the same keys."""
+        plan = msgspec.to_builtins(self)
+        origin, classes = plan["plan"], plan.get("class", [])
+        for each in classes:
+            routes = each["routes"].items()
+            each["routes"] = [{"name": name, "share": share} for name, share in routes]
+            each.pop("checkpoint_every_s", None)
+        log = {"path": self.plan.log, "sha256": self.plan.sha256, "rows": self.plan.jobs}
+        prices = [{"gpu_type": each.pop("name"), **each} for each in plan["type"]]
+        results = {
+            **plan.get("results", {}),
+            "jobs": origin.get("jobs", 0),
+            "markets": plan.get("market", []),
+            "classes": classes,
+        }
+        return {
+            "command": "plan",
+            "inputs": [log],
+            "parameters": {**plan.get("options", {}), "types": prices},
+            "results": results,
+        }
+
     def committed(self, gpu_type: str) -> float:
         """Return the GPUs of a type that the plan commits to."""
         return sum(each.gpus for each in self.commitment if each.gpu_type == gpu_type)

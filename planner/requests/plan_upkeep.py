@@ -13,7 +13,7 @@ from gpuplan.analysis.base.option import Opt
 PlanExport = Literal["slurm", "kueue", "csv"]
 FILES_OF: dict[str | None, tuple[str, ...]] = {
     None: (),
-    "slurm": ("slurm.conf", "qos.txt", "classes.csv"),
+    "slurm": ("plan.conf", "qos.txt", "classes.csv"),
     "kueue": ("kueue.json", "classes.csv"),
     "csv": ("classes.csv",),
 }

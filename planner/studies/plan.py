@@ -39,6 +39,8 @@ from gpuplan.planner.plan.plan_file import PlanFile, read_plan
 from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import Purchase, gap_share, purchase
 from gpuplan.planner.plan.routes import BASE, RouteSettings
+from gpuplan.planner.plan_exports.class_use import class_uses
+from gpuplan.planner.plan_exports.files import WRITERS
 from gpuplan.planner.requests.plan import NOW, PurchaseRequest
 from gpuplan.planner.speedup.registry import load_speedup
 from gpuplan.planner.studies.answer import Answer
@@ -183,6 +185,10 @@ class PlanAnswer(Answer[PurchaseRequest, PlanResults]):
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in JSON, with the options of an older plan."""
         return self.request.parameters()
+
+    def exported(self, name: str) -> str:
+        """Return the text of a file of the export."""
+        return WRITERS[name](self.file(), class_uses(self.source.bought))
 
     def file(self) -> PlanFile:
         """Return the plan as it is written."""
