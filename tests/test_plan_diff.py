@@ -35,25 +35,25 @@ def changes(gpuplan, *words):
 def test_two_plans_are_told_apart_by_market_and_type(gpuplan, plans):
     of_files = changes(gpuplan, plans / "old.toml", plans / "new.toml")
     of_json = changes(gpuplan, plans / "old.json", plans / "new.json")
-    in_json = {row["name"]: row for row in of_json["numbers"]}
-    assert len(of_files["numbers"]) > 10
-    for row in of_files["numbers"]:
-        assert row["old"] == pytest.approx(in_json[row["name"]]["old"]), row
-        assert row["new"] == pytest.approx(in_json[row["name"]]["new"]), row
-    gpus = {
-        row["name"]: (row["old"], row["new"]) for row in of_files["numbers"]
-        if row["name"].startswith("markets") and ".gpus" in row["name"]
-    }  # fmt: skip
-    assert (2.0, 4.0) in gpus.values() and len(gpus) >= 3
+    in_json = {row["field"]: row for row in of_json["changes"]}
+    assert of_files["of"] == "plan" and of_files["numbers"] > 20
+    for row in of_files["changes"]:
+        assert row["old"] == pytest.approx(in_json[row["field"]]["old"]), row
+        assert row["new"] == pytest.approx(in_json[row["field"]]["new"]), row
+    gpus = [row for row in of_files["changes"] if row["field"].endswith("].gpus")]
+    ((field, old, new),) = [(row["field"], row["old"], row["new"]) for row in gpus]
+    assert (old, new) == (2.0, 4.0) and "committed" in field and "A100" in field
+    assert of_files["only"] == []
     out = " ".join(gpuplan("diff", plans / "old.toml", plans / "new.toml")[1].split())
-    assert "monthly cost" in out and "committed" in out
+    assert "monthly cost" in out and "GPUs, committed" in out
 
 
 def test_a_plan_and_its_json_are_one_document(gpuplan, plans):
-    assert changes(gpuplan, plans / "old.toml", plans / "old.json")["numbers"] is not None
-    code, _, err = gpuplan(
-        "diff", plans / "old.toml", plans / "old.json", "--fail-if", "usd_per_month != 0"
-    )
+    both = changes(gpuplan, plans / "old.toml", plans / "old.json")
+    assert both["same_inputs"]
+    assert all(row["old"] is None for row in both["changes"])  # of what only the JSON has
+    gate = ("--fail-if", "usd_per_month != $0")
+    code, _, err = gpuplan("diff", plans / "old.toml", plans / "old.json", *gate)
     assert code == 0, err
     code, _, err = gpuplan(
         "diff", plans / "old.toml", plans / "new.toml", "--fail-if", "usd_per_month > +10%"
