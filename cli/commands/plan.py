@@ -10,6 +10,11 @@ import polars as pl
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.plan_beside_tables import (
+    lending_headline,
+    lending_table,
+    services_table,
+)
 from gpuplan.cli.tables.plan_kept_tables import differing, kept_headline, kept_table
 from gpuplan.cli.tables.plan_tables import (
     classes_table,
@@ -38,9 +43,17 @@ def show(study: PlanAnswer) -> StudyView:
         return study.exported(name)
 
     levers = (levers_table(results),) if results.levers else ()
-    markets = (markets_table(results),)
+    beside = (
+        *(() if results.services is None else (services_table(results.services),)),
+        *(() if results.lending is None else (lending_table(results.lending),)),
+    )
+    sentences = (
+        *(() if kept is None else (kept_headline(kept),)),
+        *(() if results.lending is None else (lending_headline(results.lending),)),
+    )
+    markets = (markets_table(results), *beside)
     return StudyView(
-        headline=" ".join([headline(results), *([] if kept is None else [kept_headline(kept)])]),
+        headline=" ".join([headline(results), *sentences]),
         tables=(
             *(() if kept is None else (kept_table(kept),)),
             *markets,

@@ -31,13 +31,14 @@ from gpuplan.planner.plan.assignment import (
     shares_of,
 )
 from gpuplan.planner.plan.columns import RouteColumns, route_columns
-from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs, jobs_of_trace
+from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs, bins_of, jobs_of_trace
 from gpuplan.planner.plan.kept import KeptPlan, keep_plan
+from gpuplan.planner.plan.lending import PlanLending, lending_of
 from gpuplan.planner.plan.levers import COMMITMENT, LeverWorth, bought_with, lever_worths
 from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.plan_file import PlanFile, read_plan
 from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
-from gpuplan.planner.plan.purchase import Purchase, gap_share, purchase
+from gpuplan.planner.plan.purchase import Purchase, best, gap_share, purchase
 from gpuplan.planner.plan.routes import BASE, RouteSettings
 from gpuplan.planner.plan_exports.class_use import class_uses
 from gpuplan.planner.plan_exports.files import WRITERS
@@ -50,6 +51,11 @@ from gpuplan.planner.studies.plan_document import (
     plan_file,
     terms_of,
     with_options_of,
+)
+from gpuplan.planner.studies.plan_services import (
+    PlannedServices,
+    ServiceDemand,
+    service_demand,
 )
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import ClusterShape
@@ -151,6 +157,8 @@ class PlanResults:
         jobs, deferred_jobs, left_out_jobs: planned for, that may wait, and that did not run.
         bins: of time, over which the program is solved.
         kept: what stays of an older plan; null without one.
+        services: beside the jobs; null without any.
+        lending: revenue of idle GPUs, no part of the bill; null where none are lent.
     """
 
     usd_per_month: float
@@ -170,6 +178,8 @@ class PlanResults:
     left_out_jobs: int
     bins: int
     kept: KeptPlan | None = None
+    services: PlannedServices | None = None
+    lending: PlanLending | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,12 +227,14 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
     markets, upkeep = offered, list[str]()
     if older is not None:
         markets, upkeep = terms_of(older, offered, jobs, request)
+    services = service_demand(request, list(markets), markets, bins_of(jobs.window_s))
     columns = route_columns(
         jobs,
         markets,
         speedup=speedup,
         settings=RouteSettings(hazard_per_s=request.spot_hazard),
         within_s=within_s,
+        service_gpus=None if services is None else services.gpus,
     )
     limits = PlanLimits(
         mean_time_s=columns.now_s if request.target == NOW else _seconds(request.target),
@@ -233,17 +245,44 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
     program = plan_program(columns, limits)
     kept = None
     if older is None:
-        bought = purchase(program)
+        bought = anew = purchase(program)
     else:
-        bought, _, kept = keep_plan(program, old_plan(older), request.upkeep.hysteresis)
+        bought, anew, kept = keep_plan(program, old_plan(older), request.upkeep.hysteresis)
     return PlanAnswer(
         request=request,
-        results=replace(_results(request, program, bought), kept=kept),
-        inputs=(trace_input(trace), *prices.inputs),
-        warnings=(NOT_REPLAYED, *_warnings(trace, jobs), *upkeep),
+        results=replace(
+            _results(request, program, bought),
+            kept=kept,
+            services=None if services is None else _priced(services, anew),
+            lending=None
+            if request.services.lend is None
+            else lending_of(bought, request.services.lend),
+        ),
+        inputs=(
+            trace_input(trace),
+            *prices.inputs,
+            *(() if services is None else services.inputs),
+        ),
+        warnings=(
+            NOT_REPLAYED,
+            *_warnings(trace, jobs),
+            *upkeep,
+            *(() if services is None else services.services.warnings),
+        ),
         notes=tuple(_notes(request, bought, prices)),
         source=PlanSource(trace_input(trace), offered, bought, older),
     )
+
+
+def _priced(demand: ServiceDemand, bought: Purchase) -> PlannedServices:
+    """Return the services with what they add to the bill of the program."""
+    program = bought.program
+    none = replace(
+        program, columns=replace(program.columns, service_gpus=program.columns.service_gpus * 0.0)
+    )
+    without = best(none, bought.exact.groups)
+    usd_per_h = 0.0 if without is None else bought.exact.usd_per_h - without.usd_per_h
+    return replace(demand.services, usd_per_month=usd_per_h * MONTH_H)
 
 
 def _budget_usd_per_h(text: str | None) -> float | None:
