@@ -204,9 +204,7 @@ def replay_pool(
             idle_head += 1
             idle_leases -= unused
             leased -= unused
-            stacked, returned, returns = end_leases(
-                leases, stacked, unused, now, returned, returns
-            )
+            stacked, returned, returns = end_leases(leases, stacked, unused, now, returned, returns)
         if idle_head == idle_tail:
             idle_head = idle_tail = 0
         if order_head == order_tail:

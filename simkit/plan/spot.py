@@ -1,9 +1,10 @@
 """Gangs on spot GPUs: pieces of work with checkpoints between them, and losses.
 
-A gang works in pieces of ``tau``, each but the last followed by a checkpoint. A loss strictly inside
-a piece or its checkpoint takes the work since the last checkpoint that ended. A restart follows, and
-a loss in it begins it anew. A loss at the instant at which something ends comes after it, and takes
-nothing. While no spot GPU is to be had, gangs hold none: those that ran restart afterwards.
+A gang works in pieces of ``tau``, each but the last followed by a checkpoint. A loss strictly
+inside a piece or its checkpoint takes the work since the last checkpoint that ended. A restart
+follows, and a loss in it begins it anew. A loss at the instant at which something ends comes after
+it, and takes nothing. While no spot GPU is to be had, gangs hold none: those that ran restart
+afterwards.
 """
 
 from __future__ import annotations
