@@ -8,6 +8,7 @@ import polars as pl
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.plan_replay_tables import replay_tables
 from gpuplan.cli.tables.plan_tables import (
     classes_table,
     headline,
@@ -29,10 +30,11 @@ def show(study: Answer[PurchaseRequest, PlanResults]) -> StudyView:
         return pl.DataFrame([plain(use) for use in results.markets])
 
     levers = (levers_table(results),) if results.levers else ()
+    replays = replay_tables(results)
     return StudyView(
         headline=headline(results),
-        tables=(markets_table(results), *levers, classes_table(results)),
-        answer=(markets_table(results), *levers),
+        tables=(markets_table(results), *levers, *replays, classes_table(results)),
+        answer=(markets_table(results), *levers, *replays),
         notes=study.notes,
         frame=frame,
     )

@@ -45,6 +45,7 @@ class RouteColumns:
         time_s: mean time of a job, from submission to the end.
         spot_gpu_s: recorded GPU-seconds of the jobs that the route takes to spot GPUs.
         arrived, due: deferred work by type and bin, running sums in GPU-bins; (types, bins).
+        within_s: deferred jobs start at most this late.
     """
 
     jobs: PlannedJobs
@@ -64,6 +65,7 @@ class RouteColumns:
     spot_gpu_s: FloatArray
     arrived: FloatArray
     due: FloatArray
+    within_s: float = 0.0
 
     @property
     def rate_per_s(self) -> FloatArray:
@@ -98,6 +100,7 @@ def route_columns(
     speedup: SpeedupModel | None = None,
     settings: RouteSettings | None = None,
     within_s: float = 0.0,
+    bins: TimeBins | None = None,
 ) -> RouteColumns:
     """Return the columns of the program for some jobs.
 
@@ -107,6 +110,7 @@ def route_columns(
         speedup: how jobs scale; None for the recorded widths alone.
         settings: overheads; None for the usual ones.
         within_s: deferred jobs start at most this late.
+        bins: of time; None for those up to the last recorded end.
 
     Raises:
         UsageError: a GPU type has no price to commit to it, and none on demand.
@@ -114,7 +118,7 @@ def route_columns(
     settings = settings or RouteSettings()
     types = tuple(jobs.gpu_type.unique().sort().to_list())
     check_priced(markets, types)
-    bins, classes = bins_of(jobs.window_s), classes_of(jobs)
+    bins, classes = bins or bins_of(jobs.window_s), classes_of(jobs)
     routes: list[JobRoute] = []
     owners: list[int] = []
     pool, outside, price, time_s, spot_gpu_s = [], [], [], [], []
@@ -156,6 +160,7 @@ def route_columns(
         spot_gpu_s=np.array(spot_gpu_s, np.float64),
         arrived=arrived,
         due=due,
+        within_s=within_s,
     )
 
 

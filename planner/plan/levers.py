@@ -68,6 +68,7 @@ def with_levers(program: PlanProgram, levers: Collection[str]) -> PlanProgram:
             dict(zip(columns.types, markets, strict=True)),
             speedup=columns.speedup,
             settings=columns.settings,
+            bins=columns.bins,
         )
         program = plan_program(columns, program.limits)
     kinds = {BASE, *(kind for name, kind in KIND_OF.items() if name in levers)}

@@ -33,6 +33,23 @@ LOOK_EVERY = 4096
 """Instants between two looks at whether to stop."""
 
 
+class PoolJobs(NamedTuple):
+    """Jobs, numbered in order of submission; arrays of shape (n,) but ``falling_due``.
+
+    ``join_us`` is when each joins the queue, or may start on idle GPUs, and ``joining`` are the
+    jobs in the order of that; ``run_us`` is how long each runs. ``due_us`` is when a deferred job
+    joins the queue, -1 for a job that is not deferred, and ``falling_due`` are the deferred jobs in
+    the order of that. ``of_width`` is the place of each job's width.
+    """
+
+    join_us: Any
+    joining: Any
+    run_us: Any
+    due_us: Any
+    falling_due: Any
+    of_width: Any
+
+
 class PoolRules(NamedTuple):
     """The pool, and how leases are had; times in microseconds.
 
@@ -62,28 +79,12 @@ def first_that_fits(queues: Any, widths: Any, first_line: int, idle: int) -> int
 
 
 @kernel
-def replay_pool(
-    join_us: Any,
-    joining: Any,
-    run_us: Any,
-    due_us: Any,
-    falling_due: Any,
-    of_width: Any,
-    widths: Any,
-    queues: Any,
-    rules: Any,
-    watch: Any,
-) -> Any:
+def replay_pool(pool_jobs: Any, widths: Any, queues: Any, rules: Any, watch: Any) -> Any:
     """Run jobs, numbered in order of submission, to their end.
 
     Args:
-        join_us: when each joins the queue, or may start on idle GPUs; shape (n,).
-        joining: the jobs in the order of that.
-        run_us: how long each runs.
-        due_us: when a deferred job joins the queue; -1 for a job that is not deferred.
-        falling_due: the deferred jobs in the order of that.
-        of_width: place of each job's width.
-        widths: all of them, parts of GPUs, ascending; shape (w,).
+        pool_jobs: `PoolJobs`.
+        widths: all widths, parts of GPUs, ascending; shape (w,).
         queues: of `heap.sections`: a line for each width of the queue, and one of deferred jobs.
         rules: `PoolRules`; every job fits the pool with the most leases.
         watch: as `gpuplan.simkit.watch` has it.
@@ -91,6 +92,9 @@ def replay_pool(
     Returns:
         The start of each job; rows (begin, end, nodes) of leases; most of them at once.
     """
+    join_us, joining, run_us = pool_jobs.join_us, pool_jobs.joining, pool_jobs.run_us
+    due_us, falling_due = pool_jobs.due_us, pool_jobs.falling_due
+    of_width = pool_jobs.of_width
     n, lines = run_us.size, widths.size
     jobs = np.zeros((n, 2), np.int64)
     ends = new_heap()

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray, for_kernels
 from gpuplan.simkit.heap import sections
-from gpuplan.simkit.plan.pool import PoolRules, replay_pool
+from gpuplan.simkit.plan.pool import PoolJobs, PoolRules, replay_pool
 from gpuplan.simkit.plan.spot import SpotRules, replay_spot
 from gpuplan.simkit.renting.billing import billed_gpu_us
 from gpuplan.simkit.run import Leases, Usage, usage_of_gangs
@@ -262,12 +262,14 @@ def _on_pool(
         return np.zeros(0, np.int64), Leases(*np.zeros((3, 0), np.int64)), 0
     call = partial(
         replay_pool,
-        join_us,
-        np.argsort(join_us, kind="stable"),
-        jobs.pool_us[rows],
-        due_us,
-        deferred[np.argsort(due_us[deferred], kind="stable")],
-        of_width.astype(np.int64),
+        PoolJobs(
+            join_us,
+            np.argsort(join_us, kind="stable"),
+            jobs.pool_us[rows],
+            due_us,
+            deferred[np.argsort(due_us[deferred], kind="stable")],
+            of_width.astype(np.int64),
+        ),
         widths,
         sections(np.append(each, later)),
         PoolRules(fixed // unit, node // unit, most, cluster.provision_us, cluster.release_us),
