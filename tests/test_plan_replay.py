@@ -17,10 +17,10 @@ from gpuplan.simkit.workload import Workload
 pytestmark = pytest.mark.kernels
 
 
-def leases_of(run, node=1):
-    """Return single leases of nodes as (begin, end), sorted."""
-    rows = zip(run.rented.begin_us, run.rented.end_us, run.rented.gpus // node, strict=True)
-    return sorted((int(begin), int(end)) for begin, end, nodes in rows for _ in range(nodes))
+def leases_of(run):
+    """Return single leases as (begin, end), sorted."""
+    rows = zip(run.rented.begin_us, run.rented.end_us, run.rented.gpus, strict=True)
+    return sorted((int(begin), int(end)) for begin, end, gpus in rows for _ in range(gpus))
 
 
 @st.composite
@@ -57,7 +57,7 @@ def test_the_pool_agrees_with_its_twin(jobs, fixed, more, node, provision, relea
     cluster = JointCluster(fixed, most, node, provision, release)
     run = run_plan(joint_jobs(jobs), cluster)
     assert run.pool_start_us.tolist() == [start[i] for i in range(len(jobs))]
-    assert leases_of(run, node) == leases
+    assert leases_of(run) == leases
 
 
 @given(

@@ -221,7 +221,7 @@ class PurchaseRequest(StudyRequest):
         str | None,
         Opt(
             "Most GPUs, owned, committed and on demand, in whole nodes: 16x8, A100=16x8, or x8 for "
-            "nodes of 8 without a bound.",
+            "nodes of 8 without a bound. Under it the first job that fits starts.",
             metavar="SHAPE",
         ),
     ] = None
@@ -237,7 +237,6 @@ class PurchaseRequest(StudyRequest):
             default="30%",
             metavar="SHARE",
             panel=RentedCluster.PANEL,
-            common=True,
         ),
     ] = 0.3
 

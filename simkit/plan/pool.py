@@ -53,11 +53,13 @@ class PoolJobs(NamedTuple):
 class PoolRules(NamedTuple):
     """The pool, and how leases are had; times in microseconds.
 
-    ``fixed`` and ``node`` are parts of GPUs: of the pool, and of one lease; ``most`` are leases at
-    once, with those on order.
+    A lease is of one GPU, and they are ordered in whole nodes. ``fixed`` and ``gpu`` are parts of
+    GPUs: of the pool, and of one GPU; ``node`` are GPUs of a node, and ``most`` are leases at once,
+    with those on order.
     """
 
     fixed: int
+    gpu: int
     node: int
     most: int
     provision_us: int
@@ -90,7 +92,7 @@ def replay_pool(pool_jobs: Any, widths: Any, queues: Any, rules: Any, watch: Any
         watch: as `gpuplan.simkit.watch` has it.
 
     Returns:
-        The start of each job; rows (begin, end, nodes) of leases; most of them at once.
+        The start of each job; rows (begin, end, leases); most leases at once.
     """
     join_us, joining, run_us = pool_jobs.join_us, pool_jobs.joining, pool_jobs.run_us
     due_us, falling_due = pool_jobs.due_us, pool_jobs.falling_due
@@ -164,7 +166,7 @@ def replay_pool(pool_jobs: Any, widths: Any, queues: Any, rules: Any, watch: Any
                     waiting += widths[of_width[job]]
                     queued += 1
 
-            all_gpus = rules.fixed + leased * rules.node
+            all_gpus = rules.fixed + leased * rules.gpu
             while queued:
                 job = first_that_fits(queues, widths, 0, all_gpus - busy)
                 if job < 0:
@@ -187,8 +189,8 @@ def replay_pool(pool_jobs: Any, widths: Any, queues: Any, rules: Any, watch: Any
                 started += 1
                 ends = push(ends, now + run_us[job], job)
 
-            lacking = waiting - (all_gpus - busy) - ordered * rules.node
-            more = min(-(-lacking // rules.node), rules.most - leased - ordered)
+            lacking = -((all_gpus - busy - waiting) // rules.gpu) - ordered
+            more = min(-(-lacking // rules.node) * rules.node, rules.most - leased - ordered)
             if more > 0:
                 if order_tail == orders.shape[0]:
                     orders = grown(orders)
@@ -199,7 +201,7 @@ def replay_pool(pool_jobs: Any, widths: Any, queues: Any, rules: Any, watch: Any
             if is_over and (order_head == order_tail or orders[order_head, 0] > now):
                 break
 
-        needed = -(-max(0, busy + waiting - rules.fixed) // rules.node)
+        needed = -(-max(0, busy + waiting - rules.fixed) // rules.gpu)
         spare = max(0, leased - needed)
         idle, idle_tail = follow_idle(idle, idle_tail, idle_leases, spare, now)
         idle_leases = spare

@@ -62,7 +62,7 @@ class JointCluster:
     Attributes:
         fixed: GPUs owned or committed to, always there.
         most: GPUs with those on demand; `fixed` where none are to be had, None for no limit.
-        node: GPUs that are rented together.
+        node: GPUs that are ordered together; they are returned one by one.
         provision_us: from an order to when a lease joins.
         release_us: after which an idle lease is returned.
         billing_us: a lease is billed in steps of this, rounded up.
@@ -141,10 +141,10 @@ class JointRun:
     @property
     def usage(self) -> Usage:
         """GPUs of the pool and of leases in use over time, each job's rounded up, and its queue."""
-        there = self.is_on_pool
-        joined = (self.jobs.submit_us + self.jobs.outside_us)[there]
-        gpus = np.ceil(self.jobs.pool_gpus[there]).astype(np.int64)
-        return usage_of_gangs(joined, self.pool_start_us[there], self.finish_us[there], gpus)
+        on_pool = self.is_on_pool
+        joined = (self.jobs.submit_us + self.jobs.outside_us)[on_pool]
+        gpus = np.ceil(self.jobs.pool_gpus[on_pool]).astype(np.int64)
+        return usage_of_gangs(joined, self.pool_start_us[on_pool], self.finish_us[on_pool], gpus)
 
     @property
     def capacity(self) -> int | None:
@@ -242,15 +242,12 @@ def _on_pool(
     parts = np.rint(jobs.pool_gpus[rows] * PARTS_PER_GPU).astype(np.int64)
     fixed = round(cluster.fixed * PARTS_PER_GPU)
     unit = int(np.gcd.reduce(np.append(parts, (fixed, PARTS_PER_GPU))))
-    node = cluster.node * PARTS_PER_GPU
-    most = NO_LIMIT
-    if cluster.most is not None:
-        most = max(0, round(cluster.most * PARTS_PER_GPU) - fixed) // node
+    most = NO_LIMIT if cluster.most is None else max(0, int(cluster.most - cluster.fixed))
     widest = int(parts.max(initial=0))
-    if widest > fixed + most * node:
+    if widest > fixed + most * PARTS_PER_GPU:
         raise ValueError(
             f"a job holds {widest / PARTS_PER_GPU:g} GPUs, but at most "
-            f"{(fixed + most * node) / PARTS_PER_GPU:g} can be had"
+            f"{fixed / PARTS_PER_GPU + most:g} can be had"
         )
     widths, of_width = np.unique(parts // unit, return_inverse=True)
     join_us, due_us = (jobs.submit_us + jobs.outside_us)[rows], jobs.due_us[rows]
@@ -272,9 +269,11 @@ def _on_pool(
         ),
         widths,
         sections(np.append(each, later)),
-        PoolRules(fixed // unit, node // unit, most, cluster.provision_us, cluster.release_us),
+        PoolRules(
+            *(fixed // unit, PARTS_PER_GPU // unit, cluster.node, most),
+            *(cluster.provision_us, cluster.release_us),
+        ),
     )
     start, returned, peak = watched(call, rows.size, name)
-    begin, end, nodes = returned.T
-    leases = Leases(begin.copy(), end.copy(), nodes * cluster.node)
-    return start, leases, int(peak) * cluster.node
+    leases = Leases(*(column.copy() for column in returned.T))
+    return start, leases, int(peak)

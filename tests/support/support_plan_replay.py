@@ -45,7 +45,7 @@ def joint_jobs(jobs):
 
 
 def plain_pool(jobs, fixed, *, most=None, node=1, provision=0, release=0):
-    """Return job -> start for jobs on the pool, and the sorted leases of nodes (begin, end)."""
+    """Return job -> start for jobs on the pool, and the sorted leases of GPUs (begin, end)."""
     queue, patient, running = [], [], []  # numbers; numbers; (end, number)
     coming = [(j.submit + j.outside, i) for i, j in enumerate(jobs) if j.pool and not j.spot]
     orders, leases, idle, ended, start = [], [], [], [], {}  # idle: since, the longest first
@@ -73,7 +73,7 @@ def plain_pool(jobs, fixed, *, most=None, node=1, provision=0, release=0):
             queue += [i for i in patient if jobs[i].due <= now]
             patient = [i for i in patient if jobs[i].due > now]
             for i in sorted(queue):
-                if jobs[i].gpus <= fixed + len(leases) * node - busy():
+                if jobs[i].gpus <= fixed + len(leases) - busy():
                     queue.remove(i)
                     start[i] = now
                     running.append((now + jobs[i].run, i))
@@ -82,17 +82,17 @@ def plain_pool(jobs, fixed, *, most=None, node=1, provision=0, release=0):
                     patient.remove(i)
                     start[i] = now
                     running.append((now + jobs[i].run, i))
-            lacking = waiting() - (fixed + len(leases) * node - busy()) - len(orders) * node
-            for _ in range(10**6):
-                size = fixed + (len(leases) + len(orders) + 1) * node
-                if lacking <= 0 or (most is not None and size > most):
-                    break
-                orders.append(now + provision)
-                lacking -= node
+            lacking = waiting() - (fixed + len(leases) - busy()) - len(orders)
+            wanted = 0
+            while wanted < lacking:
+                wanted += node
+            for _ in range(wanted):
+                if most is None or fixed + len(leases) + len(orders) + 1 <= most:
+                    orders.append(now + provision)
             if all(end > now for end, _ in running) and all(at > now for at in orders):
                 break
         needed = 0
-        while needed * node < busy() + waiting() - fixed:
+        while needed < busy() + waiting() - fixed:
             needed += 1
         spare = max(0, len(leases) - needed)
         while len(idle) > spare:
