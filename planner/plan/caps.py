@@ -30,7 +30,7 @@ class PlanCap:
     Attributes:
         gpus: most GPUs owned, committed and on demand, of all types.
         by_type: the same by GPU type.
-        usd_per_month: what it costs.
+        usd_per_month: what it costs; GPU time after the window counts too.
         mean_time_s: from submission to end.
         mean_wait_s, p95_wait_s: for GPUs.
         is_chosen: whether the answer is under this cap.
@@ -52,12 +52,17 @@ class CappedRun:
     by_type: Mapping[str, float]
     run: PlanRun
 
+    @property
+    def usd_per_month(self) -> float:
+        """What it costs until all jobs are done."""
+        return self.run.usd_per_month(drains=True)
+
     def row(self, chosen: CappedRun | None) -> PlanCap:
         """Return it as the answer has it."""
         return PlanCap(
             gpus=sum(self.by_type.values()),
             by_type=dict(self.by_type),
-            usd_per_month=self.run.usd_per_month(),
+            usd_per_month=self.usd_per_month,
             mean_time_s=self.run.measured_s(MEAN_TIME_TARGET),
             mean_wait_s=self.run.measured_s(MEAN_WAIT_TARGET),
             p95_wait_s=self.run.measured_s(P95_WAIT_TARGET),
@@ -121,7 +126,7 @@ def choose_cap(
             run = replay_plan(runs[0].run.columns, assigned, committed, terms, caps=between)
             runs.insert(first, CappedRun(between, run))
     met = [capped for capped in runs if capped.run.measured_s(target) <= limit_s]
-    return runs, min(met, key=lambda capped: capped.run.usd_per_month())
+    return runs, min(met, key=lambda capped: capped.usd_per_month)
 
 
 def _middle(capped: CappedRun, gpu_type: str, low: float, high: float) -> float:

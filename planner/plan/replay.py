@@ -18,7 +18,7 @@ from gpuplan.planner.plan.targets import TimeTarget
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.plan.simulator import JointCluster, JointJobs, JointRun, run_plan
-from gpuplan.simkit.time import MICROS, TimeOverflow, to_micros
+from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
 
 LASTS_AT_MOST = 8.0
 """Losses of a gang are drawn for this many times its run time with the most overhead."""
@@ -77,16 +77,23 @@ class TypeReplay:
     rows: IntArray
     run: JointRun
 
-    def usd_per_h(self, begin_s: float, end_s: float) -> dict[str, float]:
-        """Return dollars an hour in a part of the time, by market."""
+    def usd_per_h(self, begin_s: float, end_s: float, *, drains: bool = False) -> dict[str, float]:
+        """Return dollars an hour in a part of the time, by market.
+
+        With ``drains`` what is paid after it, until the jobs end, counts too, as if it were within.
+        """
         begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
+        lasting_us = end_us - begin_us
+        paid = 1.0
+        if drains:
+            last_us = max(end_us, int(self.run.finish_us.max(initial=0)))
+            paid, end_us = (last_us - begin_us) / lasting_us, FOREVER
         outside = self.run.gpu_us_outside(begin_us, end_us)
         is_spot = self.run.jobs.spot_us >= 0
         rented = self.run.billed_gpu_us(begin_us, end_us)
-        lasting_us = end_us - begin_us
         market = self.market
         return {
-            "committed": self.committed * (market.committed_usd or 0.0),
+            "committed": paid * self.committed * (market.committed_usd or 0.0),
             "on_demand": rented / lasting_us * (market.on_demand_usd or 0.0),
             "spot": float(outside[is_spot].sum()) / lasting_us * (market.spot_usd or 0.0),
             "serverless": float(outside[~is_spot].sum())
@@ -116,10 +123,13 @@ class PlanRun:
         """Which jobs are not deferred: their times count."""
         return ~self.columns.jobs.is_deferred
 
-    def usd_per_month(self, begin_s: float = 0.0, end_s: float | None = None) -> float:
-        """Return dollars a month in a part of the window; None for its end."""
-        end_s = self.columns.bins.window_s if end_s is None else end_s
-        by_type = (sum(of.usd_per_h(begin_s, end_s).values()) for of in self.types)
+    def usd_per_month(self, begin_s: float = 0.0, *, drains: bool = False) -> float:
+        """Return dollars a month from some time on to the end of the window.
+
+        With ``drains`` what is paid after it counts too: under a cap jobs may end much later.
+        """
+        end_s = self.columns.bins.window_s
+        by_type = (sum(of.usd_per_h(begin_s, end_s, drains=drains).values()) for of in self.types)
         return sum(by_type) * MONTH_H
 
     def measured_s(self, target: TimeTarget, begin_s: float = 0.0) -> float:
