@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from support_plan import jobs_from, market, plan_of
 from support_traces import write_trace
 
+from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.lending import lending_of
 from gpuplan.planner.plan.program import cost_of
-from gpuplan.planner.studies.plan_services import repeated
+from gpuplan.planner.plan.replay import RentingTerms, replay_plan
+from gpuplan.planner.plan.services import ServiceLoad
 
 pytestmark = pytest.mark.kernels
 HOUR = 3600.0
@@ -62,7 +64,7 @@ def test_a_load_that_repeats_is_exact_in_every_bin(drawn, count, window):
     lengths, gpus = (np.array(column, float) for column in zip(*drawn, strict=True))
     time_s = np.concatenate(([0.0], np.cumsum(lengths)[:-1]))
     horizon = float(lengths.sum())
-    means = repeated(time_s, gpus, horizon, TimeBins(window, count))
+    means = ServiceLoad(time_s, gpus, horizon).means(TimeBins(window, count))
     fine = (np.arange(20 * count * 20) + 0.5) * window / (20 * count * 20)
     at = np.searchsorted(time_s, fine % horizon, side="right") - 1
     sampled = gpus[at].reshape(count, -1).mean(axis=1)
@@ -72,13 +74,39 @@ def test_a_load_that_repeats_is_exact_in_every_bin(drawn, count, window):
 def test_services_are_demand_that_costs_what_its_gpus_cost():
     # 2 GPUs of jobs all the time, and services on 1 GPU in every other hour of four.
     jobs = jobs_from([0], [4 * HOUR], [2])
-    service = np.repeat([1.0, 0.0, 1.0, 0.0], 60)
-    plan = plan_of(jobs, market(0.9, 1.29), service_gpus={"": service})
+    services = {"": ServiceLoad(np.array([0.0, HOUR]), np.array([1.0, 0.0]), 2 * HOUR)}
+    plan = plan_of(jobs, market(0.9, 1.29), services=services)
     assert plan.whole.committed.tolist() == [2.0]  # the third is busy half of the time
     assert plan.whole.usd_per_h == pytest.approx(2 * 0.9 + 1.29 / 2)
     assert cost_of(plan.program, plan.whole) == pytest.approx(plan.whole.usd_per_h)
-    cheap = plan_of(jobs, market(0.6, 1.29), service_gpus={"": service})
+    cheap = plan_of(jobs, market(0.4, 1.29), services=services)
     assert cheap.whole.committed.tolist() == [3.0]
+
+
+@given(steps, st.integers(1, 40), st.floats(1, 500))
+@settings(max_examples=60, deadline=None)
+def test_intervals_add_up_to_whole_gpus_in_every_bin(drawn, count, window):
+    lengths, gpus = (np.array(column, float) for column in zip(*drawn, strict=True))
+    time_s = np.concatenate(([0.0], np.cumsum(lengths)[:-1]))
+    load, bins = ServiceLoad(time_s, gpus, float(lengths.sum())), TimeBins(window, count)
+    begin, end, held = load.intervals(bins)
+    means = bins.means(begin, end, held.astype(float)) if begin.size else np.zeros(count)
+    np.testing.assert_allclose(means, np.ceil(load.means(bins) - 1e-9), atol=1e-6)
+    assert (np.diff(begin) >= 0).all() and (end > begin).all() and (held > 0).all()
+
+
+def test_services_hold_their_gpus_in_the_replay_too():
+    jobs = jobs_from([0], [4 * HOUR], [2])
+    services = {"": ServiceLoad(np.array([0.0, HOUR]), np.array([1.0, 0.0]), 2 * HOUR)}
+    plan = plan_of(jobs, market(0.9, 1.29), services=services)
+    columns = plan.program.columns
+    assigned = assigned_jobs(columns, plan.whole.share)
+    terms = RentingTerms(provision_s=0.0, release_s=0.0)
+    run = replay_plan(columns, assigned, plan.whole.committed, terms)
+    assert run.usd_per_month() == pytest.approx((2 * 0.9 + 1.29 / 2) * 730.5)
+    assert (run.wait_s.tolist(), run.time_s.tolist()) == ([0.0], [4 * HOUR])
+    late = replay_plan(columns, assigned, plan.whole.committed, terms, caps={"": 2.0})
+    assert late.wait_s.tolist() == [HOUR]  # services come first at one instant; then both fit
 
 
 def test_the_cheapest_point_of_share_is_on_the_pool(trace, functions, answer, gpuplan):

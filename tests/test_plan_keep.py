@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -202,7 +203,8 @@ def test_worth_is_the_difference_of_two_programs():
     )  # fmt: skip
     program = program_of(jobs, market(0.9, 1.3, spot_usd=0.3), limits=PlanLimits())
     old = OldPlan({"": 0.0}, {("a", "", "2-4"): {"base": 1.0}, ("b", "", "1"): {"base": 1.0}})
-    bought, anew, kept = keep_plan(program, old, 0.0)
+    anew = purchase(program)
+    bought, kept = keep_plan(anew, replace(old, hysteresis=0.0))
     free = best(program).usd_per_h
     assert bought.whole.usd_per_h == pytest.approx(purchase(program).whole.usd_per_h)
     assert anew.exact.usd_per_h == pytest.approx(free)
@@ -212,7 +214,7 @@ def test_worth_is_the_difference_of_two_programs():
     on_spot = next(i for i, r in enumerate(program.columns.routes) if r.name == "spot")
     saved = 0.9 - 0.3 * program.columns.outside_gpus[on_spot].mean()
     assert worth["routes", "b"] == pytest.approx(saved * 730.5, rel=1e-6)
-    _, _, stays = keep_plan(program, old, 10.0)
+    _, stays = keep_plan(anew, replace(old, hysteresis=10.0))
     assert not any(item.moved for item in stays.items)
     assert stays.keeping_usd_per_month == pytest.approx((5 * 1.3 - free) * 730.5)
 
@@ -228,8 +230,8 @@ def test_changes_that_matter_only_together_are_not_lost():
         spot="num_gpus = 1",
     )
     program = program_of(jobs, market(None, 1.0, spot_usd=0.5), limits=PlanLimits())
-    old = OldPlan({}, {(name, "", "1"): {"base": 1.0} for name in "ab"})
-    _, _, kept = keep_plan(program, old, 0.6)
+    old = OldPlan({}, {(name, "", "1"): {"base": 1.0} for name in "ab"}, hysteresis=0.6)
+    _, kept = keep_plan(purchase(program), old)
     first, second = (item.worth_usd_per_month for item in kept.items)
     assert first == pytest.approx(second) and not any(item.moved for item in kept.items)
     assert kept.keeping_usd_per_month == pytest.approx(first + second)

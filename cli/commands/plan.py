@@ -16,6 +16,7 @@ from gpuplan.cli.tables.plan_beside_tables import (
     services_table,
 )
 from gpuplan.cli.tables.plan_kept_tables import differing, kept_headline, kept_table
+from gpuplan.cli.tables.plan_replay_tables import replay_tables
 from gpuplan.cli.tables.plan_tables import (
     classes_table,
     headline,
@@ -43,6 +44,7 @@ def show(study: PlanAnswer) -> StudyView:
         return study.exported(name)
 
     levers = (levers_table(results),) if results.levers else ()
+    replays = replay_tables(results)
     beside = (
         *(() if results.services is None else (services_table(results.services),)),
         *(() if results.lending is None else (lending_table(results.lending),)),
@@ -51,20 +53,13 @@ def show(study: PlanAnswer) -> StudyView:
         *(() if kept is None else (kept_headline(kept),)),
         *(() if results.lending is None else (lending_headline(results.lending),)),
     )
-    markets = (markets_table(results), *beside)
+    older = () if kept is None else (kept_table(kept),)
+    differs = () if kept is None or not differing(kept) else (kept_table(kept, has_all=False),)
+    answer = (markets_table(results), *beside, *levers, *replays)
     return StudyView(
         headline=" ".join([headline(results), *sentences]),
-        tables=(
-            *(() if kept is None else (kept_table(kept),)),
-            *markets,
-            *levers,
-            classes_table(results),
-        ),
-        answer=(
-            *(() if kept is None or not differing(kept) else (kept_table(kept, has_all=False),)),
-            *markets,
-            *levers,
-        ),
+        tables=(*older, *answer, classes_table(results)),
+        answer=(*differs, *answer),
         notes=study.notes,
         frame=frame,
         texts={

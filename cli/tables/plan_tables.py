@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.base.words import listed
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number, show_share
+from gpuplan.cli.tables.plan_replay_tables import confirmed_text
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.plan import PlanClass, PlanResults
@@ -91,13 +92,17 @@ def headline(results: PlanResults) -> str:
     if elsewhere:
         rest += f", with some jobs on {' and '.join(elsewhere)}"
     cost = f"for {show_about_usd(results.usd_per_month)} a month{_compared(results)}"
-    time = (
-        f"Jobs take {show_duration(results.mean_time_s)} on average without waits; today "
-        f"{show_duration(results.today.mean_time_s)}."
+    replay = results.replay
+    time = "Jobs take {} on average{}; today {}.".format(
+        show_duration(results.mean_time_s if replay is None else replay.mean_time_s),
+        " without waits" if replay is None else "",
+        show_duration(results.today.mean_time_s),
     )
+    answer = f"{commit}{rest} {cost}. {time}"
     if not results.confirmed:
-        commit = f"Not confirmed by a replay: {commit[0].lower()}{commit[1:]}"
-    return f"{commit}{rest} {cost}. {time}"
+        why = "; ".join(results.unconfirmed)
+        return f"Not confirmed ({why}): {answer[0].lower()}{answer[1:]}"
+    return f"{answer} {confirmed_text(results)}"
 
 
 def _compared(results: PlanResults) -> str:

@@ -62,8 +62,9 @@ def assigned_jobs(columns: RouteColumns, share: FloatArray) -> AssignedJobs:
         chosen = routes[apportion(share[routes], planned.jobs.size)]
         column[planned.jobs] = chosen
         market = markets[planned.gpu_type]
-        paths = paths_of(jobs, planned, market, columns.speedup, columns.settings)
-        for route, (_, path) in zip(routes, paths, strict=True):
+        paths = dict(paths_of(jobs, planned, market, columns.speedup, columns.settings))
+        for route in np.unique(chosen).tolist():
+            path = paths[columns.routes[route]]
             is_taken = chosen == route
             rows = planned.jobs[is_taken]
             fits[rows], time_s[rows] = path.fits[is_taken], path.time_s[is_taken]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -99,6 +99,28 @@ def classes_of(jobs: PlannedJobs) -> tuple[PlannedClass, ...]:
         )
     return tuple(
         sorted(classes, key=lambda planned: (planned.label, planned.gpu_type, planned.bucket))
+    )
+
+
+def joined_by(classes: tuple[PlannedClass, ...], jobs: PlannedJobs) -> tuple[PlannedClass, ...]:
+    """Return classes of the first jobs with those later ones that are like any of them.
+
+    A job with a label, GPU type and bucket that none of the first jobs had joins no class.
+    """
+    class_of = np.full(jobs.size, -1)
+    for number, planned in enumerate(classes):
+        class_of[planned.jobs] = number
+    types, gpu_type = codes_of(jobs.gpu_type)
+    bucket = np.searchsorted(WIDEST, jobs.gpus, side="left")
+    key = (codes_of(jobs.label)[1] * len(types) + gpu_type) * len(BUCKETS) + bucket
+    keys, place = np.unique(key, return_inverse=True)
+    of_key = np.full(keys.size, -1)
+    has_class = class_of >= 0
+    of_key[place[has_class]] = class_of[has_class]
+    joined = np.where(jobs.is_deferred, -1, of_key[place])
+    return tuple(
+        replace(planned, jobs=np.flatnonzero(joined == number))
+        for number, planned in enumerate(classes)
     )
 
 

@@ -40,10 +40,13 @@ class OldPlan:
     Attributes:
         committed: GPU type -> GPUs committed to, those of ended terms among them.
         routes: class, by label, GPU type and width bucket -> name of a route -> share.
+        hysteresis: share of the bill that a change must save to be made; with a budget, of the mean
+            time.
     """
 
     committed: Mapping[str, float]
     routes: Mapping[tuple[str, str, str], Mapping[str, float]]
+    hysteresis: float = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,25 +125,20 @@ class _Item:
     is_kept: bool = False
 
 
-def keep_plan(
-    program: PlanProgram, old: OldPlan, hysteresis: float
-) -> tuple[Purchase, Purchase, KeptPlan]:
-    """Return the plan that stays with an older one, the plan anew, and what stays.
+def keep_plan(anew: Purchase, old: OldPlan) -> tuple[Purchase, KeptPlan]:
+    """Return the plan that stays with an older one, and what stays.
 
     Args:
-        program: of the jobs now, with the commitments whose term goes on.
+        anew: the plan without it, where the commitments whose term goes on are held.
         old: the older plan.
-        hysteresis: share of the bill that a change must save to be made; with a budget, of the mean
-            time.
 
     Raises:
         InfeasibleError: no plan meets the limits.
     """
-    anew = purchase(program)
+    program = anew.program
     items = [*_commitments(program, old, anew.whole), *_routes(program, old, anew.whole.share)]
     free = _value(program, anew.exact)
-    most = hysteresis * free
-    kept = _decide(program, items, anew.exact, free, most)
+    kept = _decide(program, items, anew.exact, free, old.hysteresis * free)
     try:
         bought = purchase(kept, anew.exact.groups)
     except InfeasibleError:  # whole nodes of a type that moves do not fit beside what stays
@@ -155,9 +153,8 @@ def keep_plan(
     ranked = sorted(items, key=lambda item: (item.is_kept, -(item.worth or 0.0)))
     return (
         bought,
-        anew,
         KeptPlan(
-            hysteresis=hysteresis,
+            hysteresis=old.hysteresis,
             items=tuple(_shown(item, anew if item.is_kept else bought) for item in ranked),
             new_classes=tuple(
                 each.name for each in program.columns.classes if each.key not in old.routes

@@ -26,6 +26,7 @@ class PlanLimits:
 
     Attributes:
         mean_time_s: most mean time of a job, without the waits of the replay.
+        wait_s: mean wait of the replay, already taken from the mean time.
         slower: most mean time of a class over its recorded one.
         spot_max: most share of the recorded GPU time on spot GPUs.
         usd_per_h: most dollars an hour.
@@ -35,6 +36,7 @@ class PlanLimits:
     slower: float | None = None
     spot_max: float | None = None
     usd_per_h: float | None = None
+    wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.time_units import DAY_S, MICROS, MONTH_H
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.job_table.gpu_names import match_types
-from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.prices.contracts import OWNED
 from gpuplan.analysis.trace.input_files import trace_input
-from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.frontier.budget import parse_budgets
-from gpuplan.planner.money.commitment_book import CommitmentBook
 from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.money.price_request import PriceRequest
-from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.plan.assignment import (
     AssignedJobs,
     MarketUse,
@@ -30,19 +20,29 @@ from gpuplan.planner.plan.assignment import (
     market_uses,
     shares_of,
 )
+from gpuplan.planner.plan.caps import PlanCap
 from gpuplan.planner.plan.columns import RouteColumns, route_columns
-from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs, bins_of, jobs_of_trace
-from gpuplan.planner.plan.kept import KeptPlan, keep_plan
+from gpuplan.planner.plan.confirmation import (
+    PlanProof,
+    ReplayedPurchase,
+    SpotReplay,
+    caveat,
+    prove,
+)
+from gpuplan.planner.plan.holdout import PlanHoldout
+from gpuplan.planner.plan.jobs import PlannedJobs, jobs_of_trace
+from gpuplan.planner.plan.kept import KeptPlan
 from gpuplan.planner.plan.lending import PlanLending, lending_of
 from gpuplan.planner.plan.levers import COMMITMENT, LeverWorth, bought_with, lever_worths
-from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.plan_file import PlanFile, read_plan
-from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
-from gpuplan.planner.plan.purchase import Purchase, best, gap_share, purchase
+from gpuplan.planner.plan.program import PlanLimits, plan_program
+from gpuplan.planner.plan.purchase import Purchase, gap_share
+from gpuplan.planner.plan.replay import RentingTerms
 from gpuplan.planner.plan.routes import BASE, RouteSettings
+from gpuplan.planner.plan.targets import write_target
 from gpuplan.planner.plan_exports.class_use import class_uses
 from gpuplan.planner.plan_exports.files import WRITERS
-from gpuplan.planner.requests.plan import NOW, PurchaseRequest
+from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.planner.speedup.registry import load_speedup
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.plan_document import (
@@ -52,19 +52,14 @@ from gpuplan.planner.studies.plan_document import (
     terms_of,
     with_options_of,
 )
+from gpuplan.planner.studies.plan_inputs import markets_of, plan_trace
 from gpuplan.planner.studies.plan_services import (
     PlannedServices,
     ServiceDemand,
+    priced,
     service_demand,
 )
 from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.cluster_shape import ClusterShape
-
-SHORT_S = 14 * DAY_S
-NOT_REPLAYED = (
-    "not confirmed: this version does not replay plans, so waits for GPUs, gangs, start-up times "
-    "and billing steps are not in these numbers, and no later part of the log has been tried"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +80,17 @@ class PlanToday:
 
 @dataclass(frozen=True, slots=True)
 class PlanTarget:
-    """A bound on the mean time.
+    """A bound on times.
 
     Attributes:
         text: as given.
-        limit_s: most mean time.
-        value_s: mean time of the jobs as planned, without waits.
+        limit_s: the bound.
+        value_s: what the replay measured; null where the plan could not be replayed.
     """
 
     text: str
     limit_s: float
-    value_s: float
+    value_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +143,19 @@ class PlanResults:
             price or does not meet the limits.
         recorded_usd_per_month: of this commitment.
         recorded_committed_gpus: that it commits to.
-        confirmed: whether the plan held in a replay of later jobs; null where it was not replayed.
-        targets: bounds on the mean time.
+        confirmed: whether a plan made so for the first part of the log held on the rest.
+        unconfirmed: why it is not confirmed; empty where it is.
+        targets: bounds on times.
         today: the jobs as recorded.
         markets: what is bought and used, by GPU type.
         classes: how their jobs run.
         levers: what each is worth.
         jobs, deferred_jobs, left_out_jobs: planned for, that may wait, and that did not run.
         bins: of time, over which the program is solved.
+        replay: the plan on all jobs; null where it cannot be replayed.
+        caps: the plan under caps on its GPUs; empty without ``--cluster`` or a target of waits.
+        spot_replays: the plan with other losses of spot GPUs.
+        holdout: a plan of the first part of the log, tried on the rest; null where there is none.
         kept: what stays of an older plan; null without one.
         services: beside the jobs; null without any.
         lending: revenue of idle GPUs, no part of the bill; null where none are lent.
@@ -167,7 +167,8 @@ class PlanResults:
     saving_share: float | None
     recorded_usd_per_month: float | None
     recorded_committed_gpus: float | None
-    confirmed: bool | None
+    confirmed: bool
+    unconfirmed: tuple[str, ...]
     targets: tuple[PlanTarget, ...]
     today: PlanToday
     markets: tuple[MarketUse, ...]
@@ -177,9 +178,13 @@ class PlanResults:
     deferred_jobs: int
     left_out_jobs: int
     bins: int
-    kept: KeptPlan | None = None
-    services: PlannedServices | None = None
-    lending: PlanLending | None = None
+    replay: ReplayedPurchase | None
+    caps: tuple[PlanCap, ...]
+    spot_replays: tuple[SpotReplay, ...]
+    holdout: PlanHoldout | None
+    kept: KeptPlan | None
+    services: PlannedServices | None
+    lending: PlanLending | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,69 +225,59 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         request.check()
     budget_usd_per_h = _budget_usd_per_h(request.budget)
     speedup = None if request.speedup is None else load_speedup(request.speedup)
-    trace = _trace(request)
+    trace = plan_trace(request)
     condition, within_s = request.defer or (None, 0.0)
     jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
-    prices, offered = _markets(request, jobs)
-    markets, upkeep = offered, list[str]()
-    if older is not None:
-        markets, upkeep = terms_of(older, offered, jobs, request)
-    services = service_demand(request, list(markets), markets, bins_of(jobs.window_s))
+    prices, offered = markets_of(request, jobs)
+    markets, notes_of_terms = terms_of(older, offered, jobs, request)
+    services = service_demand(request, markets)
     columns = route_columns(
         jobs,
         markets,
         speedup=speedup,
         settings=RouteSettings(hazard_per_s=request.spot_hazard),
         within_s=within_s,
-        service_gpus=None if services is None else services.gpus,
+        services=None if services is None else services.loads,
     )
+    target = request.target
+    is_of_time = target is not None and not target.is_of_waits
     limits = PlanLimits(
-        mean_time_s=columns.now_s if request.target == NOW else _seconds(request.target),
+        mean_time_s=target.limit(columns.now_s) if target is not None and is_of_time else None,
         slower=request.slower,
         spot_max=request.spot_max,
         usd_per_h=budget_usd_per_h,
     )
     program = plan_program(columns, limits)
-    kept = None
-    if older is None:
-        bought = anew = purchase(program)
-    else:
-        bought, anew, kept = keep_plan(program, old_plan(older), request.upkeep.hysteresis)
+    old = None if older is None else old_plan(older, request.upkeep.hysteresis)
+    proof = prove(program, target, _terms(request), request.holdout, old)
+    short = caveat(jobs.window_s, request.holdout)
+    results = _results(request, proof, services)
+    late = () if results.services is None else results.services.warnings
     return PlanAnswer(
         request=request,
-        results=replace(
-            _results(request, program, bought),
-            kept=kept,
-            services=None if services is None else _priced(services, anew),
-            lending=None
-            if request.services.lend is None
-            else lending_of(bought, request.services.lend),
-        ),
+        results=results,
         inputs=(
             trace_input(trace),
             *prices.inputs,
             *(() if services is None else services.inputs),
         ),
         warnings=(
-            NOT_REPLAYED,
-            *_warnings(trace, jobs),
-            *upkeep,
-            *(() if services is None else services.services.warnings),
+            *trace.notes,
+            *((short,) if short and proof.holdout else ()),
+            *notes_of_terms,
+            *late,
         ),
-        notes=tuple(_notes(request, bought, prices)),
-        source=PlanSource(trace_input(trace), offered, bought, older),
+        notes=tuple(_notes(request, proof.bought, prices)),
+        source=PlanSource(trace_input(trace), offered, proof.bought, older),
     )
 
 
-def _priced(demand: ServiceDemand, bought: Purchase) -> PlannedServices:
-    """Return the services with what they add to the bill of the program."""
-    program = bought.program
-    none = replace(
-        program, columns=replace(program.columns, service_gpus=program.columns.service_gpus * 0.0)
+def _terms(request: PurchaseRequest) -> RentingTerms:
+    """Return how GPUs on demand are had."""
+    renting = request.renting
+    return RentingTerms(
+        renting.provision_s, renting.release_s, renting.billing_s, request.jobs.seed
     )
-    without = best(none, bought.exact.groups)
-    usd_per_h = 0.0 if without is None else bought.exact.usd_per_h - without.usd_per_h
-    return replace(demand.services, usd_per_month=usd_per_h * MONTH_H)
 
 
 def _budget_usd_per_h(text: str | None) -> float | None:
@@ -295,85 +290,12 @@ def _budget_usd_per_h(text: str | None) -> float | None:
     return budgets[0].usd_per_h
 
 
-def _seconds(target: float | str | None) -> float | None:
-    return None if target is None else float(target)
-
-
-def _trace(request: PurchaseRequest) -> Trace:
-    """Return the trace with the columns that the plan and its conditions read."""
-    conditions = " ".join(filter(None, (request.spot, request.defer and request.defer[0])))
-    words = {word.lower() for word in re.findall(r"\w+", conditions)}
-    named = [name for name in CANONICAL if name in words]
-    by = [] if request.by not in CANONICAL else [request.by]
-    columns = dict.fromkeys([*COLUMNS, "user", *named, *by])
-    return read_trace(request.trace, request.jobs, columns=list(columns)).submitted()
-
-
-def _markets(request: PurchaseRequest, jobs: PlannedJobs) -> tuple[Prices, dict[str, GpuMarkets]]:
-    """Return the price book, and what may be bought of each GPU type at the end of the log."""
-    zone = request.jobs.log.time_zone
-    end_us = jobs.begin_us + round(jobs.window_s * MICROS)
-    gpu, commitment = request.prices.gpu, request.commitment
-    has_price = request.prices.is_given or commitment.commit or commitment.on_demand
-    prices = Prices.read(request.prices, zone).at(end_us - 1)
-    if not has_price:
-        usual = float(RENTED["conventional_usd_per_gpu_h"].default)
-        prices = Prices({"": usual}, option="assumed", gpu=gpu)
-    book = CommitmentBook(
-        prices=commitment.commit,
-        on_demand=Prices.read(PriceRequest(commitment.on_demand, gpu=gpu, option="--on-demand")),
-        book=prices.book,
-        end_us=end_us,
-        gpu=gpu,
-    )
-    spot = Prices(request.spot_price, gpu=gpu, option="--spot-price")
-    serverless = Prices(request.serverless, gpu=gpu, option="--serverless")
-    types = jobs.gpu_type.unique().sort().to_list()
-    book.check_pools([name or None for name in types])
-    shapes = _shapes(request.shape(), types)
-    markets = {}
-    for gpu_type in types:
-        log_type = gpu_type or None
-        rented = book.on_demand_price(log_type, must=False) or prices.get(log_type)
-        owned = [pool.gpus for pool in book.pools(log_type) if pool.market == OWNED]
-        cap, node = shapes[gpu_type]
-        markets[gpu_type] = GpuMarkets(
-            commit_usd={offer.name: float(offer.usd_per_gpu_h) for offer in book.offers(log_type)},
-            on_demand_usd=None if rented is None else rented.usd_per_gpu_h,
-            spot_usd=spot.usd(log_type),
-            serverless_usd=serverless.usd(log_type),
-            owned=float(sum(owned)),
-            cap=cap,
-            node=node,
-        )
-    return prices, markets
-
-
-def _shapes(
-    shape: ClusterShape | None, types: Sequence[str]
-) -> dict[str, tuple[float | None, int | None]]:
-    """Return the cap and the GPUs per node of each type. Raises `UsageError`."""
-    if shape is None:
-        return {gpu_type: (None, None) for gpu_type in types}
-    if not shape.gpu_types:
-        pool = shape.pool
-        if pool.gpus is not None and len(types) > 1:
-            raise UsageError(
-                f"--cluster {shape}: the log has several GPU types\n"
-                f"  next: --cluster {','.join(f'{name}=N' for name in types)}"
-            )
-        return {gpu_type: (pool.gpus, pool.gpus_per_node) for gpu_type in types}
-    means = match_types(shape.gpu_types, types, "--cluster", apart=True)
-    pools = {pool.gpu_type: pool for pool in shape.pools}
-    return {
-        gpu_type: (0, None) if name is None else (pools[name].gpus, pools[name].gpus_per_node)
-        for gpu_type, name in means.items()
-        if gpu_type is not None
-    }
-
-
-def _results(request: PurchaseRequest, program: PlanProgram, bought: Purchase) -> PlanResults:
-    """Return what a plan says; of ``program`` are the plans that it is compared with."""
+def _results(
+    request: PurchaseRequest, proof: PlanProof, services: ServiceDemand | None
+) -> PlanResults:
+    """Return what a plan says; it is compared with plans that need not stay with an older one."""
+    bought, decision = proof.bought, proof.decision
+    program = proof.anew.program
     columns, jobs = bought.program.columns, program.columns.jobs
     assigned = assigned_jobs(columns, bought.whole.share)
     uses = market_uses(columns, bought.whole, assigned)
@@ -384,9 +306,10 @@ def _results(request: PurchaseRequest, program: PlanProgram, bought: Purchase) -
     recorded_usd = None if recorded is None else _exact_usd(recorded)
     saving = None if not recorded_usd else 1 - usd / recorded_usd
     targets: tuple[PlanTarget, ...] = ()
-    if program.limits.mean_time_s is not None:
-        text = f"mean_jct <= {request.target}"
-        targets = (PlanTarget(text, program.limits.mean_time_s, mean_s),)
+    if request.target is not None:
+        value_s = None if decision is None else decision.run.measured_s(request.target)
+        limit_s = request.target.limit(columns.now_s)
+        targets = (PlanTarget(write_target(request.target) or "", limit_s, value_s),)
     held = columns.of_kind(BASE) @ columns.pool_gpus
     return PlanResults(
         usd_per_month=usd,
@@ -395,7 +318,8 @@ def _results(request: PurchaseRequest, program: PlanProgram, bought: Purchase) -
         saving_share=saving,
         recorded_usd_per_month=recorded_usd,
         recorded_committed_gpus=None if recorded is None else float(recorded.whole.committed.sum()),
-        confirmed=None,
+        confirmed=not proof.unconfirmed,
+        unconfirmed=proof.unconfirmed,
         targets=targets,
         today=PlanToday(
             mean_gpus=float(held.mean()),
@@ -410,6 +334,15 @@ def _results(request: PurchaseRequest, program: PlanProgram, bought: Purchase) -
         deferred_jobs=int(jobs.is_deferred.sum()),
         left_out_jobs=jobs.left_out,
         bins=columns.bins.count,
+        replay=proof.replay,
+        caps=() if decision is None else decision.tried,
+        spot_replays=proof.spot_replays,
+        holdout=proof.holdout,
+        kept=proof.kept,
+        services=None if services is None else priced(services, proof.anew),
+        lending=None
+        if request.services.lend is None
+        else lending_of(bought, request.services.lend),
     )
 
 
@@ -444,16 +377,6 @@ def _classes(
         )
         for number, planned in enumerate(columns.classes)
     )
-
-
-def _warnings(trace: Trace, jobs: PlannedJobs) -> list[str]:
-    notes = list(trace.notes)
-    if jobs.window_s < SHORT_S:
-        notes.append(
-            f"the log covers {jobs.window_s / DAY_S:.2g} days: with less than two weeks there is "
-            "no later part to confirm a plan on"
-        )
-    return notes
 
 
 def _notes(request: PurchaseRequest, bought: Purchase, prices: Prices) -> list[str]:

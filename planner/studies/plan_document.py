@@ -32,13 +32,12 @@ from gpuplan.planner.plan.plan_file import (
 )
 from gpuplan.planner.plan.purchase import WHOLE, Purchase
 from gpuplan.planner.plan.routes import SPOT, checkpointing
+from gpuplan.planner.plan.targets import parse_target, write_target
 from gpuplan.planner.requests.plan import (
     PurchaseRequest,
     parse_bound,
     parse_deferral,
-    parse_target,
     write_deferral,
-    write_target,
 )
 
 if TYPE_CHECKING:
@@ -152,21 +151,24 @@ def _offers(types: Sequence[PlanType]) -> list[CommitPrice]:
     ]
 
 
-def old_plan(plan: PlanFile) -> OldPlan:
+def old_plan(plan: PlanFile, hysteresis: float) -> OldPlan:
     """Return a plan in the terms of the program."""
     return OldPlan(
         committed={each.name: plan.committed(each.name) for each in plan.types},
         routes={each.key: each.routes for each in plan.classes},
+        hysteresis=hysteresis,
     )
 
 
 def terms_of(
-    plan: PlanFile,
+    plan: PlanFile | None,
     markets: Mapping[str, GpuMarkets],
     jobs: PlannedJobs,
     request: PurchaseRequest,
 ) -> tuple[dict[str, GpuMarkets], list[str]]:
     """Return the markets with the commitments of a plan whose term goes on, and what to know."""
+    if plan is None:
+        return dict(markets), []
     end = instant(jobs.begin_us + round(jobs.window_s * MICROS))
     held: dict[str, list[PlanCommitment]] = {}
     for commitment in _in_force(plan, end):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.plan.purchase import Purchase, best
+from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.planner.requests.share import SharedCluster, ShareRequest
 from gpuplan.planner.sharing.coscaling_study import (
@@ -21,7 +21,6 @@ from gpuplan.planner.sharing.coscaling_study import (
     run_point,
 )
 from gpuplan.planner.studies.share import share
-from gpuplan.simkit.arrays import FloatArray
 
 NODES = 1000
 FEW_LATE = 0.01
@@ -71,15 +70,15 @@ class PlannedServices:
 
 @dataclass(frozen=True, slots=True)
 class ServiceDemand:
-    """GPUs of services by bin, with what they are of and the files read."""
+    """GPUs of services by type, with what they are of and the files read."""
 
     services: PlannedServices
-    gpus: dict[str, FloatArray]
+    loads: dict[str, ServiceLoad]
     inputs: tuple[InputFile, ...]
 
 
 def service_demand(
-    request: PurchaseRequest, types: Sequence[str], markets: dict[str, GpuMarkets], bins: TimeBins
+    request: PurchaseRequest, markets: Mapping[str, GpuMarkets]
 ) -> ServiceDemand | None:
     """Return what the services of a request hold; None where it has none.
 
@@ -90,7 +89,7 @@ def service_demand(
     file = request.services.functions_file()
     if file is None:
         return None
-    gpu_type = _type_of(file[0], types)
+    gpu_type = _type_of(file[0], list(markets))
     answer = share(
         ShareRequest(
             functions=file[1],
@@ -117,7 +116,7 @@ def service_demand(
             horizon_s=results.horizon_s,
             points=len(results.frontier),
         ),
-        gpus={gpu_type: repeated(row.run.time_s, row.run.active_gpus, row.run.horizon_s, bins)},
+        loads={gpu_type: ServiceLoad(row.run.time_s, row.run.active_gpus, row.run.horizon_s)},
         inputs=answer.inputs,
     )
 
@@ -155,19 +154,9 @@ def cheapest_point(results: CoscalingResults) -> tuple[FrontierPoint, CoscalingR
     return point, run_point(results, point)
 
 
-def repeated(time_s: FloatArray, gpus: FloatArray, horizon_s: float, bins: TimeBins) -> FloatArray:
-    """Return the exact mean per bin of a step function that repeats after its horizon.
-
-    Args:
-        time_s: when it changes, ascending; it is 0 before the first.
-        gpus: from then on.
-        horizon_s: length of a period.
-        bins: from its beginning.
-    """
-    edges = np.arange(bins.count + 1) * bins.bin_s
-    step_s = np.concatenate((time_s, [horizon_s]))
-    area = np.concatenate(([0.0], np.cumsum(np.diff(step_s) * gpus)))
-    periods, rest_s = np.divmod(edges, horizon_s)
-    before = np.interp(rest_s, step_s, area, left=0.0)
-    result: FloatArray = np.diff(periods * area[-1] + before) / bins.bin_s
-    return result
+def priced(demand: ServiceDemand, plan: Purchase) -> PlannedServices:
+    """Return the services with what they add to the bill of the program of a plan."""
+    columns = replace(plan.program.columns, services={})
+    without = best(replace(plan.program, columns=columns), plan.exact.groups)
+    usd_per_h = 0.0 if without is None else plan.exact.usd_per_h - without.usd_per_h
+    return replace(demand.services, usd_per_month=usd_per_h * MONTH_H)
