@@ -19,7 +19,7 @@ MESSAGE = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 
 
 T = TypeVar("T", bound=msgspec.Struct)
-ReadValue = Callable[[type, Any], Any]
+ReadValue = Callable[[Any, Any], Any]
 """Makes a value of a type of the schema that is no plain one; raises `ValueError`."""
 
 

@@ -21,7 +21,7 @@ from gpuplan.planner.plan.optimum import optimum
 from gpuplan.planner.plan.partition import BinGroups
 from gpuplan.planner.plan.program import PlanOptimum, PlanProgram
 from gpuplan.planner.plan.purchase import WHOLE, Purchase, purchase
-from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.arrays import FloatArray, IntArray
 
 COMMITTED, ROUTES = "committed", "routes"
 ROUNDING = 1e-9
@@ -101,7 +101,7 @@ class KeptPlan:
 
 
 @dataclass(slots=True)
-class _Item:
+class _ComparedItem:
     """An item while it is looked at.
 
     Attributes:
@@ -167,7 +167,11 @@ def keep_plan(anew: Purchase, old: OldPlan) -> tuple[Purchase, KeptPlan]:
 
 
 def _decide(
-    program: PlanProgram, items: Sequence[_Item], anew: PlanOptimum, free: float, most: float
+    program: PlanProgram,
+    items: Sequence[_ComparedItem],
+    anew: PlanOptimum,
+    free: float,
+    most: float,
 ) -> PlanProgram:
     """Say of each item whether it stays; return the program with these.
 
@@ -192,7 +196,8 @@ def _decide(
             item.worth, item.is_kept = max(0.0, fixed - base), all_stay
     if together is not None and all_stay:
         return _fixed(kept, others)
-    for item in sorted((item for item in others if not item.reason), key=lambda item: item.worth):
+    possible = [item for item in others if not item.reason]
+    for item in sorted(possible, key=lambda item: item.worth or 0.0):
         with_item = item.fix(kept)
         fixed = solve(with_item)
         if fixed is None:
@@ -208,7 +213,7 @@ def _rounding(value: float) -> float:
     return ROUNDING * max(1.0, value)
 
 
-def _fixed(program: PlanProgram, items: Collection[_Item]) -> PlanProgram:
+def _fixed(program: PlanProgram, items: Collection[_ComparedItem]) -> PlanProgram:
     for item in items:
         program = item.fix(program)
     return program
@@ -226,7 +231,7 @@ def _solved(program: PlanProgram, groups: tuple[BinGroups, ...]) -> float | None
     return None if answer is None else _value(program, answer)
 
 
-def _commitments(program: PlanProgram, old: OldPlan, anew: PlanOptimum) -> list[_Item]:
+def _commitments(program: PlanProgram, old: OldPlan, anew: PlanOptimum) -> list[_ComparedItem]:
     """Return the items of GPUs to commit to."""
     items = []
     types = zip(program.columns.types, program.columns.markets, strict=True)
@@ -244,7 +249,7 @@ def _commitments(program: PlanProgram, old: OldPlan, anew: PlanOptimum) -> list[
             reason = TERM.format(gpus=market.held)
         fix = partial(_with_commitment, number=number, gpus=max(gpus, market.held))
         is_same = not reason and abs(new - anew.committed[number]) < WHOLE
-        items.append(_Item(COMMITTED, number, fix, f"{gpus:,.10g} GPUs", reason, is_same))
+        items.append(_ComparedItem(COMMITTED, number, fix, f"{gpus:,.10g} GPUs", reason, is_same))
     return items
 
 
@@ -264,18 +269,18 @@ def _with_commitment(program: PlanProgram, *, number: int, gpus: float) -> PlanP
     return replace(program, columns=replace(columns, markets=markets))
 
 
-def _routes(program: PlanProgram, old: OldPlan, share: FloatArray) -> list[_Item]:
+def _routes(program: PlanProgram, old: OldPlan, share: FloatArray) -> list[_ComparedItem]:
     """Return the items of routes of classes; ``share`` is that of the plan anew."""
     columns = program.columns
     share = shares_of(columns, share)
     items = []
     for number, planned in enumerate(columns.classes):
-        given = old.routes.get(planned.key)
-        if given is None:
+        routes = old.routes.get(planned.key)
+        if routes is None:
             continue
         rows = np.flatnonzero(columns.class_of == number)
         row_of = {columns.routes[row].name: int(row) for row in rows}
-        shares = {name: part for name, part in given.items() if part >= LEAST_SHARE}
+        shares = {name: part for name, part in routes.items() if part >= LEAST_SHARE}
         lacking = next((name for name in shares if name not in row_of), None)
         reason = "" if lacking is None else NO_ROUTE.format(route=lacking)
         most = np.zeros(rows.size)
@@ -284,11 +289,11 @@ def _routes(program: PlanProgram, old: OldPlan, share: FloatArray) -> list[_Item
             most /= most.sum()
         fix = partial(_with_shares, rows=rows, most=most)
         is_same = not reason and bool((np.abs(most - share[rows]) < LEAST_SHARE).all())
-        items.append(_Item(ROUTES, number, fix, _routes_text(shares), reason, is_same))
+        items.append(_ComparedItem(ROUTES, number, fix, _routes_text(shares), reason, is_same))
     return items
 
 
-def _with_shares(program: PlanProgram, *, rows: FloatArray, most: FloatArray) -> PlanProgram:
+def _with_shares(program: PlanProgram, *, rows: IntArray, most: FloatArray) -> PlanProgram:
     """Return the program with the shares of a class as given."""
     share = np.ones(program.columns.class_of.size)
     if program.most_share is not None:
@@ -304,7 +309,7 @@ def _routes_text(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
 
 
-def _shown(item: _Item, plan: Purchase) -> PlanItem:
+def _shown(item: _ComparedItem, plan: Purchase) -> PlanItem:
     """Return an item as people see it, with its new value in a plan."""
     columns, number = plan.program.columns, item.number
     if item.kind == COMMITTED:

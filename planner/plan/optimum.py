@@ -88,8 +88,10 @@ class _ProgramRows:
         if committed is not None:
             self.fixed_usd += float(np.dot(prices, committed))
         self.cost: list[FloatArray] = [program.outside_usd_per_h[self.used]]
-        most = program.most_share
-        self.upper: list[FloatArray] = [np.ones(self.routes) if most is None else most[self.used]]
+        largest = program.most_share
+        self.upper: list[FloatArray] = [
+            np.ones(self.routes) if largest is None else largest[self.used]
+        ]
         self.entries: list[tuple[IntArray, IntArray, FloatArray]] = []
         self.least: list[float] = []
         self.most: list[float] = []

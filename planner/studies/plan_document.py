@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -78,11 +78,7 @@ def with_options_of(request: PurchaseRequest, plan: PlanFile) -> PurchaseRequest
     Raises `UsageError` where an option of the plan cannot be used.
     """
     options = plan.options
-    defaults = {
-        field.name: field.default if field.default is not MISSING else field.default_factory()  # type: ignore[misc]
-        for field in fields(PurchaseRequest)
-        if field.name != "trace"
-    }
+    defaults = PurchaseRequest(request.trace)
     flag = "options of the plan"
     of_plan: dict[str, Any] = {
         "target": options.target and parse_target(options.target, flag),
@@ -105,7 +101,8 @@ def with_options_of(request: PurchaseRequest, plan: PlanFile) -> PurchaseRequest
     changes = {
         name: value
         for name, value in of_plan.items()
-        if (value is not None or name == "slower") and getattr(request, name) == defaults[name]
+        if (value is not None or name == "slower")
+        and getattr(request, name) == getattr(defaults, name)
     }
     jobs, prices, commitment, services = (
         request.jobs, request.prices, request.commitment, request.services,

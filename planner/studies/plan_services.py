@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import listed
@@ -116,7 +118,11 @@ def service_demand(
             horizon_s=results.horizon_s,
             points=len(results.frontier),
         ),
-        loads={gpu_type: ServiceLoad(row.run.time_s, row.run.active_gpus, row.run.horizon_s)},
+        loads={
+            gpu_type: ServiceLoad(
+                row.run.time_s, row.run.active_gpus.astype(np.float64), row.run.horizon_s
+            )
+        },
         inputs=answer.inputs,
     )
 
