@@ -36,9 +36,7 @@ def show(study: PlanAnswer) -> StudyView:
         return pl.DataFrame([plain(use) for use in results.markets])
 
     def plan_toml(_: Path) -> str:
-        from gpuplan.planner.plan.plan_file import plan_text
-
-        return plan_text(study.file())
+        return study.toml()
 
     def exported(name: str, _: Path) -> str:
         return study.exported(name)

@@ -16,6 +16,7 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.plain import check_depth
 from gpuplan.analysis.storage.files import read_small
 from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION
+from gpuplan.planner.plan.plan_file import parse_plan
 
 NEXT = "write one with gpuplan COMMAND ... -o FILE.json, or gpuplan report"
 OUTPUT = "JSON output of gpuplan"
@@ -120,8 +121,6 @@ def read_version(path: Path) -> Version:
 
 def _of_plan(path: Path, data: bytes) -> Version:
     """Return the file of a plan as the JSON output that was written with it."""
-    from gpuplan.planner.plan.plan_file import parse_plan
-
     plan = parse_plan(path, data)
     return Version(
         path=path,

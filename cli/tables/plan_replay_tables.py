@@ -9,7 +9,7 @@ from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
 
 if TYPE_CHECKING:
     from gpuplan.planner.plan.holdout import HeldOutCost, HeldOutPlan, PlanHoldout
-    from gpuplan.planner.studies.plan import PlanResults
+    from gpuplan.planner.studies.plan_results import PlanResults
 
 
 SAME = 0.005

@@ -10,7 +10,7 @@ from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
 from gpuplan.cli.tables.plan_replay_tables import confirmed_text
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.plan import PlanClass, PlanResults
+    from gpuplan.planner.studies.plan_results import PlanClass, PlanResults
 
 SAME = 0.005
 """A smaller difference of dollars is shown as none."""

@@ -74,12 +74,12 @@ def lending_of(plan: Purchase, usd_per_gpu_h: float) -> PlanLending:
             continue
         used = np.minimum(held[number], pool)
         by_hour = _by_hour(program, held[number])
-        lent, known = (
+        lent, foreseen = (
             _lent(program, used, pool, _free(program, by_hour, pool, forecast))
             for forecast in (FORECAST, EXACT)
         )
         usd = lent * usd_per_gpu_h * MONTH_H
-        types.append(LentGpus(name, pool, pool - float(used.mean()), lent, known, usd))
+        types.append(LentGpus(name, pool, pool - float(used.mean()), lent, foreseen, usd))
     return PlanLending(
         usd_per_gpu_h=usd_per_gpu_h,
         quota_p=P,

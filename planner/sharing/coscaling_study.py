@@ -365,8 +365,8 @@ def run_point(results: CoscalingResults, point: FrontierPoint) -> CoscalingRow:
     request = _varied(results.request, point.gamma, point.capacity_factor)
     is_as_given = (point.gamma, point.capacity_factor) == (results.request.settings.gamma, 1.0)
     first_s = results.request.cold_starts_s[0]
-    given = results.request if request is None or is_as_given else request
-    return run_policy(point.policy, first_s, given)
+    at_point = results.request if request is None or is_as_given else request
+    return run_policy(point.policy, first_s, at_point)
 
 
 def _point(row: CoscalingRow, gamma: float, factor: float) -> FrontierPoint:

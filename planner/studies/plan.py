@@ -15,26 +15,20 @@ from gpuplan.planner.frontier.budget import parse_budgets
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.plan.assignment import (
     AssignedJobs,
-    MarketUse,
     assigned_jobs,
     market_uses,
     shares_of,
 )
-from gpuplan.planner.plan.caps import PlanCap
 from gpuplan.planner.plan.columns import RouteColumns, route_columns
 from gpuplan.planner.plan.confirmation import (
     PlanProof,
-    ReplayedPurchase,
-    SpotReplay,
     caveat,
     prove,
 )
-from gpuplan.planner.plan.holdout import PlanHoldout
 from gpuplan.planner.plan.jobs import PlannedJobs, jobs_of_trace
-from gpuplan.planner.plan.kept import KeptPlan
-from gpuplan.planner.plan.lending import PlanLending, lending_of
-from gpuplan.planner.plan.levers import COMMITMENT, LeverWorth, bought_with, lever_worths
-from gpuplan.planner.plan.plan_file import PlanFile, read_plan
+from gpuplan.planner.plan.lending import lending_of
+from gpuplan.planner.plan.levers import COMMITMENT, bought_with, lever_worths
+from gpuplan.planner.plan.plan_file import PlanFile, plan_text, read_plan
 from gpuplan.planner.plan.program import PlanLimits, plan_program
 from gpuplan.planner.plan.purchase import Purchase, gap_share
 from gpuplan.planner.plan.replay import RentingTerms
@@ -53,138 +47,19 @@ from gpuplan.planner.studies.plan_document import (
     with_options_of,
 )
 from gpuplan.planner.studies.plan_inputs import markets_of, plan_trace
+from gpuplan.planner.studies.plan_results import (
+    PlanClass,
+    PlanResults,
+    PlanRoute,
+    PlanTarget,
+    PlanToday,
+)
 from gpuplan.planner.studies.plan_services import (
-    PlannedServices,
     ServiceDemand,
     priced,
     service_demand,
 )
 from gpuplan.simkit.arrays import FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class PlanToday:
-    """The jobs as they were recorded.
-
-    Attributes:
-        mean_gpus, peak_gpus: that they held, deferred jobs left out.
-        mean_time_s: from submission to end; a wait that is not recorded counts as none.
-        jobs_without_wait: jobs whose wait is not recorded.
-    """
-
-    mean_gpus: float
-    peak_gpus: float
-    mean_time_s: float
-    jobs_without_wait: int
-
-
-@dataclass(frozen=True, slots=True)
-class PlanTarget:
-    """A bound on times.
-
-    Attributes:
-        text: as given.
-        limit_s: the bound.
-        value_s: what the replay measured; null where the plan could not be replayed.
-    """
-
-    text: str
-    limit_s: float
-    value_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRoute:
-    """Where a share of a class runs.
-
-    Attributes:
-        name: ``base``, ``width 2``, ``spot``, ``serverless 300``.
-        share: of the jobs of the class.
-        mean_time_s: of all jobs of the class, if they took it.
-    """
-
-    name: str
-    share: float
-    mean_time_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class PlanClass:
-    """How the jobs of a class run.
-
-    Attributes:
-        name: the label.
-        gpu_type: empty where the log names none.
-        width_bucket: of the GPUs that a job holds.
-        jobs: how many.
-        recorded_time_s: mean time from submission to end, as recorded.
-        mean_time_s: as planned, without waits.
-        routes: that take any of them.
-    """
-
-    name: str
-    gpu_type: str
-    width_bucket: str
-    jobs: int
-    recorded_time_s: float
-    mean_time_s: float
-    routes: tuple[PlanRoute, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanResults:
-    """What to buy and where jobs run.
-
-    Attributes:
-        usd_per_month: of the jobs as assigned to routes, exact in time.
-        program_usd_per_month: the program's value, with fractions of nodes and of classes.
-        mean_time_s: of the jobs of classes as assigned, without waits.
-        saving_share: over the best commitment with every job as recorded; null where that has no
-            price or does not meet the limits.
-        recorded_usd_per_month: of this commitment.
-        recorded_committed_gpus: that it commits to.
-        confirmed: whether a plan made so for the first part of the log held on the rest.
-        unconfirmed: why it is not confirmed; empty where it is.
-        targets: bounds on times.
-        today: the jobs as recorded.
-        markets: what is bought and used, by GPU type.
-        classes: how their jobs run.
-        levers: what each is worth.
-        jobs, deferred_jobs, left_out_jobs: planned for, that may wait, and that did not run.
-        bins: of time, over which the program is solved.
-        replay: the plan on all jobs; null where it cannot be replayed.
-        caps: the plan under caps on its GPUs; empty without ``--cluster`` or a target of waits.
-        spot_replays: the plan with other losses of spot GPUs.
-        holdout: a plan of the first part of the log, tried on the rest; null where there is none.
-        kept: what stays of an older plan; null without one.
-        services: beside the jobs; null without any.
-        lending: revenue of idle GPUs, no part of the bill; null where none are lent.
-    """
-
-    usd_per_month: float
-    program_usd_per_month: float
-    mean_time_s: float
-    saving_share: float | None
-    recorded_usd_per_month: float | None
-    recorded_committed_gpus: float | None
-    confirmed: bool
-    unconfirmed: tuple[str, ...]
-    targets: tuple[PlanTarget, ...]
-    today: PlanToday
-    markets: tuple[MarketUse, ...]
-    classes: tuple[PlanClass, ...]
-    levers: tuple[LeverWorth, ...]
-    jobs: int
-    deferred_jobs: int
-    left_out_jobs: int
-    bins: int
-    replay: ReplayedPurchase | None
-    caps: tuple[PlanCap, ...]
-    spot_replays: tuple[SpotReplay, ...]
-    holdout: PlanHoldout | None
-    kept: KeptPlan | None
-    services: PlannedServices | None
-    lending: PlanLending | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +79,10 @@ class PlanAnswer(Answer[PurchaseRequest, PlanResults]):
     def exported(self, name: str) -> str:
         """Return the text of a file of the export."""
         return WRITERS[name](self.file(), class_uses(self.source.bought))
+
+    def toml(self) -> str:
+        """Return the text of the plan's file."""
+        return plan_text(self.file())
 
     def file(self) -> PlanFile:
         """Return the plan as it is written."""

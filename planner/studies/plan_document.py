@@ -42,7 +42,7 @@ from gpuplan.planner.requests.plan import (
 
 if TYPE_CHECKING:
     from gpuplan.analysis.trace.input_files import InputFile
-    from gpuplan.planner.studies.plan import PlanResults
+    from gpuplan.planner.studies.plan_results import PlanResults
 
 MONTHS_A_YEAR = 12
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
