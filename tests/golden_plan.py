@@ -1,8 +1,8 @@
 """Compare plans with golden programs: ``python tests/golden_plan.py FILE.json ...``.
 
 Each file names its trace, beside it or in the data folder of the goldens, and what is asked. The
-tolerances are those of the README beside the files. Prints the differences and exits with 1 where
-there are any. Files of replays are named as not checked: there is no joint replay yet.
+tolerances are those of the README beside the files. A file of a replay has jobs, and what became of
+each. Prints the differences and exits with 1 where there are any.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from gpuplan.planner.plan.routes import SERVERLESS, SPOT, RouteSettings
 from gpuplan.planner.speedup.functions import measured_curve
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.planner.speedup.registry import load_speedup
+from gpuplan.simkit.plan.simulator import JointCluster, JointJobs, run_plan
+from gpuplan.simkit.time import FOREVER, MICROS, to_micros
 
 MOST_SHOWN = 20
 
@@ -244,6 +246,86 @@ def compare_assigned(look, columns, plan, results):
         look.same(f"first routes of {key}", [columns.routes[i].name for i in first], want)
 
 
+def joint_jobs(golden):
+    """Return the jobs of a replay; times of the file are seconds."""
+    settings, rows = golden["settings"], golden["jobs"]
+    table = {name: np.full(len(rows), -1) for name in ("pool_us", "due_us", "spot_us")}
+    table |= {"outside_us": np.zeros(len(rows), np.int64), "tau_us": np.full(len(rows), FOREVER)}
+    pool_gpus, losses = [], []
+    for at, row in enumerate(rows):
+        run_s, kind = row["d"], row["route"]
+        leave_s = row.get("leave_s", 0.0) if kind == "serverless" else 0.0
+        leave_s = float("inf") if leave_s is None else leave_s
+        pool_gpus.append(float(row.get("to_gpus", row["g"])))
+        losses.append(row.get("losses", []))
+        if kind == "spot":
+            table["spot_us"][at], table["tau_us"][at] = to_micros([run_s, row["tau_s"]])
+        elif kind == "serverless" and run_s <= leave_s:
+            table["outside_us"][at] = to_micros(run_s)
+        elif kind == "serverless":
+            table["outside_us"][at] = to_micros(leave_s + settings["checkpoint_s"])
+            table["pool_us"][at] = to_micros(settings["restore_s"] + run_s - leave_s)
+        else:
+            table["pool_us"][at] = to_micros(row.get("run_s", run_s))
+        if kind == "defer":
+            table["due_us"][at] = to_micros(row["submit"] + row["within_s"])
+    return JointJobs(
+        submit_us=to_micros([row["submit"] for row in rows]),
+        gpus=np.array([row["g"] for row in rows], float),
+        pool_gpus=np.array(pool_gpus),
+        loss_us=to_micros([time_s for of_job in losses for time_s in of_job]),
+        first_loss=np.append(0, np.cumsum([len(of_job) for of_job in losses])),
+        **table,
+    )
+
+
+def replay_differences(path, golden):
+    """Return one line for each value of a replay that differs."""
+    cluster, prices, want = golden["cluster"], golden["prices"], golden["results"]
+    settings = golden["settings"]
+    owned, committed = cluster.get("owned", 0.0), cluster.get("committed", 0.0)
+    jobs = joint_jobs(golden)
+    run = run_plan(
+        jobs,
+        JointCluster(
+            fixed=owned + committed,
+            most=cluster.get("cap"),
+            provision_us=int(to_micros(cluster["provision_s"])),
+            release_us=int(to_micros(cluster["release_s"])),
+            billing_us=max(1, int(to_micros(cluster.get("billing_s", 0.0)))),
+            checkpoint_us=int(to_micros(settings["ckpt_s"])),
+            restart_us=int(to_micros(settings["restart_s"])),
+        ),
+    )
+    look = Comparison(path.name)
+    measured = {
+        "start": run.start_us / MICROS,
+        "end": run.finish_us / MICROS,
+        "wait": run.waited_us / MICROS,
+        "container_s": jobs.outside_us / MICROS,
+        "spot_s": run.spot_held_us / MICROS,
+        "checkpoints": run.checkpoints,
+        "losses": run.stops,
+    }
+    for at, row in enumerate(golden["runs"]):
+        for key, values in measured.items():
+            look.near(f"job {row['id']} {key}", values[at], row[key], 1e-9, 1e-9)
+    window_us = int(run.finish_us.max() - run.submit_us.min())
+    used = run.market_gpu_us(window_us, committed)
+    for name, gpu_h in want["gpu_hours"].items():
+        hours = used[name] / MICROS / HOUR_S
+        look.near(f"{name} GPU-hours", hours, gpu_h, 1e-9, 1e-9)
+        look.near(f"{name} dollars", hours * prices[name], want["usd"][name], 1e-9, 1e-9)
+    planned = jobs.due_us < 0
+    wait_s, time_s = (values[planned] / MICROS for values in (run.waited_us, run.jct_us))
+    look.near("window_s", window_us / MICROS, want["window_s"], 1e-9)
+    look.near("mean_wait_s", wait_s.mean(), want["mean_wait_s"], 1e-9, 1e-9)
+    look.near("mean_jct_s", time_s.mean(), want["mean_jct_s"], 1e-9)
+    look.same("leases", int(run.rented.gpus.sum()), want["leases"])
+    look.same("peak_leased", run.peak_leased, want["peak_leased"])
+    return look.lines
+
+
 def main(paths):
     """Print the differences of all files; returns the exit code."""
     if not paths:
@@ -251,10 +333,8 @@ def main(paths):
         return 2
     wrong = 0
     for path in map(Path, paths):
-        if "runs" in json.loads(path.read_text(encoding="utf-8")):
-            print(f"{path.name}: not checked, there is no joint replay yet")
-            continue
-        lines = differences(path)
+        golden = json.loads(path.read_text(encoding="utf-8"))
+        lines = replay_differences(path, golden) if "runs" in golden else differences(path)
         wrong += len(lines)
         print(f"{path.name}: {len(lines)} differences")
         for line in lines[:MOST_SHOWN]:

@@ -111,6 +111,7 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
         "--like",
         "--model",
         "--functions",
+        "--keep",
     }
     reads |= {
         "--invoice",

@@ -34,14 +34,24 @@ def test_programs_agree(shared, name):
     assert golden_module().differences(shared / "golden" / "plan" / f"{name}.json") == []
 
 
-def test_the_check_names_a_difference_and_what_it_does_not_check(shared, tmp_path, capsys):
+@pytest.mark.parametrize("name", ["r1_pool", "r2_outside", "r3_defer"])
+def test_replays_agree(shared, name):
+    path = shared / "golden" / "plan" / f"{name}.json"
+    golden = json.loads(path.read_text())
+    assert golden_module().replay_differences(path, golden) == []
+
+
+def test_the_check_names_a_difference(shared, tmp_path, capsys):
     source = shared / "golden" / "plan"
     shutil.copy(source / "t1_commit_two_types.csv", tmp_path)
     golden = json.loads((source / "t1_commit_two_types.json").read_text())
     golden["results"]["program"]["K"]["A"] = 3.0
     path = tmp_path / "t1_commit_two_types.json"
     path.write_text(json.dumps(golden))
-    assert golden_module().main([str(path), str(source / "r1_pool.json")]) == 1
+    replay = json.loads((source / "r1_pool.json").read_text())
+    replay["runs"][3]["wait"] = 1.0
+    (tmp_path / "replay.json").write_text(json.dumps(replay))
+    assert golden_module().main([str(path), str(tmp_path / "replay.json")]) == 1
     said = capsys.readouterr().out
-    assert "1 differences" in said and "K A: expected 3.0" in said
-    assert "r1_pool.json: not checked" in said
+    assert said.count(": 1 differences") == 2 and "K A: expected 3.0" in said
+    assert "job 3 wait: expected 1.0, got" in said

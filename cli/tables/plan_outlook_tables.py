@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.plan.decisions import PlanDecision
     from gpuplan.planner.plan.growth import PlanGrowth
     from gpuplan.planner.plan.uncertainty import PlanIntervals
-    from gpuplan.planner.studies.plan import PlanResults
+    from gpuplan.planner.studies.plan_results import PlanResults
 
 WORDS = {
     "owned": "owned",

@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_about_usd, show_between, show_duration, show_share
+from gpuplan.cli.formats.units import (
+    show_about_usd,
+    show_between,
+    show_duration,
+    show_share,
+)
 from gpuplan.cli.tables.plan_outlook_tables import LEVERS, resampled_words, slower_words
+from gpuplan.cli.tables.plan_replay_tables import confirmed_text
 
 if TYPE_CHECKING:
     from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
     from gpuplan.planner.requests.plan import PurchaseRequest
-    from gpuplan.planner.studies.plan import PlanClass, PlanResults
+    from gpuplan.planner.studies.plan_results import PlanClass, PlanResults
 
 SAME = 0.005
 """A smaller difference of dollars is shown as none."""
@@ -78,20 +84,22 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     if elsewhere:
         commit += f", with some jobs {' and '.join(elsewhere)},"
     if not results.confirmed:
-        commit = f"Not confirmed by a replay: {commit[0].lower()}{commit[1:]}"
+        why = "; ".join(results.unconfirmed)
+        commit = f"Not confirmed ({why}): {commit[0].lower()}{commit[1:]}"
     has_budget = request.budget is not None
     cost = f"for {show_about_usd(results.usd_per_month)} a month"
     cost += "" if request.has_price else " at an assumed price"
     cost += "" if has_budget else _compared(results)
     time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
-    return f"{commit} {cost}. {time}{_assumed(results)}"
+    answer = f"{commit} {cost}. {time}{_assumed(results)}"
+    return f"{answer} {confirmed_text(results)}" if results.confirmed else answer
 
 
 def _time(results: PlanResults, has_budget: bool) -> str:
-    """Return the mean time as planned against the recorded one, under a budget with its range."""
-    planned, today = (
-        show_duration(time_s) for time_s in (results.mean_time_s, results.today.mean_time_s)
-    )
+    """Return the mean time as replayed against the recorded one, under a budget with its range."""
+    replay, today_s = results.replay, results.today.mean_time_s
+    planned_s = results.mean_time_s if replay is None else replay.mean_time_s
+    planned, today = show_duration(planned_s), show_duration(today_s)
     has_waits = results.today.jobs_without_wait < results.jobs
     compared = f"today {today}{' with waits' if has_waits else ''}"
     if planned == today and not has_waits:
@@ -102,7 +110,8 @@ def _time(results: PlanResults, has_budget: bool) -> str:
         if high - low > SAME * results.mean_time_s:
             ends = show_between(low, high, show_duration)
             between = f" ({ends} in {resampled_words(intervals)})"
-    return f"Mean time {planned} per job without waits{between}, {compared}."
+    without = " without waits" if replay is None else ""
+    return f"Mean time {planned} per job{without}{between}, {compared}."
 
 
 def _assumed(results: PlanResults) -> str:

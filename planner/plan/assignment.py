@@ -62,8 +62,9 @@ def assigned_jobs(columns: RouteColumns, share: FloatArray) -> AssignedJobs:
         chosen = routes[apportion(share[routes], planned.jobs.size)]
         column[planned.jobs] = chosen
         market = markets[planned.gpu_type]
-        paths = paths_of(jobs, planned, market, columns.speedup, columns.settings)
-        for route, (_, path) in zip(routes, paths, strict=True):
+        paths = dict(paths_of(jobs, planned, market, columns.speedup, columns.settings))
+        for route in np.unique(chosen).tolist():
+            path = paths[columns.routes[route]]
             is_taken = chosen == route
             rows = planned.jobs[is_taken]
             fits[rows], time_s[rows] = path.fits[is_taken], path.time_s[is_taken]
@@ -117,19 +118,23 @@ def market_uses(
         pool = _held(
             np.append(begin_s + assigned.pool_from_s[of_type], bin_edges[:-1]),
             np.append(begin_s + assigned.time_s[of_type], bin_edges[1:]),
-            np.append(assigned.pool_gpus[of_type], plan.deferred[number]),
+            np.append(
+                assigned.pool_gpus[of_type], plan.deferred[number] + columns.service_gpus[number]
+            ),
             window_s,
         )
-        owned, committed = market.owned, float(plan.committed[number])
+        owned, new = market.owned, float(plan.committed[number])
+        committed = market.held + new
+        usd_per_h = market.held_usd_per_h + (market.committed_usd or 0.0) * new
         bought = (
             ("owned", 0.0, owned, 0.0),
-            ("committed", owned, owned + committed, market.committed_usd or 0.0),
+            ("committed", owned, owned + committed, usd_per_h),
         )
         for name, low, high, usd in bought:
             if high > low:
                 mean, peak, peak_s = _between(pool, low, high)
                 gpus = high - low
-                usd_per_month = usd * gpus * MONTH_H
+                usd_per_month = usd * MONTH_H
                 uses.append(MarketUse(name, gpu_type, gpus, mean, peak, peak_s, usd_per_month))
         if market.on_demand_usd is not None:
             mean, peak, peak_s = _between(pool, owned + committed, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -43,10 +43,20 @@ class PlannedClass:
         return BUCKETS[self.bucket]
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """Label, GPU type and bucket, which tell classes apart."""
+        return self.label, self.gpu_type, self.width_bucket
+
+    @property
     def name(self) -> str:
         """How messages call it."""
-        gpus = "1 GPU" if self.bucket == 0 else f"{self.width_bucket} GPUs"
-        return ", ".join(part for part in (self.label, self.gpu_type, gpus) if part)
+        return class_name(*self.key)
+
+
+def class_name(label: str, gpu_type: str, width_bucket: str) -> str:
+    """Return how messages call a class."""
+    gpus = "1 GPU" if width_bucket == BUCKETS[0] else f"{width_bucket} GPUs"
+    return ", ".join(part for part in (label, gpu_type, gpus) if part)
 
 
 def classes_of(jobs: PlannedJobs) -> tuple[PlannedClass, ...]:
@@ -89,6 +99,28 @@ def classes_of(jobs: PlannedJobs) -> tuple[PlannedClass, ...]:
         )
     return tuple(
         sorted(classes, key=lambda planned: (planned.label, planned.gpu_type, planned.bucket))
+    )
+
+
+def joined_by(classes: tuple[PlannedClass, ...], jobs: PlannedJobs) -> tuple[PlannedClass, ...]:
+    """Return classes of the first jobs with those later ones that are like any of them.
+
+    A job with a label, GPU type and bucket that none of the first jobs had joins no class.
+    """
+    class_of = np.full(jobs.size, -1)
+    for number, planned in enumerate(classes):
+        class_of[planned.jobs] = number
+    types, gpu_type = codes_of(jobs.gpu_type)
+    bucket = np.searchsorted(WIDEST, jobs.gpus, side="left")
+    key = (codes_of(jobs.label)[1] * len(types) + gpu_type) * len(BUCKETS) + bucket
+    keys, place = np.unique(key, return_inverse=True)
+    of_key = np.full(keys.size, -1)
+    has_class = class_of >= 0
+    of_key[place[has_class]] = class_of[has_class]
+    joined = np.where(jobs.is_deferred, -1, of_key[place])
+    return tuple(
+        replace(planned, jobs=np.flatnonzero(joined == number))
+        for number, planned in enumerate(classes)
     )
 
 

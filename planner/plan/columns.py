@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from gpuplan.planner.plan.routes import (
     profile_of,
     routes_offered,
 )
+from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
@@ -45,6 +46,8 @@ class RouteColumns:
         time_s: mean time of a job, from submission to the end.
         spot_gpu_s: recorded GPU-seconds of the jobs that the route takes to spot GPUs.
         arrived, due: deferred work by type and bin, running sums in GPU-bins; (types, bins).
+        services: what services hold on the pool, beside all jobs, by GPU type.
+        within_s: deferred jobs start at most this late.
     """
 
     jobs: PlannedJobs
@@ -64,6 +67,16 @@ class RouteColumns:
     spot_gpu_s: FloatArray
     arrived: FloatArray
     due: FloatArray
+    services: Mapping[str, ServiceLoad] = field(default_factory=dict)
+    within_s: float = 0.0
+
+    @property
+    def service_gpus(self) -> FloatArray:
+        """GPUs that services hold, by type and bin."""
+        held = np.zeros((len(self.types), self.bins.count))
+        for name, load in self.services.items():
+            held[self.types.index(name)] = load.means(self.bins)
+        return held
 
     @property
     def rate_per_s(self) -> FloatArray:
@@ -98,6 +111,8 @@ def route_columns(
     speedup: SpeedupModel | None = None,
     settings: RouteSettings | None = None,
     within_s: float = 0.0,
+    services: Mapping[str, ServiceLoad] | None = None,
+    bins: TimeBins | None = None,
 ) -> RouteColumns:
     """Return the columns of the program for some jobs.
 
@@ -107,6 +122,8 @@ def route_columns(
         speedup: how jobs scale; None for the recorded widths alone.
         settings: overheads; None for the usual ones.
         within_s: deferred jobs start at most this late.
+        services: what services hold on the pool, by GPU type; None for none.
+        bins: of time; None for those up to the last recorded end.
 
     Raises:
         UsageError: a GPU type has no price to commit to it, and none on demand.
@@ -114,7 +131,7 @@ def route_columns(
     settings = settings or RouteSettings()
     types = tuple(jobs.gpu_type.unique().sort().to_list())
     check_priced(markets, types)
-    bins, classes = bins_of(jobs.window_s), classes_of(jobs)
+    bins, classes = bins or bins_of(jobs.window_s), classes_of(jobs)
     routes: list[JobRoute] = []
     owners: list[int] = []
     pool, outside, price, time_s, spot_gpu_s = [], [], [], [], []
@@ -156,6 +173,8 @@ def route_columns(
         spot_gpu_s=np.array(spot_gpu_s, np.float64),
         arrived=arrived,
         due=due,
+        services=services or {},
+        within_s=within_s,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -117,6 +117,12 @@ class PlannedJobs:
     def window_s(self) -> float:
         """From the first submission to the last recorded end."""
         return float((self.submit_s + self.recorded_s).max())
+
+    def first(self, count: int) -> PlannedJobs:
+        """Return the first jobs alone."""
+        arrays = ("submit_s", "run_s", "gpus", "wait_s", "label", "gpu_type")
+        kept = {name: getattr(self, name)[:count] for name in (*arrays, "is_spot", "is_deferred")}
+        return replace(self, **kept)
 
     @property
     def gpu_s(self) -> FloatArray:

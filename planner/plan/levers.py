@@ -69,6 +69,8 @@ def with_levers(program: PlanProgram, levers: Collection[str]) -> PlanProgram:
             dict(zip(columns.types, markets, strict=True)),
             speedup=columns.speedup,
             settings=columns.settings,
+            services=columns.services,
+            bins=columns.bins,
         )
         program = plan_program(columns, program.limits)
     kinds = {BASE, *(kind for name, kind in KIND_OF.items() if name in levers)}

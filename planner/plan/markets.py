@@ -22,6 +22,8 @@ class GpuMarkets:
         owned: GPUs that are there and cost nothing more.
         cap: most owned and committed GPUs; None for no bound.
         node: GPUs per node; None where GPUs are bought singly.
+        held: GPUs committed to before, whose term goes on.
+        held_usd: price of an hour of these.
     """
 
     commit_usd: Mapping[str, float]
@@ -31,6 +33,18 @@ class GpuMarkets:
     owned: float = 0.0
     cap: float | None = None
     node: int | None = None
+    held: float = 0.0
+    held_usd: float = 0.0
+
+    @property
+    def standing(self) -> float:
+        """GPUs that are there whatever is bought: owned, or committed to before."""
+        return self.owned + self.held
+
+    @property
+    def held_usd_per_h(self) -> float:
+        """Dollars an hour of the commitments that were made before."""
+        return self.held * self.held_usd
 
     @property
     def term(self) -> str | None:
@@ -45,7 +59,7 @@ class GpuMarkets:
     @property
     def most_committed(self) -> float | None:
         """Most GPUs to commit to; None for no bound."""
-        return None if self.cap is None else max(0.0, self.cap - self.owned)
+        return None if self.cap is None else max(0.0, self.cap - self.standing)
 
     @property
     def gpus_per_node(self) -> int:

@@ -84,9 +84,14 @@ class _ProgramRows:
         self.markets, self.used = columns.markets, program.used
         self.routes = self.used.size
         prices = [market.committed_usd or 0.0 for market in self.markets]
-        self.fixed_usd = 0.0 if committed is None else float(np.dot(prices, committed))
+        self.fixed_usd = program.held_usd_per_h
+        if committed is not None:
+            self.fixed_usd += float(np.dot(prices, committed))
         self.cost: list[FloatArray] = [program.outside_usd_per_h[self.used]]
-        self.upper: list[FloatArray] = [np.ones(self.routes)]
+        largest = program.most_share
+        self.upper: list[FloatArray] = [
+            np.ones(self.routes) if largest is None else largest[self.used]
+        ]
         self.entries: list[tuple[IntArray, IntArray, FloatArray]] = []
         self.least: list[float] = []
         self.most: list[float] = []
@@ -140,7 +145,8 @@ class _ProgramRows:
         """Add the rows of one GPU type: GPUs by group, and deferred work by bin."""
         columns, market, groups = self.plan.columns, self.markets[number], self.groups[number]
         self.first_row.append(len(self.least))
-        least = np.full(groups.count, -float(market.owned))
+        least = groups.means(columns.service_gpus[[number]], self.plan.weights)[0]
+        least -= market.standing
         of_type = np.flatnonzero(columns.type_of[self.used] == number)
         held = groups.means(columns.pool_gpus[self.used[of_type]], self.plan.weights)
         weight = groups.weights(self.plan.weights)

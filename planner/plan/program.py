@@ -26,6 +26,7 @@ class PlanLimits:
 
     Attributes:
         mean_time_s: most mean time of a job, without the waits of the replay.
+        wait_s: mean wait of the replay, already taken from the mean time.
         slower: most mean time of a class over its recorded one.
         spot_max: most share of the recorded GPU time on spot GPUs.
         usd_per_h: most dollars an hour.
@@ -35,6 +36,7 @@ class PlanLimits:
     slower: float | None = None
     spot_max: float | None = None
     usd_per_h: float | None = None
+    wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class PlanProgram:
         weights: of the bins, in all means over time; they add up to 1; shape (bins,).
         used: the columns that are not dominated.
         outside_usd_per_h: of a whole class outside the pool; shape (r,).
+        most_share: most of a class on each route; None for all of it; shape (r,).
     """
 
     columns: RouteColumns
@@ -54,19 +57,25 @@ class PlanProgram:
     weights: FloatArray
     used: IntArray
     outside_usd_per_h: FloatArray
+    most_share: FloatArray | None = None
 
     @property
     def owned(self) -> FloatArray:
-        """GPUs owned, by type."""
-        return np.array([market.owned for market in self.columns.markets], np.float64)
+        """GPUs that are there whatever is bought, by type: owned, or committed to before."""
+        return np.array([market.standing for market in self.columns.markets], np.float64)
+
+    @property
+    def held_usd_per_h(self) -> float:
+        """Dollars an hour of commitments that were made before."""
+        return sum(market.held_usd_per_h for market in self.columns.markets)
 
     def demand(self, share: FloatArray) -> FloatArray:
         """Return the GPUs on the pool by type and bin, without deferred work."""
         columns = self.columns
-        held = np.zeros((len(columns.types), columns.bins.count))
+        held = columns.service_gpus.copy()
         for number in range(len(columns.types)):
             rows = np.flatnonzero((columns.type_of == number) & (share != 0))
-            held[number] = share[rows] @ columns.pool_gpus[rows]
+            held[number] += share[rows] @ columns.pool_gpus[rows]
         return held
 
 
@@ -148,7 +157,8 @@ def cost_of(program: PlanProgram, answer: PlanOptimum) -> float:
     committed = [market.committed_usd or 0.0 for market in markets]
     on_demand = [market.on_demand_usd or 0.0 for market in markets]
     return float(
-        np.dot(committed, answer.committed)
+        program.held_usd_per_h
+        + np.dot(committed, answer.committed)
         + np.dot(on_demand, rented @ program.weights)
         + program.outside_usd_per_h @ answer.share
     )

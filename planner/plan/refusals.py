@@ -45,10 +45,15 @@ def check_limits(program: PlanProgram) -> None:
             excess = rate * (least_s - np.minimum(least_s, limits.mean_time_s))
             slowest = columns.classes[int(excess.argmax())]
             raise InfeasibleError(
-                f"a mean time of {limits.mean_time_s / HOUR_S:.4g} h cannot be met: on the "
-                f"fastest routes it is {least / HOUR_S:.4g} h, and the jobs of {slowest.name} "
-                f"weigh most\n  next: --target 'mean_jct <= {least / HOUR_S * 1.001:.4g}h'"
+                f"a mean time of {(limits.mean_time_s + limits.wait_s) / HOUR_S:.4g} h cannot be "
+                f"met: on the fastest routes it is {(least + limits.wait_s) / HOUR_S:.4g} h"
+                f"{_waits(limits.wait_s)}, and the jobs of {slowest.name} weigh most\n"
+                f"  next: --target 'mean_jct <= {(least + limits.wait_s) / HOUR_S * 1.001:.4g}h'"
             )
+
+
+def _waits(wait_s: float) -> str:
+    return f" with {wait_s:,.0f} s of waiting for GPUs" if wait_s else ""
 
 
 def refuse_cap(program: PlanProgram) -> None:
@@ -69,7 +74,7 @@ def refuse_cap(program: PlanProgram) -> None:
         needed = optimum(free)
         if needed is None:
             continue
-        least = needed.committed[number] + market.owned
+        least = needed.committed[number] + market.standing
         if least > market.cap * (1 + ROUNDING):
             name = columns.types[number] or "GPUs"
             raise InfeasibleError(

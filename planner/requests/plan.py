@@ -13,9 +13,12 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.elastic.class_options import parse_slower, write_slower
+from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.plan.targets import MEAN_TIME, TimeTarget, parse_target, write_target
 from gpuplan.planner.requests.commitments import CommitmentRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.plan_upkeep import FILES_OF, PlanServices, PlanUpkeep
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.size_texts import Growth, parse_growths, written_growth
 from gpuplan.planner.requests.trace import TRACE
@@ -23,28 +26,8 @@ from gpuplan.planner.requests.trace import TRACE
 if TYPE_CHECKING:
     from gpuplan.simkit.cluster_shape import ClusterShape
 
-TARGET = re.compile(r"\s*mean_jct\s*<=\s*(?P<limit>\S+)\s*")
+MOST_HELD_OUT = 0.8
 HAZARD = re.compile(r"\s*(?P<losses>\d+\.?\d*|\.\d+)\s*/\s*(?P<time>\S+)\s*")
-NOW = "now"
-
-
-def parse_target(text: str, flag: str = "--target") -> float | str:
-    """Return the seconds of ``mean_jct <= 3h``, or ``now``. Raises `UsageError`."""
-    match = TARGET.fullmatch(text)
-    if match is None:
-        raise UsageError(
-            f"{flag} {text!r}: expected 'mean_jct <= now' or a time, such as 'mean_jct <= 3h'\n"
-            "  next: targets of waits need a replay; see gpuplan size"
-        )
-    limit = match["limit"]
-    return NOW if limit == NOW else parse_duration(limit, f"{flag} mean_jct")
-
-
-def write_target(target: float | str | None) -> str | None:
-    """Return ``mean_jct <= 10800s``, as JSON has it."""
-    if target is None:
-        return None
-    return f"mean_jct <= {target if isinstance(target, str) else f'{target:.10g}s'}"
 
 
 def parse_bound(text: str, flag: str = "--slower") -> float | None:
@@ -88,6 +71,7 @@ def written_growths(growth: Growth | None) -> float | list[float] | None:
     title="What to commit to, rent and run elsewhere",
     example="gpuplan plan trace.parquet --commit 0.90 --on-demand 1.29 --speedup power:0.8",
     doing="planning",
+    more_forms={".toml": "the plan for --keep"},
 )
 @dataclass(frozen=True, slots=True)
 class PurchaseRequest(StudyRequest):
@@ -98,7 +82,7 @@ class PurchaseRequest(StudyRequest):
     Attributes:
         trace: a canonical trace, or a log.
         jobs: which of its jobs.
-        target: most mean time of a job, seconds, or ``now``; None for no bound.
+        target: most mean time of a job, or most waits; None for no bound.
         budget: dollars that buy the least mean time, ``$120000/month``; None for the least dollars.
         slower: most mean time of a class over its recorded one; None for no bound.
         by: what tells classes apart; None for the job class, else the group.
@@ -110,20 +94,24 @@ class PurchaseRequest(StudyRequest):
         speedup: how jobs gain from GPUs; None keeps the recorded widths.
         defer: jobs that may wait for idle GPUs, and for how long.
         growth: of demand, under which the commitment is compared with the best one; None for none.
-        cluster: most owned and committed GPUs, and GPUs per node.
+        cluster: most GPUs, and GPUs per node.
+        renting: how GPUs on demand are had in the replay.
+        holdout: share of the time, at the end, on which the plan is tried.
+        upkeep: an older plan to stay with, and files to make.
+        services: services beside the jobs, and the price of lending.
     """
 
     PANEL: ClassVar[str] = "Plan"
 
     trace: Annotated[Path, TRACE]
-    jobs: Annotated[Selection, Group(without=("spot",), rare=("where", "period_from"))] = field(
-        default_factory=Selection
-    )
+    jobs: Annotated[
+        Selection, Group(without=("spot", "log.keep"), rare=("where", "period_from"))
+    ] = field(default_factory=Selection)
     target: Annotated[
-        float | str | None,
+        TimeTarget | None,
         Opt(
-            "Most mean time of a job from submission to end: 'mean_jct <= now' or "
-            "'mean_jct <= 3h'. Default: no bound.",
+            "Most mean time of a job from submission to end, 'mean_jct <= now' or "
+            "'mean_jct <= 3h', or most wait, 'p95_wait <= 1h'. Default: no bound.",
             parse=parse_target,
             write=write_target,
             metavar="TARGET",
@@ -251,16 +239,48 @@ class PurchaseRequest(StudyRequest):
     cluster: Annotated[
         str | None,
         Opt(
-            "Most GPUs to own and commit to, in whole nodes: 16x8, A100=16x8, or x8 for nodes of 8 "
-            "without a bound.",
+            "Most GPUs, owned, committed and on demand, in whole nodes: 16x8, A100=16x8, or x8 for "
+            "nodes of 8 without a bound. Under it the first job that fits starts.",
             metavar="SHAPE",
         ),
     ] = None
+    renting: Annotated[RentedCluster, Group(without=("max_gpus", "overflow"))] = field(
+        default_factory=RentedCluster
+    )
+    holdout: Annotated[
+        float,
+        Opt(
+            "Share of the log's time, at its end, that the plan does not see and is then tried on; "
+            "0% for none.",
+            parse=parse_share,
+            default="30%",
+            metavar="SHARE",
+            panel=RentedCluster.PANEL,
+        ),
+    ] = 0.3
+
+    upkeep: Annotated[PlanUpkeep, Group()] = field(default_factory=PlanUpkeep)
+    services: Annotated[PlanServices, Group()] = field(default_factory=PlanServices)
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
         """The files it reads."""
-        return (self.trace, self.prices.prices, self.prices.contracts, self.speedup)
+        prices, services = self.prices, self.services
+        file = services.functions_file()
+        return (
+            self.trace,
+            prices.prices,
+            prices.contracts,
+            self.speedup,
+            self.upkeep.keep,
+            None if file is None else file[1],
+            *services.load,
+        )
+
+    @property
+    def folder_files(self) -> tuple[str, ...]:
+        """Files that it makes in the folder of ``--output``."""
+        return FILES_OF[self.upkeep.export]
 
     @property
     def has_price(self) -> bool:
@@ -275,6 +295,7 @@ class PurchaseRequest(StudyRequest):
     def check(self) -> None:
         """Check options that go together, and the cluster. Raises `UsageError`."""
         self.shape()
+        self.services.check()
         if (self.spot is None) == bool(self.spot_price):
             raise UsageError(
                 "--spot and --spot-price: spot GPUs need both\n"
@@ -285,7 +306,12 @@ class PurchaseRequest(StudyRequest):
         growths = self.growth if isinstance(self.growth, tuple) else (self.growth or 0.0,)
         if min(growths) <= -1:
             raise UsageError("--growth: demand must shrink by less than 100%")
-        if self.target is not None and self.budget is not None:
+        is_of_time = self.target is not None and self.target.measure == MEAN_TIME
+        if is_of_time and self.budget is not None:
             raise UsageError(
                 "--target and --budget: a budget buys the least mean time, so give one of them"
+            )
+        if not 0 <= self.holdout <= MOST_HELD_OUT:
+            raise UsageError(
+                f"--holdout {self.holdout:.0%}: expected 0% to {MOST_HELD_OUT:.0%} of the time"
             )
