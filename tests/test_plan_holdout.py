@@ -13,7 +13,7 @@ from gpuplan.planner.plan.confirmation import failures, prove, slower_classes
 from gpuplan.planner.plan.decision import decide
 from gpuplan.planner.plan.holdout import hold_out, later_part, weights_after
 from gpuplan.planner.plan.program import PlanLimits
-from gpuplan.planner.plan.replay import RentingTerms, SpotStress, replay_plan, spot_losses
+from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 from gpuplan.planner.plan.targets import TimeTarget, parse_target, write_target
 
 pytestmark = pytest.mark.kernels
@@ -187,17 +187,6 @@ def test_losses_of_spot_gpus_are_replayed():
     assert gone.mean_time_s > time_s and gone.from_s % HOUR == 0
     again, _ = on_spot(jobs)
     assert again.spot_replays == proof.spot_replays  # the same seed
-
-
-def test_losses_come_at_the_hazard():
-    rng = np.random.default_rng(0)
-    begin, lasting = np.zeros(2000), np.full(2000, 10 * HOUR)
-    loss, first = spot_losses(begin, lasting, np.full(2000, 1 / HOUR), SpotStress(), rng)
-    in_time = (loss < 10 * HOUR * 1e6).sum() / 2000
-    assert in_time == pytest.approx(10, rel=0.03)
-    assert (np.diff(first) > 300).all()
-    none, _ = spot_losses(begin, lasting, np.zeros(2000), SpotStress(), rng)
-    assert none.size == 0
 
 
 def test_a_commitment_alone_that_a_gang_does_not_fit_is_not_confirmed():
