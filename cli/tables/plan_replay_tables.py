@@ -36,6 +36,14 @@ def confirmed_text(results: PlanResults) -> str:
     )
 
 
+def cap_text(results: PlanResults) -> str:
+    """Return the cap that a target of waits allows; empty without one."""
+    chosen = next((cap for cap in results.caps if cap.is_chosen), None)
+    if chosen is None or chosen is results.caps[-1]:
+        return ""
+    return f", with at most {chosen.gpus:,.0f} GPUs in all"
+
+
 def dearer_text(holdout: PlanHoldout) -> str:
     """Return that the plan cost more there than none would have, where it did."""
     plan_usd, today_usd = holdout.plan.usd_per_month, holdout.today.usd_per_month

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.base.words import listed
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number, show_share
-from gpuplan.cli.tables.plan_replay_tables import confirmed_text
+from gpuplan.cli.tables.plan_replay_tables import cap_text, confirmed_text
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.plan import PlanClass, PlanResults
@@ -91,6 +91,7 @@ def headline(results: PlanResults) -> str:
     ]
     if elsewhere:
         rest += f", with some jobs on {' and '.join(elsewhere)}"
+    rest += cap_text(results)
     cost = f"for {show_about_usd(results.usd_per_month)} a month{_compared(results)}"
     replay = results.replay
     time = "Jobs take {} on average{}; today {}.".format(
