@@ -1,6 +1,7 @@
 """Plans tried on what they have not seen; caps, waits and losses of spot GPUs, all replayed."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from gpuplan.planner.plan.confirmation import failures, prove, slower_classes
 from gpuplan.planner.plan.decision import decide
 from gpuplan.planner.plan.holdout import hold_out, later_part, weights_after
 from gpuplan.planner.plan.program import PlanLimits
-from gpuplan.planner.plan.replay import RentingTerms, SpotStress, replay_plan, spot_losses
+from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 from gpuplan.planner.plan.targets import TimeTarget, parse_target, write_target
 
 pytestmark = pytest.mark.kernels
@@ -189,17 +190,6 @@ def test_losses_of_spot_gpus_are_replayed():
     assert again.spot_replays == proof.spot_replays  # the same seed
 
 
-def test_losses_come_at_the_hazard():
-    rng = np.random.default_rng(0)
-    begin, lasting = np.zeros(2000), np.full(2000, 10 * HOUR)
-    loss, first = spot_losses(begin, lasting, np.full(2000, 1 / HOUR), SpotStress(), rng)
-    in_time = (loss < 10 * HOUR * 1e6).sum() / 2000
-    assert in_time == pytest.approx(10, rel=0.03)
-    assert (np.diff(first) > 300).all()
-    none, _ = spot_losses(begin, lasting, np.zeros(2000), SpotStress(), rng)
-    assert none.size == 0
-
-
 def test_a_commitment_alone_that_a_gang_does_not_fit_is_not_confirmed():
     jobs = jobs_from([0, 20 * DAY], [10, DAY], [8, 1])
     proof = prove(program_of(jobs, market(0.9)), None, AT_ONCE, 0.3)
@@ -234,6 +224,8 @@ def test_the_command_says_what_held_and_what_a_short_log_does(gpuplan, tmp_path)
     assert out.startswith("Not confirmed (nothing was held out (--holdout)): commit to 3 GPUs")
     out, _ = answer(20, "--target", "p95_wait <= 1h")
     assert "With at most so many GPUs, replayed" in out and "this plan" in out
+    out, _ = answer(20, "--target", "p95_wait <= 6h")
+    assert re.search(r"and rent the rest, with at most \d GPUs in all for", out)
 
 
 def test_json_has_the_replays(gpuplan, tmp_path):

@@ -10,6 +10,7 @@ from support_plan_replay import PlainJob, joint_jobs, plain_pool, plain_spot
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import run_cluster
 from gpuplan.simkit.elastic.simulator import run_widths
+from gpuplan.simkit.plan.losses import draw_losses
 from gpuplan.simkit.plan.simulator import JointCluster, run_plan
 from gpuplan.simkit.time import FOREVER, MICROS
 from gpuplan.simkit.workload import Workload
@@ -160,6 +161,33 @@ def test_leases_alone_are_the_rented_nodes_of_fixed_widths(one_gpu, provision_s,
     assert sorted(np.repeat(held, run.rented.gpus).tolist()) == sorted(
         np.repeat(other.lease_us, other.lease_gpus).tolist()
     )
+
+
+def test_losses_are_a_poisson_process_for_each_gang():
+    gangs, begin = np.arange(3000), np.full(3000, 7)
+    until, mean = np.full(3000, 7 + 1_000_000), np.full(3000, 100_000.0)
+    loss, first = draw_losses(gangs, begin, until, mean, 1)
+    counts = np.diff(first)
+    assert counts.mean() == pytest.approx(10, rel=0.03)
+    assert counts.var() == pytest.approx(10, rel=0.1)
+    gaps = np.diff(loss)[np.diff(np.repeat(gangs, counts)) == 0]
+    assert gaps.min() >= 0 and np.median(gaps) < 100_000 * np.log(2)
+    ends = loss[first[:-1][counts > 0]] - 7
+    assert (ends < 100_000).mean() == pytest.approx(1 - np.exp(-1), rel=0.05)
+    assert abs(np.corrcoef(counts[:-1], counts[1:])[0, 1]) < 0.06
+
+
+def test_a_gang_has_its_draws_whatever_the_others_and_the_hazard():
+    begin, until, mean = np.zeros(4, np.int64), np.full(4, 10**9), np.full(4, 1e7)
+    loss, first = draw_losses(np.arange(4), begin, until, mean, 5)
+    alone, _ = draw_losses(np.array([2]), begin[:1], until[:1], mean[:1], 5)
+    assert alone.tolist() == loss[first[2] : first[3]].tolist()
+    twice, _ = draw_losses(np.array([2]), begin[:1], until[:1] // 2, mean[:1] / 2, 5)
+    assert twice == pytest.approx(alone / 2, abs=1)
+    other, _ = draw_losses(np.array([2]), begin[:1], until[:1], mean[:1], 6)
+    assert other.tolist() != alone.tolist()
+    never, first = draw_losses(np.arange(4), begin, until, mean * np.inf, 5)
+    assert never.size == 0 and first.tolist() == [0] * 5
 
 
 def test_a_job_wider_than_what_can_be_had_is_refused():

@@ -36,6 +36,14 @@ def confirmed_text(results: PlanResults) -> str:
     )
 
 
+def cap_text(results: PlanResults) -> str:
+    """Return the cap that a target of waits allows; empty without one."""
+    chosen = next((cap for cap in results.caps if cap.is_chosen), None)
+    if chosen is None or chosen is results.caps[-1]:
+        return ""
+    return f", with at most {chosen.gpus:,.0f} GPUs in all"
+
+
 def dearer_text(holdout: PlanHoldout) -> str:
     """Return that the plan cost more there than none would have, where it did."""
     plan_usd, today_usd = holdout.plan.usd_per_month, holdout.today.usd_per_month
@@ -61,26 +69,24 @@ def holdout_table(results: PlanResults) -> Table:
     holdout = results.holdout
     rows: list[_HoldoutRow] = []
     if holdout is not None:
-        named = {
-            "plan of the first part": holdout.plan,
-            "today, all on demand": holdout.today,
-            f"best single lever: {holdout.lever}": holdout.one_lever,
-            "hindsight, without waits": holdout.hindsight,
-        }
-        rows = [_HoldoutRow(name, cost) for name, cost in named.items() if cost is not None]
-
-    def column(key: str, title: str, show: object) -> Column:
-        return Column(key, title, show, read=lambda row: getattr(row.cost, key))  # type: ignore
+        rows = [
+            _HoldoutRow("plan of the first part", holdout.plan),
+            _HoldoutRow("today, all on demand", holdout.today),
+        ]
+        if holdout.one_lever is not None:
+            rows.append(_HoldoutRow(f"best single lever: {holdout.lever}", holdout.one_lever))
+        if holdout.hindsight is not None:
+            rows.append(_HoldoutRow("hindsight, without waits", holdout.hindsight))
 
     share = "" if holdout is None else f"{holdout.share:.0%}"
     return table(
         f"On the last {share} of the log, which the plan has not seen",
         rows,
         {"name": "what runs"},
-        column("committed_gpus", "committed", show_number),
-        column("usd_per_month", "$/month", show_about_usd),
-        column("mean_time_s", "mean time", show_duration),
-        column("p95_wait_s", "P95 wait", show_duration),
+        Column("cost.committed_gpus", "committed", show_number),
+        Column("cost.usd_per_month", "$/month", show_about_usd),
+        Column("cost.mean_time_s", "mean time", show_duration),
+        Column("cost.p95_wait_s", "P95 wait", show_duration),
     )
 
 

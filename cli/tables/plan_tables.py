@@ -13,7 +13,7 @@ from gpuplan.cli.formats.units import (
     show_share,
 )
 from gpuplan.cli.tables.plan_outlook_tables import LEVERS, resampled_words, slower_words
-from gpuplan.cli.tables.plan_replay_tables import confirmed_text
+from gpuplan.cli.tables.plan_replay_tables import cap_text, confirmed_text
 
 if TYPE_CHECKING:
     from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
@@ -83,6 +83,8 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     ]
     if elsewhere:
         commit += f", with some jobs {' and '.join(elsewhere)},"
+    if cap := cap_text(results):
+        commit = f"{commit.removesuffix(',')}{cap},"
     if not results.confirmed:
         why = "; ".join(results.unconfirmed)
         commit = f"Not confirmed ({why}): {commit[0].lower()}{commit[1:]}"

@@ -58,7 +58,7 @@ def decide(
     Raises:
         InfeasibleError: no plan meets the limits or the target.
     """
-    decision = _replayed(purchase(program), terms)
+    decision = without_waits = _replayed(purchase(program), terms)
     limit_s = program.limits.mean_time_s
     wait_s = 0.0
     for _ in range(0 if limit_s is None else MOST_ROUNDS):
@@ -67,8 +67,11 @@ def decide(
             break
         wait_s = (wait_s + replayed_s) / 2
         limits = replace(program.limits, mean_time_s=limit_s - wait_s, wait_s=wait_s)
-        groups = decision.bought.exact.groups
-        decision = _replayed(purchase(replace(program, limits=limits), groups), terms)
+        tighter = replace(program, limits=limits)
+        if _is_within(without_waits.bought, limit_s - wait_s):  # it stays the optimum
+            decision = replace(without_waits, bought=replace(without_waits.bought, program=tighter))
+            continue
+        decision = _replayed(purchase(tighter, decision.bought.exact.groups), terms)
     if old is not None:
         anew = decision.bought
         bought, kept = keep_plan(anew, old)
@@ -77,6 +80,11 @@ def decide(
     if has_cap or (target is not None and target.is_of_waits):
         return _capped(decision, terms, target)
     return decision
+
+
+def _is_within(bought: Purchase, limit_s: float) -> bool:
+    """Return whether a plan has a mean time within a bound, before and after rounding."""
+    return max(bought.exact.mean_time_s, bought.whole.mean_time_s) <= limit_s
 
 
 def _replayed(bought: Purchase, terms: RentingTerms) -> PlanDecision:

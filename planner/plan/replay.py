@@ -19,11 +19,12 @@ from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.plan.targets import TimeTarget
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.metrics import percentile
+from gpuplan.simkit.plan.losses import draw_losses
 from gpuplan.simkit.plan.simulator import JointCluster, JointJobs, JointRun, run_plan
 from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
 
 LASTS_AT_MOST = 8.0
-"""Losses of a gang are drawn for this many times its run time with the most overhead."""
+"""Losses of a gang are drawn for this many times its run time."""
 OUTAGE_S = 6 * HOUR_S
 
 
@@ -181,8 +182,7 @@ def replay_plan(
     types = []
     for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
         rows = np.flatnonzero(type_names == gpu_type)
-        rng = np.random.default_rng([terms.seed, number])
-        joint = _joint_jobs(columns, assigned, rows, is_spot, market, stress, rng)
+        joint = _joint_jobs(columns, assigned, rows, is_spot, market, stress, terms.seed)
         fixed = market.standing + float(committed[number])
         joint, is_job = with_services(joint, columns.services.get(gpu_type), columns.bins)
         cap = market.cap if caps is None else caps.get(gpu_type)
@@ -232,7 +232,7 @@ def _joint_jobs(
     is_spot: BoolArray,
     market: GpuMarkets,
     stress: SpotStress,
-    rng: np.random.Generator,
+    seed: int,
 ) -> JointJobs:
     """Return the jobs of one type as the simulator takes them."""
     jobs, settings = columns.jobs, columns.settings
@@ -243,23 +243,28 @@ def _joint_jobs(
     on_pool = ~on_spot & ((outside_s == 0) | (time_s > outside_s))
     on_pool &= ~((assigned.pool_from_s[rows] > 0) & (time_s <= assigned.pool_from_s[rows]))
     none = np.full(rows.size, -1)
-    tau_us = to_micros(np.where(on_spot, assigned.tau_s[rows], np.inf))
-    due_us = np.where(deferred, to_micros(submit_s + columns.within_s), none)
-    per_s = settings.hazard_per_s * np.ceil(gpus / market.gpus_per_node)
-    losses = spot_losses(
-        submit_s, run_s + settings.spot_restart_s, np.where(on_spot, per_s, 0.0), stress, rng
-    )
+    submit_us, tau_us = to_micros(submit_s), np.full(rows.size, FOREVER)
+    mean_us = np.full(rows.size, np.inf)
+    lasting_us = to_micros(LASTS_AT_MOST * (run_s + settings.spot_restart_s))
+    per_us = settings.hazard_per_s * stress.hazard_times / MICROS
+    if on_spot.any():
+        tau_us = np.where(on_spot, to_micros(assigned.tau_s[rows]), tau_us)
+        if per_us > 0:
+            nodes = np.ceil(gpus / market.gpus_per_node)
+            mean_us = np.where(on_spot, 1 / (per_us * nodes), np.inf)
+    due_us = to_micros(submit_s + columns.within_s) if deferred.any() else none
+    loss_us, first_loss = draw_losses(rows, submit_us, submit_us + lasting_us, mean_us, seed)
     return JointJobs(
-        submit_us=to_micros(submit_s),
+        submit_us=submit_us,
         gpus=gpus,
         outside_us=to_micros(outside_s),
         pool_us=np.where(on_pool, to_micros(time_s - outside_s), none),
         pool_gpus=assigned.pool_gpus[rows],
-        due_us=due_us,
+        due_us=np.where(deferred, due_us, none),
         spot_us=np.where(on_spot, to_micros(run_s), none),
         tau_us=np.maximum(1, tau_us),
-        loss_us=losses[0],
-        first_loss=losses[1],
+        loss_us=loss_us,
+        first_loss=first_loss,
     )
 
 
@@ -298,37 +303,6 @@ def with_services(
         ),
         order >= count,
     )
-
-
-def spot_losses(
-    submit_s: FloatArray,
-    lasting_s: FloatArray,
-    per_s: FloatArray,
-    stress: SpotStress,
-    rng: np.random.Generator,
-) -> tuple[IntArray, IntArray]:
-    """Return instants at which gangs are lost, one gang after another, and where each begins.
-
-    The same draws are used whatever the hazard: a higher one brings each loss closer.
-
-    Args:
-        submit_s, lasting_s: of each gang; losses go on for several times as long; shape (n,).
-        per_s: losses a second, as assumed; 0 for none.
-        stress: by how much there are more.
-        rng: of the draws.
-    """
-    most = 2.0 * per_s * 2.0 * LASTS_AT_MOST * lasting_s
-    counts = np.where(per_s > 0, np.ceil(most + 5 * np.sqrt(most) + 5), 0).astype(np.int64)
-    first = np.append(0, np.cumsum(counts))
-    if not first[-1]:
-        return np.zeros(0, np.int64), first
-    with_losses = counts > 0
-    gaps = rng.exponential(size=int(first[-1]))
-    total = np.cumsum(gaps)
-    before = np.append(0.0, total)[first[:-1]]
-    rate = np.where(with_losses, per_s * stress.hazard_times, 1.0)
-    after_s = (total - np.repeat(before, counts)) / np.repeat(rate, counts)
-    return to_micros(np.repeat(submit_s, counts) + after_s), first
 
 
 def busiest_spot_hours(run: PlanRun) -> tuple[float, float] | None:

@@ -151,7 +151,7 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
             *notes_of_terms,
             *late,
         ),
-        notes=(*_notes(request, proof.bought, prices), *paid.notes()),
+        notes=(*_notes(request, proof, prices), *paid.notes()),
         source=PlanSource(trace_input(trace), offered, proof.bought, older),
     )
 
@@ -264,7 +264,8 @@ def _classes(
     )
 
 
-def _notes(request: PurchaseRequest, bought: Purchase, prices: Prices) -> list[str]:
+def _notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> list[str]:
+    bought = proof.bought
     columns = bought.program.columns
     jobs = columns.jobs
     notes = []
@@ -280,6 +281,11 @@ def _notes(request: PurchaseRequest, bought: Purchase, prices: Prices) -> list[s
         )
     if columns.speedup is not None and columns.speedup.law is not None:
         notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
+    if proof.decision is not None and proof.decision.tried:
+        notes.append(
+            "under a cap jobs wait in order of submission, and the first that fits starts; other "
+            "policies are not replayed"
+        )
     value = bought.exact.usd_per_h * MONTH_H
     notes.append(
         f"the program's value is ${value:,.0f} a month, for jobs that start at once and classes "

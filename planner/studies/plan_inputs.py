@@ -37,9 +37,8 @@ def markets_of(request: PurchaseRequest, jobs: PlannedJobs) -> tuple[Prices, dic
     zone = request.jobs.log.time_zone
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
     gpu, commitment = request.prices.gpu, request.commitment
-    has_price = request.has_price
     prices = Prices.read(request.prices, zone).at(end_us - 1)
-    if not has_price:
+    if not request.has_price:
         usual = float(RENTED["conventional_usd_per_gpu_h"].default)
         prices = Prices({"": usual}, option="assumed", gpu=gpu)
     book = CommitmentBook(
