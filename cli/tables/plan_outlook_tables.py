@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.plan.assignment import MarketUse
     from gpuplan.planner.plan.assumptions import OtherAssumption
     from gpuplan.planner.plan.cheaper import CheaperPlan
-    from gpuplan.planner.plan.decisions import PlanDecision
+    from gpuplan.planner.plan.decisions import DecidedPart
     from gpuplan.planner.plan.growth import PlanGrowth
     from gpuplan.planner.plan.uncertainty import PlanIntervals
     from gpuplan.planner.studies.plan_results import PlanResults
@@ -87,7 +87,7 @@ def markets_table(results: PlanResults) -> Table:
 
 
 def decided_by(
-    decision: PlanDecision, intervals: PlanIntervals | None, use: MarketUse | None
+    decision: DecidedPart, intervals: PlanIntervals | None, use: MarketUse | None
 ) -> str:
     """Return what decides a part of a plan, in words."""
     if decision.name == "owned":
@@ -126,7 +126,7 @@ def _between(low_s: float, high_s: float) -> str:
 
 
 def _why_committed(
-    decision: PlanDecision, intervals: PlanIntervals | None, use: MarketUse | None
+    decision: DecidedPart, intervals: PlanIntervals | None, use: MarketUse | None
 ) -> str:
     """Return what decides a commitment: from which use it pays, and how sure it is."""
     if decision.pays_above_share is None:
@@ -149,7 +149,7 @@ def _gpus(low: float, high: float) -> str:
     return show_between(round(low), round(high), show_number)
 
 
-def _why_unused(decision: PlanDecision) -> str:
+def _why_unused(decision: DecidedPart) -> str:
     if decision.name == "width":
         return "no other width pays"
     if decision.pays_below_usd_per_gpu_h is None:

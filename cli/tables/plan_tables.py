@@ -84,7 +84,7 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     if elsewhere:
         commit += f", with some jobs {' and '.join(elsewhere)},"
     if cap := cap_text(results):
-        commit = f"{commit.removesuffix(',')}{cap},"
+        commit = f"{commit.removesuffix(',')}{cap}"
     if not results.confirmed:
         why = "; ".join(results.unconfirmed)
         commit = f"Not confirmed ({why}): {commit[0].lower()}{commit[1:]}"

@@ -24,7 +24,7 @@ MOST_TRIALS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class PlanDecision:
+class DecidedPart:
     """Why a part of a plan is as it is; null or empty where a figure has no meaning.
 
     Attributes:
@@ -57,7 +57,7 @@ class PlanDecision:
     leave_s: tuple[float, ...] = field(default=())
 
 
-def plan_decisions(bought: Purchase, assigned: AssignedJobs) -> tuple[PlanDecision, ...]:
+def plan_decisions(bought: Purchase, assigned: AssignedJobs) -> tuple[DecidedPart, ...]:
     """Return what decides each part of a plan, by GPU type in order of name."""
     columns = bought.program.columns
     return tuple(
@@ -70,14 +70,14 @@ def plan_decisions(bought: Purchase, assigned: AssignedJobs) -> tuple[PlanDecisi
     )
 
 
-def _pool_decisions(bought: Purchase, number: int) -> list[PlanDecision]:
+def _pool_decisions(bought: Purchase, number: int) -> list[DecidedPart]:
     """Return what decides the GPUs of the pool of a type."""
     program, plan = bought.program, bought.whole
     columns = program.columns
     gpu_type, market = columns.types[number], columns.markets[number]
     decisions = []
     if market.owned > 0:
-        decisions.append(PlanDecision(OWNED, gpu_type))
+        decisions.append(DecidedPart(OWNED, gpu_type))
     if market.committed_usd is not None:
         most = market.most_committed
         above = None
@@ -87,16 +87,16 @@ def _pool_decisions(bought: Purchase, number: int) -> list[PlanDecision]:
         price = float(bought.exact.price[number] @ program.weights)
         is_capped = bool(is_full and price > market.committed_usd * (1 + ROUNDING))
         decisions.append(
-            PlanDecision(COMMITTED, gpu_type, pays_above_share=above, is_capped=is_capped)
+            DecidedPart(COMMITTED, gpu_type, pays_above_share=above, is_capped=is_capped)
         )
     if market.on_demand_usd is not None:
         is_rented = rented_gpus(program, plan)[number] > ROUNDING
         time_share = float(is_rented @ program.weights)
-        decisions.append(PlanDecision(ON_DEMAND, gpu_type, time_share=time_share))
+        decisions.append(DecidedPart(ON_DEMAND, gpu_type, time_share=time_share))
     return decisions
 
 
-def _route_decisions(bought: Purchase, assigned: AssignedJobs, number: int) -> list[PlanDecision]:
+def _route_decisions(bought: Purchase, assigned: AssignedJobs, number: int) -> list[DecidedPart]:
     """Return what decides the jobs of a type that do not run as recorded."""
     columns = bought.program.columns
     gpu_type, market, jobs = columns.types[number], columns.markets[number], columns.jobs
@@ -110,13 +110,13 @@ def _route_decisions(bought: Purchase, assigned: AssignedJobs, number: int) -> l
         is_there &= of_kind[assigned.column]
         if not is_there.any():
             below = None if usd is None else _pays_below(bought, number, kind, usd)
-            decisions.append(PlanDecision(kind, gpu_type, jobs=0, pays_below_usd_per_gpu_h=below))
+            decisions.append(DecidedPart(kind, gpu_type, jobs=0, pays_below_usd_per_gpu_h=below))
             continue
         tau_s = assigned.tau_s[is_there]
         has_tau = kind == SPOT and bool(np.isfinite(tau_s).all())
         wider = assigned.pool_gpus > jobs.gpus
         decisions.append(
-            PlanDecision(
+            DecidedPart(
                 kind,
                 gpu_type,
                 jobs=int(is_there.sum()),
@@ -129,7 +129,7 @@ def _route_decisions(bought: Purchase, assigned: AssignedJobs, number: int) -> l
         )
     waiting = int((of_type & jobs.is_deferred).sum())
     if waiting:
-        decisions.append(PlanDecision(DEFERRED, gpu_type, jobs=waiting))
+        decisions.append(DecidedPart(DEFERRED, gpu_type, jobs=waiting))
     return decisions
 
 

@@ -9,7 +9,7 @@ from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.assumptions import OtherAssumption, assumed_law, other_assumptions
 from gpuplan.planner.plan.cheaper import CheaperPlan, SlowestClass, cheaper_plans, slowest_class
-from gpuplan.planner.plan.decisions import PlanDecision, plan_decisions
+from gpuplan.planner.plan.decisions import DecidedPart, plan_decisions
 from gpuplan.planner.plan.growth import PlanGrowth, growth_steps, plan_growths
 from gpuplan.planner.plan.levers import rented_usd_per_h
 from gpuplan.planner.plan.prices_over_time import PricesOverTime, prices_over_time
@@ -36,7 +36,7 @@ class PlanOutlook:
     on_demand_usd_per_month: float | None
     assumed_speedup: str | None
     slowest: SlowestClass | None
-    decisions: tuple[PlanDecision, ...]
+    decisions: tuple[DecidedPart, ...]
     intervals: PlanIntervals | None
     growth: tuple[PlanGrowth, ...]
     assumptions: tuple[OtherAssumption, ...]

@@ -63,7 +63,7 @@ def prices_over_time(bought: Purchase) -> tuple[PricesOverTime, ...]:
             gpu_type=gpu_type,
             bin_s=columns.bins.bin_s,
             owned_gpus=market.owned,
-            committed_gpus=float(plan.committed[number]),
+            committed_gpus=market.held + float(plan.committed[number]),
             pool_gpus=pool[number],
             on_demand_gpus=rented[number],
             spot_gpus=outside(SPOT, number),
