@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.planner.plan.assignment import assigned_jobs
+from gpuplan.planner.plan.replay import RentingTerms, replay_plan
+
 pytestmark = pytest.mark.kernels
 
 
@@ -39,6 +43,23 @@ def test_replays_agree(shared, name):
     path = shared / "golden" / "plan" / f"{name}.json"
     golden = json.loads(path.read_text())
     assert golden_module().replay_differences(path, golden) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [("p5_two_types", 0.02), ("p6_defer", 0.04), ("p7_spot_serverless", 0.02), ("p8_budget", 0.02)],
+)
+def test_a_replay_without_delays_costs_about_what_the_program_says(shared, name, share):
+    """Bins, whole jobs and drawn losses; with deferral also that a job which runs goes on."""
+    path = shared / "golden" / "plan" / f"{name}.json"
+    golden = json.loads(path.read_text())
+    _, columns, bought = golden_module().planned(path, golden["options"], golden["trace"])
+    assigned = assigned_jobs(columns, bought.whole.share)
+    terms = RentingTerms(provision_s=0.0, release_s=0.0, billing_s=1e-6)
+    run = replay_plan(columns, assigned, bought.whole.committed, terms, caps={})
+    program_usd = bought.whole.usd_per_h * MONTH_H
+    assert run.usd_per_month() == pytest.approx(program_usd, rel=share)
+    assert run.wait_s[run.is_planned].max() == 0
 
 
 def test_the_check_names_a_difference(shared, tmp_path, capsys):

@@ -205,7 +205,9 @@ def confirmation(
     try:
         holdout = hold_out(program.columns, program.limits, target, terms, share)
     except InfeasibleError as error:
-        return None, (f"the part before the holdout has no plan: {str(error).splitlines()[0]}",)
+        return None, (
+            f"no plan of the first part can be tried on the rest: {str(error).splitlines()[0]}",
+        )
     return holdout, tuple(failures(holdout, target))
 
 

@@ -240,7 +240,7 @@ def _tried(
     program_usd = assigned_usd_per_h(joined, assigned, committed, begin_s) * MONTH_H
     return run, HeldOutPlan(
         usd_per_month=run.usd_per_month(begin_s),
-        program_usd_per_month=program_usd,
+        program_usd_per_month=float(program_usd),
         committed_gpus=float(committed.sum()),
         mean_time_s=run.measured_s(MEAN_TIME_TARGET, begin_s),
         mean_wait_s=run.measured_s(MEAN_WAIT_TARGET, begin_s),
