@@ -222,7 +222,7 @@ def test_the_answer_fits_a_screen_and_says_what_it_rests_on(gpuplan, month):
     code, out, err = gpuplan("plan", month, "--commit", "0.4", "--on-demand", "1.29", *LEVERS)
     assert code == 0, err
     words = " ".join(out.split())
-    assert len(out.splitlines()) <= 40
+    assert len(out.splitlines()) <= 45
     assert "resamples of its weeks)" in words
     assert "rest on an assumed speedup, power:0.7" in words
     assert "pays above 31% use" in words and "a checkpoint every 27 min" in words
@@ -260,8 +260,10 @@ def test_a_plan_has_a_picture_a_report_gates_and_a_diff(gpuplan, month, tmp_path
         assert gpuplan("plan", month, *prices, "-o", path)[0] == 0
     code, out, _ = gpuplan("diff", first, second)
     assert code == 0 and "monthly cost" in out
-    unchecked = gpuplan("plan", month, *BOTH, "--fail-if", "confirmed == false")
-    assert unchecked[0] == 1 and "confirmed has no value" in unchecked[2]
+    held = results_of(gpuplan, month, *BOTH)["confirmed"]
+    for value in (True, False):
+        gate = ("--fail-if", f"confirmed == {str(value).lower()}")
+        assert gpuplan("plan", month, *BOTH, *gate)[0] == (value is held)
 
 
 def test_mistakes_about_growth_and_owned_gpus(gpuplan, month):

@@ -22,7 +22,7 @@ from gpuplan.cli.tables.plan_outlook_tables import (
     growth_table,
     markets_table,
 )
-from gpuplan.cli.tables.plan_replay_tables import replay_tables
+from gpuplan.cli.tables.plan_replay_tables import replay_tables, spot_table
 from gpuplan.cli.tables.plan_tables import classes_table, headline, levers_table
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def show(study: PlanAnswer) -> StudyView:
     growth = (growth_table(results),) if outlook.growth else ()
     assumptions = (assumptions_table(results),) if outlook.assumptions else ()
     replays = replay_tables(results)
+    losses = (spot_table(results),) if results.spot_replays else ()
     beside = (
         *(() if results.services is None else (services_table(results.services),)),
         *(() if results.lending is None else (lending_table(results.lending),)),
@@ -68,7 +69,7 @@ def show(study: PlanAnswer) -> StudyView:
     answer = (markets_table(results), *beside, *levers, *replays, *cheaper, *growth)
     return StudyView(
         headline=" ".join([headline(results, study.request), *sentences]),
-        tables=(*older, *answer, *assumptions, classes_table(results)),
+        tables=(*older, *answer, *losses, *assumptions, classes_table(results)),
         answer=(*differs, *answer),
         notes=study.notes,
         warnings=tuple(_warnings(study)),

@@ -59,8 +59,6 @@ def replay_tables(results: PlanResults) -> tuple[Table, ...]:
         tables.append(holdout_table(results))
     if results.caps:
         tables.append(caps_table(results))
-    if results.spot_replays:
-        tables.append(spot_table(results))
     return tuple(tables)
 
 
