@@ -156,7 +156,7 @@ class LogReader:
         """Yield the files of the sources; see `opened_inputs`."""
 
         def planned(log_format: LogFormat, stream: SourceStream) -> None:
-            if log_format.jobs_table is None:  # the columns of several tables are known together
+            if log_format.jobs_table is None and log_format.together is None:  # the columns of several tables are known together
                 head = Head(stream.path, stream.head)
                 rows = with_computed(stream.path, log_format.open(stream), self.choices.columns)
                 job_plan(

@@ -16,6 +16,7 @@ from gpuplan.analysis.log_formats.format import LogFormat, SideTable
 from gpuplan.analysis.log_formats.gavel import GAVEL
 from gpuplan.analysis.log_formats.genai import GENAI
 from gpuplan.analysis.log_formats.helios import HELIOS
+from gpuplan.analysis.log_formats.kube import KUBE
 from gpuplan.analysis.log_formats.mapped import CSV
 from gpuplan.analysis.log_formats.openb import OPENB
 from gpuplan.analysis.log_formats.pai import PAI
@@ -43,6 +44,7 @@ FORMATS = Registry(
         GENAI,
         HELIOS,
         KALOS,
+        KUBE,
         OPENB,
         PAI,
         PHILLY_FORMAT,
