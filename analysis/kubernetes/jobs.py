@@ -61,6 +61,7 @@ class KubeJob:
         attempt_count: attempts that the log tells of, also those without an interval.
         gpus, workers: requested or held.
         state, source_state: how it ended.
+        past_s: seconds of earlier attempts, where nothing else is known of them.
         last_known: until when a running job is known to run; None where the log does not say.
         notes: what to count of it.
         left_out: why it is no job; empty for one.
@@ -88,6 +89,7 @@ class KubeJob:
     reserved: float | None = None
     reason: str | None = None
     wait_includes_attempts: bool | None = None
+    past_s: float = 0.0
     last_known: float | None = None
     notes: set[str] = field(default_factory=set)
     left_out: str = ""
@@ -173,10 +175,10 @@ def _cells(job: KubeJob) -> Mapping[str, Cell]:
         "group": job.group or None,
         "job_class": job.job_class,
         "submit": _number(job.submit),
-        "wait_end": _number(job.attempts[0].start if job.attempts else None),
+        "wait_end": _number(job.attempts[0].start - job.past_s if job.attempts else None),
         "start": _number(job.attempts[-1].start if job.attempts else None),
         "end": _number(ends[-1] if ends else None),
-        "seconds": _number(sum(known)) if is_whole else None,
+        "seconds": _number(sum(known) + job.past_s) if is_whole else None,
         "requeue_seconds": _number(sum(gaps)) if gaps else None,
         "gpus": repr(float(job.gpus)),
         "workers": str(job.workers),

@@ -6,11 +6,10 @@ Jobs. Objects vanish hours to days after a job, so such a log is a quick start a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected
 from gpuplan.analysis.kubernetes.controllers import (
     KINDS,
     PlainJob,
@@ -23,11 +22,7 @@ from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, ro
 from gpuplan.analysis.kubernetes.objects import (
     DELETED,
     UNREADABLE,
-    KubeObject,
-    ObjectFile,
-    newest,
     read_objects,
-    versions,
 )
 from gpuplan.analysis.kubernetes.pods import (
     AS_CLAIM,
@@ -39,48 +34,13 @@ from gpuplan.analysis.kubernetes.pods import (
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import instance_models, job_plan, kept_columns
-from gpuplan.analysis.reading.batch import CUT_OFF, Refused, Rows
+from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.source import Head, SourceStream
 
 COMMAND = "kubectl get pods,jobs,nodes -A -o json > kube.json"
 HISTORY = "pods and Jobs vanish hours to days after they end, so this is no full history"
 POD, NODE, CLAIM = "Pod", "Node", "ResourceClaim"
 OF_KUEUE = "kueue.x-k8s.io"
-
-
-@dataclass(slots=True)
-class _Objects:
-    """The newest version of every object of all sources, by kind."""
-
-    by_kind: dict[str, list[tuple[int, KubeObject]]] = field(default_factory=dict)
-    refused: list[tuple[int, Refused]] = field(default_factory=list)
-
-    def of(self, *kinds: str) -> Iterable[tuple[int, KubeObject]]:
-        """Yield the objects of kinds with the position of their source."""
-        for kind in kinds:
-            yield from self.by_kind.get(kind, ())
-
-    def refuse(self, source: int, item: KubeObject, error: Exception) -> None:
-        """Set an object aside that cannot be read, without what it holds."""
-        self.refused.append(
-            (source, Refused(item.number, "unreadable", None, str(error),
-                             f"a {item.kind} of Kubernetes", item.shown()))
-        )  # fmt: skip
-
-
-def collected(files: Sequence[ObjectFile]) -> _Objects:
-    """Return the newest objects of some files, and what is no object there."""
-    objects = _Objects()
-    sources: dict[int, int] = {}
-    everything: list[KubeObject] = []
-    for source, file in enumerate(files):
-        objects.refused += [(source, row) for row in file.refused]
-        everything += file.objects
-        sources |= {id(item): source for item in file.objects}
-    for kept in versions(everything).values():
-        last = newest(kept)
-        objects.by_kind.setdefault(last.kind, []).append((sources[id(last)], last))
-    return objects
 
 
 def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
@@ -95,7 +55,9 @@ def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     jobs = jobs_of_pods(pods, _chosen_gangs(choices, gang_jobs, pods))
     jobs += _controllers(objects, pods, around)
     named = numbered(jobs)
-    notes = [history_note(named, HISTORY), *_kinds_note(objects)]
+    notes = [history_note(named, HISTORY), *objects.other_kinds_note((POD, *KINDS))]
+    if "Workload" in objects.by_kind:
+        notes.append("the Workloads of Kueue were not read: --source-format kueue reads them")
     if not named and not objects.refused:
         kinds = ", ".join(sorted(objects.by_kind)) or "nothing"
         raise InputError(
@@ -116,7 +78,7 @@ def _chosen_gangs(
     return gang_jobs
 
 
-def _surroundings(objects: _Objects, choices: IngestOptions) -> Surroundings:
+def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surroundings:
     nodes, claims = {}, {}
     for source, item in objects.of(NODE):
         try:
@@ -138,7 +100,7 @@ def _surroundings(objects: _Objects, choices: IngestOptions) -> Surroundings:
     )
 
 
-def _pods(objects: _Objects, around: Surroundings) -> Iterable[PodRun]:
+def _pods(objects: ObjectsByKind, around: Surroundings) -> Iterable[PodRun]:
     for source, item in objects.of(POD):
         try:
             pod = item.read(AS_POD)
@@ -148,7 +110,7 @@ def _pods(objects: _Objects, around: Surroundings) -> Iterable[PodRun]:
         yield pod_run(pod, item.number, source, around, is_deleted=item.event == DELETED)
 
 
-def _plain_jobs(objects: _Objects) -> Iterable[PlainJob]:
+def _plain_jobs(objects: ObjectsByKind) -> Iterable[PlainJob]:
     for source, item in objects.of("Job"):
         if item.api_group == "batch":
             try:
@@ -158,7 +120,7 @@ def _plain_jobs(objects: _Objects) -> Iterable[PlainJob]:
 
 
 def _controllers(
-    objects: _Objects, pods: Sequence[PodRun], around: Surroundings
+    objects: ObjectsByKind, pods: Sequence[PodRun], around: Surroundings
 ) -> Iterable[KubeJob]:
     """Yield the jobs of controllers none of whose pods are in the input."""
     with_pods = {(pod.namespace, pod.owner.name) for pod in pods}
@@ -179,21 +141,6 @@ def _controllers(
                 owned.add(item.uid)
             if (item.namespace, item.name) not in with_pods and not owned & makers:
                 yield made
-
-
-def _kinds_note(objects: _Objects) -> list[str]:
-    kinds = Counter({kind: len(items) for kind, items in objects.by_kind.items()})
-    for kind in (POD, *KINDS):
-        del kinds[kind]
-    notes = []
-    if kinds:
-        listed = ", ".join(f"{kind} {count:,}" for kind, count in sorted(kinds.items()))
-        notes.append(f"objects that are no jobs: {listed}")
-    if kinds["Workload"]:
-        notes.append("the Workloads of Kueue were not read: --source-format kueue reads them")
-    if any(row.reason == CUT_OFF for _, row in objects.refused):
-        notes.append("the log ends in the middle of an object: it was cut there")
-    return notes
 
 
 def _open(stream: SourceStream) -> Rows:
