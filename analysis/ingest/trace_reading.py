@@ -174,9 +174,7 @@ class Reading:
     def left_out(self) -> dict[str, int]:
         """Return how many lines or objects were left out, by reason, as they are no jobs."""
         reasons = {t.what: t.reason for plan in self.plans for t in plan.left_out}
-        return {
-            reasons[what] or "other": self.counts[what] for what, _ in self._left_out_counts()
-        }
+        return {reasons[what] or "other": self.counts[what] for what, _ in self._left_out_counts()}
 
     def _left_out_counts(self) -> list[tuple[str, int]]:
         whats = dict.fromkeys(t.what for plan in self.plans for t in plan.left_out)

@@ -36,7 +36,6 @@ class ObjectsByKind:
                              f"a {item.kind} of Kubernetes", item.shown()))
         )  # fmt: skip
 
-
     def other_kinds_note(self, read: Collection[str]) -> list[str]:
         """Return a note with the kinds of objects besides those that are read as jobs."""
         kinds = Counter({kind: len(items) for kind, items in self.by_kind.items()})
@@ -63,5 +62,3 @@ def collected(files: Sequence[ObjectFile]) -> ObjectsByKind:
         last = newest(kept)
         objects.by_kind.setdefault(last.kind, []).append((sources[id(last)], last))
     return objects
-
-

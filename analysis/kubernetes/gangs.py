@@ -22,6 +22,10 @@ RAY = "ray.io/cluster"
 LEADER, LEADER_GROUP = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"
 JOB_NAME = "batch.kubernetes.io/job-name"
 PLAIN_JOB = "Job"
+GANG_OWNERS = frozenset(
+    {"PyTorchJob", "MPIJob", "TFJob", "XGBoostJob", "PaddleJob", "JobSet", "RayCluster"}
+)
+"""Kinds of controllers all of whose pods are one gang, where no label says it."""
 INDEXES = (
     "batch.kubernetes.io/job-completion-index",
     "training.kubeflow.org/replica-index",
@@ -50,6 +54,8 @@ def group_of(pod: PodRun) -> tuple[str, str] | None:
         return RAY, pod.labels[RAY]
     if pod.labels.get(LEADER) and pod.labels.get(LEADER_GROUP):
         return LEADER, f"{pod.labels[LEADER]}-{pod.labels[LEADER_GROUP]}"
+    if pod.owner.kind in GANG_OWNERS and pod.owner.name:
+        return pod.owner.kind, pod.owner.name
     if pod.owner.kind == PLAIN_JOB and pod.labels.get(JOB_NAME):
         return JOB_NAME, pod.labels[JOB_NAME]
     return None

@@ -140,9 +140,7 @@ def rows_of_sources(
     ]
 
 
-def _wanted(
-    rows: Sequence[Flat | Refused], wanted: Sequence[str]
-) -> Iterator[Flat | Refused]:
+def _wanted(rows: Sequence[Flat | Refused], wanted: Sequence[str]) -> Iterator[Flat | Refused]:
     at = [COLUMNS.index(name) for name in wanted]
     for row in rows:
         if isinstance(row, Refused):
@@ -162,7 +160,9 @@ def _row(job: KubeJob) -> Flat | Refused:
 
 def _cells(job: KubeJob) -> Mapping[str, Cell]:
     ends = [_end(job, attempt) for attempt in job.attempts]
-    known = [end - run.start for run, end in zip(job.attempts, ends, strict=True) if end is not None]
+    known = [
+        end - run.start for run, end in zip(job.attempts, ends, strict=True) if end is not None
+    ]
     gaps = [
         max(0.0, later.start - end)
         for later, end in zip(job.attempts[1:], ends, strict=False)

@@ -184,7 +184,7 @@ def read_objects(stream: SourceStream) -> ObjectFile:
     data = stream.to_file().read_bytes()
     start = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
     file = ObjectFile(stream.path)
-    for row, text, problem in _texts(data, start):
+    for row, text, problem in json_texts(data, start):
         if problem is None:
             _add_text(file, text)
             continue
@@ -206,7 +206,7 @@ def _no_json(path: Path, data: bytes, problem: str) -> InputError:
     )
 
 
-def _texts(data: bytes, start: int) -> Iterator[tuple[int, Raw | memoryview, str | None]]:
+def json_texts(data: bytes, start: int) -> Iterator[tuple[int, Raw | memoryview, str | None]]:
     """Yield each JSON text with its number, or a number with what is wrong there."""
     view, at, number = memoryview(data), start, 0
     while (at := SPACES.match(data, at).end()) < len(data):  # type: ignore[union-attr]

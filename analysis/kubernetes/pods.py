@@ -19,7 +19,14 @@ from gpuplan.analysis.kubernetes.gpus import (
     type_of_labels,
 )
 from gpuplan.analysis.kubernetes.objects import KubeObject
-from gpuplan.analysis.kubernetes.times import Condition, condition, earliest, latest, seconds, true_at
+from gpuplan.analysis.kubernetes.times import (
+    Condition,
+    condition,
+    earliest,
+    latest,
+    seconds,
+    true_at,
+)
 
 NODE_FAILURES = frozenset({"NodeLost", "NodeShutdown", "DeletionByTaintManager", "DeletionByPodGC"})
 PREEMPTIONS = frozenset({"PreemptionByScheduler", "Preempting"})
@@ -321,9 +328,7 @@ def _set_times(run: PodRun, meta: PodMeta, status: _PodStatus, is_deleted: bool)
     conditions, states = status.conditions, status.states
     started = [s.terminated.started for s in states if s.terminated is not None]
     started += [s.running.started for s in states if s.running is not None]
-    run.start = (
-        true_at(conditions, "PodScheduled") or seconds(status.started) or earliest(started)
-    )
+    run.start = true_at(conditions, "PodScheduled") or seconds(status.started) or earliest(started)
     if status.phase in ENDED:
         finished = latest(s.terminated.finished for s in states if s.terminated is not None)
         run.end = (

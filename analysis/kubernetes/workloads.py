@@ -279,7 +279,7 @@ def _set_times(
 
 
 def _leave_out_held(job: KubeJob, status: _Status, latest: Workload) -> None:
-    """Leave a workload out that a snapshot shows evicted and not finished: it waits, or is stuck."""
+    """Leave a workload out that a snapshot shows evicted: it waits, or is stuck."""
     finished = condition(status.conditions, FINISHED)
     ended = job.attempts and job.attempts[-1].end is not None
     if ended and (finished is None or finished.status != TRUE) and job.source_state != DELETED:

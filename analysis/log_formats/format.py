@@ -25,6 +25,28 @@ LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)
+class KubernetesOptions:
+    """The user's options about logs of Kubernetes.
+
+    Attributes:
+        gpu_resources: more resources that are GPUs (``--gpu-resource``).
+        user_label: label or annotation that names the user (``--user-label``).
+        node_types: JSON with the GPU type of nodes (``--node-types``).
+        include_cpu: whether pods without GPUs are jobs (``--include-cpu``).
+        gang: whether the pods of a plain Job are one job (``--gang job``) or one each (``pod``);
+            None where the log decides.
+        metrics: name of a metric -> file whose series have no name (``--metric``).
+    """
+
+    gpu_resources: tuple[str, ...] = ()
+    user_label: str | None = None
+    node_types: Path | None = None
+    include_cpu: bool = False
+    gang: str | None = None
+    metrics: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class IngestOptions:
     """The user's options about the sources.
 
@@ -51,29 +73,7 @@ class IngestOptions:
     is_forced: bool = False
     scheduler: bool | None = None
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    kubernetes: KubernetesOptions = field(default_factory=lambda: KubernetesOptions())
-
-
-@dataclass(frozen=True, slots=True)
-class KubernetesOptions:
-    """The user's options about logs of Kubernetes.
-
-    Attributes:
-        gpu_resources: more resources that are GPUs (``--gpu-resource``).
-        user_label: label or annotation that names the user (``--user-label``).
-        node_types: JSON with the GPU type of nodes (``--node-types``).
-        include_cpu: whether pods without GPUs are jobs (``--include-cpu``).
-        gang: whether the pods of a plain Job are one job (``--gang job``) or one each (``pod``);
-            None where the log decides.
-        metrics: name of a metric -> file whose series have no name (``--metric``).
-    """
-
-    gpu_resources: tuple[str, ...] = ()
-    user_label: str | None = None
-    node_types: Path | None = None
-    include_cpu: bool = False
-    gang: str | None = None
-    metrics: Mapping[str, str] = field(default_factory=dict)
+    kubernetes: KubernetesOptions = field(default_factory=KubernetesOptions)
 
 
 @dataclass(frozen=True, slots=True)

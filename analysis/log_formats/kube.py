@@ -60,15 +60,11 @@ def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
         notes.append("the Workloads of Kueue were not read: --source-format kueue reads them")
     if not named and not objects.refused:
         kinds = ", ".join(sorted(objects.by_kind)) or "nothing"
-        raise InputError(
-            streams[0].path, f"has no pods and no jobs; found {kinds}", hint=COMMAND
-        )
+        raise InputError(streams[0].path, f"has no pods and no jobs; found {kinds}", hint=COMMAND)
     return rows_of_sources(named, objects.refused, len(streams), notes)
 
 
-def _chosen_gangs(
-    choices: IngestOptions, gang_jobs: set[str], pods: Sequence[PodRun]
-) -> set[str]:
+def _chosen_gangs(choices: IngestOptions, gang_jobs: set[str], pods: Sequence[PodRun]) -> set[str]:
     """Return which plain Jobs are gangs, as the user or the Jobs say."""
     gang = choices.kubernetes.gang
     if gang == "pod":

@@ -35,7 +35,6 @@ LEFT_OUT = {
     "stuck": "workloads that are evicted but hold their quota, left out (nothing runs)",
     "inactive": "workloads that are deactivated, left out",
     "gpu_reservation": "reservation pods of KAI left out (the pods with shares of a GPU count)",
-    "not_a_run": "runs that have not started left out",
 }
 """Machine word -> why an object is no job."""
 NOTES = {
@@ -50,11 +49,10 @@ NOTES = {
     "it, their wait does not)",
     "end_by_last_sample": "jobs deleted while they ran: their end is that of the last sample, up "
     "to a step too early or late",
-    "end_by_phase": "jobs whose end is that of the first sample after it, half a step early or late",
+    "end_by_phase": "jobs whose end is that of the first sample after it, up to half a step early "
+    "or late",
     "start_by_sample": "jobs whose start is that of the first sample on a node, up to a step late",
-    "gap": "jobs that no sample shows for a while",
     "controller": "jobs known by their controller only (their pods are gone: requested GPUs count)",
-    "spot": "jobs on spot instances",
 }  # fmt: skip
 """Machine word -> what is counted of the jobs."""
 WAIT_HAS_ATTEMPTS = (

@@ -51,9 +51,7 @@ def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     jobs = numbered(_workloads(objects, site))
     if not jobs and not objects.refused:
         kinds = ", ".join(sorted(objects.by_kind)) or "nothing"
-        raise InputError(
-            streams[0].path, f"has no Workloads of Kueue; found {kinds}", hint=COMMAND
-        )
+        raise InputError(streams[0].path, f"has no Workloads of Kueue; found {kinds}", hint=COMMAND)
     notes = [history_note(jobs, HISTORY), *objects.other_kinds_note((WORKLOAD,))]
     return rows_of_sources(jobs, objects.refused, len(streams), notes)
 

@@ -17,6 +17,7 @@ from gpuplan.analysis.log_formats.gavel import GAVEL
 from gpuplan.analysis.log_formats.genai import GENAI
 from gpuplan.analysis.log_formats.helios import HELIOS
 from gpuplan.analysis.log_formats.kube import KUBE
+from gpuplan.analysis.log_formats.kube_metrics import KUBE_METRICS
 from gpuplan.analysis.log_formats.kueue import KUEUE
 from gpuplan.analysis.log_formats.mapped import CSV
 from gpuplan.analysis.log_formats.openb import OPENB
@@ -46,6 +47,7 @@ FORMATS = Registry(
         HELIOS,
         KALOS,
         KUBE,
+        KUBE_METRICS,
         KUEUE,
         OPENB,
         PAI,
