@@ -14,13 +14,13 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.plain import Hidden, plain
+from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.base.words import a_log
 from gpuplan.analysis.ingest.side_tables import side_tables_first
 from gpuplan.analysis.ingest.trace_reading import ROW_GROUP_ROWS, Reading, job_plan, repeated_ids
 from gpuplan.analysis.ingest.unknown_files import unknown_log
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
-from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.job_table.schema import METADATA_KEY, REQUEUE, SOURCE, Provenance
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.format import (

@@ -225,7 +225,7 @@ def json_texts(data: bytes, start: int) -> Iterator[tuple[int, Raw | memoryview,
 
 def _end_of_text(view: memoryview) -> tuple[int, str | None]:
     """Return where the first JSON text of some bytes ends, or what is wrong with it."""
-    if view[:1] not in (b"{", b"["):
+    if view[:1].tobytes() not in (b"{", b"["):
         return 0, "is not JSON"
     try:
         msgspec.json.decode(view, type=Raw)
@@ -243,7 +243,7 @@ def _end_of_text(view: memoryview) -> tuple[int, str | None]:
 
 
 def _add_text(file: ObjectFile, text: Raw | memoryview) -> None:
-    if bytes(text[:1]) == b"[":  # type: ignore[index]
+    if bytes(text[:1]) == b"[":
         for item in _AS_LIST.decode(text):
             _add_member(file, item)
     else:

@@ -153,7 +153,7 @@ def _parts(text: Raw | memoryview, answer: Answer) -> list[Raw]:
     """Return the series of an answer, or of the bare array. Raises `InputError`."""
     path = answer.path
     try:
-        if bytes(text[:1]) == b"[":  # type: ignore[index]
+        if bytes(text[:1]) == b"[":
             return _AS_LIST.decode(text)
         told = _AS_ANSWER.decode(text)
         if told.status == "error" or told.error is not None:

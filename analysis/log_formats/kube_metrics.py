@@ -24,6 +24,7 @@ from gpuplan.analysis.kubernetes.metrics import (
     pod_runs,
 )
 from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings
+from gpuplan.analysis.kubernetes.refusals import ANSWER
 from gpuplan.analysis.kubernetes.series import LINE, Answer, Series, read_series
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import instance_models, job_plan, kept_columns
@@ -31,7 +32,6 @@ from gpuplan.analysis.reading.batch import Refused, Rows
 from gpuplan.analysis.reading.source import Head, SourceStream
 from gpuplan.analysis.storage.files import read_small
 
-ANSWER = re.compile(rb'\s*(?:\{\s*"status"\s*:\s*"(?:success|error)"|\[\s*\{\s*"metric"\s*:)')
 ERROR = re.compile(rb'"status"\s*:\s*"error"\s*,\s*"errorType"')
 EMPTY = re.compile(rb'"result"\s*:\s*\[\s*\]')
 OUR_METRIC = re.compile(rb'"?__name__"?\s*[:=]\s*"kube_|(?:^|\n)kube_[a-z_]+\{')
