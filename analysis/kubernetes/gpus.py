@@ -209,7 +209,7 @@ def _kai_share(annotations: Mapping[str, str], node: Mapping[str, str]) -> Fract
     else:
         raise UnknownGpusError(
             "missing",
-            "GPUs by memory, on a node whose GPU memory is not known",
+            "GPUs by memory, on a node whose GPU memory is not in the input: add the nodes",
             f"the node in the input, with the label {NODE_MEMORY}",
         )
     if not 0 <= share <= 1:

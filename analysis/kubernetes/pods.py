@@ -317,7 +317,7 @@ def _claimed(
         if name is None or (namespace, name) not in claims:
             raise UnknownGpusError(
                 "missing",
-                "GPUs by a claim that is not in the input",
+                "GPUs by a claim that is not in the input: kubectl get pods,resourceclaims,nodes",
                 "its ResourceClaim: kubectl get pods,resourceclaims,nodes -A -o json",
             )
         gpus += claims[namespace, name]
