@@ -196,14 +196,28 @@ def _attempt(pods: Sequence[PodRun]) -> Attempt:
     )
 
 
-WORST_FIRST = ("running", "node_fail", "preempted", "timeout", "failed", "unknown", "not_started")
+WORST_FIRST = (
+    "running",
+    "node_fail",
+    "preempted",
+    "timeout",
+    "failed",
+    "cancelled",
+    "unknown",
+    "not_started",
+)
 
 
 def _ending(pods: Sequence[PodRun]) -> tuple[str, str]:
     """Return the state of pods that ran together, and its word: the worst one."""
     states = {pod.state: pod.source_state for pod in reversed(pods)}
-    worst = next((state for state in WORST_FIRST if state in states), "completed")
+    worst = merged_states(states)
     return worst, states.get(worst, "")
+
+
+def merged_states(states: Collection[str]) -> str:
+    """Return the state of a whole by those of its parts: the worst one."""
+    return next((state for state in WORST_FIRST if state in states), "completed")
 
 
 def _most_held(pods: Sequence[PodRun]) -> str | None:

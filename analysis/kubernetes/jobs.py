@@ -20,7 +20,7 @@ COLUMNS = (
     "job_id", "user", "group", "job_class", "submit", "wait_end", "start", "end", "seconds",
     "requeue_seconds", "gpus", "workers", "gpu_type", "state", "source_state", "attempts",
     "preemptions", "priority", "queue", "cluster_queue", "reserved", "reason", "nodes",
-    "wait_includes_attempts", "runs", "notes", "left_out",
+    "wait_includes_attempts", "runs", "notes", "left_out", "price", "cost",
 )  # fmt: skip
 MOST_NODES = 64
 NOTES_BETWEEN = ","
@@ -63,6 +63,7 @@ class KubeJob:
         state, source_state: how it ended.
         past_s: seconds of earlier attempts, where nothing else is known of them.
         last_known: until when a running job is known to run; None where the log does not say.
+        price: $ per hour of one instance, where the log says; ``cost`` what it cost.
         notes: what to count of it.
         left_out: why it is no job; empty for one.
         fault: reason, column, what was found and what was expected, where it is refused.
@@ -91,6 +92,8 @@ class KubeJob:
     wait_includes_attempts: bool | None = None
     past_s: float = 0.0
     last_known: float | None = None
+    price: float | None = None
+    cost: float | None = None
     notes: set[str] = field(default_factory=set)
     left_out: str = ""
     fault: tuple[str, str, str, str] | None = None
@@ -199,6 +202,8 @@ def _cells(job: KubeJob) -> Mapping[str, Cell]:
         "runs": _runs(job) if len(job.attempts) > 1 else None,
         "notes": NOTES_BETWEEN.join(sorted(job.notes)) or None,
         "left_out": job.left_out or None,
+        "price": _number(job.price),
+        "cost": _number(job.cost),
     }
 
 

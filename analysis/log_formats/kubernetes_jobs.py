@@ -34,6 +34,7 @@ LEFT_OUT = {
     "deleted": "deleted before they started",
     "stuck": "workloads that are evicted but hold their quota, left out (nothing runs)",
     "inactive": "workloads that are deactivated, left out",
+    "never_provisioned": "runs that never got an instance left out",
     "gpu_reservation": "reservation pods of KAI left out (the pods with shares of a GPU count)",
 }
 """Machine word -> why an object is no job."""
@@ -52,6 +53,8 @@ NOTES = {
     "end_by_phase": "jobs whose end is that of the first sample after it, up to half a step early "
     "or late",
     "start_by_sample": "jobs whose start is that of the first sample on a node, up to a step late",
+    "mean_gpus": "jobs whose GPUs are a mean: GPU-seconds over run time, a whole number within 10%",
+    "preempted_resource": "jobs that lost resources to others by preemption",
     "controller": "jobs known by their controller only (their pods are gone: requested GPUs count)",
 }  # fmt: skip
 """Machine word -> what is counted of the jobs."""
@@ -118,6 +121,8 @@ def job_plan(context: SourceContext) -> ReadingPlan:
             ),
             Field(RUNS, "runs", runs_of_text("runs")),
             text("notes", "notes"),
+            number("price", "price"),
+            number("cost", "cost"),
         ),
         jobs={
             "queue_s": pl.when(wait_s >= 0).then(wait_s),

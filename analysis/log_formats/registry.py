@@ -12,6 +12,7 @@ from gpuplan.analysis.log_formats.acmetrace import KALOS, SEREN
 from gpuplan.analysis.log_formats.azure_llm import AZURE_LLM
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.dilu import DILU
+from gpuplan.analysis.log_formats.dstack import DSTACK
 from gpuplan.analysis.log_formats.format import LogFormat, SideTable
 from gpuplan.analysis.log_formats.gavel import GAVEL
 from gpuplan.analysis.log_formats.genai import GENAI
@@ -29,6 +30,7 @@ from gpuplan.analysis.log_formats.spot_gpu import SPOT_GPU
 from gpuplan.analysis.log_formats.swf import SWF
 from gpuplan.analysis.log_formats.tiresias import TIRESIAS
 from gpuplan.analysis.log_formats.wandb import WANDB_FORMAT
+from gpuplan.analysis.log_formats.yunikorn import YUNIKORN
 from gpuplan.analysis.plugins import Registry
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.plan import ReadingPlan
@@ -42,6 +44,7 @@ FORMATS = Registry(
         CANONICAL_FORMAT,
         CSV,
         DILU,
+        DSTACK,
         GAVEL,
         GENAI,
         HELIOS,
@@ -59,6 +62,7 @@ FORMATS = Registry(
         SWF,
         TIRESIAS,
         WANDB_FORMAT,
+        YUNIKORN,
     ),
     calls={"plan": ReadingPlan, "open": Rows, "side_table": (SideTable, NoneType)},
     optional_calls={"recognizes": (str, NoneType)},
