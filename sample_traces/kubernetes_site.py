@@ -115,8 +115,7 @@ def draw_jobs(rng: np.random.Generator) -> list[SiteJob]:
             run_s = max(90, round(team.median_h * 3600 * float(np.exp(team.spread * normal))))
             jobs.append(
                 SiteJob(
-                    0, team, "", f"{_code(rng, 8)}-{_code(rng, 4)}-4{_code(rng, 3)}-8{_code(rng, 3)}"
-                    f"-{_code(rng, 12)}",
+                    0, team, "", _uid(rng),
                     users[int(rng.random() * len(users))],
                     100 if rng.random() < 0.15 else 0,
                     pods, gpus // pods, BEGIN_S + int(at), run_s, bool(rng.random() < 0.08),
@@ -180,6 +179,11 @@ def _by_flavor(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 def _code(rng: np.random.Generator, letters: int) -> str:
     return "".join("0123456789abcdef"[int(16 * draw)] for draw in rng.random(letters))
+
+
+def _uid(rng: np.random.Generator) -> str:
+    first, second, third, fourth, last = (_code(rng, letters) for letters in (8, 4, 3, 3, 12))
+    return f"{first}-{second}-4{third}-8{fourth}-{last}"
 
 
 def _at(seconds: int) -> str:
