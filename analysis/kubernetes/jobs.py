@@ -23,6 +23,8 @@ COLUMNS = (
     "wait_includes_attempts", "runs", "notes", "left_out", "price", "cost",
 )  # fmt: skip
 MOST_NODES = 64
+MOST_S = 2.5e11
+"""The year 9999, in seconds after 1970; what lies beyond is no time."""
 NOTES_BETWEEN = ","
 
 
@@ -154,11 +156,22 @@ def _wanted(rows: Sequence[Flat | Refused], wanted: Sequence[str]) -> Iterator[F
 
 
 def _row(job: KubeJob) -> Flat | Refused:
+    if not job.left_out and any(abs(at) > MOST_S for at in _instants(job)):
+        job.fault = job.fault or ("unreadable", "submit", "a time beyond the year 9999", "a time")
     if job.fault is not None and not job.left_out:
         reason, column, found, expected = job.fault
         return Refused(job.number, reason, column, plain(found), expected, plain(job.shown()) or "")
     cells = _cells(job)
     return job.number, tuple(cells.get(name) for name in COLUMNS), job.shown()
+
+
+def _instants(job: KubeJob) -> Iterator[float]:
+    for attempt in job.attempts:
+        yield attempt.start
+        if attempt.end is not None:
+            yield attempt.end
+    yield job.submit or 0.0
+    yield job.reserved or 0.0
 
 
 def _cells(job: KubeJob) -> Mapping[str, Cell]:
@@ -247,6 +260,8 @@ def _micros(seconds: float) -> int:
 
 def shown_time(seconds: float) -> str:
     """Return an instant in UTC for people."""
+    if abs(seconds) > MOST_S:
+        return f"{seconds:g} s after 1970"
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 

@@ -149,11 +149,11 @@ def read_series(stream: SourceStream, answer: Answer) -> Iterator[Series]:
             yield answer.seen(series)
 
 
-def _parts(text: Raw | memoryview, answer: Answer) -> list[Raw]:
+def _parts(text: memoryview, answer: Answer) -> list[Raw]:
     """Return the series of an answer, or of the bare array. Raises `InputError`."""
     path = answer.path
     try:
-        if bytes(text[:1]) == b"[":
+        if text[:1].tobytes() == b"[":
             return _AS_LIST.decode(text)
         told = _AS_ANSWER.decode(text)
         if told.status == "error" or told.error is not None:

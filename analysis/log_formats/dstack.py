@@ -21,7 +21,7 @@ from gpuplan.analysis.kubernetes.jobs import (
     numbered,
     rows_of_sources,
 )
-from gpuplan.analysis.kubernetes.objects import UNREADABLE
+from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_text
 from gpuplan.analysis.kubernetes.times import seconds
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
@@ -113,7 +113,7 @@ def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     refused: list[tuple[int, Refused]] = []
     for source, stream in enumerate(streams):
         try:
-            listing = _AS_LISTING.decode(stream.to_file().read_bytes())
+            listing = _AS_LISTING.decode(read_text(stream, "runs", COMMAND))
         except UNREADABLE as error:
             raise InputError(
                 stream.path, f"is no list of runs ({error})", expected="runs", hint=COMMAND

@@ -18,7 +18,7 @@ from gpuplan.analysis.kubernetes.jobs import (
     numbered,
     rows_of_sources,
 )
-from gpuplan.analysis.kubernetes.objects import UNREADABLE
+from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_text
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import instance_models, job_plan, kept_columns
 from gpuplan.analysis.reading.batch import Refused, Rows
@@ -69,7 +69,7 @@ def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     seen: set[tuple[str, int | None]] = set()
     for source, stream in enumerate(streams):
         try:
-            parts = _AS_LIST.decode(stream.to_file().read_bytes())
+            parts = _AS_LIST.decode(read_text(stream, "applications", COMMAND))
         except UNREADABLE as error:
             raise InputError(
                 stream.path, f"is no array of applications ({error})", expected="applications",

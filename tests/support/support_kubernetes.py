@@ -132,7 +132,6 @@ def texts():
              {"container": "c", "resource": "nvidia_com_gpu", "node": "n"}),
             ("kube_pod_status_phase", 1, {"phase": "Running"}))
     ]  # fmt: skip
-    answer = {"status": "success", "data": {"resultType": "matrix", "result": series}}
     lines = [
         "{" + ", ".join(f'{key}="{value}"' for key, value in item["metric"].items())
         + f"}} {value} {int(time * 1000)}"
@@ -155,8 +154,8 @@ def texts():
     return {
         "kube": ("kube", "kube.json", json.dumps(listed(*pods), indent=1)),
         "kueue": ("kueue", "kueue.json", json.dumps(listed(workload, waiting), indent=1)),
-        "kueue_watch": ("kueue", "watch.json", "\n".join(json.dumps(e, indent=4) for e in events)),
-        "kube_metrics": ("kube-metrics", "pods.json", json.dumps(answer)),
+        "kueue_watch": ("kueue", "watch.json", "\n".join(map(json.dumps, events))),
+        "kube_metrics": ("kube-metrics", "pods.json", json.dumps(series)),
         "promtool": ("kube-metrics", "dump.txt", "\n".join(lines) + "\n"),
         "dstack": ("dstack", "runs.json", json.dumps(runs)),
         "yunikorn": ("yunikorn", "applications.json", json.dumps(applications)),
