@@ -169,6 +169,7 @@ def test_other_resources_are_gpus_where_the_user_says_so(tmp_path):
         ({"nvidia_com__gpu_product": "NVIDIA-A100-SXM4-80GB-SHARED"}, {}, "A100-80GB"),
         ({}, {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}, "T4"),
         ({}, {"node.kubernetes.io/instance-type": "p5.48xlarge"}, "H100-80GB"),
+        ({}, {"node.kubernetes.io/instance-type": "Standard_NC6"}, "K80"),
         ({}, {}, None),
     ],
 )

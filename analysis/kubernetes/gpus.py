@@ -222,12 +222,12 @@ def type_of_labels(labels: Mapping[str, str], instances: Mapping[str, str]) -> s
 
     Args:
         labels: the labels.
-        instances: instance type -> GPU model.
+        instances: instance type in lower case -> GPU model.
     """
     for label in PRODUCT_LABELS:
         if labels.get(label):
             return clean_type(labels[label])
-    model = instances.get(labels.get(INSTANCE_LABEL, ""))
+    model = instances.get(labels.get(INSTANCE_LABEL, "").lower())
     return None if model is None else gpu_name(model)
 
 

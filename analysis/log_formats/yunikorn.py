@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from msgspec import field as member
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.kubernetes.gpus import in_gpus, is_gpu
 from gpuplan.analysis.kubernetes.jobs import (
     Attempt,
@@ -138,7 +139,8 @@ def _gpu_seconds(app: _Application, more: Sequence[str]) -> tuple[Fraction, str 
         for resource, amount in used.items():
             if is_gpu(resource, more) and amount > 0:
                 one = in_gpus({resource: 1}, {}).gpus
-                kind = instance_models().get(instance)
+                model = instance_models().get(instance.lower())
+                kind = None if model is None else gpu_name(model)
                 by_type[kind] = by_type.get(kind, Fraction(0)) + one * Fraction(amount)
     kind = max(by_type, key=lambda name: (by_type[name], name or ""), default=None)
     return sum(by_type.values(), Fraction(0)), kind
