@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuplan.analysis.kubernetes.gangs import (
-    ANNOTATIONS,
     INDEXES,
     JOB_NAME,
     KINDS_OF_REPLICAS,
@@ -33,6 +32,7 @@ from gpuplan.analysis.kubernetes.gpus import (
     type_of_labels,
 )
 from gpuplan.analysis.kubernetes.pods import (
+    GROUP_ANNOTATIONS,
     QUEUE_LABELS,
     Owner,
     PodRun,
@@ -68,7 +68,7 @@ def written(name: str) -> str:
 
 KNOWN_LABELS = {
     f"label_{written(name)}": name
-    for name in (*LABELS, *ANNOTATIONS, *INDEXES, *KINDS_OF_REPLICAS, *QUEUE_LABELS,
+    for name in (*LABELS, *GROUP_ANNOTATIONS, *INDEXES, *KINDS_OF_REPLICAS, *QUEUE_LABELS,
                  *PRODUCT_LABELS, RAY, LEADER, LEADER_GROUP, JOB_NAME, INSTANCE_LABEL,
                  NODE_REPLICAS)
 }  # fmt: skip

@@ -33,6 +33,8 @@ PREEMPTIONS = frozenset({"PreemptionByScheduler", "Preempting"})
 TIMEOUT = "DeadlineExceeded"
 QUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue")
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
+GROUP_ANNOTATIONS = ("pod-group-name", "scheduling.k8s.io/group-name")
+"""Annotations with the PodGroup of a pod: of KAI, of Volcano."""
 SERVICES = frozenset(
     {"ReplicaSet", "StatefulSet", "InferenceService", "LeaderWorkerSet", "RayCluster"}
 )
@@ -164,6 +166,19 @@ class ResourceClaim(Struct):
 AS_CLAIM = msgspec.json.Decoder(ResourceClaim)
 
 
+class _GroupSpec(Struct):
+    queue: str | None = None
+
+
+class PodGroup(Struct):
+    """A group of pods of Volcano or KAI, which holds no history."""
+
+    spec: _GroupSpec | None = None
+
+
+AS_GROUP = msgspec.json.Decoder(PodGroup)
+
+
 @dataclass(slots=True)
 class PodRun:
     """A pod as an interval in which it holds GPUs.
@@ -218,6 +233,7 @@ class Surroundings:
     Attributes:
         nodes: name -> labels of a node.
         claims: (namespace, name) -> GPUs of a claim.
+        groups: (namespace, name) -> queue of a PodGroup, of Volcano or KAI.
         instances: instance type -> GPU model.
         gpu_resources: more resources that are GPUs at this site.
         user_label: label or annotation that names the user; None for the namespace.
@@ -226,6 +242,7 @@ class Surroundings:
 
     nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     claims: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    groups: Mapping[tuple[str, str], str] = field(default_factory=dict)
     instances: Mapping[str, str] = field(default_factory=dict)
     gpu_resources: Collection[str] = ()
     user_label: str | None = None
@@ -259,7 +276,7 @@ def pod_run(
         meta.owner,
         submit=seconds(meta.created),
         node=spec.node_name,
-        queue=_queue(labels, annotations),
+        queue=_queue(labels, annotations) or _queue_of_group(meta, around.groups),
         user=user_of(labels, annotations, around.user_label),
         priority=spec.priority or 0,
         source_state=_word(status),
@@ -292,6 +309,12 @@ def pod_run(
 def _queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str | None:
     named = (labels.get(label) for label in QUEUE_LABELS)
     return next(filter(None, named), annotations.get(QUEUE_ANNOTATION) or None)
+
+
+def _queue_of_group(meta: PodMeta, groups: Mapping[tuple[str, str], str]) -> str | None:
+    named = ((meta.annotations or {}).get(key) for key in GROUP_ANNOTATIONS)
+    queues = (groups.get((meta.namespace, name)) for name in named if name)
+    return next(filter(None, queues), None)
 
 
 def user_of(

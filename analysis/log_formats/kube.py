@@ -6,6 +6,7 @@ Jobs. Objects vanish hours to days after a job, so such a log is a quick start a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from gpuplan.analysis.base.errors import InputError
@@ -26,6 +27,7 @@ from gpuplan.analysis.kubernetes.objects import (
 )
 from gpuplan.analysis.kubernetes.pods import (
     AS_CLAIM,
+    AS_GROUP,
     AS_POD,
     PodRun,
     Surroundings,
@@ -39,7 +41,9 @@ from gpuplan.analysis.reading.source import Head, SourceStream
 
 COMMAND = "kubectl get pods,jobs,nodes -A -o json > kube.json"
 HISTORY = "pods and Jobs vanish hours to days after they end, so this is no full history"
-POD, NODE, CLAIM = "Pod", "Node", "ResourceClaim"
+POD, NODE, CLAIM, POD_GROUP = "Pod", "Node", "ResourceClaim", "PodGroup"
+EMPTY = re.compile(rb'"items"\s*:\s*\[\s*\]')
+LIST = re.compile(rb'"kind"\s*:\s*"[A-Za-z]*List"')
 OF_KUEUE = "kueue.x-k8s.io"
 
 
@@ -75,7 +79,7 @@ def _chosen_gangs(choices: IngestOptions, gang_jobs: set[str], pods: Sequence[Po
 
 
 def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surroundings:
-    nodes, claims = {}, {}
+    nodes, claims, groups = {}, {}, {}
     for source, item in objects.of(NODE):
         try:
             nodes[item.name] = labels_of(item)
@@ -86,9 +90,18 @@ def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surrounding
             claims[item.namespace, item.name] = item.read(AS_CLAIM).gpus
         except UNREADABLE as error:
             objects.refuse(source, item, error)
+    for source, item in objects.of(POD_GROUP):
+        try:
+            spec = item.read(AS_GROUP).spec
+        except UNREADABLE as error:
+            objects.refuse(source, item, error)
+            continue
+        if spec is not None and spec.queue:
+            groups[item.namespace, item.name] = spec.queue
     return Surroundings(
         nodes,
         claims,
+        groups,
         instance_models(),
         choices.kubernetes.gpu_resources,
         choices.kubernetes.user_label,
@@ -145,6 +158,8 @@ def _open(stream: SourceStream) -> Rows:
 
 def _recognizes(head: Head) -> str | None:
     kinds = kinds_in(head)
+    if head.is_json and EMPTY.search(head.data) and LIST.search(head.data):
+        return "a List of Kubernetes without objects"
     if not kinds or any(version.startswith(OF_KUEUE) for version, _ in kinds[:1]):
         return None
     version, kind = kinds[0]

@@ -41,7 +41,10 @@ OPTION = "--metric NAME=FILE"
 def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
     options = choices.kubernetes
     around = Surroundings(
-        {}, {}, instance_models(), options.gpu_resources, options.user_label, options.include_cpu
+        instances=instance_models(),
+        gpu_resources=options.gpu_resources,
+        user_label=options.user_label,
+        include_cpu=options.include_cpu,
     )
     series = PodSeries(around, _node_types(options.node_types))
     names = _named_files(streams, options.metrics)
