@@ -158,7 +158,7 @@ def _open(stream: SourceStream) -> Rows:
 
 def _recognizes(head: Head) -> str | None:
     kinds = kinds_in(head)
-    if head.is_json and EMPTY.search(head.data) and LIST.search(head.data):
+    if not kinds and head.is_json and EMPTY.search(head.data) and LIST.search(head.data):
         return "a List of Kubernetes without objects"
     if not kinds or any(version.startswith(OF_KUEUE) for version, _ in kinds[:1]):
         return None
