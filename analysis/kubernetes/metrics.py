@@ -302,12 +302,12 @@ def _run(key: Key, pod: _Pod, series: PodSeries, has_phases: bool) -> PodRun:
 
 def _amounts(pod: _Pod, more: Iterable[str]) -> dict[str, float]:
     """Return GPU resource -> amount over all containers."""
-    known = RESOURCES | {written(name): name for name in more}
+    names = RESOURCES | {written(name): name for name in more}
     amounts: dict[str, float] = defaultdict(float)
     for (_, resource), (_, amount) in (pod.requests or pod.stand_ins).items():
         plain = written(resource)
-        if plain in known:
-            amounts[known[plain]] += amount
+        if plain in names:
+            amounts[names[plain]] += amount
         elif (match := MIG.fullmatch(plain)) is not None:
             amounts[f"nvidia.com/mig-{match[1]}g.{match[2]}gb"] += amount
     return amounts

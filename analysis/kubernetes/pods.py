@@ -20,7 +20,7 @@ from gpuplan.analysis.kubernetes.gpus import (
 )
 from gpuplan.analysis.kubernetes.objects import KubeObject
 from gpuplan.analysis.kubernetes.times import (
-    Condition,
+    StatusCondition,
     condition,
     earliest,
     latest,
@@ -79,14 +79,14 @@ class _Running(Struct):
     started: datetime | None = member(name="startedAt", default=None)
 
 
-class _State(Struct):
+class _ContainerState(Struct):
     terminated: _Terminated | None = None
     running: _Running | None = None
 
 
 class _ContainerStatus(Struct):
-    state: _State | None = None
-    last: _State | None = member(name="lastState", default=None)
+    state: _ContainerState | None = None
+    last: _ContainerState | None = member(name="lastState", default=None)
 
 
 class _ClaimStatus(Struct):
@@ -97,14 +97,14 @@ class _ClaimStatus(Struct):
 class _PodStatus(Struct):
     phase: str = ""
     reason: str | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[StatusCondition] | None = None
     started: datetime | None = member(name="startTime", default=None)
     containers: list[_ContainerStatus] | None = member(name="containerStatuses", default=None)
     inits: list[_ContainerStatus] | None = member(name="initContainerStatuses", default=None)
     claims: list[_ClaimStatus] | None = member(name="resourceClaimStatuses", default=None)
 
     @property
-    def states(self) -> list[_State]:
+    def states(self) -> list[_ContainerState]:
         """The states of all containers, and the last ones before a restart."""
         statuses = [*(self.containers or ()), *(self.inits or ())]
         return [s for status in statuses for s in (status.state, status.last) if s is not None]

@@ -108,7 +108,7 @@ class _Listing(Struct):
 _AS_LISTING, _AS_RUN = msgspec.json.Decoder(_Listing), msgspec.json.Decoder(_Run)
 
 
-def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
+def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
     jobs: list[KubeJob] = []
     refused: list[tuple[int, Refused]] = []
     for source, stream in enumerate(streams):
@@ -212,7 +212,7 @@ def _kept(head: Head, columns: Sequence[str], choices: IngestOptions) -> Mapping
 
 
 def _open(stream: SourceStream) -> Rows:
-    return _together([stream], IngestOptions())[0]
+    return _open_all([stream], IngestOptions())[0]
 
 
 def _recognizes(head: Head) -> str | None:
@@ -228,6 +228,6 @@ DSTACK = LogFormat(
     recognizes=_recognizes,
     plan=job_plan,
     open=_open,
-    together=_together,
+    together=_open_all,
     kept=_kept,
 )

@@ -47,7 +47,7 @@ LIST = re.compile(rb'"kind"\s*:\s*"[A-Za-z]*List"')
 OF_KUEUE = "kueue.x-k8s.io"
 
 
-def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
+def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
     files = [read_objects(stream) for stream in streams]
     objects = collected(files)
     around = _surroundings(objects, choices)
@@ -153,7 +153,7 @@ def _controllers(
 
 
 def _open(stream: SourceStream) -> Rows:
-    return _together([stream], IngestOptions())[0]
+    return _open_all([stream], IngestOptions())[0]
 
 
 def _recognizes(head: Head) -> str | None:
@@ -173,6 +173,6 @@ KUBE = LogFormat(
     recognizes=_recognizes,
     plan=job_plan,
     open=_open,
-    together=_together,
+    together=_open_all,
     kept=kept_columns,
 )

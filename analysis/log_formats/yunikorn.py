@@ -64,7 +64,7 @@ class _Application(Struct):
 _AS_LIST, _AS_APPLICATION = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder(_Application)
 
 
-def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
+def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
     jobs: list[KubeJob] = []
     refused: list[tuple[int, Refused]] = []
     seen: set[tuple[str, int | None]] = set()
@@ -138,16 +138,16 @@ def _gpu_seconds(app: _Application, more: Sequence[str]) -> tuple[Fraction, str 
     for instance, used in (app.usage or {}).items():
         for resource, amount in used.items():
             if is_gpu(resource, more) and amount > 0:
-                one = in_gpus({resource: 1}, {}).gpus
+                of_one = in_gpus({resource: 1}, {}).gpus
                 model = instance_models().get(instance.lower())
                 kind = None if model is None else gpu_name(model)
-                by_type[kind] = by_type.get(kind, Fraction(0)) + one * Fraction(amount)
+                by_type[kind] = by_type.get(kind, Fraction(0)) + of_one * Fraction(amount)
     kind = max(by_type, key=lambda name: (by_type[name], name or ""), default=None)
     return sum(by_type.values(), Fraction(0)), kind
 
 
 def _open(stream: SourceStream) -> Rows:
-    return _together([stream], IngestOptions())[0]
+    return _open_all([stream], IngestOptions())[0]
 
 
 def _recognizes(head: Head) -> str | None:
@@ -163,6 +163,6 @@ YUNIKORN = LogFormat(
     recognizes=_recognizes,
     plan=job_plan,
     open=_open,
-    together=_together,
+    together=_open_all,
     kept=kept_columns,
 )
