@@ -38,8 +38,6 @@ GROUP_ANNOTATIONS = ("pod-group-name", "scheduling.k8s.io/group-name")
 SERVICES = frozenset(
     {"ReplicaSet", "StatefulSet", "InferenceService", "LeaderWorkerSet", "RayCluster"}
 )
-DRIVER = "gpu."
-"""How the names of dynamic allocation's drivers for GPUs start."""
 ENDED = ("Succeeded", "Failed")
 
 
@@ -131,52 +129,6 @@ _AS_NAMED = msgspec.json.Decoder(_Named)
 def labels_of(item: KubeObject) -> Mapping[str, str]:
     """Return the labels of an object. Raises ValueError where it cannot be read."""
     return item.read(_AS_NAMED).metadata.labels or {}
-
-
-class _Result(Struct):
-    driver: str = ""
-
-
-class _Devices(Struct):
-    results: list[_Result] | None = None
-
-
-class _Allocation(Struct):
-    devices: _Devices | None = None
-
-
-class _ClaimState(Struct):
-    allocation: _Allocation | None = None
-
-
-class ResourceClaim(Struct):
-    """A claim for devices, and what was allocated to it."""
-
-    status: _ClaimState | None = None
-
-    @property
-    def gpus(self) -> int:
-        """The GPUs allocated."""
-        allocation = self.status and self.status.allocation
-        devices = allocation and allocation.devices
-        results = (devices and devices.results) or ()
-        return sum(result.driver.startswith(DRIVER) for result in results)
-
-
-AS_CLAIM = msgspec.json.Decoder(ResourceClaim)
-
-
-class _GroupSpec(Struct):
-    queue: str | None = None
-
-
-class PodGroup(Struct):
-    """A group of pods of Volcano or KAI, which holds no history."""
-
-    spec: _GroupSpec | None = None
-
-
-AS_GROUP = msgspec.json.Decoder(PodGroup)
 
 
 @dataclass(slots=True)

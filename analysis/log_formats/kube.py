@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.kubernetes.claims import AS_CLAIM, AS_GROUP
 from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected
 from gpuplan.analysis.kubernetes.controllers import (
     KINDS,
@@ -26,8 +27,6 @@ from gpuplan.analysis.kubernetes.objects import (
     read_objects,
 )
 from gpuplan.analysis.kubernetes.pods import (
-    AS_CLAIM,
-    AS_GROUP,
     AS_POD,
     PodRun,
     Surroundings,
