@@ -54,7 +54,7 @@ GROUPS = {
     },
     "Find out more": {
         "demo": "Try gpuplan on a small synthetic trace.",
-        "list": "List log formats, policies, speedups, methods, baselines, and providers.",
+        "list": "List formats, policies, speedups, methods and more.",
     },
 }
 """Question -> the commands that answer it with the first sentence of their help, in its order."""
