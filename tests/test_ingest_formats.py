@@ -26,6 +26,7 @@ from gpuplan.analysis.job_table.schema import (
     QUEUE_COLUMNS,
     RUN_COLUMNS,
     SCHEDULER_COLUMNS,
+    UTILIZATION_COLUMNS,
 )
 from gpuplan.analysis.log_formats.format import LogFormat
 from gpuplan.analysis.log_formats.registry import FORMATS
@@ -37,7 +38,8 @@ def test_a_good_log_is_recognized_and_kept_whole(tmp_path, log):
     jobs, result, rejects = ingest_text(tmp_path, text, file)
     assert result.provenance.source_format == name
     kept = {"steps": pl.Float64()} if name == "gavel" else {}
-    more = (SCHEDULER_COLUMNS | RUN_COLUMNS) if name in ("slurm", "swf") else {}
+    of_slurm = SCHEDULER_COLUMNS | UTILIZATION_COLUMNS | RUN_COLUMNS
+    more = of_slurm if name in ("slurm", "swf") else {}
     if name in ("kube", "kube-metrics", "kueue", "dstack", "yunikorn"):
         more = SCHEDULER_COLUMNS | RUN_COLUMNS | QUEUE_COLUMNS
         more |= {"price": pl.Float64(), "cost": pl.Float64()} if name == "dstack" else {}
