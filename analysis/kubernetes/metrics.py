@@ -39,7 +39,7 @@ from gpuplan.analysis.kubernetes.pods import (
     Surroundings,
     end_state,
 )
-from gpuplan.analysis.kubernetes.series import Series
+from gpuplan.analysis.kubernetes.series import LabelledSeries
 
 CREATED, SCHEDULED = "kube_pod_created", "kube_pod_status_scheduled_time"
 COMPLETED, PHASE = "kube_pod_completion_time", "kube_pod_status_phase"
@@ -97,7 +97,7 @@ class _Pod:
     last: float = float("-inf")
     priority: int = 0
 
-    def take(self, series: Series, user_label: str | None) -> None:
+    def take(self, series: LabelledSeries, user_label: str | None) -> None:
         """Take one of its series, which has a sample."""
         samples, labels = series.samples, series.labels
         first, (last, value) = samples[0][0], samples[-1]
@@ -126,7 +126,7 @@ class _Pod:
             self._take_request(series, last, value)
         self.first, self.last = min(self.first, first), max(self.last, last)
 
-    def _take_request(self, series: Series, last: float, value: float) -> None:
+    def _take_request(self, series: LabelledSeries, last: float, value: float) -> None:
         labels = series.labels
         requests = self.requests if series.name == REQUESTS else self.stand_ins
         key = (labels.get("container", ""), labels.get("resource", ""))
@@ -165,9 +165,9 @@ class PodSeries:
     last: dict[str, float] = field(default_factory=dict)
     steps_s: dict[int, float] = field(default_factory=dict)
     others: dict[str, int] = field(default_factory=dict)
-    without_uid: list[tuple[int, Series]] = field(default_factory=list)
+    without_uid: list[tuple[int, LabelledSeries]] = field(default_factory=list)
 
-    def add(self, source: int, series: Series) -> None:
+    def add(self, source: int, series: LabelledSeries) -> None:
         """Take a series of the file at a position."""
         name, labels = series.name, series.labels
         if name == NODE_LABELS:
@@ -209,7 +209,7 @@ class PodSeries:
                     if self.pods[key].times.get(CREATED) == value
                 ]  # fmt: skip
                 key = same[0] if same else (*names, f"created {value!r}")
-                part = Series(
+                part = LabelledSeries(
                     series.number, CREATED, series.labels,
                     [sample for sample in series.samples if sample[1] == value],
                 )  # fmt: skip
@@ -226,7 +226,9 @@ class PodSeries:
             for key, part in self._shared_out(series, keys):
                 self._of(key, source, series.number).take(part, self.around.user_label)
 
-    def _shared_out(self, series: Series, keys: Sequence[Key]) -> Iterable[tuple[Key, Series]]:
+    def _shared_out(
+        self, series: LabelledSeries, keys: Sequence[Key]
+    ) -> Iterable[tuple[Key, LabelledSeries]]:
         """Yield the samples of a series with the pod of that name that was there then."""
         if len(keys) == 1:
             yield keys[0], series
@@ -241,7 +243,7 @@ class PodSeries:
             start = self.pods[key].times.get(CREATED, float("-inf"))
             samples = [sample for sample in series.samples if start <= sample[0] < before]
             if samples:
-                yield key, Series(series.number, series.name, series.labels, samples)
+                yield key, LabelledSeries(series.number, series.name, series.labels, samples)
 
 
 def _names(labels: Mapping[str, str]) -> tuple[str, str]:

@@ -62,7 +62,7 @@ _AS_LIST = msgspec.json.Decoder(list[Raw])
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class LabelledSeries:
     """One series.
 
     Attributes:
@@ -102,7 +102,7 @@ class SeriesFile:
         """Seconds between samples: the most common ones; 0 where no series has two."""
         return min(self.gaps, key=lambda gap: (-self.gaps[gap], gap), default=0.0)
 
-    def seen(self, series: Series) -> Series:
+    def seen(self, series: LabelledSeries) -> LabelledSeries:
         """Take note of the times of a series."""
         times = [time for time, _ in series.samples]
         if len(times) > 1:
@@ -113,7 +113,7 @@ class SeriesFile:
         return series
 
 
-def read_series(stream: SourceStream, answer: SeriesFile) -> Iterator[Series]:
+def read_series(stream: SourceStream, answer: SeriesFile) -> Iterator[LabelledSeries]:
     """Yield the series of a stream; ``answer`` is complete after the last one.
 
     Raises:
@@ -188,7 +188,7 @@ def _advice(error: str) -> str:
     return HINT
 
 
-def _series(number: int, told: _Series) -> Series:
+def _series(number: int, told: _Series) -> LabelledSeries:
     pairs = told.values if told.values is not None else [told.value] if told.value else []
     samples = [
         (time, value)
@@ -198,10 +198,10 @@ def _series(number: int, told: _Series) -> Series:
     if any(later[0] < earlier[0] for earlier, later in pairwise(samples)):
         samples.sort()
     labels = told.metric
-    return Series(number, labels.pop(NAME, ""), labels, samples)
+    return LabelledSeries(number, labels.pop(NAME, ""), labels, samples)
 
 
-def _of_dump(data: bytes, answer: SeriesFile) -> Iterator[Series]:
+def _of_dump(data: bytes, answer: SeriesFile) -> Iterator[LabelledSeries]:
     """Yield the series of ``promtool tsdb dump``, whose lines are samples."""
     samples: dict[tuple[bytes, bytes], list[Sample]] = {}
     first: dict[tuple[bytes, bytes], int] = {}
@@ -230,7 +230,7 @@ def _of_dump(data: bytes, answer: SeriesFile) -> Iterator[Series]:
             )
             continue
         name_label = labels.pop(NAME, "")
-        yield Series(
+        yield LabelledSeries(
             number, name.decode() or name_label, labels, sorted(samples.get((name, written), []))
         )
 

@@ -25,7 +25,7 @@ from gpuplan.analysis.kubernetes.metrics import (
 )
 from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings
 from gpuplan.analysis.kubernetes.refusals import ANSWER
-from gpuplan.analysis.kubernetes.series import LINE, Series, SeriesFile, read_series
+from gpuplan.analysis.kubernetes.series import LINE, LabelledSeries, SeriesFile, read_series
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import instance_models, job_plan, kept_columns
 from gpuplan.analysis.reading.batch import Refused, Rows
@@ -57,7 +57,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
             name = item.name or names.get(source, "")
             if not name:
                 raise _nameless(stream.path)
-            series.add(source, Series(item.number, name, item.labels, item.samples))
+            series.add(source, LabelledSeries(item.number, name, item.labels, item.samples))
         series.steps_s[source] = answer.step_s
         refused += [(source, row) for row in answer.refused]
         notes += [note for note in answer.notes if note not in notes]
