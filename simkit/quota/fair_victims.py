@@ -1,0 +1,219 @@
+"""Victims by Kueue's fair sharing: from the queue with the largest share first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota.candidates import (
+    UNREACHED,
+    SAME,
+    PRIORITY,
+    choose_victim,
+    collect,
+    comes_before,
+    could_suffice,
+    fill_back,
+    is_over_needed,
+    request_fits,
+    restore,
+)
+from gpuplan.simkit.quota.state import (
+    CHOSEN,
+    FAIR_SHARING,
+    IN_QUEUE,
+    NEVER,
+    RECLAMATION,
+    REQUESTED,
+    STAMP,
+    give_quota,
+    take_quota,
+)
+from gpuplan.simkit.quota.tree import borrows, release, share, use
+
+
+@borrowing_helper
+def fair_victims(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> None:
+    """Choose victims for the request in ``state.req_*``; none where they do not suffice."""
+    queue = jobs.queue[w]
+    root = tree.root[queue]
+    for at in range(tree.queue_first[root], tree.queue_first[root + 1]):
+        other = tree.queue[at]
+        state.kind[other] = UNREACHED
+        state.kept_end[other] = state.section[other]
+        if other == queue:
+            state.kind[other] = SAME
+            collect(jobs, state, other, rules.within[queue], w)
+        elif rules.reclaim[queue] != NEVER and is_over_needed(tree, state, other):
+            state.kind[other] = PRIORITY
+            collect(jobs, state, other, rules.reclaim[queue], w)
+    if not could_suffice(tree, jobs, state, queue):
+        return
+    _mark_path(tree, state, queue)
+    _request(tree, state, queue, True)
+    fits = _first_rule(tree, rules, jobs, state, w)
+    if not fits and rules.initial_second:
+        for at in range(tree.queue_first[root], tree.queue_first[root + 1]):
+            other = tree.queue[at]
+            if state.kind[other] != UNREACHED:
+                for i in range(state.section[other], state.kept_end[other]):
+                    state.cand[i] = state.kept[i]
+                state.cand_at[other] = state.section[other]
+                state.cand_end[other] = state.kept_end[other]
+        _mark_path(tree, state, queue)
+        fits = _second_rule(tree, jobs, state, queue)
+    _request(tree, state, queue, False)
+    if fits:
+        fill_back(tree, jobs, state, queue, True)
+    restore(tree, jobs, state)
+    if not fits:
+        state.count[CHOSEN] = 0
+
+
+@borrowing_helper
+def _mark_path(tree: Any, state: Any, queue: int) -> None:
+    """Mark the nodes from a queue to its root; what was pruned before is not any more."""
+    state.count[STAMP] += 1
+    node = queue
+    while node >= 0:
+        state.mark[node] = state.count[STAMP]
+        node = tree.parent[node]
+
+
+@borrowing_helper
+def _request(tree: Any, state: Any, queue: int, adds: bool) -> None:
+    """Add the request to the usage of its queue, or take it out again."""
+    for i in range(state.count[REQUESTED]):
+        if adds:
+            use(tree, queue, state.req_fr[i], state.req_amount[i])
+        else:
+            release(tree, queue, state.req_fr[i], state.req_amount[i])
+
+
+@borrowing_helper
+def _fits_now(tree: Any, state: Any, queue: int) -> bool:
+    """Return whether the request, which is part of the usage, fits."""
+    _request(tree, state, queue, False)
+    fits = request_fits(tree, state, queue, True)
+    _request(tree, state, queue, True)
+    return fits  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _first_rule(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> bool:
+    """Take victims by the first rule and keep those that it passes over; whether they suffice."""
+    queue = jobs.queue[w]
+    is_within = not is_over_needed(tree, state, queue)  # before any victim is gone
+    while True:
+        other = _largest(tree, jobs, state, queue)
+        if other < 0:
+            return False
+        if other == queue or is_within:
+            victim = state.cand[state.cand_at[other]]
+            state.cand_at[other] += 1
+            reason = IN_QUEUE if other == queue else RECLAMATION
+            choose_victim(tree, jobs, state, victim, reason)
+            if _fits_now(tree, state, queue):
+                return True
+            continue
+        mine, his = _below_common(tree, state, queue, other)
+        my_share, his_share = share(tree, mine), share(tree, his)
+        while state.cand_at[other] < state.cand_end[other]:
+            victim = state.cand[state.cand_at[other]]
+            state.cand_at[other] += 1
+            passes = my_share < his_share
+            if rules.final_first:
+                give_quota(tree, jobs, state, victim)
+                passes = my_share <= share(tree, his)
+                take_quota(tree, jobs, state, victim)
+            if my_share[0] and not his_share[0]:
+                passes = False
+            if passes:
+                choose_victim(tree, jobs, state, victim, FAIR_SHARING)
+                if _fits_now(tree, state, queue):
+                    return True
+                break
+            state.kept[state.kept_end[other]] = victim
+            state.kept_end[other] += 1
+
+
+@borrowing_helper
+def _second_rule(tree: Any, jobs: Any, state: Any, queue: int) -> bool:
+    """Take victims that the first rule passed over from queues with larger shares."""
+    while True:
+        other = _largest(tree, jobs, state, queue)
+        if other < 0:
+            return False
+        mine, his = _below_common(tree, state, queue, other)
+        if not share(tree, mine) < share(tree, his):
+            state.cand_at[other] = state.cand_end[other]
+            continue
+        victim = state.cand[state.cand_at[other]]
+        state.cand_at[other] += 1
+        choose_victim(tree, jobs, state, victim, FAIR_SHARING)
+        if _fits_now(tree, state, queue):
+            return True
+
+
+@borrowing_helper
+def _below_common(tree: Any, state: Any, queue: int, other: int) -> tuple[int, int]:
+    """Return the nodes above two queues that are children of their lowest common ancestor."""
+    stamp = state.count[STAMP]
+    his = other
+    while state.mark[tree.parent[his]] != stamp:
+        his = tree.parent[his]
+    mine = queue
+    while tree.parent[mine] != tree.parent[his]:
+        mine = tree.parent[mine]
+    return mine, his
+
+
+@borrowing_helper
+def _largest(tree: Any, jobs: Any, state: Any, queue: int) -> int:
+    """Return the queue with candidates and the largest share, from the root down; -1: none."""
+    stamp = state.count[STAMP]
+    root = tree.root[queue]
+    if root == queue:
+        return queue if state.cand_at[queue] < state.cand_end[queue] else -1
+    node = root
+    while True:
+        best_cohort = best_queue = -1
+        cohort_share = queue_share = (False, -1.0)
+        for i in range(tree.child_first[node], tree.child_first[node + 1]):
+            child = tree.child[i]
+            if child >= state.section.size:  # a cohort
+                if state.pruned[child] == stamp:
+                    continue
+                if state.mark[child] != stamp and not borrows(tree, child):
+                    continue
+                here = share(tree, child)
+                if best_cohort < 0 or here >= cohort_share:
+                    best_cohort, cohort_share = child, here
+            elif state.kind[child] != UNREACHED and state.cand_at[child] < state.cand_end[child]:
+                if child != queue and not borrows(tree, child):
+                    continue
+                here = share(tree, child)
+                if (
+                    best_queue < 0
+                    or here > queue_share
+                    or (
+                        here == queue_share
+                        and comes_before(
+                            jobs,
+                            state,
+                            state.cand[state.cand_at[child]],
+                            state.cand[state.cand_at[best_queue]],
+                            queue,
+                        )
+                    )
+                ):
+                    best_queue, queue_share = child, here
+        if best_cohort < 0 and best_queue < 0:
+            if node == root:
+                return -1
+            state.pruned[node] = stamp
+            node = root
+        elif best_cohort >= 0 and (best_queue < 0 or cohort_share >= queue_share):
+            node = best_cohort
+        else:
+            return best_queue

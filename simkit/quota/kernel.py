@@ -1,0 +1,124 @@
+"""The event loop of Kueue: arrays in, arrays out, time in whole seconds.
+
+One instant: workloads end, evicted ones have stopped, others come; then cycles in every tree where
+something changed, until one changes nothing. Trees share nothing, so each has cycles of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuplan.simkit.heap import front, join, leave
+from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
+from gpuplan.simkit.quota.cycle import cycle
+from gpuplan.simkit.quota.pending import enqueue, head_of, unpark
+from gpuplan.simkit.quota.state import (
+    DIRTY,
+    GONE,
+    LEAVING,
+    NEXT_COMING,
+    NOW,
+    PENDING,
+    ROWS,
+    give_quota,
+    leave_running,
+)
+
+FAR = 1 << 62
+DONE, GOING, FULL = range(3)  # how a slice ends
+
+
+@borrowing_helper
+def _touch(state: Any, root: int) -> None:
+    """Note that a tree needs a cycle."""
+    if not state.dirty[root]:
+        state.dirty[root] = True
+        state.dirty_list[state.count[DIRTY]] = root
+        state.count[DIRTY] += 1
+
+
+@borrowing_helper
+def _stop(tree: Any, jobs: Any, state: Any, w: int, most_evictions: int, shape_queue: Any) -> None:
+    """Release the quota of a workload that ended, or of one that was evicted and waits again."""
+    queue = jobs.queue[w]
+    give_quota(tree, jobs, state, w)
+    leave_running(jobs, state, w)
+    if state.status[w] == LEAVING:
+        state.leaving_count[queue] -= 1
+        if state.evictions[w] < most_evictions:
+            state.status[w] = PENDING
+            enqueue(jobs, state, w)
+        else:
+            state.status[w] = GONE
+    else:
+        state.status[w] = GONE
+    unpark(jobs, state, tree.root[queue], shape_queue)
+    _touch(state, tree.root[queue])
+
+
+@borrowing_kernel
+def run(
+    tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, events: Any, lists: Any, limits: Any
+) -> int:
+    """Take so many instants; returns `DONE`, `GOING`, or `FULL` where ``runs`` has no room.
+
+    Args:
+        tree, rules, jobs, state: see `gpuplan.simkit.quota.state`.
+        runs: one row per run of a workload: workload, start, end, why it was evicted.
+        events: heap of ends and stops, with its table.
+        lists: arrivals in order, the queue of each shape, and what a cycle did.
+        limits: grace in seconds, checkpoint interval (0: none), most evictions, instants.
+    """
+    heap, place = events
+    arrivals, shape_queue, log = lists
+    grace, checkpoint, most_evictions, instants = limits
+    n = jobs.queue.size
+    while True:
+        while state.count[DIRTY]:
+            root = state.dirty_list[state.count[DIRTY] - 1]
+            queues = tree.queue_first[root + 1] - tree.queue_first[root]
+            if state.count[ROWS] + queues > runs.shape[0]:
+                return FULL
+            log[0] = 0
+            changed = cycle(tree, rules, jobs, state, runs, root, log)
+            now = state.count[NOW]
+            for i in range(1, log[0] + 1):
+                w = log[i]
+                if w >= 0:
+                    join(heap, place, 0, state.end[w], w)
+                    continue
+                w = -1 - w
+                leave(heap, place, 0, w)
+                join(heap, place, 0, now + grace, w)
+                if checkpoint > 0:
+                    ran = now - state.reserved[w]
+                    state.rest[w] -= ran // checkpoint * checkpoint
+            if not changed:
+                state.dirty[root] = False
+                state.count[DIRTY] -= 1
+        if instants == 0:
+            return GOING
+        instants -= 1
+        coming = state.count[NEXT_COMING]
+        now = FAR
+        if heap.size[0]:
+            now, w = front(heap, 0)
+        if coming < n:
+            now = min(now, jobs.arrival[arrivals[coming]])
+        if now == FAR:
+            return DONE
+        state.count[NOW] = now
+        while heap.size[0]:
+            time, w = front(heap, 0)
+            if time > now:
+                break
+            leave(heap, place, 0, w)
+            _stop(tree, jobs, state, w, most_evictions, shape_queue)
+        while coming < n and jobs.arrival[arrivals[coming]] == now:
+            w = arrivals[coming]
+            state.status[w] = PENDING
+            enqueue(jobs, state, w)
+            if head_of(jobs, state, jobs.queue[w]) == w:
+                _touch(state, tree.root[jobs.queue[w]])
+            coming += 1
+        state.count[NEXT_COMING] = coming

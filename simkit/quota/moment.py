@@ -1,0 +1,189 @@
+"""Kueue's rules at one moment: the victims of a workload, one cycle, and shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.quota.cycle import cycle
+from gpuplan.simkit.quota.pending import enqueue
+from gpuplan.simkit.quota.site import QuotaJobs, QuotaSite
+from gpuplan.simkit.quota.state import (
+    ARENA,
+    LEAVING,
+    NOW,
+    PENDING,
+    REQUESTED,
+    RUNNING,
+    join_running,
+    take_quota,
+)
+from gpuplan.simkit.quota.tables import names_of, new_state, rules_of, tree_of, workload_table
+from gpuplan.simkit.quota.tree import borrows, dominant_share, share, use
+from gpuplan.simkit.quota.victims import find_victims
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a running workload holds: by (flavor, resource) of each pod set, in amounts.
+
+    Attributes:
+        usage: by pod set, then (flavor, resource).
+        reserved: when its quota was reserved.
+        is_evicted: whether it was told to stop.
+    """
+
+    usage: tuple[dict[tuple[str, str], int], ...]
+    reserved: int = 0
+    is_evicted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CycleResult:
+    """What a cycle did; workloads are numbers.
+
+    Attributes:
+        admitted: workload -> (pods, flavor by resource) of each pod set.
+        evicted: (workload, reason as a position in `REASONS`) of those newly told to stop.
+        parked: pending workloads that wait until quota is released. ``active``: the others.
+    """
+
+    admitted: dict[int, list[tuple[int, dict[str, str]]]]
+    evicted: list[tuple[int, int]]
+    active: list[int]
+    parked: list[int]
+
+
+class QuotaMoment:
+    """A site with what runs and waits on it."""
+
+    def __init__(
+        self, site: QuotaSite, jobs: QuotaJobs, held: dict[int, Held], now: int = 0
+    ) -> None:
+        """Place running workloads; those that are not in ``held`` wait or are yet to come."""
+        self.jobs = jobs
+        self.names = names_of(site, jobs.shapes)
+        self.tree = tree_of(site, self.names)
+        self.rules, group_of = rules_of(site, self.names)
+        self.table, self.shape_queue = workload_table(jobs, self.names, group_of)
+        self.state = new_state(self.tree, self.table, self.shape_queue)
+        self.state.count[NOW] = now
+        for w, holding in held.items():
+            self._set_slots(w, holding.usage)
+            self.state.reserved[w] = holding.reserved
+            self.state.status[w] = LEAVING if holding.is_evicted else RUNNING
+            _place(self.tree, self.table, self.state, w)
+            if holding.is_evicted:
+                self.state.leaving_count[jobs.queue[w]] += 1
+
+    def _set_slots(self, w: int, usage: Any) -> None:
+        """Set what each slot of a workload holds."""
+        table, state = self.table, self.state
+        shape = table.shape[w]
+        base = table.slot_first[shape]
+        for slot in range(table.slot_first[shape + 1] - base):
+            resource = self.names.resources[table.slot_resource[base + slot]]
+            at = table.slot_at[w] + slot
+            for (flavor, name), amount in usage[table.slot_pod[base + slot]].items():
+                if name == resource:
+                    state.slot_fr[at] = self.names.pair(flavor, name)
+                    state.slot_amount[at] = amount
+
+    def victims(self, w: int, usage: Any, needed: set[tuple[str, str]]) -> list[tuple[int, int]]:
+        """Return the victims of a workload on chosen flavors, as (workload, reason)."""
+        state = self.state
+        total: dict[int, int] = {}
+        for pod_set in usage:
+            for (flavor, resource), amount in pod_set.items():
+                pair = self.names.pair(flavor, resource)
+                total[pair] = total.get(pair, 0) + amount
+        needs = {self.names.pair(*pair) for pair in needed}
+        for i, (pair, amount) in enumerate(total.items()):
+            state.req_fr[i], state.req_amount[i], state.req_needed[i] = pair, amount, pair in needs
+        state.count[REQUESTED] = len(total)
+        found = _victims(self.tree, self.rules, self.table, state, w)
+        return [(int(state.chosen[i]), int(state.chosen_reason[i])) for i in range(found)]
+
+    def cycle(self, pending: list[int]) -> CycleResult:
+        """Run one cycle in every tree with these workloads waiting."""
+        state, table = self.state, self.table
+        for w in pending:
+            state.status[w] = PENDING
+            _wait(table, state, w)
+        n = table.queue.size
+        runs = np.zeros((n + state.heads.size + 1, 4), np.int64)
+        admitted, evicted = {}, []
+        for root in np.unique(self.tree.root).tolist():
+            log = np.zeros(2 * n + state.heads.size + 1, np.int64)
+            _cycle(self.tree, self.rules, table, state, runs, root, log)
+            found = range(state.count[ARENA])
+            reasons = {int(state.arena[i]): int(state.arena_reason[i]) for i in found}
+            for w in log[1 : 1 + log[0]].tolist():
+                if w >= 0:
+                    admitted[w] = self._admission(w)
+                else:
+                    evicted.append((-1 - w, reasons[-1 - w]))
+        parked = [w for w in pending if w not in admitted and state.parked[table.shape[w]]]
+        active = [w for w in pending if w not in admitted and w not in parked]
+        return CycleResult(admitted, evicted, active, parked)
+
+    def _admission(self, w: int) -> list[tuple[int, dict[str, str]]]:
+        """Return pods and flavors of each pod set of an admitted workload."""
+        table, state = self.table, self.state
+        shape = table.shape[w]
+        base = table.slot_first[shape]
+        pods = []
+        for pod in range(table.pod_first[shape + 1] - table.pod_first[shape]):
+            flavors = {}
+            for slot in range(table.slot_first[shape + 1] - base):
+                pair = state.slot_fr[table.slot_at[w] + slot]
+                if table.slot_pod[base + slot] == pod and pair >= 0:
+                    resource = self.names.resources[table.slot_resource[base + slot]]
+                    flavors[resource] = self.names.flavor_of(pair)
+            pods.append((int(state.pods[table.pod_at[w] + pod]), flavors))
+        return pods
+
+    def add_usage(self, queue: int, flavor: str, resource: str, amount: int) -> None:
+        """Add usage of a queue that is of no workload."""
+        _use(self.tree, queue, self.names.pair(flavor, resource), amount)
+
+    def share(self, node: int) -> tuple[bool, float, str, bool]:
+        """Return (infinite, per mille over weight, dominant resource, borrowing) of a node."""
+        infinite, number, resource, borrowing = _share(self.tree, node)
+        return infinite, number, self.names.resources[resource] if resource >= 0 else "", borrowing
+
+
+@kernel
+def _place(tree: Any, jobs: Any, state: Any, w: int) -> None:
+    take_quota(tree, jobs, state, w)
+    join_running(jobs, state, w)
+
+
+@kernel
+def _wait(jobs: Any, state: Any, w: int) -> None:
+    enqueue(jobs, state, w)
+
+
+@kernel
+def _victims(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
+    return find_victims(tree, rules, jobs, state, w)
+
+
+@kernel
+def _cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, log: Any) -> bool:
+    return cycle(tree, rules, jobs, state, runs, root, log)
+
+
+@kernel
+def _use(tree: Any, queue: int, fr: int, amount: int) -> None:
+    use(tree, queue, fr, amount)
+
+
+@kernel
+def _share(tree: Any, node: int) -> tuple[bool, float, int, bool]:
+    infinite, number = share(tree, node)
+    _, resource = dominant_share(tree, node)
+    return infinite, number, resource, borrows(tree, node)
