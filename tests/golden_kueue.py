@@ -12,6 +12,15 @@ import math
 import sys
 from pathlib import Path
 
+from gpuplan.simkit.quota.kai_round import (
+    KaiJob,
+    KaiQueue,
+    fair_shares,
+    kai_round,
+    kai_state,
+    settle,
+)
+from gpuplan.simkit.quota.kai_state import JOB_ACTIVE
 from gpuplan.simkit.quota.moment import Held, QuotaMoment
 from gpuplan.simkit.quota.simulator import REASONS, as_jobs, replay_quota
 from gpuplan.simkit.quota.site import (
@@ -240,7 +249,62 @@ def kueue_replay(document):
     return document["expected"], got
 
 
+def kai_queue(row):
+    """Return a queue of KAI from its JSON object."""
+    names = ("name", "priority", "deserved", "limit", "over_quota_weight", "created")
+    return KaiQueue(parent=row.get("parent"), **{name: row[name] for name in names})
+
+
+def kai_fair_share(case):
+    """Return what the case expects, and what the rules say."""
+    queues = [kai_queue(row) for row in case["queues"]]
+    requested = [row["requested"] for row in case["queues"]]
+    shares = fair_shares(queues, requested, case["total"], case["k"])
+    want = case["expected"]["fair_share"]
+    got = {queue.name: share for queue, share in zip(queues, shares.tolist(), strict=True)}
+    near = all(math.isclose(want[name], got[name], abs_tol=1e-9) for name in want)
+    return want, want if near else got
+
+
+def kai_rounds(case):
+    """Return what the case expects, and what the rules say."""
+    jobs = [
+        KaiJob(
+            row["name"],
+            row["queue"],
+            int(row["gpus_per_task"]),
+            tuple(task["node"] for task in row["tasks"]),
+            row["min_tasks"],
+            row["priority"],
+            row["preemptible"],
+            row["created"],
+        )
+        for row in case["jobs"]
+    ]
+    nodes = {name: int(gpus) for name, gpus in case["nodes"].items()}
+    state = kai_state(nodes, [kai_queue(row) for row in case["queues"]], jobs)
+    for turn in range(case["rounds"] + 5):
+        kai_round(state, 0.0)
+        settle(state)
+        active = dict(zip([job.name for job in jobs], state.jobs[:, JOB_ACTIVE].tolist()))
+        if turn == case["rounds"] - 1:
+            first = active
+    states = {
+        job.name: "Running"
+        if first[job.name] >= job.min_tasks
+        else "Pending"
+        if first[job.name] == 0
+        else "Partly"
+        for job in jobs
+    }
+    if active != first:
+        states["later"] = active
+    return case["expected"]["states"], states
+
+
 KINDS = {
+    "kai_fair_share": kai_fair_share,
+    "kai_rounds": kai_rounds,
     "preempt": kueue_victims,
     "cycle": kueue_cycle,
     "share": kueue_share,
