@@ -216,8 +216,7 @@ def kueue_share(case):
         infinite, number, resource, borrowing = moment.share(node)
         rounded = "infinite" if infinite else math.ceil(number)
         got.append(
-            row
-            | {"rounded_share": rounded, "dominant_resource": resource, "borrowing": borrowing}
+            row | {"rounded_share": rounded, "dominant_resource": resource, "borrowing": borrowing}
         )
     return case["expected"]["shares"], got
 
@@ -286,7 +285,9 @@ def kai_rounds(case):
     for turn in range(case["rounds"] + 5):
         kai_round(state, 0.0)
         settle(state)
-        active = dict(zip([job.name for job in jobs], state.jobs[:, JOB_ACTIVE].tolist()))
+        active = dict(
+            zip([job.name for job in jobs], state.jobs[:, JOB_ACTIVE].tolist(), strict=True)
+        )
         if turn == case["rounds"] - 1:
             first = active
     states = {

@@ -11,7 +11,6 @@ from gpuplan.simkit.quota.state import (
     NEVER,
     NO_CANDIDATES,
     NO_FIT,
-    NOW,
     PREEMPT,
     RECLAIM,
     REQUESTED,

@@ -30,6 +30,7 @@ from gpuplan.simkit.quota.tree import NO_LIMIT, release, use
 
 # Columns of the table of runs.
 ROW_JOB, ROW_START, ROW_END, ROW_REASON = range(4)
+SAME, MOVED_ON, CHANGED = range(3)  # what a cycle did
 FINISHED = -1  # reason of a run that was not evicted
 
 
@@ -98,9 +99,7 @@ def _keep_victims(state: Any, queue: int) -> None:
 
 
 @borrowing_helper
-def _look_again(
-    tree: Any, rules: Any, jobs: Any, state: Any, queue: int, taken: int
-) -> None:
+def _look_again(tree: Any, rules: Any, jobs: Any, state: Any, queue: int, taken: int) -> None:
     """Find victims anew without those taken in this cycle, on the flavors chosen before."""
     for i in range(taken):
         give_quota(tree, jobs, state, state.taken_list[i])
@@ -151,8 +150,10 @@ def _evict(jobs: Any, state: Any, runs: Any, w: int, reason: int) -> bool:
 
 
 @borrowing_helper
-def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, log: Any) -> bool:
-    """Run a cycle of the tree of a root; returns whether it changed anything.
+def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, log: Any) -> int:
+    """Run a cycle of the tree of a root; returns `SAME`, `MOVED_ON` or `CHANGED`.
+
+    `MOVED_ON`: nothing changed but which flavors are left to try.
 
     ``log[0]`` counts what follows: workloads that were admitted and, as ``-1 - w``, evicted.
     """
@@ -170,9 +171,9 @@ def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, lo
         state.heads[heads] = queue
         heads += 1
     if heads == 0:
-        return False
+        return SAME
     start_order(tree, rules, jobs, state, heads)
-    changed = False
+    changed = SAME
     taken = held = 0
     for turn in range(heads):
         queue = next_head(tree, rules, jobs, state, root, heads, turn)
@@ -188,7 +189,7 @@ def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, lo
             if mode == NO_CANDIDATES and rules.reclaim[queue] != ANY:
                 borrowing = state.head_height[queue] > 0
                 held = _hold_back(tree, jobs, state, w, borrowing, held)
-            changed = _requeue(tree, rules, jobs, state, w) or changed
+            changed = max(changed, _requeue(tree, rules, jobs, state, w))
             continue
         if _overlaps(state, queue) or not _victims_fit(tree, jobs, state, queue, taken):
             state.tried_epoch[w] = -1
@@ -198,7 +199,7 @@ def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, lo
             _admit(jobs, state, runs, w)
             log[0] += 1
             log[log[0]] = w
-            changed = True
+            changed = CHANGED
             continue
         held = _hold_request(tree, jobs, state, w, held)
         first = state.head_first[queue]
@@ -208,13 +209,13 @@ def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, lo
             state.taken_list[taken] = victim
             taken += 1
             if _evict(jobs, state, runs, victim, state.arena_reason[i]):
-                changed = True
+                changed = CHANGED
                 log[0] += 1
                 log[log[0]] = -1 - victim
         state.tried_epoch[w] = -1
         if not rules.strict[queue] and state.sticky[queue] != w:
             state.sticky[queue] = w
-            changed = True
+            changed = CHANGED
     for i in range(taken):
         state.taken[state.taken_list[i]] = False
     for i in range(held):
@@ -223,8 +224,8 @@ def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, lo
 
 
 @borrowing_helper
-def _requeue(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> bool:
-    """Keep the flavors tried by a workload that was not nominated, or park it."""
+def _requeue(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
+    """Keep the flavors tried by a workload that was not nominated, or park it; as `cycle`."""
     queue, shape = jobs.queue[w], jobs.shape[w]
     at = jobs.slot_at[w]
     is_left = False
@@ -233,8 +234,8 @@ def _requeue(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> bool:
         is_left = is_left or state.tried[slot] >= 0
     state.tried_epoch[w] = state.epoch[tree.root[queue]]
     if is_left:
-        return True
+        return MOVED_ON
     if not rules.strict[queue]:
         park(tree, jobs, state, w)
-        return True
-    return False
+        return CHANGED
+    return SAME

@@ -6,9 +6,9 @@ from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.quota.candidates import (
-    UNREACHED,
-    SAME,
     PRIORITY,
+    SAME,
+    UNREACHED,
     choose_victim,
     collect,
     comes_before,

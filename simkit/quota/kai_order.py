@@ -15,7 +15,6 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_LEAST,
     JOB_PENDING,
     JOB_PRIORITY,
-    JOB_QUEUE,
     JOB_SIZE,
     allocatable,
     need_of,
@@ -67,9 +66,7 @@ def queue_before(state: Any, q: int, j: int, other: int, other_job: int, mode: i
     need = other_need = gone = other_gone = 0.0
     if mode == EVICTING:
         gone = queues[q, POPPED] + jobs[j, JOB_ACTIVE] * jobs[j, JOB_SIZE]
-        other_gone = (
-            queues[other, POPPED] + jobs[other_job, JOB_ACTIVE] * jobs[other_job, JOB_SIZE]
-        )
+        other_gone = queues[other, POPPED] + jobs[other_job, JOB_ACTIVE] * jobs[other_job, JOB_SIZE]
     elif mode == PLACING:
         need, other_need = need_of(jobs, j), need_of(jobs, other_job)
     else:

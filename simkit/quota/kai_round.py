@@ -195,7 +195,9 @@ def _queue_table(queues: Sequence[KaiQueue]) -> Any:
     return table
 
 
-def kai_state(nodes: dict[str, int], queues: Sequence[KaiQueue], jobs: Sequence[KaiJob]) -> KaiState:
+def kai_state(
+    nodes: dict[str, int], queues: Sequence[KaiQueue], jobs: Sequence[KaiJob]
+) -> KaiState:
     """Return the tables of a site with what runs and waits on it."""
     names = sorted(nodes)
     position = {queue.name: i for i, queue in enumerate(queues)}

@@ -169,9 +169,7 @@ def search(state: Any, j: int, action: int) -> bool:
 
 
 @borrowing_helper
-def _try_nodes(
-    state: Any, j: int, action: int, batches: int, gathered: int, need: float
-) -> bool:
+def _try_nodes(state: Any, j: int, action: int, batches: int, gathered: int, need: float) -> bool:
     """Free more and more nodes of the gathered victims until a choice is valid."""
     jobs, tasks, nodes = state.jobs, state.tasks, state.nodes
     state.node_freed[:] = 0
@@ -261,9 +259,7 @@ def _undo(state: Any, j: int, batches: int, is_placed: bool) -> None:
 
 
 @borrowing_helper
-def _simulate(
-    state: Any, j: int, action: int, batches: int, used: int, need: float
-) -> bool:
+def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: float) -> bool:
     """Evict the batches on some nodes, place all again, and keep that if it is valid."""
     jobs, tasks, queues = state.jobs, state.tasks, state.queues
     for q in range(queues.shape[0]):

@@ -1,7 +1,8 @@
 """The event loop of Kueue: arrays in, arrays out, time in whole seconds.
 
 One instant: workloads end, evicted ones have stopped, others come; then cycles in every tree where
-something changed, until one changes nothing. Trees share nothing, so each has cycles of its own.
+something changed, until one changes nothing, or nothing but the flavors left to try for as many
+cycles as a group has flavors. Trees share nothing, so each has cycles of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from gpuplan.simkit.heap import front, join, leave
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
-from gpuplan.simkit.quota.cycle import cycle
+from gpuplan.simkit.quota.cycle import CHANGED, MOVED_ON, cycle
 from gpuplan.simkit.quota.pending import enqueue, head_of, unpark
 from gpuplan.simkit.quota.state import (
     DIRTY,
@@ -19,6 +20,7 @@ from gpuplan.simkit.quota.state import (
     NEXT_COMING,
     NOW,
     PENDING,
+    QUIET,
     ROWS,
     give_quota,
     leave_running,
@@ -93,7 +95,9 @@ def run(
                 if checkpoint > 0:
                     ran = now - state.reserved[w]
                     state.rest[w] -= ran // checkpoint * checkpoint
-            if not changed:
+            state.count[QUIET] = 0 if changed == CHANGED else state.count[QUIET] + 1
+            if changed < MOVED_ON or state.count[QUIET] > rules.most_flavors:
+                state.count[QUIET] = 0
                 state.dirty[root] = False
                 state.count[DIRTY] -= 1
         if instants == 0:

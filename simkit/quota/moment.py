@@ -173,7 +173,7 @@ def _victims(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
 
 
 @kernel
-def _cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, log: Any) -> bool:
+def _cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, log: Any) -> int:
     return cycle(tree, rules, jobs, state, runs, root, log)
 
 

@@ -86,8 +86,7 @@ def _tournament(
         for i in range(tree.child_first[cohort], tree.child_first[cohort + 1]):
             other = state.winner[tree.child[i]]
             if other >= 0 and (
-                best < 0
-                or _is_fairer(rules, jobs, state, other, best, tree.depth[cohort] + 1)
+                best < 0 or _is_fairer(rules, jobs, state, other, best, tree.depth[cohort] + 1)
             ):
                 best = other
         state.winner[cohort] = best

@@ -16,8 +16,8 @@ IN_QUEUE, RECLAMATION, WHILE_BORROWING, FAIR_SHARING = range(4)  # why a victim 
 # Cells of `QuotaState.count`.
 (
     REQUESTED, CHOSEN, ARENA, ROWS, DIRTY, NOW, NEXT_COMING, SEARCHED, SEARCHED_FR, SEARCHED_AMOUNT,
-    STAMP, COUNTS,
-) = range(12)  # fmt: skip
+    STAMP, QUIET, COUNTS,
+) = range(13)  # fmt: skip
 
 
 class QueueRules(NamedTuple):
@@ -36,6 +36,7 @@ class QueueRules(NamedTuple):
             after an eviction. ``initial_second``: whether there is a second rule.
         by_priority: whether priority counts between queues.
         recompute: whether a workload whose victims were taken looks again.
+        most_flavors: of a group.
     """
 
     strict: Any
@@ -53,6 +54,7 @@ class QueueRules(NamedTuple):
     initial_second: bool
     by_priority: bool
     recompute: bool
+    most_flavors: int
 
 
 class WorkloadTable(NamedTuple):

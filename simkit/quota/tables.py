@@ -193,6 +193,7 @@ def rules_of(site: QuotaSite, names: QuotaNames) -> tuple[QueueRules, dict[tuple
             len(site.fair_strategies) > 1 and site.fair_strategies[1] == INITIAL,
             site.priority_sorting,
             site.recompute_overlapping,
+            max((len(group) for group in members), default=1),
         ),
         group_of,
     )
@@ -249,7 +250,7 @@ def _starts(sizes: IntArray) -> IntArray:
 
 def new_state(tree: QuotaTree, jobs: WorkloadTable, shape_queue: IntArray) -> QuotaState:
     """Return the state before anything has come."""
-    n, nodes, queues = jobs.queue.size, tree.parent.size, int((tree.queue_first[-1]))
+    n, nodes, queues = jobs.queue.size, tree.parent.size, int(tree.queue_first[-1])
     slots, pods = int(jobs.slot_at[-1]), int(jobs.pod_at[-1])
     shapes = shape_queue.size
     most_slots = int(np.diff(jobs.slot_first).max(initial=1))
