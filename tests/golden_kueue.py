@@ -21,7 +21,7 @@ from gpuplan.simkit.quota.kai_round import (
     settle,
 )
 from gpuplan.simkit.quota.kai_state import JOB_ACTIVE
-from gpuplan.simkit.quota.moment import Held, QuotaMoment
+from gpuplan.simkit.quota.moment import HeldQuota, QuotaMoment
 from gpuplan.simkit.quota.simulator import REASONS, as_jobs, replay_quota
 from gpuplan.simkit.quota.site import (
     PodSet,
@@ -130,7 +130,7 @@ def moment_of(case):
         jobs.queue, jobs.priority, jobs.submit, jobs.created, jobs.run, jobs.pods, jobs.uid, shapes
     )
     held = {
-        i: Held(
+        i: HeldQuota(
             tuple(
                 {(row["flavors"][name], name): amount for name, amount in row["usage"].items()}
                 for row in workload["admission"]

@@ -35,7 +35,7 @@ def needs_of(tree: Any, rules: Any, jobs: Any, state: Any, w: int, fr: int, amou
         return NO_FIT
     height, is_below = borrowing_height(tree, queue, fr, amount)
     if amount <= max(0, available(tree, queue, fr)):
-        return height * 8 + FIT  # type: ignore[no-any-return]
+        return height * 8 + FIT
     if not (
         amount <= tree.subtree[queue, fr]
         or is_below
@@ -49,7 +49,7 @@ def needs_of(tree: Any, rules: Any, jobs: Any, state: Any, w: int, fr: int, amou
     state.count[SEARCHED] = w
     state.count[SEARCHED_FR], state.count[SEARCHED_AMOUNT] = fr, amount
     if victims == 0:
-        return height * 8 + NO_CANDIDATES  # type: ignore[no-any-return]
+        return height * 8 + NO_CANDIDATES
     mode = RECLAIM
     for i in range(victims):
         if jobs.queue[state.chosen[i]] == queue:
@@ -58,7 +58,7 @@ def needs_of(tree: Any, rules: Any, jobs: Any, state: Any, w: int, fr: int, amou
     height, is_below = borrowing_height(tree, queue, fr, amount)
     for i in range(victims):
         take_quota(tree, jobs, state, state.chosen[i])
-    return height * 8 + mode  # type: ignore[no-any-return]
+    return height * 8 + mode
 
 
 @borrowing_helper
@@ -82,7 +82,7 @@ def _goes_on(rules: Any, queue: int, needs: int) -> bool:
         return True
     if mode != FIT and rules.preempt_next[queue]:
         return True
-    return height > 0 and rules.borrow_next[queue]  # type: ignore[no-any-return]
+    return height > 0 and rules.borrow_next[queue]
 
 
 @borrowing_helper
@@ -173,7 +173,7 @@ def assign(tree: Any, rules: Any, jobs: Any, state: Any, w: int, pinned: bool) -
                 mode = PREEMPT
             height = max(height, state.slot_height[at + s])
         slot = end
-    return height * 8 + mode  # type: ignore[no-any-return]
+    return height * 8 + mode
 
 
 @borrowing_helper
@@ -209,7 +209,7 @@ def _victims_of(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
         and state.count[SEARCHED_AMOUNT] == state.req_amount[0]
     ):
         return state.count[CHOSEN]  # type: ignore[no-any-return]
-    return find_victims(tree, rules, jobs, state, w)  # type: ignore[no-any-return]
+    return find_victims(tree, rules, jobs, state, w)
 
 
 @borrowing_helper
@@ -235,7 +235,7 @@ def nominate(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
         whole += jobs.pod_count[i] - jobs.pod_least[i]
     needs = _nominate_cut(tree, rules, jobs, state, w, 0, whole)
     if whole == 0 or (needs & 7) >= PREEMPT:
-        return needs  # type: ignore[no-any-return]
+        return needs
     low, high = 0, whole + 1
     while low < high:
         middle = (low + high) >> 1
@@ -243,9 +243,7 @@ def nominate(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
             high = middle
         else:
             low = middle + 1
-    return _nominate_cut(  # type: ignore[no-any-return]
-        tree, rules, jobs, state, w, low if low <= whole else 0, whole
-    )
+    return _nominate_cut(tree, rules, jobs, state, w, low if low <= whole else 0, whole)
 
 
 @borrowing_helper
@@ -253,7 +251,7 @@ def _nominate_cut(
     tree: Any, rules: Any, jobs: Any, state: Any, w: int, cut: int, whole: int
 ) -> int:
     _set_pods(jobs, state, w, cut, whole)
-    return with_victims(tree, rules, jobs, state, w, False)  # type: ignore[no-any-return]
+    return with_victims(tree, rules, jobs, state, w, False)
 
 
 @borrowing_helper
@@ -263,7 +261,7 @@ def with_victims(tree: Any, rules: Any, jobs: Any, state: Any, w: int, pinned: b
     needs = assign(tree, rules, jobs, state, w, pinned)
     if (needs & 7) != PREEMPT:
         state.count[CHOSEN] = 0
-        return needs  # type: ignore[no-any-return]
+        return needs
     if _victims_of(tree, rules, jobs, state, w) == 0:
-        return (needs >> 3) * 8 + NO_CANDIDATES  # type: ignore[no-any-return]
-    return needs  # type: ignore[no-any-return]
+        return (needs >> 3) * 8 + NO_CANDIDATES
+    return needs

@@ -51,7 +51,7 @@ def _victims_fit(tree: Any, jobs: Any, state: Any, queue: int, taken: int) -> bo
     for i in range(first, first + victims):
         if not state.taken[state.arena[i]]:
             take_quota(tree, jobs, state, state.arena[i])
-    return fits  # type: ignore[no-any-return]
+    return fits
 
 
 @borrowing_helper

@@ -96,7 +96,7 @@ def _fits_now(tree: Any, state: Any, queue: int) -> bool:
     _request(tree, state, queue, False)
     fits = request_fits(tree, state, queue, True)
     _request(tree, state, queue, True)
-    return fits  # type: ignore[no-any-return]
+    return fits
 
 
 @borrowing_helper
@@ -116,15 +116,15 @@ def _first_rule(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> bool:
             if _fits_now(tree, state, queue):
                 return True
             continue
-        mine, his = _below_common(tree, state, queue, other)
-        my_share, his_share = share(tree, mine), share(tree, his)
+        ours, theirs = _below_common(tree, state, queue, other)
+        my_share, his_share = share(tree, ours), share(tree, theirs)
         while state.cand_at[other] < state.cand_end[other]:
             victim = state.cand[state.cand_at[other]]
             state.cand_at[other] += 1
             passes = my_share < his_share
             if rules.final_first:
                 give_quota(tree, jobs, state, victim)
-                passes = my_share <= share(tree, his)
+                passes = my_share <= share(tree, theirs)
                 take_quota(tree, jobs, state, victim)
             if my_share[0] and not his_share[0]:
                 passes = False
@@ -144,8 +144,8 @@ def _second_rule(tree: Any, jobs: Any, state: Any, queue: int) -> bool:
         other = _largest(tree, jobs, state, queue)
         if other < 0:
             return False
-        mine, his = _below_common(tree, state, queue, other)
-        if not share(tree, mine) < share(tree, his):
+        ours, theirs = _below_common(tree, state, queue, other)
+        if not share(tree, ours) < share(tree, theirs):
             state.cand_at[other] = state.cand_end[other]
             continue
         victim = state.cand[state.cand_at[other]]
@@ -159,13 +159,13 @@ def _second_rule(tree: Any, jobs: Any, state: Any, queue: int) -> bool:
 def _below_common(tree: Any, state: Any, queue: int, other: int) -> tuple[int, int]:
     """Return the nodes above two queues that are children of their lowest common ancestor."""
     stamp = state.count[STAMP]
-    his = other
-    while state.mark[tree.parent[his]] != stamp:
-        his = tree.parent[his]
-    mine = queue
-    while tree.parent[mine] != tree.parent[his]:
-        mine = tree.parent[mine]
-    return mine, his
+    theirs = other
+    while state.mark[tree.parent[theirs]] != stamp:
+        theirs = tree.parent[theirs]
+    ours = queue
+    while tree.parent[ours] != tree.parent[theirs]:
+        ours = tree.parent[ours]
+    return ours, theirs
 
 
 @borrowing_helper

@@ -74,24 +74,24 @@ def queue_before(state: Any, q: int, j: int, other: int, other_job: int, mode: i
     is_starved = within_deserved(queues, q, queues[q, ALLOCATED] + need)
     is_other = within_deserved(queues, other, queues[other, ALLOCATED] + other_need)
     if is_starved != is_other:
-        return is_starved  # type: ignore[no-any-return]
+        return is_starved
     if queues[q, PRIORITY] != queues[other, PRIORITY]:
         return queues[q, PRIORITY] > queues[other, PRIORITY]  # type: ignore[no-any-return]
     capacity, other_capacity = allocatable(queues, q), allocatable(queues, other)
     is_bad = capacity == 0 and queues[q, ALLOCATED] + need > 0
     is_other_bad = other_capacity == 0 and queues[other, ALLOCATED] + other_need > 0
     if is_bad != is_other_bad:
-        return is_other_bad  # type: ignore[no-any-return]
+        return is_other_bad
     share = _dominant(queues, q, need - gone, capacity)
     other_share = _dominant(queues, other, other_need - other_gone, other_capacity)
     if share != other_share:
-        return share < other_share  # type: ignore[no-any-return]
+        return share < other_share
     share = _dominant(queues, q, 0.0, capacity)
     other_share = _dominant(queues, other, 0.0, other_capacity)
     if share != other_share:
-        return share < other_share  # type: ignore[no-any-return]
+        return share < other_share
     if capacity != other_capacity:
-        return capacity < other_capacity  # type: ignore[no-any-return]
+        return capacity < other_capacity
     return state.created[q] < state.created[other]  # type: ignore[no-any-return]
 
 
@@ -99,10 +99,10 @@ def queue_before(state: Any, q: int, j: int, other: int, other_job: int, mode: i
 def _is_offered(jobs: Any, j: int, mode: int) -> bool:
     """Return whether a job takes part in an order."""
     if mode == PLACING:
-        return jobs[j, JOB_PENDING] > 0 and not jobs[j, JOB_DONE] & TRIED  # type: ignore[no-any-return]
+        return jobs[j, JOB_PENDING] > 0 and not jobs[j, JOB_DONE] & TRIED
     if mode == REPLACING:
-        return jobs[j, JOB_GATHERED] > 0 and not jobs[j, JOB_DONE] & SETTLED  # type: ignore[no-any-return]
-    return (  # type: ignore[no-any-return]
+        return jobs[j, JOB_GATHERED] > 0 and not jobs[j, JOB_DONE] & SETTLED
+    return (
         not jobs[j, JOB_FIXED]
         and jobs[j, JOB_ACTIVE] > jobs[j, JOB_GATHERED]
         and not jobs[j, JOB_DONE] & SHIELDED

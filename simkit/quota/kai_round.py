@@ -224,7 +224,7 @@ def kai_state(
         np.array([job.created for job in jobs]),
     ))  # fmt: skip
     table = np.zeros((len(jobs), JOB_COLUMNS), np.int64)
-    tasks = []
+    tasks: list[tuple[int, int, int, int]] = []
     for age, j in enumerate(ages.tolist()):
         job = jobs[j]
         fixed = not job.preemptible

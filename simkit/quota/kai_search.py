@@ -84,7 +84,7 @@ def may_search(state: Any, j: int, action: int) -> bool:
     if action == RECLAIM:
         if queues[q, ALLOCATED] + need > queues[q, FAIR]:
             return False
-        return not jobs[j, JOB_FIXED] or within_deserved(queues, q, queues[q, FIXED] + need)  # type: ignore[no-any-return]
+        return not jobs[j, JOB_FIXED] or within_deserved(queues, q, queues[q, FIXED] + need)
     while q >= 0 and jobs[j, JOB_FIXED]:
         if not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
@@ -343,13 +343,13 @@ def _is_valid(state: Any, j: int, action: int, batches: int, need: float) -> boo
         return True
     for q in range(queues.shape[0]):
         queues[q, REMAINING] = queues[q, BEFORE]
-    mine = jobs[j, JOB_QUEUE]
+    leaf = jobs[j, JOB_QUEUE]
     for b in range(batches):
         count = _lost(state, b)
         if count == 0:
             continue
         victim = state.batches[b, 0]
-        a, other = _first_apart(parent, mine, jobs[victim, JOB_QUEUE])
+        a, other = _first_apart(parent, leaf, jobs[victim, JOB_QUEUE])
         is_over = queues[other, REMAINING] > allocatable(queues, other)
         if not is_over and not (
             within_deserved(queues, a, queues[a, BEFORE] + need)
@@ -360,17 +360,17 @@ def _is_valid(state: Any, j: int, action: int, batches: int, need: float) -> boo
         while q >= 0:
             queues[q, REMAINING] -= count * jobs[victim, JOB_SIZE]
             q = parent[q]
-    q = mine
+    q = leaf
     while q >= 0:
         fair = queues[q, FAIR]
         held = queues[q, REMAINING] + need
-        mine_ratio = held / fair if fair > 0 else (1e300 if held > 0 else 0.0)
+        ratio = held / fair if fair > 0 else (1e300 if held > 0 else 0.0)
         for other in range(queues.shape[0]):
             if other == q or parent[other] != parent[q]:
                 continue
             if queues[other, REMAINING] == queues[other, BEFORE] or queues[other, FAIR] <= 0:
                 continue
-            if mine_ratio > 1 and mine_ratio >= queues[other, REMAINING] / queues[other, FAIR]:
+            if ratio > 1 and ratio >= queues[other, REMAINING] / queues[other, FAIR]:
                 return False
         q = parent[q]
     return True

@@ -71,7 +71,7 @@ def allocatable(queues: Any, q: int) -> float:
     """Return how much a queue may hold; infinite where nothing limits it."""
     limit = queues[q, LIMIT] if queues[q, LIMIT] >= 0 else 1e300
     if queues[q, DESERVED] < 0:
-        return limit  # type: ignore[no-any-return]
+        return limit
     return min(limit, max(queues[q, DESERVED], queues[q, FAIR]))  # type: ignore[no-any-return]
 
 

@@ -27,7 +27,7 @@ from gpuplan.simkit.quota.victims import find_victims
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldQuota:
     """What a running workload holds: by (flavor, resource) of each pod set, in amounts.
 
     Attributes:
@@ -61,7 +61,7 @@ class QuotaMoment:
     """A site with what runs and waits on it."""
 
     def __init__(
-        self, site: QuotaSite, jobs: QuotaJobs, held: dict[int, Held], now: int = 0
+        self, site: QuotaSite, jobs: QuotaJobs, held: dict[int, HeldQuota], now: int = 0
     ) -> None:
         """Place running workloads; those that are not in ``held`` wait or are yet to come."""
         self.jobs = jobs
@@ -104,8 +104,8 @@ class QuotaMoment:
         for i, (pair, amount) in enumerate(total.items()):
             state.req_fr[i], state.req_amount[i], state.req_needed[i] = pair, amount, pair in needs
         state.count[REQUESTED] = len(total)
-        found = _victims(self.tree, self.rules, self.table, state, w)
-        return [(int(state.chosen[i]), int(state.chosen_reason[i])) for i in range(found)]
+        victims = _victims(self.tree, self.rules, self.table, state, w)
+        return [(int(state.chosen[i]), int(state.chosen_reason[i])) for i in range(victims)]
 
     def cycle(self, pending: list[int]) -> CycleResult:
         """Run one cycle in every tree with these workloads waiting."""
@@ -119,8 +119,8 @@ class QuotaMoment:
         for root in np.unique(self.tree.root).tolist():
             log = np.zeros(2 * n + state.heads.size + 1, np.int64)
             _cycle(self.tree, self.rules, table, state, runs, root, log)
-            found = range(state.count[ARENA])
-            reasons = {int(state.arena[i]): int(state.arena_reason[i]) for i in found}
+            places = range(state.count[ARENA])
+            reasons = {int(state.arena[i]): int(state.arena_reason[i]) for i in places}
             for w in log[1 : 1 + log[0]].tolist():
                 if w >= 0:
                     admitted[w] = self._admission(w)

@@ -102,4 +102,4 @@ def _is_fairer(rules: Any, jobs: Any, state: Any, queue: int, other: int, depth:
         return state.level_infinite[other, depth]  # type: ignore[no-any-return]
     if state.level_share[queue, depth] != state.level_share[other, depth]:
         return state.level_share[queue, depth] < state.level_share[other, depth]  # type: ignore[no-any-return]
-    return _is_earlier(rules, jobs, state.head[queue], state.head[other])  # type: ignore[no-any-return]
+    return _is_earlier(rules, jobs, state.head[queue], state.head[other])

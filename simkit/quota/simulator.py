@@ -113,9 +113,9 @@ def replay_quota(
     runs = runs[: state.count[ROWS]]
     finished = np.zeros(n, np.bool_)
     finished[runs[runs[:, 3] < 0, 0]] = True
-    return QuotaRun(
-        jobs, *runs.T.copy(), state.evictions, np.flatnonzero(~finished), grace_s,
-    )  # fmt: skip
+    job, start, end, reason = runs.T.copy()
+    unfinished = np.flatnonzero(~finished)
+    return QuotaRun(jobs, job, start, end, reason, state.evictions, unfinished, grace_s)
 
 
 def _check(site: QuotaSite, jobs: QuotaJobs) -> None:

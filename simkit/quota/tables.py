@@ -102,12 +102,12 @@ def tree_of(site: QuotaSite, names: QuotaNames) -> QuotaTree:
     number = {name: queues + i for i, name in enumerate(names.nodes[queues:])}
     parent = np.full(nodes, -1, np.int64)
     weight = np.ones(nodes)
-    own = np.zeros((nodes, pairs), np.int64)
+    nominal = np.zeros((nodes, pairs), np.int64)
     limit = np.full((nodes, pairs), NO_LIMIT, np.int64)
     lent = np.full((nodes, pairs), NO_LIMIT, np.int64)
 
     def set_quota(node: int, pair: int, quota: Quota) -> None:
-        own[node, pair] = quota.nominal
+        nominal[node, pair] = quota.nominal
         limit[node, pair] = NO_LIMIT if quota.borrowing_limit is None else quota.borrowing_limit
         lent[node, pair] = NO_LIMIT if quota.lending_limit is None else quota.lending_limit
 
@@ -131,7 +131,7 @@ def tree_of(site: QuotaSite, names: QuotaNames) -> QuotaTree:
             depth[node] += 1
             root[node] = parent[root[node]]
     height = np.zeros(nodes, np.int64)
-    subtree, local = own.copy(), np.zeros_like(own)
+    subtree, local = nominal.copy(), np.zeros_like(nominal)
     upwards = np.argsort(-depth, kind="stable")
     for node in upwards:
         local[node] = np.where(lent[node] < NO_LIMIT, np.maximum(0, subtree[node] - lent[node]), 0)
@@ -153,7 +153,7 @@ def tree_of(site: QuotaSite, names: QuotaNames) -> QuotaTree:
     )
     return QuotaTree(
         parent, root, depth, height, weight, subtree, local, limit, potential,
-        np.ascontiguousarray(lendable), np.zeros_like(own), *lists,
+        np.ascontiguousarray(lendable), np.zeros_like(nominal), *lists,
     )  # fmt: skip
 
 
@@ -237,7 +237,9 @@ def workload_table(
     table = WorkloadTable(
         jobs.queue, jobs.priority, jobs.submit, jobs.run, jobs.created, order, age, rank, shape,
         _starts(np.diff(pod_starts)[shape]), _starts(np.diff(slot_starts)[shape]),
-        pod_starts, *pod_table.T.copy(), slot_starts, *slot_table.T.copy(),
+        pod_starts, pod_table[:, 0].copy(), pod_table[:, 1].copy(), slot_starts,
+        slot_table[:, 0].copy(), slot_table[:, 1].copy(), slot_table[:, 2].copy(),
+        slot_table[:, 3].copy(),
         np.array(allowed, np.bool_).reshape(-1, len(names.flavors)),
     )  # fmt: skip
     return table, kinds[:, 0].copy()

@@ -68,7 +68,7 @@ def available(tree: Any, node: int, fr: int) -> int:
             lent = tree.subtree[node, fr] - local - max(0, usage - local)
             least = min(least, kept + lent + tree.limit[node, fr])
         node = tree.parent[node]
-    return min(least, kept + tree.subtree[node, fr] - tree.usage[node, fr])
+    return min(least, kept + tree.subtree[node, fr] - tree.usage[node, fr])  # type: ignore[no-any-return]
 
 
 @borrowing_helper
