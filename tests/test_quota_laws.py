@@ -184,6 +184,22 @@ def test_a_loop_of_evictions_is_reported_and_ends():
     assert short.unfinished.size > 0
 
 
+def test_a_cycle_counts_quota_of_its_victims_as_free_before_they_stop():
+    # As section 5.4 says: job 1 evicts job 0 (8 of 10 GPUs) for 3; jobs 2 and 3 then fit with job 0
+    # gone, and start at once: 12 GPUs are held until 40.
+    site = QuotaSite(
+        (
+            gpu_queue("q1", 4, "c"),
+            gpu_queue("q2", 3, "c", reclaim_within_cohort="Any"),
+            gpu_queue("q3", 3, "c"),
+            gpu_queue("q4", 0, "c"),
+        )
+    )
+    rows = [(0, 0, 0, 500, 8), (1, 0, 10, 50, 3), (2, 0, 10, 50, 2), (3, 0, 10, 50, 2)]
+    run = replay_quota(site, jobs_of(rows), grace_s=30)
+    assert [starts(run, job) for job in range(4)] == [[0, 90], [40], [10], [10]]
+
+
 def test_no_loop_without_evictions():
     run = replay_quota(QuotaSite((gpu_queue("a", 4),)), jobs_of([(0, 0, 0, 5, 2)]))
     assert run.loop() is None
