@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 Value = TypeVar("Value")
-GROUPS = ("gpuplan.log_formats", "gpuplan.price_formats", "gpuplan.speedups", "gpuplan.policies")
+GROUPS = (
+    "gpuplan.log_formats",
+    "gpuplan.price_formats",
+    "gpuplan.invoice_formats",
+    "gpuplan.speedups",
+    "gpuplan.policies",
+)
 NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")
 Result = type | tuple[type, ...]
 

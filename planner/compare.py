@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,7 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
-from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.planner.engine import THREADS, Engine
-from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.money.price_selection import option_of
-from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.policy_results import MeasuredResults, policy_results
@@ -237,88 +233,6 @@ class PolicyComparison:
 
     def _values(self, key: str) -> FloatArray:
         return np.array([row[key] for row in self._rows()], np.float64)
-
-
-def price(
-    specs: Sequence[PolicySpec],
-    price_table: PriceTable | None,
-    first_submit_us: int | None,
-    *,
-    beside: tuple[str, str] | None = None,
-) -> tuple[list[PolicySpec], tuple[str, ...]]:
-    """Return specs with the prices of one price table, each as it pays, and where those come from.
-
-    Arguments are those of `gpuplan.planner.money.price_settings.with_prices`; ``beside`` is the
-    GPU of what else they are compared with, and its label.
-
-    Raises:
-        UsageError: as there, or the prices would be of several GPUs.
-    """
-    priced_specs: list[PolicySpec] = []
-    gpus = {} if beside is None else dict([beside])
-    labels_of: dict[str, list[str]] = {}
-    for spec in specs:
-        settings = find_policy(spec.policy).settings
-        with spec.blamed(is_alone=len(specs) == 1):
-            priced = with_prices(spec.settings, price_table, first_submit_us, settings)
-        priced_specs.append(replace(spec, settings=priced.settings))
-        if priced.gpu:
-            gpus.setdefault(priced.gpu, spec.label)
-        for note in priced.notes:
-            labels_of.setdefault(note, []).append(spec.label)
-    if len(gpus) > 1:
-        each = " and ".join(f"{gpu} ({label})" for gpu, label in gpus.items())
-        raise UsageError(
-            f"{option_of(price_table)}: the policies would pay for different GPUs, {each}\n"
-            "  next: --set gpu=NAME alone, one for all"
-        )
-    notes = (
-        note if len(labels) == len(priced_specs) else f"{', '.join(labels)}: {note}"
-        for note, labels in labels_of.items()
-    )
-    return priced_specs, tuple(notes)
-
-
-def own_price(
-    specs: Sequence[PolicySpec], prices: Prices, gpu_h: Mapping[str | None, float]
-) -> list[PolicySpec]:
-    """Return specs whose GPUs have one price, where their settings give none.
-
-    The price is that of the GPU types of the cluster. Where it names none, it is the mean of the
-    prices of the log's types by GPU-hours.
-
-    Args:
-        specs: the policies; those that only rent keep the prices of their settings.
-        prices: of a GPU-hour.
-        gpu_h: GPU-hours of the log by type.
-
-    Raises:
-        UsageError: no policy has GPUs of one price, or a type has no price.
-    """
-    priced_specs: list[PolicySpec] = []
-    for spec in specs:
-        if not has_own_price(spec):
-            priced_specs.append(spec)
-            continue
-        shape = spec.settings.get("cluster")
-        pools = {} if shape is None else {p.gpu_type: float(p.gpus or 1) for p in shape.pools}
-        hours = gpu_h if shape is None or None in pools else pools
-        usd = prices.mean(hours)
-        if usd is None:
-            missing = [name for name in hours if prices.get(name) is None]
-            named = ", ".join(name or "jobs without a GPU type" for name in missing)
-            hint = next((f"{name}=USD" for name in missing if name), "USD for every GPU")
-            raise UsageError(f"--price: no price of {named}\n  next: --price {hint}")
-        typed = {**spec.given, "usd_per_gpu_h": "--price"}
-        settings = {**spec.settings, "usd_per_gpu_h": usd}
-        priced_specs.append(replace(spec, settings=settings, given=typed))
-    return priced_specs
-
-
-def has_own_price(spec: PolicySpec) -> bool:
-    """Return whether ``--price`` is for this policy: its GPUs may have one, and none is set."""
-    settings = find_policy(spec.policy).settings
-    return "usd_per_gpu_h" in settings and spec.settings.get("usd_per_gpu_h") is None
 
 
 def compare(

@@ -5,6 +5,7 @@ import json
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.planner.money.book_options import cluster_of
 from gpuplan.planner.money.cents import split_cents, whole_cents
+from gpuplan.planner.money.focus import focus_rows
 from gpuplan.planner.money.held_runs import billed_runs
 
 HOUR = 3600.0
@@ -118,7 +120,145 @@ def test_the_idle_share_of_the_bill_is_one_of_dollars(gpuplan, tmp_path):
     )  # fmt: skip
     prices = ("--price", "A100=3", "--price", "T4=1", "--cluster", "A100=1,T4=5")
     code, out, _ = gpuplan("bill", str(trace), *prices)
-    assert code == 0 and "50.0% of it is idle ($2,922)" in " ".join(out.split())  # $4 of $8
+    said = " ".join(out.split())  # $4 of $8; 40 of 60 GPU-hours
+    assert code == 0 and "50.0% of it is idle ($2,922), and 66.7% of the hours of these" in said
+    shares = answer(gpuplan, trace, *prices)["results"]
+    assert shares["idle_usd_share"] == pytest.approx(1 / 2)
+    assert shares["idle_share"] == pytest.approx(2 / 3)
+    for gate, code in (("idle_usd_share > 55%", 0), ("idle_share > 55%", 1)):
+        assert gpuplan("bill", trace, *prices, "--fail-if", gate)[0] == code
+
+
+def book(tmp_path, *entries):
+    path = tmp_path / "contracts.toml"
+    path.write_text("".join(f"[[{head}]]\n" + "\n".join(rest) + "\n" for head, *rest in entries))
+    return path
+
+
+def owned(gpu_type, gpus):
+    return "owned", f'gpu_type = "{gpu_type}"', f"gpus = {gpus}"
+
+
+def price(gpu_type, usd, *more):
+    kind = 'kind = "on_demand"'
+    return "price", f'gpu_type = "{gpu_type}"', kind, f"usd_per_gpu_h = {usd}", *more
+
+
+@pytest.fixture
+def two_months(tmp_path):
+    """March: 4 and 2 GPUs for two days each, at once; April: 1 GPU for a day, and one running."""
+    day = 86_400.0
+    return write_trace(
+        tmp_path / "m.parquet", [0, 0, 31 * day, 31 * day], [2 * day, 2 * day, day, None],
+        num_gpus=[4.0, 2.0, 1.0, 1.0], group=["a", "b", "a", "a"], gpu_type=["A100"] * 4,
+        state=["completed"] * 3 + ["running"],
+    )  # fmt: skip
+
+
+def test_the_columns_of_a_month_are_of_that_month(gpuplan, two_months):
+    whole = answer(gpuplan, two_months, "--price", "1")
+    march, april = (
+        answer(gpuplan, two_months, "--price", "1", "--months", name)
+        for name in ("2024-03", "2024-04")
+    )
+
+    def seen(document):
+        results = document["results"]
+        jobs = {row["name"]: row["jobs"] for row in results["groups"]}
+        running = [text for text in document["warnings"] if "still running" in text]
+        return results["jobs"], jobs, results["gpu_types"][0]["peak_gpus"], running
+
+    running = ["1 job still running: billed for the 24 GPU-hours so far"]
+    assert seen(whole) == (4, {"a": 3, "b": 1}, 6, running)
+    assert seen(march) == (2, {"a": 1, "b": 1}, 6, [])
+    assert seen(april) == (2, {"a": 2}, 2, running)
+
+
+def test_the_headline_says_what_the_dollars_are_for(gpuplan, two_months, tmp_path):
+    pools = book(tmp_path, owned("A100", 3), price("A100", 2))
+    _, out, err = gpuplan("bill", two_months, "--contracts", pools, "--months", "2024-03")
+    said = " ".join(out.split())
+    # 6 GPUs for 48 hours: 3 owned at no cost, 3 at $2.
+    assert said.startswith(
+        "In March 2024: $288 for 3 GPUs owned or committed and 144 GPU-hours above them."
+    )
+    assert "That is $" not in said and "rest of the month" not in err
+    assert "Bill by group in March 2024" in said
+    dated = book(tmp_path, price("A100", 1), price("A100", 3, "from = 2024-03-02"))
+    _, out, _ = gpuplan("bill", two_months, "--contracts", dated, "--months", "2024-03")
+    assert "$576 at $2 per GPU-hour in the mean: 288 GPU-hours" in " ".join(out.split())
+    _, out, _ = gpuplan("bill", two_months, "--price", "2", "--months", "2024-03")
+    assert "$576 at $2 per GPU-hour: 288 GPU-hours" in " ".join(out.split())
+
+
+def test_a_book_with_dates_is_refused_for_a_log_without(gpuplan, tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text(
+        "job_id,submit_time,duration_s,num_gpus,gpu_type\n1,0,7200,1,A100\n2,9000,60,1,A100\n"
+    )
+    dated = book(tmp_path, price("A100", 1), price("A100", 3, "from = 2024-03-02"))
+    steps = "A100=1,2024-03-02:3"
+    for words in (("--contracts", dated), ("--price", steps)):
+        for command in ("bill", "characterize"):
+            code, _, err = gpuplan(command, log, *words)
+            assert code == 2 and "it has dates, and the log has none" in err, command
+            assert "next: give the log times with dates" in err
+    always = book(tmp_path, owned("A100", 1), price("A100", 3))
+    assert gpuplan("bill", log, "--contracts", always)[0] == 0
+
+
+def test_jobs_without_a_type_are_of_type_unknown(gpuplan, tmp_path):
+    path = write_trace(
+        tmp_path / "t.parquet", [0, 0], [HOUR, 2 * HOUR],
+        group=["a", "a"], gpu_type=pl.Series(["A100", None], dtype=pl.String),
+    )  # fmt: skip
+    for by in ("type", "group,type"):
+        prices = ("--price", "A100=1", "--price", "unknown=2")
+        results = answer(gpuplan, path, *prices, "--by", by)["results"]
+        rows = results["groups"] if by == "type" else results["groups"][0]["parts"]
+        assert {row["name"]: row["usd"] for row in rows} == {"A100": 1.0, "unknown": 4.0}
+        assert {row["gpu_type"] for row in results["gpu_types"]} == {"A100", "unknown"}
+    assert "next: --price unknown=USD as well" in answer(
+        gpuplan, path, "--price", "A100=1", "--by", "type", code=2
+    )
+    dated = book(tmp_path, price("A100", 1), price("unknown", 2, "from = 2020-01-01"))
+    gpuplan("characterize", path, "--contracts", dated, "-o", tmp_path / "c.json")
+    rows = json.loads((tmp_path / "c.json").read_text())["results"]["today"]["gpu_types"]
+    paid = {row["gpu_type"]: row["usd_per_month"] for row in rows}
+    assert paid["unknown"] == pytest.approx(4 * paid["A100"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--by", "group,group"), "expected one column, or two others"),
+        (("--by", "submit_time"), "submit_time is measured of each job, and no label"),
+        (("--months", "2024-03,2024-03"), "expected one month, or two others"),
+    ],
+)
+def test_splits_and_months_that_are_none(gpuplan, two_groups, words, said):
+    assert said in answer(gpuplan, two_groups, "--price", "1", *words, code=2)
+
+
+def test_what_is_given_and_not_used_is_said(gpuplan, two_months, tmp_path):
+    priced = book(tmp_path, owned("A100", 2), price("A100", 2))
+    words = ("bill", two_months, "--contracts", priced)
+    note = "--price of A100 is not used"
+    assert note in gpuplan(*words, "--price", "A100=9")[2]
+    assert note not in gpuplan(*words)[2]
+    shared = "all GPUs owned or committed are billed"
+    assert shared in gpuplan(*words, "--where", "num_gpus >= 1")[2]
+    assert shared not in gpuplan(*words)[2]
+
+
+def test_a_column_that_the_log_lacks_is_called_by_its_option(gpuplan, two_groups):
+    err = answer(gpuplan, two_groups, "--price", "1", "--by", "usr", code=2)
+    assert err.startswith("error: --by usr: no column 'usr'") and "next: --by group, user" in err
+
+
+def test_a_log_of_one_month_says_the_dollars_of_the_month(gpuplan, two_groups):
+    _, out, _ = gpuplan("bill", two_groups, "--price", "1.5")
+    assert "For the 24 h of the log in March 2024 it is $60.00." in " ".join(out.split())
 
 
 def test_the_peak_is_a_cluster_too(gpuplan, two_groups):
@@ -153,6 +293,19 @@ def test_focus_rows_add_up_to_the_cluster(gpuplan, two_groups, tmp_path):
     for row in rows:
         cost = float(row["PricingQuantity"]) * float(row["ContractedUnitPrice"])
         assert float(row["ContractedCost"]) == pytest.approx(cost, abs=1e-8)
+
+
+def test_rows_that_nobody_asks_for_are_not_made(gpuplan, two_groups, tmp_path, monkeypatch):
+    made = []
+
+    def counting(*args, **more):
+        made.append(args)
+        return focus_rows(*args, **more)
+
+    monkeypatch.setattr("gpuplan.planner.studies.bill.focus_rows", counting)
+    words = ("bill", two_groups, "--price", "1")
+    assert gpuplan(*words, "-o", tmp_path / "bill.json")[0] == 0 and not made
+    assert gpuplan(*words, "-o", tmp_path / "bill.csv")[0] == 0 and len(made) == 1
 
 
 def test_focus_rows_are_of_days_or_months(gpuplan, tmp_path):

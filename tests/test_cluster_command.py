@@ -49,7 +49,10 @@ def test_the_table_and_picture_are_for_people(gpuplan, lab, tmp_path):
         *("--plot", tmp_path / "t.svg", "--full"),
     )
     assert code == 0
-    assert "On 8 GPUs ($7,540 a month at $1.29 per GPU-hour), 2d-las takes" in " ".join(out.split())
+    assert (
+        "On 8 GPUs ($7,540 a month busy or not, at $1.29 per GPU-hour), 2d-las takes"
+        in " ".join(out.split())
+    )
     assert "fragmented" in out and "mean $/GPU-h" in out and "serverless" not in out
     assert max(map(len, out.splitlines())) <= 100
     assert "GPUs in use, of 8" in (tmp_path / "t.svg").read_text()

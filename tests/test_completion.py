@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
+from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
 from gpuplan.analysis.log_formats.registry import FORMATS
 from gpuplan.analysis.plugins import Registry
 from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
@@ -112,6 +113,7 @@ def test_what_begins_as_typed_is_offered(line, offer):
         (completion.policies, POLICIES),
         (completion.log_formats, FORMATS),
         (completion.price_formats, PRICE_FORMATS),
+        (completion.invoice_formats, INVOICE_FORMATS),
         (completion.baselines, (*BASELINES, "all")),
         (completion.presets, (*PRESETS, "gfs")),
     ],

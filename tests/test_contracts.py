@@ -68,6 +68,20 @@ def test_commitments_fill_by_their_begin_then_as_written(tmp_path):
     assert [pool.gpus for pool in read_contracts(written(tmp_path, text)).pools] == [2, 1, 3]
 
 
+def test_the_book_of_an_instant_has_what_is_in_force_then(tmp_path):
+    book, types = read_contracts(written(tmp_path, BOOK)), ["A100-80GB"]
+    march_us = JANUARY_US + 90 * DAY_US
+    assert book.changes_us(types) == (JANUARY_US, march_us, JANUARY_US + 365 * DAY_US)
+    assert book.changes_us([]) == ()
+    before, within = book.in_force(JANUARY_US - 1, types), book.in_force(march_us, types)
+    assert [pool.gpus for pool in before.pools] == [8]  # owned without a date
+    assert [pool.gpus for pool in within.pools] == [8, 32]
+    assert [price.usd_per_gpu_h for price in before.prices] == [Fraction(26, 10)]
+    assert [price.usd_per_gpu_h for price in within.prices] == [3]
+    assert within.changes_us(types) == ()
+    assert book.in_force(JANUARY_US + 365 * DAY_US, types).pools == before.pools
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

@@ -164,6 +164,7 @@ def test_a_policy_is_listed_with_its_setting(toys):
     assert next(one for one in row["settings"] if one["setting"] == "most")["default"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.kernels
 def test_a_classic_scheduler(toys):
     rows = toys("compare", "log.csv", "--policy", "first-fit", "--policy", "newest", "--cluster", 2)
@@ -175,6 +176,7 @@ def test_a_log_format(toys):
     assert toys("characterize", "toy.csv")["jobs"] == 2
 
 
+@pytest.mark.slow
 def test_a_speedup_law(toys):
     found = toys("pareto", "log.csv", "--speedup", "toy:0.5", "--budget", "2x", "--no-replay")
     assert found["speedup"]["name"] == "toy:0.5"

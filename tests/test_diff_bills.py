@@ -252,3 +252,14 @@ def test_the_change_between_two_bills_is_the_truth(gpuplan, shared, tmp_path):
             assert status == of_row["status"]
             for part in ("price", "calendar", "volume", "mix"):
                 assert row[f"{part}_usd"] == pytest.approx(float(of_row[part]), abs=1e-6)
+
+
+def test_bills_that_are_split_differently_lead_with_their_dollars(gpuplan, log):
+    paths = [bill(gpuplan, log, "g", "--by", "group"), bill(gpuplan, log, "t", "--by", "type")]
+    _, out, _ = gpuplan("diff", *paths)
+    text = " ".join(out.split())
+    assert text.startswith("Both bills are $")
+    assert "they are split differently, by group and by type: no rows are compared" in text
+    march, april = bill(gpuplan, log, "m", "--months", "2026-03"), paths[1]
+    _, out, _ = gpuplan("diff", march, april)
+    assert " ".join(out.split()).startswith("The whole bill went from $")

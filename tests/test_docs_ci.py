@@ -189,6 +189,7 @@ def run(project, steps):
     return code, said
 
 
+@pytest.mark.slow
 def test_github_lets_no_change_pass_and_shows_the_report(project, service, monkeypatch):
     scenarios(project, base_jobs=300, jobs=300, most=10_000)
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
@@ -350,6 +351,7 @@ def test_the_request_that_brings_the_scenario_is_not_compared(project, monkeypat
     assert (project / "report/report.html").is_file()
 
 
+@pytest.mark.slow
 def test_without_a_base_a_gate_trips_as_ever(project):
     scenarios(project, base_jobs=300, jobs=300, most=10)
     (project / "base/gpuplan.toml").unlink()
@@ -369,7 +371,7 @@ def twin(tmp_path_factory):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", ["github", "gitlab"])
+@pytest.mark.parametrize("name", ["github", pytest.param("gitlab", marks=pytest.mark.slow)])
 def test_an_edit_of_slurm_conf_gets_one_comment_per_team(project, service, monkeypatch, twin, name):
     if name == "github":
         monkeypatch.setenv("GITHUB_ACTIONS", "true")

@@ -5,9 +5,19 @@ import re
 import pytest
 import support_examples as examples
 
+LONG_PAGES = ("start.md", "library.md", "extend.md", "size.md")
+"""Pages of which the commands take longer than most."""
+
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("page", examples.PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page.name in LONG_PAGES else ())
+        for page in examples.PAGES
+    ],
+    ids=lambda page: page.name,
+)
 def test_commands_print_what_is_written(page, tmp_path):
     for step, printed in examples.play(page.read_text(encoding="utf-8"), tmp_path / "here"):
         assert examples.agrees(printed, step.written), (

@@ -316,7 +316,7 @@ def test_what_could_start_sooner_asks_for_less_or_elsewhere(tmp_path, site):
     job, _ = new_job(JobWish(4, None, 8 * 3600, "ann", "lab", "gpu", "normal"), cluster, past)
     found = {other.change: other.job for other in alternatives(job, cluster, past)}
     assert list(found) == [
-        "2 GPUs", "1 GPUs", "limit of 4 h", "limit of 2 h",
+        "2 GPUs", "1 GPU", "limit of 4 h", "limit of 2 h",
         "partition short with a limit of 4 h", "QOS large",
     ]  # fmt: skip
     assert found["2 GPUs"].gpus == 2 and found["limit of 2 h"].limit_s == 7200

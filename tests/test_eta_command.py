@@ -6,6 +6,7 @@ import tomllib
 import numpy as np
 import pytest
 
+from gpuplan.cli.tables.eta_tables import an
 from tests.support.support_eta import (
     DAY,
     MONDAY,
@@ -58,10 +59,16 @@ def test_the_answer_says_when_and_how_sure_it_is(gpuplan, site):
     text = " ".join(out.split())
     assert text.startswith("A 4-GPU job submitted at")
     assert "would start in" in text and "(80%: " in text
-    assert "jobs of the log that waited, such intervals held" in text
+    assert "past jobs that waited" in text and "started within such an interval" in text
     found = results_of(gpuplan, log, twin, "--replays", "40")
     assert found["at"] == clock(AT) + "+00:00"
     assert 0 < found["p10_s"] <= found["p50_s"] <= found["p90_s"] <= 11400 + 60
+    assert found["p10_s"] <= found["replayed_p10_s"] <= found["p50_s"] <= found["replayed_p90_s"]
+    assert found["replayed_p90_s"] <= found["p90_s"]
+    waits = {round(step["share"], 2): step["wait_s"] for step in found["distribution"]}
+    assert waits[0.05] <= found["replayed_p10_s"] <= waits[0.1]  # a quantile, not an end widened
+    assert waits[0.85] <= found["replayed_p90_s"] <= waits[0.9]
+    assert found["tail"] == found["backtest"]["tail"]
     assert found["coverage_80"] == found["backtest"]["coverage_80"]
     assert 0 <= found["within_1h"] <= found["within_8h"] <= found["within_24h"] <= 1
     assert found["distribution"][-1]["share"] == 1
@@ -72,6 +79,7 @@ def test_the_answer_says_when_and_how_sure_it_is(gpuplan, site):
     assert found == results_of(gpuplan, log, twin, "--replays", "40")
 
 
+@pytest.mark.slow
 def test_a_backtest_is_kept_in_the_settings_and_used_later(gpuplan, site, tmp_path):
     log, twin = site
     kept = tmp_path / "kept.toml"
@@ -96,9 +104,54 @@ def test_a_backtest_is_kept_in_the_settings_and_used_later(gpuplan, site, tmp_pa
     assert again.read_text() == kept.read_text()
 
 
+def test_forecasts_of_one_day_share_a_test_which_has_easy_too(gpuplan, site, monkeypatch):
+    from gpuplan.planner.site import kept_backtest
+
+    log, twin = site
+    day = AT - 3 * DAY
+    first = results_of(gpuplan, log, twin, "--replays", "20", "--at", clock(day + 3600))
+    assert first["backtest"]["easy_pinball_s"] > 0
+    assert first["backtest"]["until"] < day
+
+    def refuse(*_):
+        raise AssertionError("tested again")
+
+    monkeypatch.setattr(kept_backtest, "backtest", refuse)
+    later = results_of(gpuplan, log, twin, "--replays", "20", "--at", clock(day + 7200))
+    assert later["backtest"] == first["backtest"]
+    words = ("--at", clock(day - 3600), "--replays", "20")
+    code, _, err = gpuplan("eta", log, "--twin", twin, *ASKED, *words)
+    assert code != 0 and "tested again" in err
+
+
+def test_a_limit_that_does_not_help_is_named(gpuplan, site):
+    log, twin = site
+    words = ("eta", log, "--twin", twin, *ASKED, "--replays", "40")
+    code, out, err = gpuplan(*words)
+    assert code == 0, err
+    found = results_of(gpuplan, log, twin, "--replays", "40")
+    tried = {row["change"] for row in found["sooner"]} | set(found["not_sooner"])
+    assert "limit of 30 min" in tried and not tried & {"4 GPUs", "limit of 1 h"}
+    assert "limit of 30 min" in found["not_sooner"]  # 8 GPUs are held until a job ends
+    assert "A shorter limit (30 min) would not start it sooner." in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("gpus", "text"),
+    [(1, "A 1"), (8, "An 8"), (11, "An 11"), (18, "An 18"), (80, "An 80"), (110, "A 110"),
+     (128, "A 128"), (1100, "A 1,100"), (11_000, "An 11,000")],
+)  # fmt: skip
+def test_numbers_have_their_article(gpus, text):
+    assert an(gpus) == text
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_queue_alone_is_enough_for_an_answer_with_a_warning(gpuplan, site, tmp_path, form):
-    _, twin = site
+    log, _ = site
+    twin = tmp_path / "tested.toml"  # the tests of a log are of other forecasts
+    words = ("--backtest", "--replays", "20", "-o", twin)
+    code, _, err = gpuplan("eta", log, "--twin", site[1], *ASKED, *words)
+    assert code == 0, err
     jobs = [
         {"ident": str(i), "user": "ann", "submit": AT - 900, "start": AT - 600, "limit": 3600,
          "nodes": 1, "gpus": 3, "hosts": f"n{i}", "now": AT}
@@ -113,6 +166,7 @@ def test_a_queue_alone_is_enough_for_an_answer_with_a_warning(gpuplan, site, tmp
     document = json.loads(out)
     assert 0 < document["results"]["p10_s"] <= document["results"]["p90_s"] <= 3000 + 60
     assert document["results"]["coverage_80"] is None
+    assert document["results"]["backtest"] is None
     assert any("no log of past weeks" in text for text in document["warnings"])
     assert any("how often such intervals hold is unknown" in text for text in document["warnings"])
 
@@ -139,7 +193,8 @@ def test_an_empty_queue_needs_a_time_and_then_a_job_starts_at_once(gpuplan, site
     assert code != 0 and "give --at TIME" in " ".join(err.split())
     code, out, err = gpuplan("eta", queue, "--twin", twin, *new, "--at", "2026-01-05T10:00")
     assert code == 0, err
-    assert "would start at once" in " ".join(out.split())
+    text = " ".join(out.split())
+    assert "would start at once. " in text and "interval holds" not in text
 
 
 def test_the_picture_is_drawn(gpuplan, site, tmp_path):

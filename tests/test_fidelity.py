@@ -86,17 +86,46 @@ def test_a_gpu_type_with_enough_jobs_has_to_stand_alone():
     assert least_faithful(agrees, [("T4", few)]) is agrees
 
 
-def test_the_first_tenth_and_jobs_without_a_wait_do_not_count():
+def test_jobs_without_a_wait_do_not_count_and_an_empty_cluster_contradicts_nothing():
     n = 101  # one job a second: the first tenth are seconds 0 to 9
     work = Workload.from_seconds(np.arange(n), [1.0] * n, [1] * n, np.arange(n) + 1e6)
     recorded = np.full(n, 5.0)
     recorded[:10], recorded[50] = 1e6, np.nan
     jobs = TraceJobs(work, pl.Series([str(i) for i in range(n)]), (), recorded_wait_s=recorded)
     pairs = paired_waits(jobs, np.arange(n, dtype=float))
-    assert pairs.recorded_s.tolist() == [5.0] * 90
-    assert 50.0 not in pairs.replayed_s and pairs.replayed_s.min() == 10.0
+    assert pairs.recorded_s.size == 100 and 50.0 not in pairs.replayed_s
+    whole = pairs.summary()
+    assert whole.jobs == 100 and whole.recorded_mean_wait_s == (10 * 1e6 + 90 * 5) / 100
+    assert whole.settled.jobs == 90 and whole.settled.recorded_mean_wait_s == 5
+    told = fidelity_of(TodayReplay("easy", 64, whole))
+    assert told.verdict == "agrees" and "warmed up" in told.why  # 5 s and 55 s: under 10 minutes
+    assert told.recorded_mean_wait_s == whole.recorded_mean_wait_s
+    recorded[10:] = 1e6
+    assert (
+        fidelity_of(TodayReplay("easy", 64, paired_waits(jobs, np.zeros(n)).summary())).verdict
+        == "contradicts"
+    )
     assert WaitPairs(np.zeros(19), np.zeros(19)).summary() is None
     assert WaitPairs(np.zeros(20), np.zeros(20)).summary().jobs == 20
+
+
+def test_a_peak_that_the_nodes_of_the_log_cannot_have_had_is_not_todays_cluster(gpuplan, tmp_path):
+    # Two nodes of 4 GPUs that jobs hold by turns for three hours each. In one hour, as where the
+    # clock was set back, the next jobs seem to begin before the others end: 16 GPUs on 8.
+    rows = []
+    for turn in range(40):
+        early = 3600 if turn == 20 else 0
+        rows += [(turn * 10_800 - early, 0.0, 10_800.0 + early, node) for node in ("n1", "n2")]
+    submit, wait, run, nodes = zip(*rows, strict=True)
+    trace = write_trace(
+        tmp_path / "t.parquet", submit_s=submit, duration_s=run, num_gpus=[4] * len(rows),
+        queue_s=wait, gpu_type=["A100"] * len(rows), node_list=nodes,
+    )  # fmt: skip
+    code, out, err = gpuplan("size", trace, "--gpus", "8", "--output-format", "json")
+    assert code == 0, err
+    results = json.loads(out)["results"]
+    assert results["today"]["peak_gpus"] == 16 and results["fidelity"]["cluster_gpus"] == 8
+    assert "jobs held up to 16 A100 GPUs at once, more than the 8 of the 2 nodes" in err
 
 
 def test_changed_or_sampled_jobs_are_not_those_of_the_log():
@@ -144,8 +173,31 @@ def test_size_is_silent_on_a_log_that_a_limit_held_back(gpuplan, limited):
     _, out, _ = gpuplan(*words)
     first = " ".join(out.split("\n\n")[0].split())
     assert first.startswith(f"A replay of today's {GPUS} GPUs under easy waits ")
-    assert "your log" in first and "gpuplan size ... --twin twin.toml" in first
+    assert "your log" in first and "gpuplan size LOG --twin twin.toml" in first
     assert "answer" not in out and "too small" not in out
+
+
+@pytest.mark.parametrize(("limits", "verdict"), [(1, "agrees"), (2, "contradicts")])
+@pytest.mark.parametrize(
+    "words", [("size", "--target", "p95_wait <= 2h", "--ci", 0), ("simulate",), ("compare",)]
+)
+def test_a_log_that_names_limits_for_its_waits_is_not_sized_without(
+    gpuplan, tmp_path, words, limits, verdict
+):
+    # EASY made these waits, but the log puts every fifth job or two down to a limit.
+    log = write_waits(
+        tmp_path / "t.parquet",
+        reason=["QOSMaxGRESPerUser" if i % 6 < limits else "Priority" for i in range(600)],
+    )
+    results = results_of(gpuplan, words[0], log, *EASY, *words[1:])
+    assert results["fidelity"]["verdict"] == verdict
+    if words[0] == "size":
+        assert (results["gpus"] is None) == (verdict == "contradicts")
+    _, out, _ = gpuplan(words[0], log, *EASY, *words[1:])
+    first = " ".join(out.split("\n\n")[0].split())
+    assert first.startswith("Your log names limits") == (verdict == "contradicts")
+    if verdict == "contradicts":
+        assert "gpuplan calibrate LOG" in first and "easy has none" in first
 
 
 def test_the_peak_stands_for_a_cluster_that_is_not_given(gpuplan, easy, limited):

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
 from gpuplan.analysis.log_formats.registry import FORMATS
 from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted((DOCS / "formats").glob("*.md"))
+OTHERS = ("prices.md", "invoices.md")
+"""Pages on formats that are no logs."""
 LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
 
 
@@ -22,8 +25,9 @@ def sections(page):
 @pytest.mark.parametrize(
     ("formats", "command", "pages"),
     [
-        (FORMATS, "ingest", [page for page in PAGES if page.name != "prices.md"]),
+        (FORMATS, "ingest", [page for page in PAGES if page.name not in OTHERS]),
         (PRICE_FORMATS, "prices", [DOCS / "formats" / "prices.md"]),
+        (INVOICE_FORMATS, "bill", [DOCS / "formats" / "invoices.md"]),
     ],
 )
 def test_every_format_has_its_section_with_an_example(formats, command, pages):

@@ -113,6 +113,7 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
         "--functions",
     }
     reads |= {
+        "--invoice",
         "--slurm-conf",
         "--scontrol",
         "--sacctmgr",

@@ -399,3 +399,24 @@ def test_a_gate_that_can_never_fail_is_refused(path, condition, can_fail):
     assert (gate.state == "error") is not can_fail
     if not can_fail:
         assert gate.detail.startswith(f"this gate can never fail: {path} is never ")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("mean_wait_s > 3 GPUs", "mean_wait_s is a duration, and 3 GPUs is not"),
+        ("mean_wait_s > $3", "mean_wait_s is not in dollars"),
+        ("cost_usd < 3 h", "cost_usd is in dollars, and 3 h is not"),
+        ("peak_gpus > 2 h", "peak_gpus is a number of GPUs, and 2 h is not"),
+    ],
+)
+def test_a_unit_that_cannot_fit_is_refused_before_the_work(text, problem):
+    with pytest.raises(UsageError) as error:
+        read_condition(text)
+    assert problem in str(error.value)
+
+
+def test_units_fit_in_any_case_and_changes_stay():
+    for text in ("mean_wait_s > 3 h", "mean_wait > 3 GPUs", "peak_gpus > 3 GPUs",
+                 "cost_usd > +10%", "idle_share > 10%", "cost_usd > 3 USD"):  # fmt: skip
+        assert read_condition(text).text == text

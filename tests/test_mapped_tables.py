@@ -180,4 +180,4 @@ def test_commands_use_what_is_kept(gpuplan, tmp_path, monkeypatch):
     code, out, err = gpuplan("characterize", *options, "--where", "mem = 80")
     assert code == 0 and json.loads(out)["results"]["jobs"] == 1
     code, _, err = gpuplan("bill", *options, "--by", "me", "--price", 2)
-    assert code == 2 and "no column 'me' in the log (did you mean mem?) to keep" in err
+    assert code == 2 and "--by me: no column 'me' in the log (did you mean mem?)" in err

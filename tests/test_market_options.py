@@ -11,9 +11,10 @@ from support_prices import HEADER, ORIGIN, book
 from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.compare import PolicySpec, price
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.spec_prices import price
 
 START = int(ORIGIN.timestamp() * 1e6)
 TABLE = (

@@ -69,6 +69,7 @@ def test_types_and_shares_are_those_of_the_twin(seed):
     assert np.array_equal(found, twin.ideal_rounds(*shared, (number, active), last))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_the_search_finds_the_least_loss(seed):
     rng = np.random.default_rng(seed)

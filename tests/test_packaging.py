@@ -154,6 +154,7 @@ def test_every_package_that_the_code_imports_is_a_dependency():
     assert imported - set(sys.stdlib_module_names) - {"gpuplan"} <= declared
 
 
+@pytest.mark.slow
 def test_the_wheel_runs_the_demo(installed, tmp_path):
     where = run(
         installed / "python",

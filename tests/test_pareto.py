@@ -113,7 +113,7 @@ def test_what_the_record_says_stands_beside_the_plan(gpuplan, hours, newtrace, t
     some = pl.when(pl.int_range(pl.len()) < 25).then(pl.lit(600.0)).alias("queue_s")
     frame.with_columns(some).write_parquet(path)
     out = " ".join(gpuplan("pareto", "--full", *asked)[1].split())
-    assert "(peak 12), 70 min per job" in out and "is known (25 of 100 jobs)." in out
+    assert "(peak 12), 70 min per job" in out and "are known (25 of 100 jobs)." in out
     assert results(gpuplan, hours, *FREE)["recorded"]["mean_queue_s"] is None
     assert results(gpuplan, newtrace, "--speedup", "profile:t4")["recorded"] is None
 

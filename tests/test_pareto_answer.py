@@ -176,7 +176,7 @@ def test_other_gpu_types_are_never_silently_the_planned_one(gpuplan, tmp_path):
     }  # fmt: skip
     _, _, err = gpuplan("pareto", path, *LAW, "--price", "2")
     said = " ".join(err.split())
-    assert "25% of the GPU-hours ran on H100, planned and priced here as A100" in said
+    assert "25% of the GPU-hours ran on H100, planned here as one type at $2 per" in said
     planned = results(gpuplan, path, *LAW, "--gpu", "H100", "--price", "2")["gpu_mix"]
     assert (planned["planned_gpu_type"], planned["other_gpu_h_share"]) == ("H100", 0.75)
     assert results(gpuplan, mixed(tmp_path / "one.parquet", 0), *LAW)["gpu_mix"] is None
@@ -191,7 +191,8 @@ def test_each_type_of_a_log_is_priced_by_its_own(gpuplan, tmp_path, gpu):
     types = {one["gpu_type"]: one for one in found["today"]["gpu_types"]}
     assert {name: one["usd_per_gpu_h"] for name, one in types.items()} == {"A100": 2, "H100": 5}
     assert found["today"]["usd_per_gpu_h"] == pytest.approx((30 * 2 + 10 * 5) / 40)
-    assert found["price_usd_per_gpu_h"] in (2, {"A100": 2})
+    # All GPUs are planned as one type, at the mean of their prices, or as the type named.
+    assert found["price_usd_per_gpu_h"] == pytest.approx(2 if gpu else 2.75)
     listed = results(gpuplan, path, *LAW, "--gpu", "A100", "--prices", "builtin")["today"]
     own = {one["gpu_type"]: one["usd_per_gpu_h"] for one in listed["gpu_types"]}
     assert own["H100"] > own["A100"] > 0
@@ -199,8 +200,11 @@ def test_each_type_of_a_log_is_priced_by_its_own(gpuplan, tmp_path, gpu):
 
 def test_a_price_of_a_gpu_that_nobody_has_is_refused(gpuplan, tmp_path):
     path = mixed(tmp_path / "t.parquet", 10)
-    code, _, err = gpuplan("pareto", path, *LAW, "--price", "A100=2", "--price", "T4=1")
-    assert code == 2 and "--price T4=...: no such GPU to plan for" in err
+    both = ("--price", "A100=2,H100=5")
+    code, _, err = gpuplan("pareto", path, *LAW, *both, "--price", "TPU9=1")
+    assert code == 2 and "--price TPU9=...: no such GPU to plan for" in err
+    code, _, err = gpuplan("pareto", path, *LAW, *both, "--price", "T4=1")
+    assert code == 0 and "the price of T4 is not used" in err
     code, _, err = gpuplan("pareto", path, *LAW, "--price", "H100=5")
     assert code == 2 and "next: --price A100=USD" in err
 

@@ -52,7 +52,8 @@ def results_of(names, waits=(4000.0, 900.0, 20.0), today_s=600.0):
                 mean_wait_s=wait / 3, median_wait_s=0.0, p90_wait_s=wait / 2, p95_wait_s=wait / 1.5,
                 p99_wait_s=wait, mean_slowdown=1.0, utilization=0.5,
                 usd_per_month=1000.0 * (1 + at), meets=at > 0, usd_per_wait_h_saved=None,
-                mean_wait_interval_s=None, p95_wait_interval_s=None,
+                target_values=(), target_errors=(), mean_wait_interval_s=None,
+            p95_wait_interval_s=None,
             )
             for name in names
             for at, wait in enumerate(waits)
@@ -61,7 +62,7 @@ def results_of(names, waits=(4000.0, 900.0, 20.0), today_s=600.0):
             SizePool(
                 name=name, jobs=10, usd_per_gpu_h=1000 / 8 / MONTH_H, gpus=16, nodes=None,
                 usd_per_month=2000.0, utilization=0.5, interval=None, widest_job_gpus=8,
-                no_wait_gpus=24, commitment=None, fidelity=None,
+                no_wait_gpus=24, commitment=None, fidelity=None, unclear=None,
                 today=SizeToday(
                     cluster_gpus=12, mean_gpus=6.0, peak_gpus=12.0, mean_wait_s=60.0,
                     p95_wait_s=today_s, usd_per_month=1500.0,

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.predicate import (
@@ -194,3 +195,9 @@ def test_what_is_no_predicate_is_refused_in_a_chain_too(ten, text):
     for where in (text, f"{chain} AND {text}"):
         with pytest.raises(UsageError, match="--where"):
             read_trace(ten, Selection(where=where))
+
+
+def test_text_without_quotes_is_told_how_to_be_text(gpuplan, tmp_path):
+    log = write_trace(tmp_path / "t.parquet", [0, 1], [60.0, 60.0], gpu_type=["A100", "T4"])
+    code, _, err = gpuplan("characterize", log, "--where", "gpu_type=A100")
+    assert code == 2 and "no column 'A100'; text has quotes: gpu_type='A100'" in err

@@ -7,7 +7,7 @@ import pytest
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, declared_options, parameters_type
-from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.money.price_request import BOOK_PARAMETERS
 from gpuplan.planner.requests.clusters import ClusterListRequest, ClusterRequest
 from gpuplan.planner.requests.compare import CompareRequest
 from gpuplan.planner.requests.replays import GpuTypeRequest, ReplayRequest
@@ -50,7 +50,7 @@ def test_several_sizes_are_a_row_each_and_in_the_parameters():
 
 
 def parameters_of(kind):
-    optional = {"as_of", "spot", "by"}
+    optional = {"as_of", "spot", "by", *BOOK_PARAMETERS}
     return set(parameters_type(kind).__dataclass_fields__) - optional
 
 
@@ -65,10 +65,6 @@ def test_what_a_run_knows_is_declared():
         (
             SimulateRequest(REPLAY, policy="fifo", spot_price=1.0),
             "--spot-price: fifo lends no GPUs",
-        ),
-        (
-            SimulateRequest(REPLAY, policy="allpass", price=PriceRequest({"": 1.0})),
-            "--price does not apply to allpass",
         ),
         (
             CompareRequest(

@@ -114,7 +114,7 @@ def test_a_gate_that_cannot_be_read_is_told_before_the_work(gpuplan, trace, tmp_
         (("--set", "ingest.map=a=b"), "no such study"),
         (("--set", "characterize.fits=yes"), "expected true or false"),
         (("--formats", "html,pdf"), "--formats pdf: unknown form"),
-        (("--study", "pareto", "--prices", "builtin"), "--prices: is for characterize"),
+        (("--study", "pareto", "--prices", "builtin"), "--prices: the jobs do not name their GPU"),
         (("--set", "pareto.quiet=true"), "no option 'quiet'"),
     ],
 )

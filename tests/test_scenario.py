@@ -51,7 +51,10 @@ def test_a_study_takes_what_sections_give_to_all(folder):
     assert {name: set(given) for name, given in found.items()} == {
         "characterize": {where, *prices},
         "pareto": {where, *prices, "--speedup=power:0.7"},
-        "sweep": {where, "--include-running", "--deadline-factor=3"},
+        "sweep": {
+            *(where, "--include-running", "--deadline-factor=3"),
+            *("--prices=builtin", "--set=gpu=A100"),
+        },
     }
 
 
@@ -75,12 +78,18 @@ def test_a_studys_own_options_count_before_those_of_all(folder):
 def test_prices_go_only_where_they_can_be_used(folder):
     text = "[prices]\n{}\n[study.characterize]\n[study.pareto]\n[study.simulate]"
     alone = arguments(folder, text.format('file = "builtin"'))
-    assert alone == {"characterize": ("--prices=builtin",), "pareto": (), "simulate": ()}
+    every = ("characterize", "pareto", "simulate")
+    assert alone == dict.fromkeys(every, ("--prices=builtin",))
+    path = folder / "c.toml"
+    path.write_text("[[commitment]]\ngpu_type = 'A100'\ngpus = 8\nusd_per_gpu_h = 1\n")
+    book = arguments(folder, text.format(f'contracts = "{path}"\nowned = "A100=8"'))
+    assert book == dict.fromkeys(every, (f"--contracts={path}", "--owned=A100=8"))
     priced = arguments(folder, text.format('gpu = "T4"\nprice = 0.5'))
-    assert priced["characterize"] == ("--price=0.5",)
+    assert set(priced["characterize"]) == {"--gpu=T4", "--price=0.5"}
     assert set(priced["pareto"]) == {"--gpu=T4", "--price=0.5"}
+    assert priced["simulate"] == ("--price=0.5",)
     mixed = arguments(folder, text.format('gpu = {T4 = 1, V100 = 2.5}\nfile = "builtin"'))
-    assert mixed["characterize"] == ("--prices=builtin",)
+    assert mixed["characterize"] == mixed["simulate"] == ("--prices=builtin",)
     assert set(mixed["pareto"]) == {"--prices=builtin", "--gpu=T4=1", "--gpu=V100=2.5"}
 
 

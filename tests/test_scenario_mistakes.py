@@ -150,7 +150,7 @@ def test_what_no_study_takes_is_a_warning(folder):
     ("data", "said"),
     [
         (b"a = 1\n[x\n", "plan.toml:2: not TOML: expected ']'"),
-        (b"a = [1", "plan.toml: not TOML: "),
+        (b"a = [1", "plan.toml:1: not TOML: unclosed array"),
         (b"a = 1\na = 2\n", "plan.toml:2: not TOML: 'a' is given twice, first on line 1"),
         (
             b"[x]\ntop = 1\n[study.c]\ntop = [\n 1,\n]\nci = 1\ntop = [\n 2,\n]\n",
@@ -163,6 +163,16 @@ def test_what_no_study_takes_is_a_warning(folder):
         (b"a = { b = 1 }\n[a.c]\nd = 1\n", "plan.toml:2: not TOML: cannot declare 'a.c' twice"),
         (b"a = 1\n[a.b]\n", "plan.toml:2: not TOML: "),
         (b"a = power\n", "not TOML: invalid value\n  next: texts stand in quotes"),
+        (
+            b"[[x]]\na = 2,40\n[[x]]\n",
+            "plan.toml:2: not TOML: a: found 2,40\n  next: write a = 2.40",
+        ),
+        (b"a = $2.40 # each\n", "plan.toml:1: not TOML: a: found $2.40\n  next: write a = 2.40"),
+        (b"a = 1,234,000\n", "found 1,234,000\n  next: write a = 1234000"),
+        (b"a = $1,234.50\n", "write a = 1234.50"),
+        (b"[[x]]\na = 1\n[[x]]\na = 2\na = 3\n", "'x.a' is given twice, first on line 4"),
+        (b"[[x]] a = 1\n", "plan.toml:1: not TOML: several keys on one line\n  next: each key"),
+        (b'[[x]]\na = "b", c = 2\n', "plan.toml:2: not TOML: several keys on one line"),
         (b"a = '\xff'", "plan.toml: byte 5 is not UTF-8"),
     ],
 )

@@ -172,7 +172,13 @@ def test_the_twin_agrees(drawn, affinity):
 
 
 @pytest.mark.parametrize(
-    ("policy", "seed"), [("exclusive", 5), ("infless-l", 5), ("infless-r", 5), ("dilu", 10)]
+    ("policy", "seed"),
+    [
+        ("exclusive", 5),
+        pytest.param("infless-l", 5, marks=pytest.mark.slow),
+        ("infless-r", 5),
+        ("dilu", 10),
+    ],
 )
 def test_the_ties_of_the_authors_program_hold_at_3200_instances(monkeypatch, policy, seed):
     monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1])

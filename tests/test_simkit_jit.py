@@ -46,6 +46,7 @@ def test_compiling_speaks_once_and_not_when_the_cache_has_the_kernel(tmp_path):
     assert run(tmp_path, COUNT, **cache) == "42 8.0 0\n"
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_is_made_again(tmp_path):
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     run(tmp_path, COUNT, **cache)
@@ -132,7 +133,9 @@ def nowhere(folder, place="None"):
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="users are of POSIX systems")
-@pytest.mark.parametrize("mode", [None, 0o700, 0o770, 0o707])
+@pytest.mark.parametrize(
+    "mode", [None, 0o700, *(pytest.param(mode, marks=pytest.mark.slow) for mode in (0o770, 0o707))]
+)
 def test_machine_code_goes_to_a_private_temporary_folder(tmp_path, mode):
     given = "Given.from_function.__func__(Given, f, path)"
     nowhere(tmp_path, f"{given} if os.environ.get('NUMBA_CACHE_DIR') else None")

@@ -8,7 +8,7 @@ from support_program import write_minutely
 from support_traces import lab_trace, write_trace
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.requests.size import SizeRange, parse_growth, parse_sizes
+from gpuplan.planner.requests.size_texts import SizeRange, parse_growth, parse_sizes
 from gpuplan.planner.sizing.targets import OVER, PERCENTILE, parse_target
 from gpuplan.planner.studies import size_pool
 
@@ -178,7 +178,7 @@ def test_a_commitment_with_its_two_extremes(gpuplan, lab, two_types):
         (("--gpus", "8", "--growth", "20"), 2, "expected a percentage such as 20%"),
         (("--gpus", "8", "--growth=-100%"), 2, "more than -100%"),
         (("--gpus", "8", "--ci", "30"), 2, "--ci must be between 50 and 99.9"),
-        (("--gpus", "8", "--price", "A100=1"), 2, "name no GPU type has no price"),
+        (("--gpus", "8", "--price", "A100=1"), 2, "name no GPU type have no price"),
         (("--commit", "A100=1", "--on-demand", "2"), 2, "--commit: jobs that name no GPU type"),
         (("--commit", "1", "--on-demand", "A100=2"), 2, "--on-demand: jobs that name no GPU"),
     ],

@@ -1,7 +1,6 @@
-"""Sizes against textbook queues, commitments against every level, searches on any pattern."""
+"""Sizes against textbook queues, searches on any pattern."""
 
 from dataclasses import replace
-from fractions import Fraction
 from math import factorial
 
 import numpy as np
@@ -15,12 +14,12 @@ from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.requests.shapes import read_shape
+from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sizing import search
-from gpuplan.planner.sizing.commitment import demand_of, plan_commitment
 from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.sizing.search import Sizes, interval_of, smallest
-from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling, SizedReplay
+from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay
 from gpuplan.planner.sizing.targets import parse_target
 from gpuplan.simkit.workload import Workload
 
@@ -115,7 +114,7 @@ def fake(meets):
     """A replay that only knows whether the size meets the target."""
     return SizedReplay(
         0, dict.fromkeys(("mean_wait_s", "p95_wait_s"), 0.0), None, None, (0.0,), meets,
-        float(meets), 0.05,
+        met_share=float(meets), tail=0.05,
     )  # fmt: skip
 
 
@@ -145,70 +144,6 @@ def test_a_target_that_no_size_meets_is_infeasible():
     jobs = jobs_of([0, 0], [10.0, 10.0])
     with pytest.raises(InfeasibleError, match="where no job waits it is 1"):
         smallest(sizes_of(jobs, "mean_slowdown <= 0.5"))
-
-
-def cost_by_brute_force(demand, level, commit, beside):
-    lasting = np.diff(demand.edges_us)
-    over = np.maximum(demand.gpus - level, 0)
-    return commit * level * demand.window_us + beside * int((over * lasting).sum())
-
-
-def demand_of_jobs(jobs, window_s):
-    """Return the GPUs in use where every job starts as it is submitted."""
-    work = jobs.workload
-    start = work.submit_us - work.submit_us[0]
-    return demand_of(start, start + work.service_us, work.gpus, round(window_s * 1e6))
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 50), st.integers(0, 40), st.integers(1, 6)),
-        min_size=1, max_size=25,
-    ),
-    st.integers(1, 40), st.integers(1, 40), st.integers(0, 30),
-)  # fmt: skip
-def test_the_commitment_is_the_best_of_all_levels(drawn, commit, beside, more):
-    submit, run, gpus = zip(*sorted(drawn), strict=True)
-    last = max(s + r for s, r in zip(submit, run, strict=True)) - submit[0]
-    demand = demand_of_jobs(jobs_of(submit, run, list(gpus)), last + more)
-    if not demand.window_us:
-        return
-    found = plan_commitment(demand, commit / 10, beside / 10, None)
-    costs = [cost_by_brute_force(demand, level, commit, beside) for level in range(demand.peak + 2)]
-    assert costs[found.committed_gpus] == min(costs)
-    assert found.committed_gpus == costs.index(min(costs))  # of equal ones the smallest
-    assert found.usd_per_month == pytest.approx(min(costs) / 10 / demand.window_us * 730.5)
-    assert found.all_on_demand_usd_per_month == pytest.approx(
-        costs[0] / 10 / demand.window_us * 730.5
-    )
-    assert found.all_committed_usd_per_month == pytest.approx(commit / 10 * demand.peak * 730.5)
-    share = Fraction(commit, beside)
-    assert found.committed_gpus == (demand.quantile(1 - share) if share < 1 else 0)
-
-
-def test_a_commitment_worked_out_by_hand():
-    # One GPU for 10 h, a second for the first 4 h: at 40% of the on-demand price both break even.
-    hour = 3600.0
-    demand = demand_of_jobs(jobs_of([0, 0], [10 * hour, 4 * hour]), 10 * hour)
-    at_39 = plan_commitment(demand, 0.39, 1.0, None)
-    at_41 = plan_commitment(demand, 0.41, 1.0, None)
-    assert (at_39.committed_gpus, at_41.committed_gpus) == (2, 1)
-    assert plan_commitment(demand, 0.4, 1.0, None).committed_gpus == 1
-    assert at_41.coverage_share == pytest.approx(10 / 14) and at_41.utilization == 1
-    assert at_39.utilization == pytest.approx(0.7) and at_39.on_demand_peak_gpus == 0
-
-
-def test_the_interval_of_a_commitment_holds_the_quantile_of_the_source():
-    # M/G/infinity: GPUs in use are Poisson.
-    rng = np.random.default_rng(1)
-    n, load, mean_s = 20_000, 30.0, 100.0
-    submit = np.cumsum(rng.exponential(mean_s / load, n))
-    demand = demand_of_jobs(jobs_of(submit, rng.exponential(mean_s, n)), float(submit[-1]))
-    found = plan_commitment(demand, 0.5, 1.0, SURE)
-    ends = found.interval
-    assert ends.low_gpus <= 30 <= ends.high_gpus
-    assert ends.low_gpus <= found.committed_gpus <= ends.high_gpus
-    assert ends.high_gpus - ends.low_gpus <= 5
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 3), st.data())

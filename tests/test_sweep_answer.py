@@ -94,7 +94,7 @@ def test_few_jobs_get_few_digits(gpuplan, tmp_path):
     assert "these 6 jobs (few, so these figures are rough)" in " ".join(out.split())
     for line in out.splitlines():
         for word in line.split():
-            if word.startswith("$") and word[1].isdigit():
+            if word.startswith("$") and word[1].isdigit() and word != "$1.29":  # the price
                 digits = word.strip("$M;.,()").replace(",", "").replace(".", "").strip("0")
                 assert len(digits) <= 2, line
 
@@ -109,21 +109,24 @@ def test_other_gpu_types_are_never_silently_priced_alike(gpuplan, tmp_path):
     assert (mix["planned_gpu_type"], mix["other_gpu_types"]) == ("A100", ["H100"])
     assert mix["other_gpu_h_share"] == pytest.approx(0.25)
     said = " ".join(gpuplan("sweep", path, "--threshold", "60")[2].split())
-    assert (
-        "25% of the GPU-hours ran on H100; the replays rent A100 for all; today's bill pays $2.49 "
-        "per H100-hour; "
-    ) in said
-    mean = 0.75 * 1.29 + 0.25 * 2.49  # the built-in list, at the provider of the default price
-    assert found["today"]["usd_per_gpu_h"] == pytest.approx(mean)
-    assert found["today_cluster"]["usd_per_gpu_h"] == pytest.approx(mean)
+    assert ("25% of the GPU-hours ran on H100; the replays rent A100 for all; ") in said
+    # Without any price one is assumed for all types, and marked.
+    assert found["today"]["usd_per_gpu_h"] == found["today_cluster"]["usd_per_gpu_h"] == 1.29
+    assert found["today"]["price_is_assumed"] is True
     types = {one["gpu_type"]: one["usd_per_gpu_h"] for one in found["today"]["gpu_types"]}
-    assert types == {"A100": 1.29, "H100": 2.49}
+    assert types == {"A100": 1.29, "H100": 1.29}
+    each = ("--price", "A100=1.29,H100=2.49", "--set", "serverless_usd_per_gpu_h=3")
+    given = results(gpuplan, path, "--threshold", "60", *each)
+    mean = 0.75 * 1.29 + 0.25 * 2.49
+    assert given["today"]["usd_per_gpu_h"] == pytest.approx(mean)
+    assert given["today_cluster"]["usd_per_gpu_h"] == pytest.approx(mean)
+    assert "price_is_assumed" not in given["today"]
     by_hand = ("--set", "conventional_usd_per_gpu_h=2")
     assert results(gpuplan, path, "--threshold", "60", *by_hand)["today"]["usd_per_gpu_h"] == 2
     code, out, err = gpuplan("simulate", path, "--policy", "allpass", "--output-format", "json")
     assert code == 0, err
-    assert json.loads(out)["results"]["today"]["usd_per_gpu_h"] == pytest.approx(mean)
-    assert "H100, not on A100" in " ".join(err.split()) and "$2.49 per H100-hour" in err
+    assert json.loads(out)["results"]["today"]["usd_per_gpu_h"] == 1.29
+    assert "H100, not on A100" in " ".join(err.split())
     priced = ("--prices", "builtin", "--set", "gpu=H100")
     other = results(gpuplan, path, "--threshold", "60", *priced)["gpu_mix"]
     assert (other["planned_gpu_type"], other["other_gpu_h_share"]) == ("H100", 0.75)

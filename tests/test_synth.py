@@ -118,6 +118,7 @@ def test_a_failure_leaves_nothing(original, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_long_wide_jobs_come_when_few_others_do(tmp_path):
     """Drawn regardless of that, they come together in bursts, and hold far more GPUs there."""
     model = fit_model(lonely_giants())

@@ -164,6 +164,7 @@ cell = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.lists(cell, min_size=1, max_size=40), st.integers(1, 60), st.booleans())
 def test_any_trace_can_be_imitated(tmp_path_factory, drawn, jobs, calendar):

@@ -57,6 +57,7 @@ def test_philly(shared, tmp_path, gpuplan):
     assert rows(out).join(rows(trace), on=KEY, how="semi").is_empty()
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover  # many seeds, few lines
 def test_philly_with_every_seed(shared, tmp_path):
     """All statistics are met; the GPUs held are not by jobs drawn regardless of their crowd."""

@@ -40,6 +40,7 @@ def test_states_of_presets_hold_their_published_share_of_the_gpu_time(name, tmp_
         assert found == pytest.approx(share, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover  # many seeds, few lines
 def test_presets_follow_the_figures_of_acmetrace(shared, tmp_path):
     """Largest distance to the published CDFs: durations 1 point, GPU counts 0.2.

@@ -184,6 +184,7 @@ COVERED = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover  # many seeds, few lines
 def test_intervals_cover_the_truth_about_as_often_as_they_say():
     values, low, high, peaks, bounds = [], [], [], [], []

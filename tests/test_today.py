@@ -14,6 +14,7 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.today import COLUMNS, today
 from gpuplan.analysis.trace.trace import read_trace
+from gpuplan.cli.formats.today_text import today_text
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.studies.policy_prices import backlog_note
 
@@ -203,15 +204,14 @@ def test_users_and_groups_have_their_bill(gpuplan, tmp_path):
     assert rest["usd_per_month"] == pytest.approx(3 * month)
     (x,), y = groups["group"]["rows"], groups["group"]["others"]
     assert (x["usd_per_month"], y["usd_per_month"]) == pytest.approx((5 * month, 4 * month))
-    code, out, err = gpuplan(*asked, "--price", "A100=1,H100=4,V100=2")
+    code, out, err = gpuplan(*asked, "--price", "A100=1,H100=4,T4=2,V100=2")
     assert code == 0, err
     assert "--price: the price of V100 is not used" in json.loads(out)["warnings"][0]
-    unpriced = json.loads(out)["results"]["groups"]["user"]
-    assert unpriced["rows"][0]["usd_per_month"] == pytest.approx(6 * month)
-    assert unpriced["others"]["usd_per_month"] is None  # cy's T4 has no price
+    code, out, err = gpuplan(*asked, "--price", "A100=1,H100=4")
+    assert (code, out) == (2, "") and "--price: T4 has no price" in err
     free = json.loads(gpuplan(*asked)[1])["results"]["groups"]["user"]
     assert free["rows"][0]["usd_per_month"] is None
-    text = gpuplan("characterize", path, "--full", *priced[6:])[1]
+    text = gpuplan("characterize", path, "--full", *priced[6:], "--price", "T4=2")[1]
     assert "$2,190" in next(line for line in text.splitlines() if line.startswith(" ann"))
 
 
@@ -227,3 +227,10 @@ def test_bills_of_users_count_the_running_jobs_of_their_table(gpuplan, tmp_path)
     rows = json.loads(out)["results"]["groups"]["user"]["rows"]
     found = {row["name"]: row["usd_per_month"] for row in rows}
     assert found == pytest.approx({"ann": 730.5 / 2, "bo": 8 * 730.5 / 2})
+
+
+def test_jobs_still_running_have_a_wait_but_no_run_time(tmp_path):
+    columns = {"queue_s": [60.0, 120.0], "state": ["completed", "running"]}
+    path = write_trace(tmp_path / "t.parquet", [0, 10], [600.0, 30.0], [1.0, 1.0], **columns)
+    text = today_text(shown(path))
+    assert "where wait and run time are known (1 of 2 jobs)" in text

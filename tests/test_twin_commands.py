@@ -36,6 +36,16 @@ def twin(folder):
     return path, json.loads(out.read_text())["results"]
 
 
+def test_a_limit_that_the_site_has_is_said_to_change_nothing(gpuplan, twin):
+    said = {
+        gpus: "the site is set so already" in gpuplan(
+            "whatif", LOG, "--twin", twin[0], "--limit", f"qos:normal/user={gpus}"
+        )[2]
+        for gpus in (20, 21)
+    }  # fmt: skip
+    assert said == {20: True, 21: False}
+
+
 def test_every_rule_lowers_the_error_and_the_full_model_explains_its_own_log(twin):
     _, results = twin
     levels = {level["name"]: level for level in results["levels"]}
@@ -117,7 +127,7 @@ def test_no_change_of_the_rules_has_no_effect(gpuplan, twin):
     _, found, _ = what_if(gpuplan, twin[0], "--slurm-conf", CONF, "--scale-load=1", "--by=size")
     for change in found["changes"]:
         assert all(group["effect_s"] == 0 for group in change["groups"])
-        assert all(group["verdict"] == "too small to tell" for group in change["groups"])
+        assert all(group["verdict"] == "no change" for group in change["groups"])
         assert all(group["under_s"] == group["p95_under_s"] == 0 for group in change["groups"])
         assert change["effect_s"] == change["p95_effect_s"] == change["given_up"] == 0
 
@@ -368,9 +378,11 @@ def test_the_headline_says_what_a_gate_trips_on(gpuplan, twin, tmp_path, change)
 
 def group_of(name, mean, p95):
     """Return an effect on a group with waits of 1 h: (effect, error) of the mean and of the P95."""
-    effects = [Effect(3600.0, 3600.0, 3600.0 + effect, 1.0, 0.0, error) for effect, error in
-               (mean, p95)]  # fmt: skip
-    return GroupEffect.of(PairedWaits(name, 10, *effects))
+    effects = [
+        Effect(3600.0, 3600.0, 3600.0 + effect, 1.0, 0.0, error, 1.5 * error)
+        for effect, error in (mean, p95)
+    ]
+    return GroupEffect.of(PairedWaits(name, 10, 0.0, *effects))
 
 
 NOTHING, MORE, LESS = (60.0, 90.0), (2000.0, 500.0), (-1800.0, 500.0)
@@ -385,6 +397,19 @@ def headline(*groups, strict=False):
     )  # fmt: skip
     growth = {row.name: row for row in wait_growth("account", [change], strict)}
     return whatif_headline(SimpleNamespace(changes=(change,)), strict), growth
+
+
+def test_a_group_has_to_stand_out_to_be_named_and_to_trip_any_team():
+    # nlp's effect of 700 s is beyond its error of 500 s, but not as the largest of several.
+    calm = group_of("all jobs", NOTHING, NOTHING)
+    nlp = group_of("nlp", (700.0, 500.0), NOTHING)
+    assert nlp.verdict == "longer"
+    said, growth = headline(calm, nlp)
+    assert "nlp" not in said and growth["any team"].mean_wait_growth == 0.0
+    assert growth["nlp"].mean_wait_growth == pytest.approx(700 / 3600)  # who asks for nlp chose it
+    said, growth = headline(calm, group_of("nlp", (800.0, 500.0), NOTHING))
+    assert "the mean wait of nlp gets longer" in said
+    assert growth["any team"].mean_wait_growth == pytest.approx(800 / 3600)
 
 
 def test_no_effect_is_never_said_above_a_gate_that_trips():

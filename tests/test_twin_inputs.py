@@ -14,6 +14,7 @@ from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.planner.twin.infer import complete, peak_use, plateau
 from gpuplan.planner.twin.settings import config_of, site_of
 from gpuplan.simkit.cluster_shape import ClusterShape
+from tests.support.support_eta import DAY, MONDAY, past_jobs, write_log, write_twin
 
 
 @pytest.mark.parametrize(
@@ -256,7 +257,10 @@ def test_twin_toml_comes_back(conf, tmp_path):
     assert site_of(found) == site_of(document)
     assert found.sources['qos.a.b "c".MaxTRESPU.gpu'] == "inferred"
     path.write_text("nonsense")
-    with pytest.raises(InputError, match="is not TOML"):
+    with pytest.raises(
+        InputError,
+        match=r"twin.toml:1: not TOML: .*written by gpuplan calibrate\n  next: .*gpuplan calib",
+    ):
         read_twin(path)
     path.write_text("[node.x]\ngpus = 1\n[strange]\n")
     with pytest.raises(InputError, match="strange: unknown key"):
@@ -308,13 +312,17 @@ def test_settings_that_cannot_be_used(keys, value, message):
         ("[calibration]\nwithin = nan", r"calibration.within: found nan, expected a number"),
         ("[calibration]\ntime_zone = 'x'", r"--time-zone x: no such zone"),
         ("[calibration]\nsources = 3", r"calibration.sources: found 3, expected a table"),
-        ("x = " + "[" * 9000, r"is not TOML"),
+        ("", r"has no nodes; expected a file written by gpuplan calibrate\n  next: .*calibrate"),
+        ("[node.n]\ngpus = 1", r"has no partitions; expected a file written by"),
+        ("[node.n]\ngpus = 1\ngpus = 2", r"not TOML: 'node.n.gpus' is given twice"),
+        ("# no\n[partition.p]\nMaxTime = 1 2", r"not TOML: .*\n  next: write it again"),
+        ("x = " + "[" * 9000, r"TOML that cannot be used: it is more than"),
     ],
 )  # fmt: skip
 def test_twin_toml_is_refused_with_file_key_found_and_expected(tmp_path, text, message):
     path = tmp_path / "twin.toml"
     path.write_text(text)
-    with pytest.raises(InputError, match=f"twin.toml: .*{message}"):
+    with pytest.raises(InputError, match=rf"twin.toml(:\d+)?: .*{message}"):
         read_twin(path)
 
 
@@ -385,6 +393,8 @@ def test_rows_beyond_any_site_are_left_out_and_counted(tmp_path, cells, reason):
     rows = [line.split("|") for line in SACCT.splitlines()]
     for name, cell in cells.items():
         rows[1][rows[0].index(name)] = cell
+    usable = [row for row in rows[1:] if row is not rows[1]]
+    rows += [[f"9{i}", *row[1:]] for i in range(50) for row in usable]  # far fewer than 1% are bad
     path = tmp_path / "s.txt"
     path.write_text("\n".join("|".join(row) for row in rows))
     log = read_site_log(path)
@@ -447,3 +457,33 @@ def test_a_plateau_of_a_user_is_a_limit():
 
 def test_peak_use_frees_before_it_takes():
     assert peak_use([0, 10, 10], [10, 20, 15], [4, 3, 1]) == 4
+
+
+def test_a_mistake_in_twin_toml_is_shown_where_it_stands(tmp_path):
+    path = tmp_path / "twin.toml"
+    for text, row in (
+        ("# ours\n\n[node.n]\ngpus = -3\n", 4),
+        ("[node.n]\ngpus = 1\n\n[strange]\n", 4),
+        ("[node.n]\ngpus = 1\ngpus = 2\n", 3),
+        ("[node.n]\ngpus = 1\n[partition.p]\nNodes = 'n\n", 4),
+        ("[node.n]\ngpus = 1\n\n[partition", 4),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=rf"twin.toml:{row}: "):
+            read_twin(path)
+
+
+@pytest.mark.parametrize("command", ["waits", "whatif", "calibrate"])
+def test_a_log_with_many_bad_rows_is_refused_by_every_command(gpuplan, tmp_path, command):
+    rows = past_jobs(MONDAY + 4 * DAY, days=4)
+    log = write_log(tmp_path / "log.txt", rows)
+    twin = write_twin(tmp_path / "twin.toml")
+    more = {
+        "waits": [], "whatif": ["--twin", twin, "--add-nodes", "1"],
+        "calibrate": ["--infer", "-o", tmp_path / "new.toml"],
+    }  # fmt: skip
+    log.write_text(log.read_text().rstrip("\n")[:-60])  # the last row ends in its middle
+    assert len(rows) < 100
+    code, _, err = gpuplan(command, log, *more[command])
+    assert code == 3
+    assert "cut_off" in err and "more than --max-rejects 1%" in err

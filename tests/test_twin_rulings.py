@@ -146,6 +146,7 @@ def test_a_refusal_names_the_shape_first_then_slurms_order():
     assert starts_and_reasons(roomy, [wide], limits=True)[1] == {1: "shape"}
 
 
+@pytest.mark.slow
 def test_slices_change_no_start(monkeypatch):
     from gpuplan.simkit.twin import kernel
 

@@ -94,11 +94,11 @@ def test_a_bill_of_any_study_is_shown_and_unknown_waits_are_named():
     ("command", "results", "figure"),
     [
         ("size", {"gpus": 48, "usd_per_month": 45200.0},
-         KeyFigure("Recommended", "48 GPUs", "$45,200 a month")),
+         KeyFigure("Option", "48 GPUs", "$45,200 a month, busy or not")),
         ("pareto", {"knee": {"budget_usd_per_h": 12.5, "mean_jct_s": 60.0}},
          KeyFigure("Recommended", "$12.50 an hour", "60 s per job")),
         ("sweep", {"recommended": {"cost_usd": 784.1, "mean_jct_s": 60.0}, "verdict": {}},
-         KeyFigure("Recommended", "Rented GPUs", "$784, 60 s per job")),
+         KeyFigure("Option", "Rented GPUs", "$784, 60 s per job")),
         ("whatif", {"changes": [{"name": "add-nodes 2", "groups": [GROUP]}]},
          KeyFigure("Mean wait with add-nodes 2", "+4 h", "longer; error 89.1 min")),
         ("options", {"cheapest": "add-nodes 2", "targets": ["p95_wait <= 6h"], "options": [OPTION]},
@@ -108,6 +108,54 @@ def test_a_bill_of_any_study_is_shown_and_unknown_waits_are_named():
 )  # fmt: skip
 def test_what_a_study_recommends(command, results, figure):
     assert key_figures(made.document(study(command, **results))) == [figure]
+
+
+LAW = {"name": "power:0.8", "origin": "an assumed law"}
+
+
+def test_what_is_on_other_terms_than_today_is_an_option_beside_todays_bill():
+    # A speedup that nobody measured, GPUs paid busy or not, and a sweep without a replay of today.
+    today = TODAY | BILL
+    knee = KNEE | {"usd_per_month": 36500.0}
+    size = {"gpus": 60, "usd_per_month": 56500.0, "today": {"cluster_gpus": None}}
+    figures = key_figures(
+        made.document(
+            study("characterize", today=today), study("pareto", speedup=LAW, knee=knee),
+            study("size", **size),
+        )
+    )  # fmt: skip
+    assert figures[3] == KeyFigure("Bill", "$35,300 a month", "at $1.29 per GPU-hour")
+    assert figures[4:] == [
+        KeyFigure(
+            "Option", "60 GPUs",
+            "$56,500 a month, busy or not, today's bill is $35,300, today's peak is 55",
+        ),
+        KeyFigure(
+            "Option", "38.8 GPUs on average",
+            "3.17 h per job instead of 10.3 h, 114 GPUs at peak, $36,500 a month (today $35,300), "
+            "if jobs scale as power:0.8",
+        ),
+    ]  # fmt: skip
+    measured = study("pareto", speedup={"name": "p", "origin": "measured"}, knee=knee)
+    figures = key_figures(made.document(study("characterize", today=today), measured))
+    assert figures[-1].name == "Recommended"
+    cluster = size | {"today": {"cluster_gpus": 64, "usd_per_month": 60300.0}}
+    figures = key_figures(made.document(study("size", **cluster)))
+    assert figures == [KeyFigure("Recommended", "60 GPUs", "$56,500 a month (today $60,300)")]
+    doubted = cluster | {"fidelity": {"verdict": "contradicts"}}
+    assert key_figures(made.document(study("size", **doubted)))[0].name == "Option"
+
+
+def test_each_dollar_at_a_price_that_nobody_gave_is_marked():
+    today = TODAY | BILL | {"price_is_assumed": True}
+    found = study("compare", "Today: 3 GPUs. On 9 GPUs ($900 a month), all tie.", today=today)
+    document = made.document(study("characterize", today=TODAY), found)
+    assert key_figures(document)[-1] == KeyFigure(
+        "Bill", "assumed $35,300 a month",
+        "at an assumed $1.29 per GPU-hour: give --price or --contracts",
+    )  # fmt: skip
+    assert verdict_of(found) == "On 9 GPUs (assumed $900 a month), all tie."
+    assert "assumed" not in verdict_of(study("compare", found.headline, today=TODAY | BILL))
 
 
 @pytest.mark.parametrize("command", ["size", "pareto", "sweep", "whatif", "options", "simulate"])
@@ -129,6 +177,14 @@ def test_one_sentence_per_study(headline, sentence):
     assert verdict_of(study("compare", headline)) == sentence
 
 
+def test_waits_have_their_reasons_and_whether_the_cluster_is_too_small():
+    why = "41% of the wait is your per-user GPU limit (QOSMaxGRESPerUser, 16 GPUs)."
+    small = "Is the cluster too small? In part: 31% of the wait had too few free GPUs."
+    start = "A job waits 3 h on average from submission to start (P95 9 h)."
+    headline = f"{start} {why} {small}\nToday: 37 GPUs on average (peak 55), 5 h per job. 9 jobs."
+    assert verdict_of(study("waits", headline)) == f"{start} {why} {small}"
+
+
 def test_a_document_opens_with_figures_and_a_sentence_per_study():
     document = made.document(
         study("characterize", "Today: 3 GPUs. 5 jobs.", today=TODAY), study("compare", "Equal."),
@@ -145,3 +201,21 @@ def test_a_document_opens_with_figures_and_a_sentence_per_study():
     page = as_html(document)
     assert page.index('<dl class="figures">') < page.index('<dl class="answers">')
     assert "<dt>GPUs today</dt><dd><strong>37.5</strong>" in page
+
+
+def test_a_sweep_at_other_prices_than_todays_bill_says_so():
+    best = {"recommended": {"cost_usd": 784.1, "usd_per_month": 65000.0, "mean_jct_s": 60.0}}
+    for usd, cost in (
+        (1.29, "$65,000 a month (today $35,300)"),
+        (1.66, "$65,000 a month at the pay-per-use prices of the end of the log"),
+    ):
+        found = study("sweep", today=TODAY | BILL, today_cluster={"usd_per_gpu_h": usd}, **best)
+        assert key_figures(made.document(found))[-1].detail == f"{cost}, 60 s per job"
+
+
+def test_assumed_is_said_once_in_a_sentence():
+    today = TODAY | BILL | {"price_is_assumed": True}
+    found = study("sweep", "It costs $10 to $20 a month, at $1.29 per GPU-hour.", today=today)
+    assert verdict_of(found) == "It costs assumed $10 to $20 a month, at $1.29 per GPU-hour."
+    said = "It costs $9 a month at an assumed $1.29 per GPU-hour."
+    assert verdict_of(study("sweep", said, today=today)) == said

@@ -15,6 +15,7 @@ from gpuplan.analysis.history.reasons import group_of, limit_name, reason_groups
 from gpuplan.analysis.waits.pools import StatedCluster, pools_of
 from gpuplan.analysis.waits.spells import NO_ROOM, ROOM, decomposed_spells, first_waits
 from gpuplan.analysis.waits.summary import WaitAnalysis
+from gpuplan.cli.formats.waits_text import waits_text
 
 SITELAB = Path(__file__).resolve().parents[2] / "shared" / "data" / "sitelab"
 BEGIN = datetime(2025, 3, 3, tzinfo=UTC)
@@ -265,13 +266,69 @@ def test_the_command_says_why_first(gpuplan, trace):
     assert "assumed to be the 8 GPUs held at the peak" in said
 
 
+def test_the_type_that_most_of_the_wait_is_for_is_named_not_the_fullest():
+    # 4 H100 are held nearly all the time and nobody waits for them; four jobs wait for 2 A100.
+    waiting = [(hour, 6, 1, 2) for hour in (1, 2, 3, 4)]
+    jobs = log((0, 0, 40, 4), (0, 0, 7, 2), *waiting, (39, 0, 1, 1),
+               gpu_type=["H100", "A100", *["A100"] * 4, "A100"])  # fmt: skip
+    found = summary(jobs)
+    assert {use.gpu_type: use.wait_h for use in found.gpu_types} == {"H100": 0, "A100": 24}
+    full = {use.gpu_type: use.full_share for use in found.gpu_types}
+    assert full["H100"] > full["A100"] > 0.01
+    text = waits_text(found)
+    assert "100% of the wait is for the" in text and "A100, which were over 95% held" in text
+    assert "H100" not in text
+
+
+def test_peaks_of_types_are_not_called_one_peak():
+    # 4 H100 are held from 0 to 5, 4 A100 from 10 to 15: never 8 at once.
+    jobs = log((0, 0, 5, 4), (1, 5, 1, 4), (10, 0, 5, 4), (11, 5, 1, 4),
+               gpu_type=["H100", "H100", "A100", "A100"])  # fmt: skip
+    text = waits_text(summary(jobs))
+    assert "8 together; they were not all held at the same time" in text
+    assert "GPUs held at the peak" not in text
+
+
+def test_times_are_local_where_the_zone_is_known(gpuplan, tmp_path):
+    lines = ["JobID|User|State|Submit|Eligible|Start|End|ElapsedRaw|ReqTRES|AllocTRES|Partition"]
+    lines += [
+        f"{i}|ann|COMPLETED|2026-01-05T{i:02}:00:00|2026-01-05T{i:02}:00:00|2026-01-05T{i + 3:02}"
+        f":00:00|2026-01-05T{i + 4:02}:00:00|3600|gres/gpu=1|gres/gpu=1|gpu"
+        for i in range(1, 9)
+    ]
+    path = tmp_path / "sacct.txt"
+    path.write_text("\n".join(lines) + "\n")
+    zone = ("--time-zone", "America/New_York")
+    code, out, err = gpuplan("waits", path, *zone, "--full")
+    assert code == 0, err
+    assert "from (America/New_York)" in out and "2026-01-05T01:00:00" in out
+    _, out, _ = gpuplan("characterize", path, *zone)
+    assert "2026-01-05 01:00 to 2026-01-05 08:00 America/New_York" in out
+    assert json.loads(gpuplan("waits", path, *zone, "--output-format", "json")[1])["results"][
+        "timeline"
+    ][0]["start"].startswith("2026-01-05T06:00")  # JSON keeps UTC
+
+
+def test_one_note_says_what_is_counted(gpuplan, tmp_path):
+    path = tmp_path / "t.parquet"
+    log((0, 0, 10, 8), (1, 9, 5, 4), (2, None, None, 4)).write_parquet(path)
+    _, _, err = gpuplan("waits", str(path))
+    said = " ".join(err.split())
+    assert "to the first start, of the 2 jobs with GPUs that started; 1 never did" in said
+    assert said.count("never") == 1
+
+
 def test_characterize_begins_with_the_waits(gpuplan, trace):
     waits = json.loads(gpuplan("waits", str(trace), "--output-format", "json")[1])["results"]
     code, out, _ = gpuplan("characterize", str(trace), "--output-format", "json")
     assert code == 0
     shown = json.loads(out)["results"]["waits"]
     assert shown == {key: value for key, value in waits.items() if key in shown}
-    assert gpuplan("characterize", str(trace))[1].startswith("A job waits 7.33 h on average")
+    text = gpuplan("characterize", str(trace))[1]
+    assert text.startswith("A job waits 7.33 h on average")
+    waits, _, today = text.partition("\nToday:")  # a paragraph each
+    assert today and "too small? In part: 36% of the wait" in " ".join(waits.split())
+    assert "limits, arrays or dependencies held" not in waits  # that is for gpuplan waits
 
 
 def test_selected_jobs_wait_for_the_gpus_that_all_jobs_hold(gpuplan, trace):

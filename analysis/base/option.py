@@ -91,12 +91,14 @@ class Group:
         without: fields of the group that are no options of the request; ``jobs.spot`` for
             ``spot`` of its group ``jobs``.
         common: fields that the short help of this request shows too.
+        rare: fields that it leaves out.
         with_null: fields that JSON has also where they are None.
         in_json: whether JSON has them.
     """
 
     without: tuple[str, ...] = ()
     common: tuple[str, ...] = ()
+    rare: tuple[str, ...] = ()
     with_null: tuple[str, ...] = ()
     in_json: bool = True
 
@@ -176,7 +178,8 @@ def _declared(kind: type, path: tuple[str, ...], group: Group) -> Iterator[Decla
                 opt,
                 key=opt.key if group.in_json else None,
                 omitted=opt.omitted and member.name not in group.with_null,
-                common=opt.common or member.name in group.common,
+                common=(opt.common or member.name in group.common)
+                and member.name not in group.rare,
             )
             yield Declared(here, opt, hint, default, opt.panel or panel)
         elif isinstance(hint, type) and is_dataclass(hint):

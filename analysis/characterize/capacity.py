@@ -84,8 +84,34 @@ def time_above(trace: Trace, chosen: BoolArray, gpus: float) -> TimeAbove | None
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PeakAboveNodes:
+    """A peak of GPUs held that the nodes in the log cannot have had.
+
+    Attributes:
+        gpu_type: their type.
+        gpus: of the nodes.
+        above: when jobs seem to have held more.
+        warning: a sentence that says so.
+    """
+
+    gpu_type: str
+    gpus: int
+    above: TimeAbove
+    warning: str
+
+
 def warnings_above_nodes(trace: Trace) -> tuple[str, ...]:
     """Return a warning per GPU type of which jobs held more than the nodes in the log have.
+
+    Args:
+        trace: as `peaks_above_nodes` takes it.
+    """
+    return tuple(peak.warning for peak in peaks_above_nodes(trace))
+
+
+def peaks_above_nodes(trace: Trace) -> tuple[PeakAboveNodes, ...]:
+    """Return the GPU types of which jobs held more than the nodes in the log have.
 
     Args:
         trace: with the columns of `today`; without `NODES` nothing is known.
@@ -94,7 +120,7 @@ def warnings_above_nodes(trace: Trace) -> tuple[str, ...]:
         return ()
     jobs = trace.arrays()
     types = trace.jobs["gpu_type"].cast(pl.String)
-    said = []
+    peaks = []
     for gpu_type in sorted(types.unique().drop_nulls().to_list()):
         of_type = (types == gpu_type).fill_null(False).to_numpy() & jobs.holding()
         on_nodes = _on_nodes(trace.jobs[NODES], jobs, of_type)
@@ -111,8 +137,9 @@ def warnings_above_nodes(trace: Trace) -> tuple[str, ...]:
                 f"the {nodes * size:,.0f} of the {counted(nodes, 'node')} that the log names, of "
                 f"{size:,.0f} each"
             )
-            said.append(above.warning(gpu_type, cluster))
-    return tuple(said)
+            warning = above.warning(gpu_type, cluster)
+            peaks.append(PeakAboveNodes(gpu_type, round(nodes * size), above, warning))
+    return tuple(peaks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,24 @@ def is_zone(name: str | None) -> bool:
     return True
 
 
+def shown_zone(name: str | None) -> str:
+    """Return the zone of times shown: that of the source where it is known here, else UTC."""
+    return name if name is not None and is_zone(name) else "UTC"
+
+
+def in_zone(moment: datetime, zone: str) -> datetime:
+    """Return an instant as the naive local time of a zone that `is_zone` knows.
+
+    Args:
+        moment: without a zone it is UTC.
+        zone: of the local time.
+    """
+    utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    moment_us = pl.Series([utc]).dt.epoch("us")
+    local: datetime = local_time(moment_us, zone).dt.replace_time_zone(None)[0]
+    return local
+
+
 def local_time(moment_us: pl.Series, zone: str) -> pl.Series:
     """Return microseconds since 1970-01-01 UTC as times in a zone that `is_zone` knows."""
     moment = moment_us.cast(pl.Datetime("us", "UTC"))

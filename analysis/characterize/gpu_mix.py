@@ -34,7 +34,7 @@ def gpu_mix(today: Today | None, planned: str | None = None) -> GpuMix | None:
     """
     if today is None:
         return None
-    named = [usage for usage in today.gpu_types if usage.gpu_type != UNNAMED]
+    named = [usage for usage in today.gpu_types if usage.gpu_type != UNNAMED and usage.gpu_h]
     if not named:
         return None
     kept = gpu_name(planned or named[0].gpu_type)

@@ -32,7 +32,7 @@ def priced_groups(trace: Trace, groups: Mapping[str, Groups], usd_of: UsdOf) -> 
         pl.Series("gpu_s", jobs.gpu_s[jobs.holding()])
     )
     return {
-        column: _priced(table, _bills(held, column, usd_of, (end - begin) / MICROS))
+        column: with_bills(table, _bills(held, column, usd_of, (end - begin) / MICROS))
         for column, table in groups.items()
     }
 
@@ -55,7 +55,8 @@ def _bills(
     return bills
 
 
-def _priced(table: Groups, bills: Mapping[str | None, float | None]) -> Groups:
+def with_bills(table: Groups, bills: Mapping[str | None, float | None]) -> Groups:
+    """Return a table with the bill of a month of each row, by its name."""
     shown = {row.name for row in table.rows}
     others = [usd for name, usd in bills.items() if name not in shown]
     prices = [usd for usd in others if usd is not None]

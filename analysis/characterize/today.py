@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
+from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.plain import Inlined, fields_of
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
@@ -103,6 +104,7 @@ class Today:
         running_jobs: jobs that hold GPUs and still run.
         running_gpu_h: the GPU-hours of these so far.
         gpu_types: one per GPU type, most GPU-hours first.
+        price_is_assumed: whether no price was given, and the bill is at one assumed for all types.
     """
 
     usage: Inlined[GpuUsage]
@@ -117,6 +119,7 @@ class Today:
     running_jobs: int
     running_gpu_h: float
     gpu_types: tuple[TypeUsage, ...]
+    price_is_assumed: bool | UnsetType = UNSET
 
     def gpu_h_by_type(self) -> dict[str | None, float]:
         """Return the GPU-hours of each type, most first; None where the log names none."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
 from gpuplan.analysis.log_formats.format import NAME_COLUMNS
 from gpuplan.analysis.log_formats.registry import formats
 from gpuplan.analysis.price_formats.registry import price_formats
@@ -66,6 +67,14 @@ def unknown_log(head: Head) -> InputError:
                 f"is a price list ({prices.name}: {sign}); it has no jobs",
                 expected="a job log",
                 hint=f"gpuplan prices {head.path} -o prices.parquet",
+            )
+    for invoices in INVOICE_FORMATS.values():
+        if (sign := invoices.recognizes(head.table_columns)) is not None:
+            return InputError(
+                head.path,
+                f"is an invoice ({invoices.name}: {sign}); it has no jobs",
+                expected="a job log",
+                hint=f"gpuplan bill LOG --contracts FILE --invoice {head.path}",
             )
     columns = {log_format.name: log_format.columns for log_format in formats()}
     return odd_text(head) or other_table(head) or header_error(head, columns) or _unknown_log(head)

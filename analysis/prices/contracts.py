@@ -6,8 +6,8 @@ under its header. Dollars are exact: a number is the decimal that is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from fractions import Fraction
@@ -121,6 +121,68 @@ class Contracts:
         kind = self.kind_of(gpu_type)
         return tuple(p for p in self.prices if p.gpu_type == gpu_type and p.kind == kind)
 
+    def changes_us(self, gpu_types: Sequence[str]) -> tuple[int, ...]:
+        """Return the instants at which pools or pay-per-use prices of some types change."""
+        pools = [pool for name in gpu_types for pool in self.pools_of(name)]
+        dates = {edge for pool in pools for edge in (pool.from_us, pool.until_us)}
+        dates |= {price.from_us for name in gpu_types for price in self.prices_of(name)}
+        return tuple(sorted(dates - {ALWAYS_US, FOREVER_US}))
+
+    def in_force(self, at_us: int, gpu_types: Sequence[str]) -> Contracts:
+        """Return the pools and pay-per-use prices of some types at an instant, without dates."""
+        pools = [
+            replace(pool, from_us=ALWAYS_US, until_us=FOREVER_US)
+            for pool in self.pools
+            if pool.gpu_type in gpu_types and pool.from_us <= at_us < pool.until_us
+        ]
+        last = [[p for p in self.prices_of(name) if p.from_us <= at_us][-1:] for name in gpu_types]
+        prices = [replace(price, from_us=ALWAYS_US) for of_type in last for price in of_type]
+        return replace(self, pools=tuple(pools), prices=tuple(prices))
+
+    def price_at(self, gpu_type: str, at_us: int, kind: str = "") -> DatedPrice | None:
+        """Return the price in force at a time; before the first one there is none.
+
+        Args:
+            gpu_type: of the book.
+            at_us: microseconds since 1970.
+            kind: of the price; empty for that of pay-per-use GPUs. Raises as `kind_of`.
+        """
+        prices = self.prices_of(gpu_type)
+        if kind:
+            prices = tuple(p for p in self.prices if (p.gpu_type, p.kind) == (gpu_type, kind))
+        begun = [price for price in prices if price.from_us <= at_us]
+        return begun[-1] if begun else None
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether there are no pools, and each type and kind has one price for all time."""
+        kinds = {(price.gpu_type, price.kind) for price in self.prices}
+        always = all(price.from_us == ALWAYS_US for price in self.prices)
+        return not self.pools and always and len(kinds) == len(self.prices)
+
+
+def instant_us(at: object, zone: tzinfo) -> int | None:
+    """Return a date, a time or the text of one as microseconds since 1970; None for what is none.
+
+    A date is 00:00 in ``zone``, and so is a time without an offset.
+    """
+    if isinstance(at, str):
+        try:
+            at = datetime.fromisoformat(at)
+        except ValueError:
+            return None
+    if isinstance(at, date) and not isinstance(at, datetime):
+        at = datetime.combine(at, time())
+    if not isinstance(at, datetime):
+        return None
+    local = at if at.tzinfo is not None else at.replace(tzinfo=zone)
+    return (local - EPOCH) // timedelta(microseconds=1)
+
+
+def zone_of(time_zone: str | None) -> tzinfo:
+    """Return a time zone by its name; UTC without one."""
+    return UTC if time_zone is None else ZoneInfo(time_zone)
+
 
 def make_contracts(
     pools: list[PaidPool],
@@ -161,7 +223,7 @@ def read_contracts(path: Path, time_zone: str | None = None) -> Contracts:
         InputError: no such file, not TOML, or an entry that cannot be used; with its line.
     """
     text, data = read_toml(path, Decimal)
-    zone = UTC if time_zone is None else ZoneInfo(time_zone)
+    zone = zone_of(time_zone)
     rows = _rows(text)
     for name in data:
         if name not in TABLES:
@@ -289,14 +351,7 @@ class _Cells:
         if key not in self.entry:
             return otherwise
         at = self.entry[key]
-        if isinstance(at, str):
-            try:
-                at = datetime.fromisoformat(at)
-            except ValueError:
-                raise self.error(key, f"found {at!r}", A_DATE) from None
-        if isinstance(at, date) and not isinstance(at, datetime):
-            at = datetime.combine(at, time())
-        if not isinstance(at, datetime):
-            raise self.error(key, f"found {at!s}", A_DATE)
-        local = at if at.tzinfo is not None else at.replace(tzinfo=self.zone)
-        return (local - EPOCH) // timedelta(microseconds=1)
+        at_us = instant_us(at, self.zone)
+        if at_us is None:
+            raise self.error(key, f"found {at!r}" if isinstance(at, str) else f"found {at}", A_DATE)
+        return at_us

@@ -32,8 +32,17 @@ CALENDAR_S = (-9_000 * 366 * DAY_S, 9_000 * 366 * DAY_S)
 NOT_TEXT = "bytes that are not UTF-8 text"
 
 
-def open_parquet(stream: SourceStream) -> Rows:
-    """Open a Parquet file; its schema and first rows are read at once. Raises `InputError`."""
+def open_parquet(stream: SourceStream, *, nested_as_json: bool = False) -> Rows:
+    """Open a Parquet file; its schema and first rows are read at once.
+
+    Args:
+        stream: the file.
+        nested_as_json: whether lists, records and maps are read as JSON, a record of their name;
+            otherwise they cannot be read.
+
+    Raises:
+        InputError: it is damaged.
+    """
     # By pyarrow, as polars panics at some damaged files and writes about it on the terminal.
     from pyarrow.parquet import ParquetFile
 
@@ -43,23 +52,23 @@ def open_parquet(stream: SourceStream) -> Rows:
         sample = [
             row
             for part in islice(file.iter_batches(SAMPLE_ROWS), 1)
-            for row in _frame(part).select(_as_text(schema)).to_dicts()
+            for row in _frame(part).select(_as_text(schema, nested_as_json)).to_dicts()
         ]
     except DAMAGE as error:
         raise _damaged(stream.path, error) from error
     return Rows(
         columns=tuple(schema),
         sample=tuple(sample),
-        batches=partial(_batches, stream.path, file, schema),
+        batches=partial(_batches, stream.path, file, schema, nested_as_json),
     )
 
 
 def _batches(
-    path: Path, file: ParquetFile, schema: pl.Schema, wanted: Sequence[str]
+    path: Path, file: ParquetFile, schema: pl.Schema, nested_as_json: bool, wanted: Sequence[str]
 ) -> Iterator[Callable[[], Batch]]:
     first = 1
     for name in wanted:
-        if _has_no_text(name, schema[name]):
+        if _has_no_text(name, schema[name]) and not nested_as_json:
             raise InputError(
                 path,
                 f"holds {kind_in_words(schema[name])}",
@@ -67,7 +76,7 @@ def _batches(
                 expected="text, numbers or times",
                 hint="leave the column out, or write it as one of these",
             )
-    chosen = _as_text({name: schema[name] for name in wanted})
+    chosen = _as_text({name: schema[name] for name in wanted}, nested_as_json)
     try:
         for part in file.iter_batches(ROWS_PER_BATCH, columns=list(wanted)):
             cells = _frame(part).select(chosen)
@@ -107,10 +116,19 @@ def _batch(cells: pl.DataFrame) -> Batch:
     return Batch(cells, raw)
 
 
-def _as_text(schema: pl.Schema | dict[str, pl.DataType]) -> list[pl.Expr]:
+def _as_text(
+    schema: pl.Schema | dict[str, pl.DataType], nested_as_json: bool = False
+) -> list[pl.Expr]:
     """Return every column as text, times with their offset; lists and records but
-    runs are null."""
-    return [_text_of(name, kind).alias(name) for name, kind in schema.items()]
+    runs are null, or JSON."""
+    return [
+        (
+            pl.struct(name).struct.json_encode()
+            if nested_as_json and kind.is_nested()
+            else _text_of(name, kind)
+        ).alias(name)
+        for name, kind in schema.items()
+    ]
 
 
 def _text_of(name: str, kind: pl.DataType) -> pl.Expr:

@@ -132,7 +132,8 @@ class RejectLog:
             row=first.row,
             column=first.column,
             expected=f"{first.expected}; {why}",
-            hint=f"correct the log, {format_hint}, or raise --max-rejects; {self.leave()}",
+            hint=f"correct the log, {format_hint}, or raise --max-rejects "
+            f"(gpuplan ingest has it, for commands that do not); {self.leave()}",
         )
 
     def leave(self) -> str:

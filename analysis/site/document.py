@@ -7,7 +7,6 @@ Tables: ``node``, ``partition``, ``qos``, ``account``, ``priority``, ``backfill`
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +24,13 @@ from gpuplan.analysis.site.schema import (
     nested,
     read_settings,
 )
+from gpuplan.analysis.storage.toml_source import lines, parse_toml
 
 TABLES = ("node", "partition", "qos", "account", "priority", "backfill")
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 CALIBRATION = "calibration"
+A_TWIN = "a file written by gpuplan calibrate"
+CALIBRATE = "write it again: gpuplan calibrate LOG --slurm-conf FILE -o twin.toml"
 NODE_KEYS = ("gpus", "type", "weight")
 
 
@@ -176,20 +178,21 @@ def read_twin(path: Path) -> tuple[SiteDocument, CalibrationTable]:
     """Return the settings of a file and its calibration table.
 
     Raises:
-        InputError: it cannot be read, is not TOML, or has a key or value that cannot be used.
+        InputError: it cannot be read, is not TOML, has no nodes or partitions, or has a key or
+            value that cannot be used; with its line.
     """
-    try:
-        tables = tomllib.loads(read_unpacked(path).decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            path, f"is not TOML: {error}", expected="a file written by gpuplan calibrate"
-        ) from error
+    text, tables = parse_toml(path, read_unpacked(path), expected=A_TWIN, hint=CALIBRATE)
     try:
         calibration = read_settings(tables).calibration
         if calibration.time_zone != "UTC":
             check_zone(calibration.time_zone)
     except (ValueError, UsageError) as error:
-        raise InputError(path, str(error)) from error
+        rows = {dotted(*keys): row for keys, row in lines(text)}
+        row = rows.get(str(error).partition(": ")[0])
+        raise InputError(path, str(error), row=row) from error
+    for name, nouns in (("node", "nodes"), ("partition", "partitions")):
+        if not tables.get(name):
+            raise InputError(path, f"has no {nouns}", expected=A_TWIN, hint=CALIBRATE)
     tables.pop(CALIBRATION, None)
     document = SiteDocument(tables, dict(calibration.sources))
     for keys, _ in leaves(tables):

@@ -18,7 +18,7 @@ from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.ingest.logs import opened_log, told_notes
 from gpuplan.analysis.job_table.log_options import LogOptions
-from gpuplan.analysis.job_table.reject_limit import Limit
+from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
 from gpuplan.analysis.job_table.run_cells import as_runs, is_runs
 from gpuplan.analysis.job_table.schema import (
     METADATA_KEY,
@@ -35,6 +35,7 @@ from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
 from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.log_formats.swf import SWF
 from gpuplan.analysis.reading.batch import CUT_OFF
+from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.storage.files import existing_file, sha256_of
@@ -75,7 +76,6 @@ LAST_SECOND = 7_258_118_400  # 2200
 LONGEST_S = 20 * FOREVER_S
 MOST_GPUS = 1_000_000
 MOST_BILLING = 1e12
-ALL_ROWS = Limit.of("100%", "")
 UNFINISHED = "still waiting or unfinished at the end of the log"
 NEEDED: tuple[Needed, ...] = (
     ("job ids", (("jobid",),)),
@@ -117,9 +117,28 @@ class SiteLog:
     waiting: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SITE_COLUMNS))
     cpu_jobs: int = 0
 
+    @property
+    def end_us(self) -> int:
+        """The last submission or end of a job, microseconds since 1970."""
+        times = pl.concat([self.jobs["submit"], self.jobs["end"]]).drop_nulls().to_numpy()
+        return int(times.max(initial=0)) * MICROS
+
     def switched_off(self) -> list[str]:
         """Return what each missing field means, one sentence each."""
         return [f"no {SWITCHED_OFF[name][0]}: {SWITCHED_OFF[name][1]}" for name in self.missing]
+
+
+def has_local_times(path: Path) -> bool:
+    """Return whether a log may have times without an offset; a trace and an SWF log have none.
+
+    Raises `InputError` where it cannot be read.
+    """
+    if path == STANDARD_INPUT or path.is_dir():
+        return True
+    existing_file(path)
+    with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
+        head = Head(path, stream.head)
+    return not head.is_parquet and SWF.recognizes(head) is None
 
 
 def read_site_log(path: Path, zone: str | None = None) -> SiteLog:
@@ -157,7 +176,7 @@ def _read(path: Path, zone: str | None) -> SiteLog:
         if log_format is SLURM_FORMAT:
             refuse_missing(path, log_format.open(stream).columns, NEEDED)
     chosen = zone if log_format.takes_zone else None
-    options = LogOptions(time_zone=chosen, max_rejects=ALL_ROWS)
+    options = LogOptions(time_zone=chosen, max_rejects=DEFAULT_LIMIT)
     with opened_log(path, options, is_quiet=True) as ingested:
         log = _of_trace(ingested.trace, path, ingested.sha256)
     return _checked(replace(log, kind=log_format.name, sources=(), warnings=ingested.warnings))

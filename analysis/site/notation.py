@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from gpuplan.analysis.base.amounts import parse_duration
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import CENTURY_S
 from gpuplan.analysis.job_table.gres import no_accelerators
 
 A_TIME = "a time such as 90, 01:30:00 or 2-00:00:00"
@@ -49,6 +52,33 @@ def minutes_limit(text: str) -> int | None:
     if len(numbers) == 3:
         return numbers[0] * 3600 + numbers[1] * 60 + numbers[2]
     raise ValueError(f"{text!r} is not {A_TIME}")
+
+
+def read_time(text: str, option: str, least: int = 1) -> int:
+    """Return the seconds of ``1d``, ``36h`` or Slurm's ``1-12:00:00``.
+
+    A bare number is refused: Slurm reads it as minutes, other options as seconds.
+
+    Raises:
+        UsageError: it is not such a time, or under ``least`` seconds.
+    """
+    text = text.strip()
+    try:
+        if set(text) & set("-:"):
+            seconds = minutes_limit(text)
+        else:
+            is_whole = text[-1:].isalpha() or text == "0"
+            seconds = round(parse_duration(text, option)) if is_whole else None
+    except (ValueError, OverflowError, UsageError):
+        seconds = None
+    if seconds is None or not least <= seconds <= CENTURY_S:
+        has_no_unit = WHOLE.fullmatch(text) is not None and int(text) > 0
+        doubt = f"; {text}h? Slurm reads {text} as minutes: {text}min" if has_no_unit else ""
+        raise UsageError(
+            f"{option} {text!r}: expected a time with its unit, such as 90min, 36h, 1d or "
+            f"1-12:00:00{doubt}"
+        )
+    return seconds
 
 
 def gpus_of(text: str) -> tuple[int, str] | None:

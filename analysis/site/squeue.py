@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -12,11 +13,14 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.schema import UNREADABLE
+from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
+from gpuplan.analysis.log_formats.swf import SWF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream, read_unpacked
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.site.log import SITE_COLUMNS, SiteLog, read_site_log
-from gpuplan.analysis.site.notation import gpus_of, minutes_limit
+from gpuplan.analysis.site.notation import A_TIME, gpus_of, minutes_limit
 from gpuplan.analysis.storage.files import existing_file, sha256_of
 from gpuplan.analysis.storage.standard_error import silent_on
 
@@ -31,23 +35,45 @@ HEADINGS = {
 }  # fmt: skip
 NEEDED = ("JOBID", "PARTITION", "STATE", "SUBMIT_TIME", "START_TIME", "TIME_LIMIT", "NODES",
           "TRES_PER_NODE")  # fmt: skip
-AT_WORK = ("RUNNING", "R", "COMPLETING", "CG", "SUSPENDED", "S", "STOPPED", "ST", "SIGNALING")
+AT_WORK = ("RUNNING", "R", "COMPLETING", "CG", "SUSPENDED", "S", "STOPPED", "ST", "SIGNALING", "SI")
+TO_COME = (
+    "PENDING", "PD", "CONFIGURING", "CF", "REQUEUED", "RQ", "REQUEUE_FED", "RF", "REQUEUE_HOLD",
+    "RH", "RESV_DEL_HOLD", "RD", "SPECIAL_EXIT", "SE", "RESIZING", "RS", "POWER_UP_NODE",
+    "EXPEDITING", "STAGE_OUT", "SO", "PREEMPTED", "PR", "RECONFIG_FAIL", "LAUNCH_FAILED",
+)  # fmt: skip
+ENDED = (
+    "COMPLETED", "CD", "CANCELLED", "CA", "FAILED", "F", "TIMEOUT", "TO", "NODE_FAIL", "NF",
+    "BOOT_FAIL", "BF", "DEADLINE", "DL", "OUT_OF_MEMORY", "OOM", "REVOKED", "RV",
+)  # fmt: skip
+"""States of Slurm, in full and as squeue shortens them."""
 NEVER = ("", "N/A", "Unknown", "None", "(null)", "NONE")
+NO_LIMIT = ("NOT_SET", "PARTITION_LIMIT", "INVALID")
+"""Time limits and run times that Slurm shows where it has none yet."""
+A_GPU = re.compile(r"(?:^|,)(?:gres/)?gpu(?::[a-z][\w.-]*)?(?:\([^)]*\))?(?=,|$)", re.IGNORECASE)
+"""A GPU without a count: one."""
+A_QUEUE = "the output of squeue, or of sacct with running and waiting jobs"
+
+Row = tuple[int | None, dict[str, str | None]]
+"""The line of a job, where the file has lines, and its cells by the columns of sacct."""
 
 
 def is_squeue(path: Path) -> bool:
     """Return whether a file begins like squeue's text or JSON. Raises `InputError`."""
     existing_file(path)
     try:
-        with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
-            head = Head(path, stream.head)
+        head = _head_of(path)
     except UNREADABLE:
         return False
-    if head.is_parquet:
-        return False
-    if head.is_json:
-        return b'"submit_time"' in head.data and b'"job_state"' in head.data
-    return _heading(head.line or "") is not None
+    return _is_text(head) or head.mentions("submit_time", "job_state")
+
+
+def _head_of(path: Path) -> Head:
+    with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
+        return Head(path, stream.head)
+
+
+def _is_text(head: Head) -> bool:
+    return not head.is_parquet and _heading(head.line or "") is not None
 
 
 def _heading(line: str) -> list[str] | None:
@@ -73,30 +99,48 @@ def read_queue(path: Path, zone: str = "UTC") -> SiteLog:
     check_zone(zone)
     try:
         with silent_on(*UNREADABLE):
-            if not is_squeue(path):
+            kind = _kind_of(path)
+            if kind == "log":
                 return read_site_log(path, zone)
-            rows = _table(path)
-            return _log(_objects(path) if rows is None else rows, path, zone)
+            return _log(_objects(path) if kind == "json" else _table(path), path, zone)
     except UNREADABLE as error:
         raise InputError(
             path, f"cannot be read ({str(error).partition(chr(10))[0][:120]})", expected=COMMAND
         ) from error
 
 
-def _table(path: Path) -> list[dict[str, str | None]] | None:
-    """Return the rows of squeue's text by the columns of sacct; None for another file."""
-    lines = read_unpacked(path).decode("utf-8", "replace").splitlines()
-    heading = _heading(lines[0]) if lines else None
-    if heading is None:
-        return None
+def _kind_of(path: Path) -> str:
+    """Return ``json``, ``text`` or, for sacct, SWF and traces, ``log``. Raises `InputError`."""
+    head = _head_of(path)
+    if _is_text(head):
+        return "text"
+    if head.mentions("submit_time", "job_state"):
+        return "json"
+    if head.is_parquet or any(log.recognizes(head) is not None for log in (SLURM_FORMAT, SWF)):
+        return "log"
+    if head.is_json:
+        return "json"
+    names = (head.line or "").upper().split()
+    if "JOBID" in names and "|" not in (head.line or ""):
+        problem = "has not the columns that a forecast needs: squeue without -o does not show them"
+    else:
+        problem = f"is not a listing of the queue: it starts with {head.shown()}"
+    raise InputError(path, problem, expected=A_QUEUE, hint=f"{COMMAND} > queue.txt")
+
+
+def _table(path: Path) -> list[Row]:
+    """Return the rows of squeue's text."""
+    lines = [_line(path, *line) for line in enumerate(read_unpacked(path).split(b"\n"), 1)]
+    first = next(number for number, line in enumerate(lines) if line.strip())
+    heading = _heading(lines[first]) or []
     names = {HEADINGS.get(name) for name in heading}
     if missing := [name for name in NEEDED if HEADINGS[name] not in names]:
         raise InputError(
-            path, f"no column {', '.join(missing)}; found {', '.join(heading)}", row=1,
+            path, f"no column {', '.join(missing)}; found {', '.join(heading)}", row=first + 1,
             expected="the columns of the command below", hint=COMMAND,
         )  # fmt: skip
-    rows: list[dict[str, str | None]] = []
-    for number, line in enumerate(lines[1:], 2):
+    rows: list[Row] = []
+    for number, line in enumerate(lines[first + 1 :], first + 2):
         if not line.strip():
             continue
         values = [value.strip() for value in line.split("|")]
@@ -105,92 +149,182 @@ def _table(path: Path) -> list[dict[str, str | None]] | None:
                 path, f"{len(values)} fields where the heading has {len(heading)}", row=number,
                 expected="fields separated by |", hint=COMMAND,
             )  # fmt: skip
-        rows.append(
-            {HEADINGS[name]: value for name, value in zip(heading, values, strict=True)
-             if name in HEADINGS}
-        )  # fmt: skip
+        cells: dict[str, str | None] = {
+            HEADINGS[name]: value for name, value in zip(heading, values, strict=True)
+            if name in HEADINGS
+        }  # fmt: skip
+        rows.append((number, cells))
     return rows
 
 
-def _log(rows: list[dict[str, str | None]], path: Path, zone: str) -> SiteLog:
+def _line(path: Path, number: int, line: bytes) -> str:
+    """Return a line of text. Raises `InputError` with its row and field where it is not UTF-8."""
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        begin = line.rfind(b"|", 0, error.start) + 1
+        cell = line[begin:].partition(b"|")[0].decode("utf-8", "backslashreplace")
+        raise InputError(
+            path, f"found '{cell}', which is not UTF-8", row=number, expected="UTF-8 text",
+            hint=f"iconv -f LATIN1 -t UTF-8 {path} > queue-utf8.txt",
+        ) from error  # fmt: skip
+
+
+def _log(rows: list[Row], path: Path, zone: str) -> SiteLog:
     """Return the GPU jobs of the queue in the columns of a log."""
-    jobs: list[dict[str, Any]] = []
+    jobs: dict[str, dict[str, Any]] = {}
     left_out: dict[str, int] = {}
-    for row in rows:
-        job = _job({name: None if cell in NEVER else cell for name, cell in row.items()}, zone)
+    repeated: list[str] = []
+    for number, row in rows:
+        cells = {name: None if cell in NEVER else cell for name, cell in row.items()}
+        try:
+            job = _job(cells, zone)
+        except _Unreadable as error:
+            column, text, expected = error.args
+            ident = cells["jobid"]
+            raise InputError(
+                path, f"found {text!r}" + (f" (job {ident})" if number is None else ""),
+                row=number, column=_heading_of(column), expected=expected,
+            ) from None  # fmt: skip
         if isinstance(job, str):
             left_out[job] = left_out.get(job, 0) + 1
+        elif job["job_id"] in jobs:
+            repeated.append(job["job_id"])
         else:
-            jobs.append(job)
-    table = pl.DataFrame(jobs, schema=SITE_COLUMNS).sort("submit", maintain_order=True)
+            jobs[job["job_id"]] = job
+    table = pl.DataFrame(list(jobs.values()), schema=SITE_COLUMNS)
+    table = table.sort("submit", maintain_order=True)
     running = table.filter(pl.col("start").is_not_null())
     missing = () if table["eligible"].count() else ("eligible",)
     return SiteLog(
         running, path, sha256_of(path), "squeue", left_out, missing,
+        warnings=(_on_repeated(path, repeated),) if repeated else (),
         waiting=table.filter(pl.col("start").is_null()),
     )  # fmt: skip
+
+
+def _on_repeated(path: Path, repeated: list[str]) -> str:
+    few = ", ".join(dict.fromkeys(repeated[:3])) + (", ..." if len(repeated) > 3 else "")
+    return (
+        f"{path}: {counted(len(repeated), 'row')} of jobs that are listed before ({few}): the "
+        "first row of a job counts"
+    )
+
+
+def _heading_of(column: str) -> str:
+    """Return squeue's name of a column of sacct."""
+    return next(heading for heading, name in HEADINGS.items() if name == column)
+
+
+class _Unreadable(Exception):
+    """A cell that cannot be read: its column of sacct, what it has, what was expected."""
 
 
 def _job(cells: dict[str, str | None], zone: str) -> dict[str, Any] | str:
     """Return a job of the queue as a row of a log, or why it is none.
 
     A job that does not run has no start: squeue may show when it is expected to.
+
+    Raises:
+        _Unreadable: a cell is not what its column says.
     """
-    submit, nodes = _second(cells["submit"], zone), int(cells["nnodes"] or 1)
-    gres = gpus_of(cells.get("reqgres") or "")
-    counted = gpus_of(cells.get("reqtres") or "") or (gres and (gres[0] * nodes, gres[1]))
-    if not counted or not counted[0]:
+    if cells["jobid"] is None:
+        raise _Unreadable("jobid", "", "the id of a job")
+    state = (cells["state"] or "").upper()
+    if state in ENDED:
+        return "of jobs that have ended"
+    if state not in AT_WORK + TO_COME:
+        raise _Unreadable("state", cells["state"] or "", "a state such as RUNNING or PENDING")
+    number = cells["nnodes"] or "1"
+    if not number.isdecimal() or int(number) < 1:
+        raise _Unreadable("nnodes", number, "a whole number >= 1")
+    nodes = int(number)
+    total, limit_s = gpus_of(cells.get("reqtres") or ""), _span(cells, "timelimit")
+    per_node = None if total else _per_node(cells.get("reqgres") or "")
+    submit, planned = _second(cells, "submit", zone), _second(cells, "start", zone)
+    elapsed, eligible = _span(cells, "elapsed"), _second(cells, "eligible", zone)
+    counted_gpus = total or (per_node and (per_node[0] * nodes, per_node[1]))
+    if not counted_gpus or not counted_gpus[0]:
         return "without GPUs (CPU jobs)"
     if submit is None:
         return "without a submission"
-    if counted[0] % nodes:
+    if counted_gpus[0] % nodes:
         return "whose GPUs are not a multiple of their nodes"
-    is_on = (cells["state"] or "").upper() in AT_WORK
-    start = _second(cells["start"], zone) if is_on else None
+    start = planned if state in AT_WORK else None
+    if state in AT_WORK and start is None:
+        raise _Unreadable("start", "", "the time when the job started, since it runs")
     names = ("user", "account", "qos", "reason")
     return dict.fromkeys(SITE_COLUMNS) | {name: cells.get(name) for name in names} | {
         "job_id": cells["jobid"], "state": "waiting" if start is None else "running",
         "partition": (cells["partition"] or "").partition(",")[0] or None,
-        "submit": submit, "start": start, "eligible": _second(cells.get("eligible"), zone),
-        "run_s": None if start is None else _span(cells.get("elapsed")) or 0,
-        "limit_s": _span(cells["timelimit"]), "nodes": nodes, "gpus": counted[0],
-        "gpu_type": counted[1] or None,
+        "submit": submit, "start": start, "eligible": eligible,
+        "run_s": None if start is None else elapsed or 0,
+        "limit_s": limit_s, "nodes": nodes, "gpus": counted_gpus[0],
+        "gpu_type": counted_gpus[1] or None,
         "node_list": None if start is None else cells.get("nodelist"),
     }  # fmt: skip
 
 
-def _second(text: str | None, zone: str) -> int | None:
-    """Return the second after 1970 of a local time, or of such a second; None where it is none."""
-    if text is None or text.isdigit():
+def _per_node(text: str) -> tuple[int, str] | None:
+    """Return the GPUs of a node and their type. Raises `_Unreadable`."""
+    text = text.replace("gres:", "gres/")
+    gpus = gpus_of(text)
+    if gpus is None and "gpu" in text.lower():
+        single = A_GPU.search(text)
+        if single is None:
+            raise _Unreadable("reqgres", text, "GPUs of a node, such as gres/gpu:h100:8")
+        return 1, single[0].partition("(")[0].lower().partition("gpu")[2].lstrip(":")
+    return gpus
+
+
+def _second(cells: dict[str, str | None], column: str, zone: str) -> int | None:
+    """Return the second after 1970 of a local time, or of such a second; None for no time.
+
+    Raises:
+        _Unreadable: it is no time.
+    """
+    text = cells.get(column)
+    if text is None or text.isdecimal():
         return None if text is None else int(text)
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        return None
+        raise _Unreadable(column, text, "a time such as 2026-03-19T08:30:00") from None
     return int((time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))).timestamp())
 
 
-def _span(text: str | None) -> int | None:
-    """Return the seconds of a time in Slurm's notation; None for none, or no limit."""
-    try:
-        return None if text is None else minutes_limit(text)
-    except ValueError:
+def _span(cells: dict[str, str | None], column: str) -> int | None:
+    """Return the seconds of a time in Slurm's notation; None for none, or no limit.
+
+    Raises:
+        _Unreadable: it is not in that notation.
+    """
+    text = cells.get(column)
+    if text is None or text.upper() in NO_LIMIT:
         return None
+    try:
+        return minutes_limit(text)
+    except ValueError:
+        raise _Unreadable(column, text, f"{A_TIME}, or UNLIMITED") from None
 
 
-def _objects(path: Path) -> list[dict[str, str | None]]:
-    """Return the rows of ``squeue --json`` by the columns of sacct."""
+def _objects(path: Path) -> list[Row]:
+    """Return the rows of ``squeue --json``."""
     try:
         document = json.loads(read_unpacked(path))
     except ValueError as error:
         raise InputError(
-            path, f"is not JSON ({error})", expected="the output of squeue --json"
-        ) from error
+            path, f"is not JSON ({error})", expected="the output of squeue --json",
+            hint="squeue -a --json > queue.json",
+        ) from error  # fmt: skip
     jobs = document.get("jobs") if isinstance(document, dict) else None
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
-        raise InputError(path, "has no list of jobs", expected="the output of squeue --json")
+        raise InputError(
+            path, "has no list of jobs", expected="the output of squeue --json",
+            hint="squeue -a --json > queue.json",
+        )  # fmt: skip
     now = _number(document.get("last_update"))
-    return [_cells(job, path, now) for job in jobs]
+    return [(None, _cells(job, path, now)) for job in jobs]
 
 
 def _cells(job: dict[str, Any], path: Path, now: int | None) -> dict[str, str | None]:

@@ -25,6 +25,15 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 """A string, ended or not; a comment; a bracket; a line break."""
+NO_NUMBER = re.compile(
+    r"\s*(?P<key>[\w-]+)\s*=\s*(?P<value>\$\s*\d[\d.,]*|\d[\d.]*(?:,\d+)+(?:\.\d+)?)\s*(?:#.*)?$"
+)
+"""A key with a number that has a comma or a currency."""
+PARTS_THOUSANDS = re.compile(r"^[1-9]\d*,\d{3}$")
+KEYS_ON_A_LINE = re.compile(
+    r"""\s*(?:\[\[?[\w-]+\]\]?\s*|[\w-]+\s*=\s*(?:"[^"]*"|[\w.:+-]+)[\s,]+)[\w-]+\s*="""
+)
+"""A header or a key with its value, and one more key behind it."""
 PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -38,17 +47,41 @@ def read_toml(path: Path, parse_float: Callable[[str], Any] = float) -> tuple[st
     Raises:
         InputError: no such file, or it is not TOML.
     """
-    written = read_small(path, MOST_BYTES)
+    return parse_toml(path, read_small(path, MOST_BYTES), parse_float)
+
+
+def parse_toml(
+    path: Path,
+    written: bytes,
+    parse_float: Callable[[str], Any] = float,
+    expected: str | None = None,
+    hint: str | None = None,
+) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file and what it says, of its bytes.
+
+    Args:
+        path: what messages call it.
+        written: its bytes.
+        parse_float: makes a number with a point of its text.
+        expected: which file is meant, for the messages; None for any TOML.
+        hint: the next step where it is not TOML; None for how TOML is written.
+
+    Raises:
+        InputError: it is not TOML.
+    """
     try:
         text = written.decode("utf-8-sig").replace("\r\n", "\n")
         data = tomllib.loads(text, parse_float=parse_float)
         check_depth(data)
     except UnicodeDecodeError as error:
-        raise InputError(path, f"byte {error.start} is not UTF-8", expected="TOML") from error
+        raise InputError(
+            path, f"byte {error.start} is not UTF-8", expected=expected or "TOML", hint=hint
+        ) from error
     except tomllib.TOMLDecodeError as error:
-        raise _no_toml(path, text, str(error)) from error
+        raise _no_toml(path, text, str(error), expected, hint) from error
     except (ValueError, RecursionError) as error:  # a number or a value without measure
-        raise InputError(path, f"TOML that cannot be used: {reason(error)}") from error
+        problem = f"TOML that cannot be used: {reason(error)}"
+        raise InputError(path, problem, expected=expected, hint=hint) from error
     return text, data
 
 
@@ -59,26 +92,49 @@ def reason(error: Exception) -> str:
     return str(error).partition(";")[0]
 
 
-def _no_toml(path: Path, text: str, message: str) -> InputError:
+def _no_toml(
+    path: Path, text: str, message: str, expected: str | None, next_step: str | None
+) -> InputError:
     place = PLACE.search(message)
     row = int(place[1]) if place and place[1] else None
+    if place and row is None:  # at its end
+        row = text.rstrip("\n").count("\n") + 1
+    hint: str | None = next_step
     if row is not None and (twice := _given_twice(text, row)):
         return InputError(path, f"not TOML: {twice}", row=row, hint="keep one of the two")
+    if row is not None and (number := NO_NUMBER.match(text.split("\n")[row - 1])):
+        key, value = number.group("key", "value")
+        hint = f"write {key} = {plain_number(value)}"
+        return InputError(path, f"not TOML: {key}: found {value}", row=row, hint=hint)
+    if row is not None and KEYS_ON_A_LINE.match(text.split("\n")[row - 1]):
+        hint = "each key = value stands on a line of its own, under its [[header]]"
+        return InputError(path, "not TOML: several keys on one line", row=row, hint=hint)
     problem = NAMES.sub(lambda names: repr(".".join(_quoted(names[0]))), PLACE.sub("", message))
-    hint = None
-    if re.match("Invalid value|Expected|Unbalanced|Invalid statement", problem):
+    if hint is None and re.match("Invalid value|Expected|Unbalanced|Invalid statement", problem):
         hint = 'texts stand in quotes: key = "text"; a table begins with [name]'
-    return InputError(path, f"not TOML: {problem[:1].lower()}{problem[1:]}", row=row, hint=hint)
+    problem = f"not TOML: {problem[:1].lower()}{problem[1:]}"
+    return InputError(path, problem, row=row, expected=expected, hint=hint)
 
 
 def _quoted(names: str) -> list[str]:
     return [name for _, name in QUOTED.findall(names)]
 
 
+def plain_number(value: str) -> str:
+    """Return ``2,40`` or ``$1,234.50`` as TOML writes it; before three digits a comma is dropped
+    where it may part thousands.
+    """
+    digits = value.removeprefix("$").strip()
+    is_decimal = digits.count(",") == 1 and "." not in digits and not PARTS_THOUSANDS.search(digits)
+    return digits.replace(",", "." if is_decimal else "")
+
+
 def _given_twice(text: str, row: int) -> str:
     """Return what the statement that ends on a line sets a second time; empty if nothing."""
     seen: dict[Keys, int] = {}
     for first, last, table, paths, is_header in statements(text):
+        if first > row:
+            break
         if last >= row:
             for keys in paths[-1:] if is_header else paths:
                 if (whole := keys if is_header else table + keys) in seen:
@@ -86,6 +142,8 @@ def _given_twice(text: str, row: int) -> str:
                     name = f"[{name}]" if is_header else repr(name)
                     return f"{name} is given twice, first on line {seen[whole]}"
             break
+        if is_header and table in seen:  # one more entry of an array, with keys of its own
+            seen = {keys: line for keys, line in seen.items() if keys[: len(table)] != table}
         for keys in paths:
             seen.setdefault(keys if is_header else table + keys, first)
     return ""

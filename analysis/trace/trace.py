@@ -355,21 +355,21 @@ def _predicate(where: str, scan: pl.LazyFrame, option: str = "--where") -> pl.Ex
 
 
 def _bad_predicate(where: str, problem: object, option: str = "--where") -> UsageError:
-    reason = str(problem).strip().partition("\n")[0]
-    bare = QUOTED.sub("", where)
+    reason, bare = str(problem).strip().partition("\n")[0], QUOTED.sub("", where)
     if (word := SQL_WORDS.search(bare)) is not None:
         reason = f'{word[0]} is a word of SQL; as a column it is "{word[0].lower()}"'
     elif (named := UNKNOWN_COLUMN.search(reason)) is not None:
         reason = f"no column {named[1]!r}{perhaps(named[1], CANONICAL)}"
+        if text := re.search(rf"(\w+\s*[=!<>]=?>?\s*){re.escape(named[1])}(?!\w)", bare):
+            reason += f"; text has quotes: {text[1]}'{named[1]}'"
     elif "submit_time" in bare and ("compar" in reason or "datetime" in reason):
         reason = "submit_time has a zone; it compares with no text and no time without one"
     hint = (
         f'columns: {", ".join(CANONICAL)}; quote "group" and "user"; text in \'single quotes\'; '
         "a time as DATE '2026-01-31' or '2026-01-31T12:00:00Z'::timestamptz, or by --since, --until"
     )
-    return UsageError(
-        f"{option} {shortened(where, 400)!r}: {shortened(reason, 400)}\n  next: {hint}"
-    )
+    where, reason = shortened(where, 400), shortened(reason, 400)
+    return UsageError(f"{option} {where!r}: {reason}\n  next: {hint}")
 
 
 def _sampled(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, tuple[str, ...]]:

@@ -102,6 +102,7 @@ class TypeUse:
         full_h: hours in which over 95% were held.
         full_share: of all hours.
         queue_gpu_h: GPU-hours for which eligible jobs waited in these hours.
+        wait_h: hours that its jobs waited in all, as in ``reasons``.
     """
 
     gpu_type: str
@@ -111,6 +112,7 @@ class TypeUse:
     full_h: float
     full_share: float | None
     queue_gpu_h: float
+    wait_h: float
 
 
 @dataclass(frozen=True, slots=True)

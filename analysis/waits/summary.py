@@ -360,4 +360,5 @@ def _type_use(pool: HeldPool, waits: FirstWaits, chosen: Any, begin: int, end: i
         full_h=held / HOUR_US,
         full_share=held / (end - begin) if end > begin else None,
         queue_gpu_h=float(queued.sum()) / HOUR_US / PARTS_PER_GPU,
+        wait_h=int(waits.wait[chosen].sum()) / HOUR_US,
     )

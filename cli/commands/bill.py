@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.tables import bill_tables as tables
+from gpuplan.cli.tables import invoice_tables as invoices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +31,16 @@ def show(study: BillAnswer) -> StudyView:
         headline = tables.change_headline(results.change, by)
         answer = [tables.change_table(results.change, by)]
         more = [*answer, *more]
+    if len(results.gpu_types) > 1:
+        answer.append(types)
+    notes: tuple[str, ...] = ()
+    if results.invoice is not UNSET:
+        invoice = results.invoice
+        headline = invoices.invoice_headline(results, invoice)
+        by_month = invoices.invoice_months_table(results, invoice)
+        answer = [by_month, invoices.lines_table(invoice)]
+        more = [by_month, *invoices.invoice_details(invoice), *more]
+        notes = invoices.invoice_notes(invoice)
 
     def figure() -> Figure:
         from gpuplan.cli.figures.bill import draw_bill
@@ -39,8 +50,9 @@ def show(study: BillAnswer) -> StudyView:
     return StudyView(
         headline=headline,
         tables=(*more, tables.months_table(results)),
-        answer=(*answer, *([types] if len(results.gpu_types) > 1 else [])),
-        csv=tables.focus_table(study),
+        answer=tuple(answer),
+        csv=lambda: tables.focus_table(study),
         figure=figure,
         frame=study.to_frame,
+        notes=notes,
     )

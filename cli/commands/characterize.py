@@ -57,10 +57,10 @@ def _alone(
             *(() if isinstance(workload.fits, UnsetType) else fit_tables(workload.fits)),
             *(() if bill is None else bill_tables(bill.cost, bill.view)),
         ),
-        headline=" ".join(
+        headline="\n".join(
             text
             for text in (
-                "" if waits is None or hardly_wait(waits) else waits_text(waits),
+                "" if waits is None or hardly_wait(waits) else waits_text(waits, is_short=True),
                 workload_headline(workload, workload.today, period),
             )
             if text

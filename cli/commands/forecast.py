@@ -1,11 +1,13 @@
-"""``gpuplan forecast``: GPUs that each group asks for in the next hours, and what can be lent."""
+"""``gpuplan forecast``: GPUs of the next hours and what can be lent, or what months will cost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables import spend_tables as spend
 from gpuplan.cli.tables.forecast_tables import forecast_tables, headline
+from gpuplan.planner.money.spend.results import SpendResults
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,9 +17,14 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.forecast import ForecastResults
 
 
-def show(study: Answer[ForecastRequest, ForecastResults]) -> StudyView:
-    """Return the next hours as people see them."""
-    results, request = study.results, study.request
+def show(study: Answer[ForecastRequest, ForecastResults | SpendResults]) -> StudyView:
+    """Return the next hours, or what the next months cost, as people see them."""
+    if isinstance(study.results, SpendResults):
+        return _spend(study.results, study.request.backtest)
+    return _demand(study.results, study.request)
+
+
+def _demand(results: ForecastResults, request: ForecastRequest) -> StudyView:
 
     def draw() -> Figure:
         from gpuplan.cli.figures.forecast import draw_forecast
@@ -31,5 +38,29 @@ def show(study: Answer[ForecastRequest, ForecastResults]) -> StudyView:
         ),
         tables=tuple(tables),
         answer=answer,
+        figure=draw,
+    )
+
+
+def _spend(results: SpendResults, backtest: bool) -> StudyView:
+
+    def draw() -> Figure:
+        from gpuplan.cli.figures.spend import draw_spend
+
+        return draw_spend(results)
+
+    models = spend.models_table(results)
+    tested = (spend.backtest_table(results),) if results.backtest else ()
+    return StudyView(
+        title="What the next months cost",
+        headline=spend.spend_headline(results),
+        tables=(
+            spend.spend_table(results, is_full=True),
+            models,
+            *tested,
+            spend.history_table(results),
+        ),
+        answer=(spend.spend_table(results), *((models,) if backtest else ())),
+        csv=lambda: spend.spend_rows_table(results),
         figure=draw,
     )

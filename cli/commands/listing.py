@@ -164,10 +164,8 @@ def _fact_table(row: Any, headers: dict[str, str]) -> Table:
 
 
 def _formats() -> Listing:
-    from gpuplan.analysis.log_formats.registry import FORMATS
-    from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
+    from gpuplan.analysis.ingest.format_registries import FORMAT_REGISTRIES
 
-    kinds: tuple[tuple[str, Registry[Any]], ...] = (("ingest", FORMATS), ("prices", PRICE_FORMATS))
     rows = [
         ListedFormat(
             name=log_format.name,
@@ -176,11 +174,14 @@ def _formats() -> Listing:
             command=command_name,
             package=formats.package_of(log_format.name),
         )
-        for command_name, formats in kinds
+        for command_name, formats in FORMAT_REGISTRIES.items()
         for log_format in formats.values()
     ]
     columns = {"name": "name", "command": "for", "description": "what it is"}
-    title = "Formats of logs (gpuplan ingest) and prices (gpuplan prices), for --source-format"
+    title = (
+        "Formats of logs (gpuplan ingest) and prices (gpuplan prices), for --source-format, and of "
+        "invoices (gpuplan bill --invoice)"
+    )
     facts = {"name": "name", "command": "read by", "description": "what it is", "source": "source"}
     facts |= PACKAGE
     return Listing(rows, "name", title, columns, _facts(facts))

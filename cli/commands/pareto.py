@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.units import show_about_usd
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.cli.tables.pareto_answer import answer_tables
 from gpuplan.cli.tables.pareto_headline import caveats, headline, warnings
@@ -33,12 +34,25 @@ def show(study: ParetoStudy) -> StudyView:
     budgets, *widths = answer_tables(frontier)
     slower, shortened = slower_tables(frontier), slower_tables(frontier, most=SHOWN)
     requested = tuple(section_tables(frontier, requested_only=True))
+    refusal = contradiction(study.fidelity)
+    basis = "" if refusal else _on_other_basis(study)
     return StudyView(
-        headline=headline(frontier, contradiction(study.fidelity)),
+        headline=f"{headline(frontier, refusal)}{basis}",
         tables=(first, budgets, *others, *slower, *section_tables(frontier), *checked),
         answer=(budgets, *(requested or widths), *(shortened if matters(frontier) else ())),
         figure=figure,
         frame=frontier.to_frame,
         warnings=tuple(warnings(frontier)),
         caveats=tuple(caveats(frontier, assumed=study.request.speedup is None)),
+    )
+
+
+def _on_other_basis(study: ParetoStudy) -> str:
+    """Return what today's GPUs cost at the prices of the plans, where its bill is no such sum."""
+    month = study.today_at_plan_prices
+    if month is None:
+        return ""
+    return (
+        " Plans pay pay-per-use prices alone, at which today's GPUs cost "
+        f"{show_about_usd(month)} a month: compare plans with that, not with today's bill."
     )

@@ -23,6 +23,7 @@ from gpuplan.cli.documents.assemble import (
     check_all,
     read_options,
     run_all,
+    studies_of_book,
     time_stamp,
     usual_studies,
 )
@@ -38,7 +39,6 @@ from gpuplan.cli.gates.gates import allowing, warnings_only
 from gpuplan.cli.options.completion import one_of, some_of
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
-    PRICES_PANEL,
     AllowUnchecked,
     CacheFolder,
     FailIf,
@@ -48,6 +48,8 @@ from gpuplan.cli.options.shared_options import (
 )
 from gpuplan.cli.scenario.loading import load_scenario
 from gpuplan.cli.scenario.running import run_scenario
+from gpuplan.planner.money.pool_texts import price_texts
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.trace import TRACE_HELP
 
 EXAMPLE = "gpuplan report trace.parquet -o report --set pareto.budget=1.2x,2x"
@@ -79,6 +81,7 @@ def report(
         ),
     ],
     jobs: Annotated[Selection, Group(without=("period_from", "period_to", "spot"))],
+    prices: Annotated[PriceRequest, Group(common=("prices", "contracts"))],
     out: Annotated[
         Path,
         COMMON,
@@ -97,7 +100,8 @@ def report(
         typer.Option(
             help="A study to run, such as pareto, size, or sweep. May be repeated. Default: "
             "characterize, pareto, and compare, where the trace has what they need; sweep too "
-            "where the log is of a serverless service, or --set names it.",
+            "where the log is of a serverless service, or --set names it; with --contracts bill, "
+            "size, and the forecast of spend too.",
             metavar="NAME",
             autocompletion=one_of(_studies),
             show_default=False,
@@ -112,17 +116,6 @@ def report(
             "sweep.set=checkpoint_s=20; or a value of a scenario, as in [bold]gpuplan "
             "run[/bold]. May be repeated.",
             metavar="STUDY.OPTION=VALUE",
-            show_default=False,
-        ),
-    ] = None,
-    prices: Annotated[
-        str | None,
-        COMMON,
-        typer.Option(
-            help="GPU prices for characterize: a table made by [bold]gpuplan prices[/bold] "
-            "(.parquet), or [bold]builtin[/bold].",
-            metavar="FILE|builtin",
-            rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),
     ] = None,
@@ -175,9 +168,10 @@ def report(
 ) -> None:
     """Run several studies of a trace, and write a page, a comment, JSON, and test cases."""
     shared = changed_options(jobs)
+    book = {name: _texts(value) for name, value in changed_options(prices).items()}
     stamp = time_stamp(time)
     if source.suffix.lower() == ".toml":
-        if study or prices or shared:
+        if study or book or shared:
             raise UsageError(
                 f"{source} already names the studies, jobs and prices\n"
                 "  next: change a value with --set, for example --set workload.seed=7"
@@ -189,7 +183,7 @@ def report(
         if cache is not None or no_cache:
             raise UsageError("--cache, --no-cache: only with a scenario (.toml)")
         make, studies, inputs = _of_trace(
-            source, study, settings or (), shared, prices, (*(fail_if or ()), *(warn_if or ()))
+            source, study, settings or (), shared, book, (*(fail_if or ()), *(warn_if or ()))
         )
         usual = FORMS
     for option, conditions in (("--fail-if", fail_if), ("--warn-if", warn_if)):
@@ -220,7 +214,7 @@ def _of_trace(
     names: Sequence[str] | None,
     settings: Sequence[str],
     shared: Mapping[str, Any],
-    prices: str | None,
+    book: Mapping[str, Any],
     conditions: Sequence[str],
 ) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path]]:
     """Return what runs the studies of a trace, their commands by name, and what they may read.
@@ -230,18 +224,17 @@ def _of_trace(
     """
     from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 
-    options = read_options(names or usual_studies((*settings, *conditions)), settings, shared)
-    if prices is not None:
-        if "characterize" not in options:
-            raise UsageError("--prices: is for characterize; add --study characterize")
-        options["characterize"].setdefault("prices", prices)
+    before = studies = names or usual_studies((*settings, *conditions))
+    if not names and "contracts" in book:
+        of_book = studies_of_book(Path(book["contracts"]))
+        studies = usual_studies((*settings, *conditions), of_book)
+    spend = [] if "forecast" in before or "forecast" not in studies else ["forecast.spend=true"]
+    options = read_options(studies, [*settings, *spend], shared, book)
     if trace != STANDARD_INPUT and not trace.is_dir():
         existing_file(trace)
     check_all(trace, options)
     # What is configured is asked for; only a default may be more than the trace can support.
     needed = names or {setting.partition(".")[0] for setting in settings}
-    if prices is not None:
-        needed = {*needed, "characterize"}
 
     def make() -> Document:
         results, notes = run_all(trace, options, needed=needed, is_usual=not names)
@@ -252,6 +245,13 @@ def _of_trace(
         word for name, chosen in options.items() for word in words_of(given_options(name, chosen))
     ]
     return make, {name: name for name in options}, [trace, *files_named_in(*named)]
+
+
+def _texts(value: Any) -> Any:
+    """Return the value of an option of the price book as a command line gives it."""
+    if not isinstance(value, dict):
+        return value
+    return price_texts(value)
 
 
 def _of_scenario(

@@ -30,7 +30,7 @@ def show(study: SweepAnswer) -> StudyView:
         return draw_sweep(replays, marked_s)
 
     hints: tuple[str, ...] = ()
-    if request.replay.prices is None:
+    if request.replay.prices is None and not request.price.is_own:
         hints = price_notes(study.policies, are_scaled=bool(request.price_ratios))
     answer = answer_tables(replays, marked_s)
     return StudyView(

@@ -236,8 +236,8 @@ def _compare_study(
         outer = all(side.has_rows_of(rows[:-1]) for side in (before, after))
         if not all(is_in) and outer:
             comparison.only.append(Only(name, address, "old" if is_in[0] else "new"))
-    hours = [_month_hours(study) for study in (old, new)]
     are_bills = old["command"] == new["command"] == BILL and are_alike(old, new)
+    hours = [_month_hours(study) for study in (old, new)] if are_bills else []
     for address, entry in {**before.fields, **after.fields}.items():
         was, now = before.fields.get(address), after.fields.get(address)
         is_in_both = before.has_rows_of(entry.rows) and after.has_rows_of(entry.rows)

@@ -11,6 +11,7 @@ from typing import Any
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.cli.diff.bills import BILL, are_alike
 from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff, Only
 from gpuplan.cli.diff.gates import MANY, signed_share
 from gpuplan.cli.diff.subjects import COST, JCT, SUBJECTS, WORKLOAD
@@ -47,8 +48,7 @@ def report_of(
         top: changes that people see beside those that matter; JSON and CSV have all.
         gates: what came of the conditions on changes.
     """
-    changed = comparison.changed(tolerance)
-    order = (WORKLOAD, COST, JCT)
+    changed, order = comparison.changed(tolerance), (WORKLOAD, COST, JCT)
     matter = sorted(
         (
             change
@@ -147,7 +147,10 @@ def headline_of(
     for study, bill in comparison.bills.items():
         where = f"{study}: " if study else ""
         moves.append(where + change_headline(bill.change, bill.by).rstrip("."))
-    for subject in () if _is_bill(comparison) else (WORKLOAD, COST, JCT):
+    splits = _other_splits(comparison)
+    moves += splits
+    order = (COST, WORKLOAD, JCT) if splits else (WORKLOAD, COST, JCT)
+    for subject in () if _is_bill(comparison) else order:
         changes = [change for change in matter if _subject(comparison, change)[0] == subject]
         moved = [change for change in changes if change.is_above(tolerance)]
         if moved:
@@ -162,6 +165,29 @@ def headline_of(
         sentences.append(f"{names} unchanged")
     sentences.append("; ".join((f"{numbers} changed by {within}", *_in_one(comparison))))
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in sentences)
+
+
+def _other_splits(comparison: DocumentDiff) -> list[str]:
+    """Return for each two bills that are not split alike that they are not, and their dollars."""
+    texts = []
+    for study, old in comparison.old.studies.items():
+        new = comparison.new.studies.get(study)
+        if new is None or old["command"] != BILL or new["command"] != BILL or are_alike(old, new):
+            continue
+        by_old, by_new = (side["results"].get("by") for side in (old, new))
+        where = f"{study}: " if study else ""
+        dollars = (change for change in comparison.numbers if change.path == "usd")
+        whole = next((change for change in dollars if change.study == study), None)
+        total = "what they bill is not in both"
+        if whole is not None and whole.old is not None and whole.new is not None:
+            total = f"both bills are {_text(whole, whole.new)}"
+            if whole.old != whole.new:
+                ends = show_between(whole.old, whole.new, show_in(whole.unit))
+                total = f"the whole bill went from {ends}"
+        text = f"{where}{total}; they are split differently, by {by_old} and by {by_new}: "
+        text += "no rows are compared"
+        texts.append(text)
+    return texts
 
 
 def _in_one(comparison: DocumentDiff) -> list[str]:

@@ -39,6 +39,7 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
         "usd": (COST, "bill of the period"),
         "idle_usd": (COST, "idle part of the bill"),
     },
+    "forecast": {"usd": (COST, "forecast of all months"), "totals.usd": (COST, "forecast")},
     "size": {
         "jobs": (WORKLOAD, "jobs"),
         "gpus": (COST, "GPUs needed"),

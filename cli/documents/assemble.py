@@ -14,9 +14,12 @@ from typing import Any
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.analysis.base.lookup import did_you_mean
 from gpuplan.analysis.base.time_units import as_utc
+from gpuplan.analysis.prices.contracts import COMMITTED, read_contracts
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.main import CLICK_ERROR, usage_message
+from gpuplan.cli.documents.book_options import book_options
 from gpuplan.cli.documents.studies import (
+    SPEND,
     check_study,
     given_options,
     read_study,
@@ -27,6 +30,7 @@ from gpuplan.cli.documents.studies import (
 )
 from gpuplan.cli.documents.study import StudyResult, result_of
 from gpuplan.cli.documents.view import titles
+from gpuplan.planner.money.price_request import MissingPrice, NoServerlessPrice
 
 USUAL = ("characterize", "pareto", "compare")
 """What is run where no study is named; `SERVERLESS` too, where the log is of such a service."""
@@ -42,20 +46,34 @@ Options = dict[str, dict[str, Any]]
 """Study -> its options, by the names of `gpuplan.cli.documents.studies`."""
 
 
-def usual_studies(named_in: Iterable[str]) -> list[str]:
+def usual_studies(named_in: Iterable[str], of_book: Iterable[str] = ()) -> list[str]:
     """Return the studies that are run where none is named.
 
     Args:
         named_in: settings and conditions, which may begin with a study of their own.
+        of_book: studies that the price book is of use for; see `studies_of_book`.
     """
     named = {re.split(r"[.\[]", text.strip())[0] for text in named_in}
     order = ("characterize", "size", "pareto", "sweep", "compare")
     every = [*order, *(name for name in titles() if name not in order)]
-    return [name for name in every if name in USUAL or name in named]
+    usual = {*USUAL, *named, *of_book}
+    return [name for name in every if name in usual]
+
+
+def studies_of_book(contracts: Path) -> tuple[str, ...]:
+    """Return what a price book is of use for: the bill, commitments if it has any, and spend.
+
+    Raises `InputError` where it cannot be read.
+    """
+    commits = any(pool.market == COMMITTED for pool in read_contracts(contracts).pools)
+    return ("bill", *(["size"] if commits else []), "forecast")
 
 
 def read_options(
-    names: Sequence[str], settings: Iterable[str], shared: Mapping[str, Any]
+    names: Sequence[str],
+    settings: Iterable[str],
+    shared: Mapping[str, Any],
+    prices: Mapping[str, Any] | None = None,
 ) -> Options:
     """Return the options of each study: those of all, then its own.
 
@@ -63,6 +81,7 @@ def read_options(
         names: commands, each once.
         settings: ``study.option=value``; an option that may be repeated takes several.
         shared: options that go to each study which has them.
+        prices: those of the price book, for each study that takes them.
 
     Raises:
         UsageError: a name that is no study, or a setting that cannot be read.
@@ -70,7 +89,10 @@ def read_options(
     options: Options = {}
     for name in names:
         if name not in titles():
-            raise UsageError(f"--study {name}: no such study{did_you_mean(name, titles())}")
+            hint = did_you_mean(name, titles())
+            if name == SPEND:
+                hint = "\n  next: --study forecast --set forecast.spend=true"
+            raise UsageError(f"--study {name}: no such study{hint}")
         if name in options:
             raise UsageError(f"--study {name}: given twice")
         taken = study_options(name)
@@ -88,6 +110,8 @@ def read_options(
             first = typed[study, key]
             raise UsageError(f"--set {first} and --set {setting}: give one of the two")
         typed[study, key] = setting
+    for name, chosen in options.items():
+        options[name] = book_options(name, prices or {}, chosen) | chosen
     for name, chosen in options.items():
         given_options(name, chosen)  # says what is wrong before any study runs
     return options
@@ -134,8 +158,8 @@ def run_all(
     Args:
         trace: a canonical trace, or a log.
         options: the studies, in order.
-        needed: studies of which it is an error that they cannot be made; of the others it is one
-            only where no study can.
+        needed: studies of which it is an error that they cannot be made; of the others, and where
+            a price book only lacks serverless prices, it is one only where no study can.
         is_usual: whether the studies are those of `usual_studies`, which follow the log: one of a
             service that starts containers is also asked about serverless GPUs.
 
@@ -165,7 +189,8 @@ def _is_serverless(trace: Path, options: Options) -> bool:
 
 def _on_todays_gpus(results: Sequence[StudyResult], chosen: dict[str, Any]) -> dict[str, Any]:
     """Return options of ``compare``: where none says else, schedulers on today's peak of GPUs."""
-    if chosen.keys() & {"policy", "cluster", "gpus", "set", "prices"}:
+    settings = [text for text in chosen.get("set", ()) if not text.startswith("gpu=")]
+    if settings or chosen.keys() & {"policy", "cluster", "gpus"}:
         return chosen
     todays = (result.results.get("today") for result in results if result.command == "characterize")
     peak = next((today["peak_gpus"] for today in todays if today), None)
@@ -191,7 +216,8 @@ def _run_all(
                 results.append(result_of(name, [*read, *words_of(typed)], report))
         except GpuplanError as error:
             failed = failed or error
-            if name in needed:
+            is_priced = not isinstance(error, MissingPrice) or name == SERVERLESS
+            if not isinstance(error, NoServerlessPrice) and (name in needed or not is_priced):
                 raise
             notes.append(" ".join(f"without {error}".split()))
     if failed is not None and not results:

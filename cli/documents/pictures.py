@@ -58,7 +58,7 @@ def pictures_of(study: str, report: Report) -> Iterator[Picture]:
     figure = report.figure()
     svg = svg_of(figure)
     spots = spots_of(figure)  # where the drawing of the SVG has put everything
-    title = TITLES.get(report.command, report.command)
+    title = report.title or TITLES.get(report.command, report.command)
     description = " ".join(part for part in (*_panels(figure), report.headline) if part)
     yield Picture(
         name=study,

@@ -24,6 +24,8 @@ from gpuplan.planner.requests.settings import removed_hint
 
 NOT_HERE = frozenset({"help", "output", "save_model"})
 """Where a result goes is for the document to say, not for a study in it."""
+SPEND = "spend"
+"""What people call ``forecast --spend`` as a study."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ class StudyResult:
         contract: the command's JSON output, with inputs, parameters, results and warnings.
         tables: the main one first.
         pictures: drawn.
+        title: heading, where it is not that of the command.
     """
 
     name: str
@@ -66,6 +67,7 @@ class StudyResult:
     contract: dict[str, Any]
     tables: tuple[TableGrid, ...]
     pictures: tuple[Picture, ...]
+    title: str = ""
 
     @property
     def results(self) -> dict[str, Any]:
@@ -154,6 +156,7 @@ def result_of(name: str, arguments: Sequence[str], report: Report) -> StudyResul
         contract=json.loads(as_json(report)),
         tables=tuple(_shown(table) for table in report.tables),
         pictures=tuple(pictures_of(name, report)),
+        title=report.title,
     )
 
 

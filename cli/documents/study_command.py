@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
+from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
@@ -92,7 +93,7 @@ class StudyView:
     headline: str
     tables: tuple[Table, ...]
     answer: tuple[Table, ...] | None = None
-    csv: Table | None = None
+    csv: Callable[[], Table] | None = None
     figure: Callable[[], Figure] | None = None
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None
@@ -100,6 +101,7 @@ class StudyView:
     texts: Mapping[str, Callable[[Path], str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,8 @@ class StudyCommand:
             assert report.timeline is not None
             files.append(timeline_file(report.timeline, timeline))
         emit(report, output, files=files, written=written)
+        if report.failure:
+            raise InfeasibleError(report.failure)
 
 
 @cache
@@ -252,6 +256,7 @@ def _answer(
         results=plain(answer.results),
         inputs=answer.inputs,
         parameters=plain(getattr(answer, "parameters", request.parameters)()),
+        failure=getattr(answer, "failure", ""),
         **{
             **{field.name: getattr(shown, field.name) for field in fields(shown)},
             "warnings": (*shown.warnings, *answer.warnings),

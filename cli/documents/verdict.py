@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
 from gpuplan.cli.documents import view
@@ -15,11 +15,21 @@ from gpuplan.cli.documents.study import Document, StudyResult
 from gpuplan.cli.formats.render import as_text
 from gpuplan.cli.formats.report import Column, Report, cells_table, table
 from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number, show_usd
+from gpuplan.planner.speedup.law import ASSUMED_LAW
 
 Results = Mapping[str, Any]
 SENTENCE = re.compile(r"(?<=[.!?])(?<!vs\.) (?=[A-Z$\d])")
+ALL = "all"
+"""Name of the pool of a log whose GPUs have one type or none."""
+UNPRICED_USD = re.compile(r"\$(?=\d)")
+"""Dollars, which may be at an assumed price."""
+ASSUMED_USD = re.compile(r"\bassumed \$")
+"""Dollars that say so; once in a sentence or a figure is enough."""
+RECOMMENDED, OPTION = "Recommended", "Option"
 TODAY = "Today:"
 """Begins the sentence of an answer that the key figures say for the whole document."""
+QUESTION = "Is the cluster too small?"
+"""Waits alone answer nothing: their reasons and this question with its answer belong to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +50,47 @@ class KeyFigure:
 def key_figures(document: Document) -> list[KeyFigure]:
     """Return GPUs, wait, run time and bill of today, then what is recommended.
 
-    Figures that no study has are left out.
+    Where no study may recommend, the options of all follow, each with its cost. Figures that no
+    study has are left out.
     """
     figures, today = _today(document), _today_of(document)
-    for command, advise in ADVICE.items():
-        for study in document.studies:
-            advice = advise(study.results, today) if study.command == command else None
-            if advice is not None:
-                return [*figures, advice]
-    return figures
+    advice = [
+        _marked(figure, study)
+        for command, advise in ADVICE.items()
+        for study in document.studies
+        if study.command == command
+        if (figure := advise(study.results, today)) is not None
+    ]
+    chosen = [figure for figure in advice if figure.name == RECOMMENDED][:1]
+    return [*figures, *(chosen or advice)]
+
+
+def _marked(figure: KeyFigure, study: StudyResult) -> KeyFigure:
+    """Return a figure whose first dollars say that their price is assumed, where it is."""
+    value = marked(figure.value, study)
+    detail = figure.detail if value != figure.value else marked(figure.detail, study)
+    return replace(figure, value=value, detail=detail)
+
+
+def marked(text: str, study: StudyResult) -> str:
+    """Return what a study says, where no price was given with ``assumed`` at its first dollars."""
+    today = study.results.get("today")
+    is_assumed = isinstance(today, dict) and today.get("price_is_assumed")
+    if not is_assumed or ASSUMED_USD.search(text):
+        return text
+    return UNPRICED_USD.sub("assumed $", text, count=1)
 
 
 def verdict_of(study: StudyResult) -> str:
-    """Return what a study answers in one sentence; what holds for today opens the document."""
+    """Return what a study answers in one sentence; what holds for today opens the document.
+
+    Waits have their reasons and whether the cluster is too small as well.
+    """
     sentences = SENTENCE.split(" ".join(study.headline.split()))
     others = [text for text in sentences if not text.startswith(TODAY)]
-    return (others or sentences)[0]
+    if QUESTION in others:
+        return " ".join(others[: others.index(QUESTION) + 2])
+    return marked((others or sentences)[0], study)
 
 
 def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
@@ -67,32 +102,73 @@ def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
 def _today_of(document: Document) -> Results:
     """Return today's figures, those with a bill first; empty where no study has any."""
     every = [study.results.get("today") for study in document.studies]
-    recorded = [today for today in every if isinstance(today, dict) and "mean_run_s" in today]
+    shown = [today for today in every if isinstance(today, dict) and "mean_gpus" in today]
+    recorded = [today for today in shown if "mean_run_s" in today]
     billed = [today for today in recorded if today.get("usd_per_month") is not None]
-    return next(iter([*billed, *recorded]), {})
+    bills = [
+        _today_of_bill(study.results)
+        for study in document.studies
+        if study.command == "bill"
+        and study.results.get("usd_per_month") is not None
+        and not any(
+            study.contract["parameters"].get(key) for key in ("months", "period", "cluster")
+        )
+    ]
+    return next(iter([*billed, *recorded, *bills, *shown]), {})
+
+
+def _today_of_bill(results: Results) -> Results:
+    """Return the figures of today that a bill of the whole log has."""
+    keys = ("mean_gpus", "peak_gpus", "usd_per_month", "usd_per_gpu_h", "gpu_types")
+    return {key: results[key] for key in keys if key in results}
 
 
 def _today(document: Document) -> list[KeyFigure]:
     today = _today_of(document)
     if not today:
         return []
-    peak = show_number(today["peak_gpus"])
-    figures = [
-        KeyFigure("GPUs today", show_number(today["mean_gpus"]), f"on average, {peak} at peak")
-    ]
-    if today.get("mean_wait_s") is None:
+    peak = today.get("peak_gpus")
+    detail = "on average" if peak is None else f"on average, {show_number(peak)} at peak"
+    figures = [KeyFigure("GPUs today", show_number(today["mean_gpus"]), detail)]
+    if "mean_wait_s" not in today:  # a bill
+        pass
+    elif today["mean_wait_s"] is None:
         figures.append(KeyFigure("Wait", "unknown", "the log has no waits"))
     else:
         p95 = today.get("p95_wait_s")
         more = "" if p95 is None else f"mean; P95 {show_duration(p95)}"
         figures.append(KeyFigure("Wait", show_duration(today["mean_wait_s"]), more))
-    figures.append(KeyFigure("Run time", show_duration(today["mean_run_s"]), "mean"))
+    if today.get("mean_run_s") is not None:
+        figures.append(KeyFigure("Run time", show_duration(today["mean_run_s"]), "mean"))
     month = today.get("usd_per_month")
     if month is not None:
-        price = today.get("usd_per_gpu_h")
+        price, is_assumed = today.get("usd_per_gpu_h"), today.get("price_is_assumed")
+        rates = {row.get("usd_per_gpu_h") for row in today.get("gpu_types") or ()}
         each = "" if price is None else f"at {show_usd(price)} per GPU-hour"
-        figures.append(KeyFigure("Bill", f"{_dollars(month)} a month", each))
+        if price is not None and len(rates) > 1:
+            each = f"{show_usd(price)} per GPU-hour on average"
+        if price is not None and is_assumed:
+            each = f"at an assumed {show_usd(price)} per GPU-hour: give --price or --contracts"
+        text = f"{_dollars(month)} a month"
+        figures.append(KeyFigure("Bill", f"assumed {text}" if is_assumed else text, each))
     return figures
+
+
+def _advised(results: Results, *, is_alike: bool) -> str:
+    """Return whether a study recommends, or names an option.
+
+    It recommends where its cost and service are on the same terms as today's, and nothing
+    contradicts its replay of today.
+    """
+    fidelity = results.get("fidelity") or {}
+    may_speak = fidelity.get("verdict") != "contradicts"
+    return RECOMMENDED if is_alike and may_speak else OPTION
+
+
+def _beside_todays(month: float, today: Results) -> str:
+    """Return dollars a month beside today's bill."""
+    now = today.get("usd_per_month")
+    return f"{_dollars(month)} a month" + ("" if now is None else f" (today {_dollars(now)})")
 
 
 def _pareto(results: Results, today: Results) -> KeyFigure | None:
@@ -103,6 +179,10 @@ def _pareto(results: Results, today: Results) -> KeyFigure | None:
     knee = results.get("knee")
     if not isinstance(knee, dict):
         return None
+    speedup = results.get("speedup") or {}
+    is_assumed = speedup.get("origin") == ASSUMED_LAW
+    name = _advised(results, is_alike=not is_assumed)
+    assumption = [f"if jobs scale as {speedup.get('name')}"] if is_assumed else []
     if _is_slower(knee, today) and _costs_more(knee, today):
         better = [
             point
@@ -115,15 +195,15 @@ def _pareto(results: Results, today: Results) -> KeyFigure | None:
                 f"them, {_budget(knee)}, takes {show_duration(_jct_s(knee))} per job"
                 f"{_instead(today)}"
             )
-            return KeyFigure("Recommended", "Keep today's GPUs", detail)
+            return KeyFigure(name, "Keep today's GPUs", ", ".join([detail, *assumption]))
         knee = min(better, key=_jct_s)
     value, replay, mean = _budget(knee), _replay(knee), _jct_s(knee)
     effect = [] if mean is None else [f"{show_duration(mean)} per job{_instead(today)}"]
     if (peak := replay.get("peak_gpus")) is not None:
         effect.append(f"{show_number(peak)} GPUs at peak{_within(knee, today, peak)}")
     month = knee.get("usd_per_month")
-    effect += [] if month is None else [f"{_dollars(month)} a month"]
-    return KeyFigure("Recommended", value, ", ".join(effect))
+    effect += [] if month is None else [_beside_todays(month, today)]
+    return KeyFigure(name, value, ", ".join([*effect, *assumption]))
 
 
 def _budget(point: Results) -> str:
@@ -172,10 +252,17 @@ def _sweep(results: Results, today: Results) -> KeyFigure | None:
     if not isinstance(best, dict):
         return None
     month = best.get("usd_per_month")
-    cost = _dollars(best["cost_usd"]) if month is None else f"{_dollars(month)} a month"
+    cluster = results.get("today_cluster") or {}
+    rates = [figures["usd_per_gpu_h"] for figures in (cluster, today) if "usd_per_gpu_h" in figures]
+    cost = _dollars(best["cost_usd"]) if month is None else _beside_todays(month, today)
+    if (
+        month is not None and len({round(rate, 6) for rate in rates if rate is not None}) > 1
+    ):  # pools, or dates
+        cost = f"{_dollars(month)} a month at the pay-per-use prices of the end of the log"
     pays = (results.get("verdict") or {}).get("serverless_pays")
     value = "Short jobs on serverless GPUs" if pays else "Rented GPUs"
-    return KeyFigure("Recommended", value, f"{cost}, {show_duration(best['mean_jct_s'])} per job")
+    detail = f"{cost}, {show_duration(best['mean_jct_s'])} per job"
+    return KeyFigure(OPTION, value, detail)
 
 
 def _size(results: Results, today: Results) -> KeyFigure | None:
@@ -183,10 +270,34 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
     gpus, month = results.get("gpus"), results.get("usd_per_month")
     if gpus is None:
         return None
-    change = [] if month is None else [f"{_dollars(month)} a month"]
-    if today:
+    now = results.get("today") or {}
+    has_cluster = now.get("cluster_gpus") is not None
+    change = []
+    if month is not None:
+        change = [_beside_todays(month, now if has_cluster else today)]
+        if not has_cluster:
+            change[0] = f"{_dollars(month)} a month, busy or not"
+            bill = today.get("usd_per_month")
+            change += [] if bill is None else [f"today's bill is {_dollars(bill)}"]
+    pools = results.get("pools") or []
+    if len(pools) == 1 and pools[0]["name"] != ALL:
+        return _size_of_pool(pools[0], change, _advised(results, is_alike=has_cluster))
+    if today.get("peak_gpus") is not None:
         change.append(f"today's peak is {show_number(today['peak_gpus'])}")
-    return KeyFigure("Recommended", f"{show_number(gpus)} GPUs", ", ".join(change))
+    name = _advised(results, is_alike=has_cluster)
+    return KeyFigure(name, f"{show_number(gpus)} GPUs", ", ".join(change))
+
+
+def _size_of_pool(pool: Results, change: list[str], title: str) -> KeyFigure:
+    """Return the GPUs of one type that meet the target, beside today's of this type."""
+    name, gpus, now = pool["name"], pool["gpus"], pool["today"]["cluster_gpus"]
+    if now is not None:
+        change = [f"{name}: {show_number(gpus)} instead of {show_number(now)}", *change]
+        change[-1] += " for these, the other GPUs as they are"
+    value = f"{show_number(gpus)} {name} GPUs"
+    if now is not None:
+        value += f" ({gpus - now:+,})"
+    return KeyFigure(title, value, ", ".join(change))
 
 
 def _whatif(results: Results, _: Results) -> KeyFigure | None:
@@ -219,7 +330,7 @@ ADVICE: dict[str, Callable[[Results, Results], KeyFigure | None]] = {
     "pareto": _pareto,
     "sweep": _sweep,
 }
-"""Command -> what it recommends; the first that recommends something counts."""
+"""Command -> what it recommends, or which option it has; the first recommendation counts."""
 
 
 def _instead(today: Results) -> str:

@@ -35,7 +35,7 @@ def titles() -> dict[str, str]:
 
 def title_of(study: StudyResult) -> str:
     """Return the heading of a study: what its command asks, and its name where that is another."""
-    title = titles().get(study.command, study.command)
+    title = study.title or titles().get(study.command, study.command)
     return title if study.name == study.command else f"{title}: {study.name}"
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.formats.units import show_duration
+from gpuplan.planner.frontier.budget import NO_BASIS
 from gpuplan.planner.frontier.model.format_gpus import show_gpus, usd_per_h
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ def scene_of(study: FrontierStudy) -> Scene:
         ],
         timeline_unit="$/h" if study.is_mixed else "GPUs",
         timeline_of=f"{which}, {show(shown.plan.budget)} on average",
-        usd_per_month=None if month is None else study.usd_per_month(1.0),
+        usd_per_month=None if month is None or study.basis != NO_BASIS else month * MONTH_H,
         ribbon=[] if confidence is None else _ribbon(confidence),
         ribbon_of="" if confidence is None else f"{confidence.level_pct:g}% confidence",
     )

@@ -1,7 +1,8 @@
-"""The picture of a size: waits against the bill of a month, with today marked."""
+"""The picture of a size: waits against the bill of a month, and commitments, today marked."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -12,6 +13,7 @@ from matplotlib.lines import Line2D
 
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.figures.cdf import nothing
+from gpuplan.cli.figures.commitment import draw_commitment, draw_commitments
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.style import (
     COLOURS,
@@ -26,6 +28,7 @@ from gpuplan.cli.figures.style import (
 from gpuplan.cli.formats.units import show_duration
 
 if TYPE_CHECKING:
+    from gpuplan.planner.studies.size import CommitmentLine
     from gpuplan.planner.studies.size_results import SizePoint, SizePool, SizeResults
 
 LINES = (
@@ -43,13 +46,20 @@ ZERO_S = 1.0
 """Waits below a second are drawn at the bottom of the axis."""
 
 
-def draw_size(results: SizeResults) -> Figure:
-    """Return a panel per GPU type: waits at each size against what the size costs a month."""
+def draw_size(results: SizeResults, lines: Sequence[CommitmentLine] = ()) -> Figure:
+    """Return a panel per GPU type: waits at each size against what the size costs a month.
+
+    Below them is one per type with a commitment: dollars by GPUs committed.
+    """
+    plans = [pool.commitment for pool in results.pools if pool.commitment is not None]
+    if lines and not results.points:
+        return draw_commitments(lines, plans)
     pools = results.pools[:MOST_PANELS]
-    panel_in = 3.6 if len(pools) == 1 else 2.6
-    figure = new_figure(height_in=panel_in * len(pools) + 1.0, rows=(1.0,) * len(pools))
+    panel_in, count = 3.6 if len(pools) == 1 else 2.6, len(pools) + len(lines)
+    figure = new_figure(height_in=panel_in * count + 1.0, rows=(1.0,) * count)
     with matplotlib.rc_context(SETTINGS):
-        for axes, pool in zip(figure.axes, pools, strict=True):
+        panels = figure.axes[: len(pools)]
+        for axes, pool in zip(panels, pools, strict=True):
             points = _points(results, pool)
             _scale(axes, points, pool)
             if len(results.pools) > 1:
@@ -58,9 +68,11 @@ def draw_size(results: SizeResults) -> Figure:
         if rest := len(results.pools) - len(pools):
             title += f" ({rest:,} more GPU types are in the table)"
         figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=11, fontweight="bold")
-        figure.axes[-1].set_xlabel("dollars a month, busy or not")
+        panels[-1].set_xlabel("dollars a month, busy or not")
         _legend(figure, is_sized=any(pool.gpus is not None for pool in pools))
-        for axes, pool in zip(figure.axes, pools, strict=True):
+        for axes, line, plan in zip(figure.axes[len(pools) :], lines, plans, strict=True):
+            draw_commitment(axes, line, plan, is_one=len(lines) == 1)
+        for axes, pool in zip(panels, pools, strict=True):
             if points := _points(results, pool):
                 _marks(axes, points, pool)
     return figure
@@ -128,6 +140,7 @@ def _marks(axes: Axes, points: list[SizePoint], pool: SizePool) -> None:
     today = pool.today
     gpus = today.cluster_gpus
     is_recorded = gpus is not None
+    assert pool.usd_per_gpu_h is not None  # sizes have a price
     usd = (gpus if gpus is not None else today.peak_gpus) * pool.usd_per_gpu_h * MONTH_H
     wait = today.p95_wait_s
     name = f"today: {gpus:,} GPUs" if is_recorded else f"today's peak: {today.peak_gpus:,.0f} GPUs"

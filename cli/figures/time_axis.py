@@ -47,10 +47,10 @@ def name_dates(axes: Axes, first: datetime, last: datetime, form: str) -> None:
     axes.set_xlabel(f"{' to '.join(ends)} (UTC)")
 
 
-def show_dates(axes: Axes) -> None:
-    """Mark the horizontal axis, whose values are those of `date_number`, with dates."""
+def show_dates(axes: Axes, zone: str = "UTC") -> None:
+    """Mark the horizontal axis, whose values are those of `date_number`, with dates of a zone."""
     date_ticks(axes)
-    axes.set_xlabel("date (UTC)")
+    axes.set_xlabel(f"date ({zone})")
 
 
 def time_axis(axes: Axes, hours: Sequence[float], first: datetime | None) -> list[float]:

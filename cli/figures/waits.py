@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from gpuplan.analysis.characterize.clock import in_zone
 from gpuplan.analysis.waits.spells import NO_ROOM, ROOM
 from gpuplan.cli.figures.style import COLOURS, SETTINGS, SOFT, light_grid, new_figure
 from gpuplan.cli.figures.time_axis import date_number, show_dates
@@ -25,7 +26,8 @@ DAY_H = 24.0
 def draw_waits(results: WaitsResults) -> Figure:
     """Return the number of jobs that wait over time, stacked by reason, most hours first."""
     bins = results.timeline
-    days = np.array([date_number(datetime.fromisoformat(f"{row.start}+00:00")) for row in bins])
+    starts = (in_zone(datetime.fromisoformat(row.start), results.zone) for row in bins)
+    days = np.array([date_number(start.replace(tzinfo=UTC)) for start in starts])
     hours = float(days[1] - days[0]) * DAY_H if len(bins) > 1 else 1.0
     series: list[tuple[str, str, np.ndarray]] = []
     rest = iter(CYCLE)
@@ -52,7 +54,7 @@ def draw_waits(results: WaitsResults) -> Figure:
                 linewidth=0, label=f"{name} ",
             )  # fmt: skip
             below += waiting
-        show_dates(axes)
+        show_dates(axes, results.zone)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("jobs waiting, on average")
         light_grid(axes)

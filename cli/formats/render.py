@@ -42,7 +42,7 @@ def written_json(document: Any) -> str:
 
 def as_csv(report: Report) -> str:
     """Return the main table, or the rows meant for CSV, with machine names and raw values."""
-    main = report.tables[0] if report.csv is None else report.csv
+    main = report.tables[0] if report.csv is None else report.csv()
     kept = [position for position, column in enumerate(main.columns) if column.key]
     lines = [escape.csv_line(main.columns[position].key for position in kept)]
     lines += (escape.csv_line(plain(row[position]) for position in kept) for row in main.rows)

@@ -156,11 +156,14 @@ class Report:
             warnings.
         notes: what helps whoever typed the command; no part of the result.
         answer: the tables that people see without ``--full``; None where these are all of them.
-        csv: the rows that CSV has; None for those of the first table.
+        csv: makes the rows that CSV has; None for those of the first table.
         figure: draws the picture, where there is one.
         frame: rows for a ``.parquet`` output, where there are some.
         timeline: what happened over time, for ``--timeline``, where a study has it.
         texts: suffix of another form of ``--output`` -> makes the text of a file from its path.
+        failure: why the answer is that nothing will do; the command fails with it in the end.
+        title: heading in a document, where it answers another question than its command usually
+            does.
     """
 
     command: str
@@ -173,11 +176,13 @@ class Report:
     caveats: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     answer: tuple[Table, ...] | None = None
-    csv: Table | None = None
+    csv: Callable[[], Table] | None = None
     figure: Callable[[], Figure] | None = None
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None
     texts: Mapping[str, Callable[[Path], str]] = field(default_factory=dict)
+    failure: str = ""
+    title: str = ""
 
     def shown(self, full: bool) -> Report:
         """Return the report with the tables that people see, all of them where ``full``."""

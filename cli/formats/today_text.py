@@ -78,8 +78,11 @@ def today_text(
             f"{show_duration(today.mean_jct_s - today.mean_wait_s, digits)} running)"
         )
         if today.jobs_with_wait < usage.jobs:
-            text += f" where the wait is known ({today.jobs_with_wait:,} of {usage.jobs:,} jobs)"
+            known = f"{today.jobs_with_wait:,} of {usage.jobs:,} jobs"
+            text += f" where wait and run time are known ({known})"
     if usage.usd_per_month is not None:
         usd = show_about_usd(usage.usd_per_month)
         text += f", {usd if precision is None else precision.usd(usage.usd_per_month)} a month"
+        if today.price_is_assumed is True and usage.usd_per_gpu_h is not None:
+            text += f" at an assumed ${usage.usd_per_gpu_h:.3g} per GPU-hour"
     return f"{text}."

@@ -24,6 +24,7 @@ WORDS = {
     "d": re.compile(r"(\w+_)?days"),
     "workers": re.compile(r"workers(_\w+)?|\w+_workers|capacity"),
     "gpus": re.compile(r"width"),
+    "usd": re.compile(r"months|totals"),  # of a forecast of spend: their low and high
 }
 """Unit -> names that contain it as a word."""
 

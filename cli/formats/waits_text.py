@@ -28,8 +28,13 @@ SHORT_S = 300.0
 """Waits of less are no reason for a change."""
 
 
-def waits_text(waits: WaitSummary) -> str:
-    """Return how long jobs wait, why, and whether the cluster is too small."""
+def waits_text(waits: WaitSummary, *, is_short: bool = False) -> str:
+    """Return how long jobs wait, why, and whether the cluster is too small.
+
+    Args:
+        waits: of a log.
+        is_short: whether to leave out what the rest of the wait was.
+    """
     if not waits.wait_h:
         return "No job with GPUs waits."
     mean, p95 = show_duration(waits.mean_wait_s), show_duration(waits.p95_wait_s)
@@ -38,11 +43,13 @@ def waits_text(waits: WaitSummary) -> str:
     eligible = waits.mean_eligible_wait_s
     from_eligible = (
         f"; {show_duration(eligible)} from when it is eligible"
-        if eligible is not None and show_duration(eligible) != mean
+        if eligible is not None and show_duration(eligible) != mean and not is_short
         else ""
     )
     start = f"A job waits {mean} on average from submission to start (P95 {p95}{from_eligible})."
-    tail = _by_free_gpus(waits) if waits.basis == FREE_GPUS else f"{_why(waits)} {_size(waits)}"
+    tail = f"{_why(waits)} {_size(waits, is_short=is_short)}"
+    if waits.basis == FREE_GPUS:
+        tail = _by_free_gpus(waits)
     return f"{start} {tail}{_assumed(waits)}"
 
 
@@ -85,16 +92,16 @@ def _limit(part: SlurmReasonWait) -> str:
     return f"your {name} ({detail})" if name else f"a limit of yours ({detail})"
 
 
-def _size(waits: WaitSummary) -> str:
+def _size(waits: WaitSummary, *, is_short: bool) -> str:
     """Return whether the cluster is too small, by the hours in which nothing else held jobs."""
     small = waits.too_small_share or 0.0
     queue = sum(reason.share or 0.0 for reason in waits.reasons if KEYS.get(reason.name) == QUEUE)
     held, free = 1 - queue, queue - small
     answer = "Mostly yes" if small >= MOSTLY else "In part" if small >= PARTLY else "Hardly"
     parts = [f"{small:.0%} of the wait had too few free GPUs and no other hold{_full(waits)}"]
-    if held >= LEAST_SHARE:
+    if held >= LEAST_SHARE and not is_short:
         parts.append(f"limits, arrays or dependencies held {held:.0%}")
-    if free >= LEAST_SHARE:
+    if free >= LEAST_SHARE and not is_short:
         parts.append(
             f"{free:.0%} had enough GPUs free, but scattered over nodes or kept for jobs ahead"
         )
@@ -115,13 +122,17 @@ def _by_free_gpus(waits: WaitSummary) -> str:
 
 
 def _full(waits: WaitSummary) -> str:
-    """Return how long the GPUs of the busiest type were held."""
-    most = max(waits.gpu_types, key=lambda use: use.full_share or 0.0, default=None)
+    """Return how full the GPUs were that most of the wait was for."""
+    most = max(waits.gpu_types, key=lambda use: use.wait_h, default=None)
     if most is None or (most.full_share or 0.0) < LEAST_SHARE:
         return ""
+    share = most.wait_h / waits.wait_h
+    several = len(waits.gpu_types) > 1
+    who = f"{share:.0%} of the wait is for the {{}}, which were" if several else "{}"
     kind = "GPUs" if most.gpu_type in ("all", UNNAMED) else most.gpu_type
     gpus = show_number(most.gpus)
-    return f" ({gpus} {kind} over 95% held for {most.full_share:.0%} of the time)"
+    held = who.format(f"{gpus} {kind}")
+    return f" ({held} over 95% held for {most.full_share:.0%} of the time)"
 
 
 def _assumed(waits: WaitSummary) -> str:
@@ -129,4 +140,9 @@ def _assumed(waits: WaitSummary) -> str:
     if not waits.gpu_types or any(use.source != PEAK for use in waits.gpu_types):
         return ""
     gpus = sum(use.gpus for use in waits.gpu_types)
+    if len(waits.gpu_types) > 1:
+        return (
+            " The cluster is assumed to be the most GPUs of each type that were held at once, "
+            f"{show_count(gpus)} together; they were not all held at the same time."
+        )
     return f" The cluster is assumed to be the {show_count(gpus)} GPUs held at the peak."

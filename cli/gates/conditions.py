@@ -25,7 +25,7 @@ NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 CONDITION = re.compile(
     r"^\s*(?P<field>\w(?:[\w.]|\[[^\]]*\])*)\s*(?P<op><=|>=|==|!=|<|>)"
     rf"\s*(?P<amount>\$?[-+]?{NUMBER}|[-+]\${NUMBER})"
-    r"\s*(?P<unit>%|USD|[a-z_]*)\s*$"
+    r"\s*(?P<unit>%|[A-Za-z_]*)\s*$"
 )
 LEADING_ZERO = re.compile(r"[-+$]*0\d")
 EATEN = re.compile(r"^[^<>=!]*(<=|>=|==|!=|<|>)\s*[-+]?\s*$")
@@ -42,6 +42,13 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 UNITS = ("", *SECONDS_PER, "%", "pp", "usd", "gpu", "gpus", "gpu_h", "worker", "workers", "share")
 LONG = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d", "percent": "%", "dollars": "$"}
 """Words that people write for units, which conditions do not take."""
+
+KINDS = {
+    **dict.fromkeys(SECONDS_PER, "a duration"), "usd": "in dollars", "gpus": "a number of GPUs",
+    "gpu_h": "in GPU-hours", "workers": "a number of workers", "share": "a share",
+}  # fmt: skip
+SHOWN = {"gpu": "GPUs", "gpus": "GPUs", "gpu_h": "GPU-hours"}
+"""What a field of a unit is, and how a unit of a limit is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,7 @@ def read_condition(
         condition = parse_condition(text)
         _check_study(condition.field, studies or {})
         check_dollars(condition, condition.field)
+        _check_unit(condition)
         return condition
     except UsageError as error:
         raise UsageError(f"{option} {text!r}: {error}") from error
@@ -178,7 +186,18 @@ def limit_of(condition: Condition, path: str) -> float:
     if unit == "%" and kind == "share":
         return value / 100
     wrong = {"%": "is not a share, so it has no percentage", "usd": "is not in dollars"}
+    if kind in KINDS and unit not in wrong:
+        raise UsageError(f"{path} is {KINDS[kind]}, and {value:g} {SHOWN.get(unit, unit)} is not")
     raise UsageError(f"{path} {wrong.get(unit, f'is not in {unit!r}')}")
+
+
+def _check_unit(condition: Condition) -> None:
+    """Refuse a unit that the field can never have, where its name tells its own.
+
+    A percentage may be a change. Raises `UsageError`.
+    """
+    if condition.unit not in ("%", "pp") and unit_of(condition.field) in KINDS:
+        limit_of(condition, condition.field)
 
 
 def check_dollars(condition: Condition, path: str) -> None:

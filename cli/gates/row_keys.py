@@ -36,6 +36,7 @@ ROW_KEYS: tuple[tuple[str, ...], ...] = (
     ("statistic",),
     ("target_scv",),
     ("start",),
+    ("months_ahead",),
     ("gpu_type",),
     ("gpu_type", "gpus"),
     ("gpus",),

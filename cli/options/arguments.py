@@ -22,7 +22,7 @@ from gpuplan.analysis.base.amounts import check_finite
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import declared_options
 from gpuplan.cli.app.help_pages import show_command_help
-from gpuplan.cli.options.declared import parameters_of, read_request
+from gpuplan.cli.options.declared import GIVEN, parameters_of, read_request
 
 OF_ANY_BYTES = ("sources",)
 
@@ -148,7 +148,10 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
 
 
 def _giving_once(parse: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a parser of words that refuses an option of one value which is given again."""
+    """Return a parser of words that refuses an option of one value which is given again.
+
+    It keeps in `GIVEN` the order of the options.
+    """
 
     def parsed(args: list[str]) -> Any:
         values, rest, order = parse(args=args)
@@ -156,6 +159,7 @@ def _giving_once(parse: Callable[..., Any]) -> Callable[..., Any]:
             takes_one = param.param_type_name == "option" and not (param.is_flag or param.multiple)
             if takes_one and times > 1:
                 raise UsageError(f"{_name(param)} is given {times} times; give it once")
+        GIVEN.set(tuple(param.name for param in order))
         return values, rest, order
 
     return parsed

@@ -60,14 +60,19 @@ baselines = _names("planner.registry:BASELINES", "planner.baselines:ALL")
 speedups = _names("planner.speedup.registry:example_speedups")
 log_formats = _names("analysis.log_formats.registry:FORMATS")
 price_formats = _names("analysis.price_formats.registry:PRICE_FORMATS")
-demand_models = _names("analysis.forecast.forecast:AUTO", "analysis.forecast.models:MODELS")
+invoice_formats = _names("analysis.invoices.registry:INVOICE_FORMATS")
+forecast_models = _names(
+    "analysis.forecast.forecast:AUTO",
+    "analysis.forecast.models:MODELS",
+    "planner.money.spend_request:SPEND_MODELS",
+)
 presets = _names("analysis.synth:PRESETS", "analysis.synth.spot_mix:NAME")
 
 
 def names_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names that ``gpuplan list KIND`` shows and that begin as what is typed."""
     kinds: dict[str, tuple[Names, ...]] = {
-        "formats": (log_formats, price_formats),
+        "formats": (log_formats, price_formats, invoice_formats),
         "policies": (policies,),
         "baselines": (baselines,),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import MISSING
 from datetime import date, datetime
 from enum import StrEnum
@@ -21,6 +22,9 @@ from gpuplan.analysis.base.option import (
 )
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options import completion
+
+GIVEN: ContextVar[tuple[str, ...]] = ContextVar("GIVEN", default=())
+"""Names of the options of the command that runs, in the order in which they are given."""
 
 
 def parameters_of(kind: Any) -> dict[str, tuple[inspect.Parameter, Declared]]:
@@ -43,7 +47,10 @@ def read_request(kind: Any, values: Mapping[str, Any]) -> Any:
         if name in values
     }
     kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
-    return request_of(kind, {path: value for path, value in read.items() if value is not MISSING})
+    fields = {path: value for path, value in read.items() if value is not MISSING}
+    if "given" in getattr(kind, "__dataclass_fields__", {}):
+        fields["given",] = GIVEN.get()
+    return request_of(kind, fields)
 
 
 def _day(option: Declared, value: Any) -> Any:

@@ -14,6 +14,7 @@ from gpuplan.analysis.base.lookup import did_you_mean
 from gpuplan.analysis.storage.files import existing_file, is_parquet
 from gpuplan.analysis.storage.toml_source import Keys
 from gpuplan.cli.documents.studies import (
+    SPEND,
     Given,
     GivenOption,
     check_study,
@@ -185,7 +186,9 @@ class _Loader:
                 self.problem(keys, f"[study.{name}] expected a name of letters, digits and _")
             if not isinstance(command, str) or command not in titles():
                 near = did_you_mean(str(command), dict.fromkeys(titles()))
-                if "command" not in table:
+                if command == SPEND:
+                    near = '\n  next: command = "forecast" and spend = true'
+                elif "command" not in table:
                     near = f'{near}\n  next: command = "...", where the name is another'
                 self.problem((*keys, "command"), f"[study.{name}] no command {command!r}{near}")
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from gpuplan.cli.documents.study import Document, StudyResult, result_of
 from gpuplan.cli.gates.gates import warnings_only
 from gpuplan.cli.scenario.scenario import DeclaredStudy, DeclaredWorkload, Scenario
 from gpuplan.planner.engine import Engine
+from gpuplan.planner.money.price_request import NoServerlessPrice
 
 WHERE_IT_RUNS = tuple(f"{option.flag}=" for option in declared_options(Engine))
 """Options that change no result."""
@@ -77,7 +78,7 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
         making = [f"{scenario.workload.command}: {warning}" for warning in trace.warnings]
         for warning in (*scenario.warnings, *scenario.notes, *making):
             messages.warn(warning)
-        results = tuple(_result(study, trace, cache) for study in scenario.studies)
+        results, missing = _results(scenario.studies, trace, cache)
     return Document(
         title=scenario.title,
         studies=results,
@@ -86,7 +87,7 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
             *warnings_only(judge_all(results, scenario.warning_gates)),
         ),
         time=time,
-        notes=(*scenario.notes, *(trace.named(warning) for warning in making)),
+        notes=(*scenario.notes, *missing, *(trace.named(warning) for warning in making)),
     )
 
 
@@ -154,6 +155,27 @@ def _trace_key(workload: DeclaredWorkload) -> str:
         files=hashes_of(*workload.arguments),
         holds=TRACE_COLUMNS,
     )
+
+
+def _results(
+    studies: Sequence[DeclaredStudy], trace: _Trace, cache: Cache
+) -> tuple[tuple[StudyResult, ...], tuple[str, ...]]:
+    """Return the results, and why others are missing: for want of serverless prices alone.
+
+    Raises `GpuplanError` for anything else, and where no study has a result.
+    """
+    results, notes = list[StudyResult](), list[str]()
+    for study in studies:
+        try:
+            results.append(_result(study, trace, cache))
+        except GpuplanError as error:
+            lacks_prices = isinstance(error.__cause__ or error, NoServerlessPrice)
+            if not lacks_prices or len(studies) == len(notes) + 1:
+                raise
+            notes.append(f"without {study.name}: {' '.join(str(error).split())}")
+    for note in notes:
+        messages.warn(note)
+    return tuple(results), tuple(notes)
 
 
 def _result(study: DeclaredStudy, trace: _Trace, cache: Cache) -> StudyResult:

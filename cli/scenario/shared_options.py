@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from gpuplan.analysis.base.amounts import NO_LIMIT
 from gpuplan.analysis.base.option import Group, declared_options
+from gpuplan.cli.documents.book_options import gpu_setting, takes_price, usable
 from gpuplan.cli.documents.studies import study_options
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.money.price_request import PriceRequest
@@ -39,17 +40,6 @@ SECTIONS["prices"]["file"] = SECTIONS["prices"].pop("prices")
 SECTIONS["prices"]["reference"] = "reference"
 SECTIONS["speedups"] = {"speedup": "speedup"} | SECTIONS["speedups"]
 
-PRICED = ("bill", "characterize", "pareto", "size")
-"""What takes ``[prices]``: a replay takes prices as its clouds' (``prices = ...`` of its own)."""
-
-ONLY_WITH = {
-    "bill": {"provider": "prices"},
-    "size": {"provider": "prices"},
-    "characterize": {"gpu": "prices", "reference": "prices"},
-    "pareto": {"prices": "gpu", "provider": "prices"},
-}
-"""Command -> an option that it refuses -> without this other one."""
-
 SIZES = ("capacity", "gpus", "cluster")
 """Settings of policies that the options ``cluster`` and ``gpus`` of a study give."""
 
@@ -76,10 +66,7 @@ class Common:
             for key, value in table.items()
             if _takes(command, section, SECTIONS[section][key], value)
         }
-        needed = ONLY_WITH.get(command, {})
-        for _ in needed:  # one may need another that is left out
-            there = handed.keys() | own.keys()
-            handed = {key: value for key, value in handed.items() if needed.get(key, key) in there}
+        handed = usable(command, handed, own)
         return handed
 
     def settings_of(self, command: str, options: Mapping[str, Any]) -> list[str]:
@@ -114,6 +101,9 @@ class Common:
         own_size = any(options.get(name) is not None for name in ("cluster", "gpus"))
         sizes = SIZES if own_size and command != "sweep" else ()  # a study's own counts first
         shared = [f"{key}={value}" for key, value in self.clouds.items() if key not in sizes]
+        prices = self.sections.get("prices", {})
+        if "gpu" not in self.clouds:
+            shared += gpu_setting(command, options, prices)
         if command == "compare":
             given = options.get("policy") or DEFAULT_POLICIES
             texts = given if isinstance(given, list | tuple) else [given]
@@ -149,10 +139,7 @@ def _slot(text: str) -> str:
 def _takes(command: str, section: str, option: str, value: Any) -> bool:
     """Return whether a command takes what a section gives for all."""
     known = study_options(command).get(option)
-    if known is None or (section == "prices" and command not in PRICED):
-        return False
-    # Several GPUs are a mix, for a command that plans for one.
-    return section != "prices" or known.multiple or not isinstance(value, list | dict)
+    return known is not None and (section != "prices" or takes_price(command, option, value))
 
 
 @cache

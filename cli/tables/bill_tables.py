@@ -17,6 +17,8 @@ from gpuplan.cli.formats.units import (
     show_share,
     show_usd,
 )
+from gpuplan.planner.money.bill import NO_LABEL, POOLS, SPREAD
+from gpuplan.planner.money.held_runs import month_words
 
 if TYPE_CHECKING:
     from gpuplan.planner.money.bill_results import BillGroup, BillMonth, BillResults, ChangeResults
@@ -245,22 +247,23 @@ def headline(results: BillResults, period: str) -> str:
         results: the bill.
         period: that it is of, in words; empty for a month.
     """
-    each, when = results.gpu_types, period or "a month"
     usd, idle = results.usd_per_month, results.idle_usd_per_month
     if period:
         usd, idle = results.usd, results.idle_usd
-    price = (
-        f" at {show_price(each[0].usd_per_gpu_h)} per GPU-hour"
-        if len({row.usd_per_gpu_h for row in each}) == 1 and each[0].usd_per_gpu_h is not None
-        else f" at the prices of {len(each)} GPU types"
-    )
+    is_of_month = period.startswith("in ")
+    text = f"${usd:,.0f} {period or 'a month'}"
+    if is_of_month:
+        text = f"{period[0].upper()}{period[1:]}: ${usd:,.0f}"
     held_h, span = show_number(results.gpu_h), show_duration(results.window_s)
     if idle is None:
-        text = f"${usd:,.0f} {when}{price}: {held_h} GPU-hours in {span}, idle GPUs not counted."
+        text += f"{_price_words(results)}: {held_h} GPU-hours in {span}, idle GPUs not counted."
     else:
-        text = f"${usd:,.0f} {when} for {results.cluster_gpus:,} GPUs{price}."
-        share = show_share(idle / usd if usd else 0.0)
-        text += f" {share} of it is idle (${idle:,.0f}): jobs held {held_h} GPU-hours in {span}."
+        text += f" for {_paid_words(results)}{_price_words(results)}."
+        text += (
+            f" {show_share(results.idle_usd_share or 0.0)} of it is idle (${idle:,.0f}), and "
+            f"{show_share(results.idle_share or 0.0)} of the hours of these GPUs: "
+            f"jobs held {held_h} GPU-hours in {span}."
+        )
     groups = [group for group in results.groups if not _is_idle(results, group.name)]
     total = sum(group.usd for group in groups)
     if len(groups) > 1 and total:
@@ -269,9 +272,47 @@ def headline(results: BillResults, period: str) -> str:
             f" {results.by.partition(',')[0].capitalize()} {top.name} pays the most, "
             f"{show_share(top.usd / total)} of the bill of all jobs."
         )
-    if period:
+    if period and not is_of_month:
         text += f" That is ${results.usd_per_month:,.0f} a month of {MONTH_H:g} h."
+    elif not period and len(results.months) == 1 and results.begin[:7] == results.months[0].name:
+        month = results.months[0]
+        part = f"the {show_duration(3600 * month.hours)} of the log in " if month.is_partial else ""
+        text += f" For {part}{month_words(month.name)} it is ${month.usd:,.2f}."
     return text
+
+
+def _paid_words(results: BillResults) -> str:
+    """Return what a bill with owned or committed GPUs is for."""
+    in_pools = f"{results.cluster_gpus:,} GPUs"
+    above_h = sum(
+        market.gpu_h
+        for row in results.gpu_types
+        for market in row.markets
+        if market.market not in (*POOLS, SPREAD)
+    )
+    if not above_h:
+        return in_pools
+    return f"{in_pools} owned or committed and {show_number(above_h)} GPU-hours above them"
+
+
+def _price_words(results: BillResults) -> str:
+    """Return at what price all GPU-hours of a bill are; their mean price where they differ.
+
+    Cents are rounded in each month, row and type.
+    """
+    prices = {row.usd_per_gpu_h for row in results.gpu_types}
+    price = prices.pop() if len(prices) == 1 else None
+    if price is not None:
+        cents = len(results.months) * len(results.groups)
+        idle_h = sum(m.idle_gpu_h for row in results.gpu_types for m in row.markets)
+        paid_usd = price * (results.gpu_h + idle_h)
+        if abs(paid_usd - results.usd) <= 0.01 * cents:
+            return f" at {show_price(price)} per GPU-hour"
+    if len(results.gpu_types) > 1:
+        return f" at the prices of {len(results.gpu_types)} GPU types"
+    if results.cluster_gpus is None and results.gpu_h:
+        return f" at {show_price(results.usd / results.gpu_h)} per GPU-hour in the mean"
+    return ""
 
 
 def change_headline(change: ChangeResults, by: str) -> str:
@@ -303,5 +344,6 @@ def change_headline(change: ChangeResults, by: str) -> str:
         ("Gone", change.gone_usd, [row.name for row in change.groups if row.gone]),
     ):
         if names:
-            text += f" {word}: {listed(names, MOST_NAMED)} ({show_usd(usd)})."
+            named = [f"jobs without a {by}" if name == NO_LABEL else name for name in names]
+            text += f" {word}: {listed(named, MOST_NAMED)} ({show_usd(usd)})."
     return text

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UnsetType
 
 from gpuplan.analysis.base.plain import fields_of, plain
+from gpuplan.analysis.characterize.clock import in_zone, shown_zone
 from gpuplan.cli.formats.report import (
     Column,
     Shown,
@@ -205,8 +207,12 @@ def value_at(summary: dict[str, Any], path: str) -> Any:
 def _meaning(path: str, meaning: str, result: Characterization) -> str:
     """Return the explanation of a statistic, with details of this trace."""
     if path == "span_s" and result.first_submit and result.last_submit:
-        first, last = (t[:16].replace("T", " ") for t in (result.first_submit, result.last_submit))
-        return f"{first} to {last} UTC"
+        zone = shown_zone(result.arrivals.time_zone)
+        first, last = (
+            in_zone(datetime.fromisoformat(time), zone).isoformat(" ", "minutes")
+            for time in (result.first_submit, result.last_submit)
+        )
+        return f"{first} to {last} {zone}"
     if path == "jobs" and 0 < result.duration_s.jobs < result.jobs - result.censored_jobs:
         return f"{result.duration_s.jobs:,} of them have a duration"
     if path == "arrivals.bursts.hours":

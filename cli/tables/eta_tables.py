@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, Shown, Table, cells_table, table
 from gpuplan.cli.formats.units import show_between, show_duration
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.site.eta import EtaResults
 
 LONGER = "over 28 d"
+LIMIT = "limit of "
 
 
 def show_wait(seconds: float | None) -> str:
@@ -31,12 +33,12 @@ def show_date(time: str | None) -> str:
 def eta_headline(results: EtaResults) -> str:
     """Return when the job would start, and how far that can be relied on."""
     job = results.job
-    name = f"A {job.gpus}-GPU job submitted {'' if results.at is None else 'at '}"
+    name = f"{an(job.gpus)}-GPU job submitted {'' if results.at is None else 'at '}"
     name += f"{show_date(results.at)} in partition {job.partition}"
     low, high = results.p10_s, results.p90_s
     if high == 0:
-        said = f"{name} would start at once."
-    elif results.p50_s is None:
+        return f"{name} would start at once."
+    if results.p50_s is None:
         said = f"{name} would wait over 28 days."
     else:
         ends = (
@@ -47,21 +49,41 @@ def eta_headline(results: EtaResults) -> str:
         middle = "at once" if results.p50_s == 0 else f"in {show_wait(results.p50_s)}"
         date = "" if results.p50_s == 0 else f", {show_date(results.p50_at)}"
         said = f"{name} would start {middle}{date} (80%: {ends})."
+    return " ".join(text for text in (said, _tested(results), _no_shorter_limit(results)) if text)
+
+
+def an(number: int) -> str:
+    """Return a number with its article: ``A 4``, ``An 8``, ``An 11``."""
+    text = f"{number:,}"
+    is_vowel = text.startswith("8") or text.partition(",")[0] in ("11", "18")
+    return f"{'An' if is_vowel else 'A'} {text}"
+
+
+def _tested(results: EtaResults) -> str:
+    """Return how often such intervals held."""
     tested = results.backtest
     if tested is None:
-        return f"{said} How often such intervals hold is unknown: the log is too short to test."
+        return "How often such an interval holds is unknown: there are no past jobs to test it on."
     return (
-        f"{said} For {tested.jobs} jobs of the log that waited, such intervals held "
-        f"{tested.coverage_80:.0%} of the starts."
+        f"In a test on {counted(tested.jobs, 'past job')} that waited, {tested.coverage_80:.0%} "
+        "started within such an interval."
     )
+
+
+def _no_shorter_limit(results: EtaResults) -> str:
+    """Return that no shorter limit helps; empty where one does, or none was tried."""
+    limits = [text.removeprefix(LIMIT) for text in results.not_sooner if text.startswith(LIMIT)]
+    if not limits or any(row.change.startswith(LIMIT) for row in results.sooner):
+        return ""
+    return f"A shorter limit ({' or '.join(limits)}) would not start it sooner."
 
 
 def eta_tables(results: EtaResults) -> Iterator[Table]:
     """Yield the start, what would start sooner, and what it was computed from."""
     rows = [
-        ("earliest (P10)", results.p10_s, results.p10_at),
+        ("80% interval, from", results.p10_s, results.p10_at),
         ("median", results.p50_s, results.p50_at),
-        ("latest (P90)", results.p90_s, results.p90_at),
+        ("80% interval, to", results.p90_s, results.p90_at),
     ]
     columns = (
         Column("start", "start"), Column("wait_s", "wait"), Column("date", "date"),
@@ -75,9 +97,9 @@ def eta_tables(results: EtaResults) -> Iterator[Table]:
             "What would start sooner",
             results.sooner,
             {"change": "change"},
-            Column("p50_s", "wait (P50)", show_wait),
-            Column("p10_s", "P10", show_wait),
-            Column("p90_s", "P90", show_wait, lambda row: _shown(row.p90_s)),
+            Column("p50_s", "wait (median)", show_wait),
+            Column("p10_s", "80% from", show_wait),
+            Column("p90_s", "to", show_wait, lambda row: _shown(row.p90_s)),
             Column("earlier_s", "earlier by", lambda wait: show_duration(wait, 2)),
         )
     yield cells_table(
@@ -90,18 +112,29 @@ def eta_tables(results: EtaResults) -> Iterator[Table]:
         ],
     )  # fmt: skip
     job, requested = results.job, results.as_requested_s
+    replayed = results.replayed_p10_s, results.replayed_p90_s
     facts = [
-        ("job", f"{job.gpus} GPUs on {job.nodes} nodes, limit {show_duration(job.limit_s)}"),
+        (
+            "job",
+            f"{counted(job.gpus, 'GPU')} on {counted(job.nodes or 1, 'node')}, limit "
+            f"{show_duration(job.limit_s)}",
+        ),
         ("user, account", f"{job.user}, {job.account}"),
         ("partition, QOS", f"{job.partition}, {job.qos}"),
-        ("running then", f"{results.running_jobs:,} jobs on {results.running_gpus:,} GPUs"),
-        ("waiting then", f"{results.waiting_jobs:,} jobs for {results.waiting_gpus:,} GPUs"),
+        ("running then", _jobs(results.running_jobs, "on", results.running_gpus)),
+        ("waiting then", _jobs(results.waiting_jobs, "for", results.waiting_gpus)),
         ("if every job ran to its limit", show_wait(requested)),
         ("replays", f"{results.replays:,} under rules up to {results.level}"),
+        ("P10 and P90 of the replays", " and ".join(map(show_wait, replayed))),
+        ("replays beyond either end of the interval", f"{results.tail:.0%}, as tests require"),
     ]
     yield cells_table("What was replayed", "item value", facts)
     if results.backtest is not None:
         yield backtest_table(results.backtest)
+
+
+def _jobs(jobs: int, where: str, gpus: int) -> str:
+    return f"{counted(jobs, 'job')} {where} {counted(gpus, 'GPU')}"
 
 
 def _shown(wait: int | None) -> Shown:

@@ -12,7 +12,10 @@ from gpuplan.planner.site.fidelity import SITE_RULES
 if TYPE_CHECKING:
     from gpuplan.planner.site.fidelity import Fidelity
 
-USE_TWIN = "Use the site's rules: gpuplan size ... --twin twin.toml"
+USE_TWIN = (
+    "Use the site's rules: gpuplan calibrate LOG -o twin.toml reads them, and gpuplan size LOG "
+    "--twin twin.toml replays them, as whatif and options do"
+)
 MISSING_RULE = "See which rule is missing: gpuplan calibrate ... --advice"
 
 
@@ -24,14 +27,18 @@ def contradiction(fidelity: Fidelity) -> str:
     )
     if fidelity.may_speak or fidelity.cluster_gpus is None:
         return ""
-    name, replayed_s, recorded_s = next(
+    is_twin = fidelity.policy == SITE_RULES
+    apart = (
         (name, replayed_s, recorded_s)
         for name, replayed_s, recorded_s in pairs
         if replayed_s is not None
         and recorded_s is not None
-        and (name == "mean" or not are_close(replayed_s, recorded_s))
+        and not are_close(replayed_s, recorded_s)
     )
-    is_twin = fidelity.policy == SITE_RULES
+    name, replayed_s, recorded_s = next(apart, ("", None, None))
+    if replayed_s is None or recorded_s is None:  # as long by chance
+        why = f"{fidelity.why[:1].upper()}{fidelity.why[1:]}"
+        return f"{why}: nothing is recommended. {MISSING_RULE if is_twin else USE_TWIN}."
     return (
         f"A replay of today's {fidelity.cluster_gpus:,} GPUs"
         f"{'' if fidelity.policy is None else f' under {fidelity.policy}'} waits "

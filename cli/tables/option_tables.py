@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
 from gpuplan.planner.site.effects import SHORTER
@@ -45,18 +46,18 @@ def _on_target(results: OptionsResults) -> Iterator[str]:
         best = options[results.cheapest]
         yield (
             f"The cheapest option that meets {targets} is {best.name}: {_money(best)}, "
-            f"{_waits(best.waits)} (today {_today(results)})."
+            f"{_waits(best.waits)} (today {_today(results)}).{_lost(best)}"
         )
     elif results.tied:
         yield (
             f"{' and '.join(results.tied)} meet {targets} and cost the same "
-            f"({_money(options[results.tied[0]])}), so neither is the cheapest."
+            f"({_money(options[results.tied[0]])}), so "
+            f"{'neither' if len(results.tied) == 2 else 'none'} is the cheapest."
         )
     else:
         yield f"No option is sure to meet {targets} (today {_today(results)})."
     certain = results.cheapest is not None or results.tied
     if results.maybe:
-        less = " for less" if certain else ""
         named = sorted(
             (options[name] for name in results.maybe), key=lambda option: option.usd_per_month
         )
@@ -65,12 +66,42 @@ def _on_target(results: OptionsResults) -> Iterator[str]:
             for option in named[:MOST_NAMED]
         )
         more = f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-        yield f"Too close to the target to tell{less}: {close}{more}."
+        begin = "Cheaper, but too" if certain else "Too"
+        yield f"{begin} close to the target to tell: {close}{more}.{_lost(named[0])}"
     elif not certain:
-        reached = [option for option in results.options if option.waits is not None]
+        reached = [
+            option
+            for option in results.options
+            if option.waits is not None and option.is_comparable
+        ]
         if reached:
             best = min(reached, key=lambda option: _figure(results, option.waits))
-            yield f"The nearest is {best.name}: {_money(best)}, {_waits(best.waits)}."
+            yield f"The nearest is {best.name}: {_money(best)}, {_waits(best.waits)}.{_lost(best)}"
+    yield from _left_out(results)
+
+
+def _lost(option: OptionResult) -> str:
+    """Return what becomes of jobs that do not start, or go on as new ones."""
+    lost = sum(option.never_start.values())
+    texts = [f" {counted(lost, 'job')} of today never start with it."] if lost else []
+    if option.requeued_jobs:
+        texts.append(
+            f" {counted(option.requeued_jobs, 'job')} would stop and go on as new ones; the waits "
+            "are those of all their parts."
+        )
+    return "".join(texts)
+
+
+def _left_out(results: OptionsResults) -> Iterator[str]:
+    """Yield the options that lose work, which nothing here prices."""
+    names = [option.name for option in results.options if option.cut_jobs]
+    if names:
+        cut = max(option.cut_jobs for option in results.options)
+        yield (
+            f"{' and '.join(names)} {'cuts' if len(names) == 1 else 'cut'} up to "
+            f"{counted(cut, 'job')} short; lost work has no price here, so "
+            f"{'it is' if len(names) == 1 else 'they are'} not recommended."
+        )
 
 
 def _figure(results: OptionsResults, waits: OptionWaits | None) -> float:
@@ -83,7 +114,7 @@ def _on_waits(results: OptionsResults) -> str:
     shorter = [
         (option, option.waits)
         for option in results.options
-        if option.waits is not None and option.waits.verdict == SHORTER
+        if option.waits is not None and option.waits.verdict == SHORTER and option.is_comparable
     ]
     if not shorter:
         return f"No option makes waits clearly shorter than today ({_today(results)})."

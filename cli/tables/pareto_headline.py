@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import Precision, show_between, show_duration, show_usd
 from gpuplan.cli.tables.pareto_peak import within_peak
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.elastic.job_classes import ClassWorkload
     from gpuplan.planner.frontier.points import Point
     from gpuplan.planner.frontier.study import FrontierStudy
+    from gpuplan.planner.money.price_request import Price
     from gpuplan.planner.speedup.model import SpeedupModel
 
 AVERAGE_NOTE = (
@@ -196,7 +198,7 @@ def averaged(lasts_h: float, horizon_h: float) -> str:
 def warnings(study: FrontierStudy) -> list[str]:
     """Return what may change the decision, the most important first."""
     return [
-        *on_mix(study.mix, is_priced=study.price is not None),
+        *on_mix(study.mix, study.price),
         *_on_limit(study),
         *on_budgets(study),
         *_on_replays(study),
@@ -240,15 +242,19 @@ def _on_speeds(study: FrontierStudy) -> Iterator[str]:
     )
 
 
-def on_mix(mix: GpuMix | None, *, is_priced: bool) -> Iterator[str]:
+def on_mix(mix: GpuMix | None, price: Price | None) -> Iterator[str]:
     """Yield a warning where the plan is for one GPU type of several."""
     if mix is None:
         return
     planned, others = mix.planned_gpu_type, mix.other_gpu_types
-    priced = " and priced" if is_priced else ""
+    how = f"planned here as {planned}"
+    if price is not None:
+        how = f"planned and priced here as {planned}"
+        if price.gpu_type is None or not same_gpu(planned, price.gpu_type):
+            how = f"planned here as one type at ${price.usd_per_gpu_h:.3g} per GPU-hour"
     yield (
         f"{mix.other_gpu_h_share:.0%} of the GPU-hours ran on {listed(others, 3)}, "
-        f"planned{priced} here as {planned}; --gpu {planned} --gpu {others[0]}=SPEED plans a mix, "
+        f"{how}; --gpu {planned} --gpu {others[0]}=SPEED plans a mix, "
         f"--where \"gpu_type = '{planned}'\" one type"
     )
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 MOST_NAMES = 3
+AS_TODAY = "as_today_usd_per_month"
+"""Of a row: the dollars a month of today's GPUs on the basis of today's bill, if they are these."""
 
 
 def answer_text(
@@ -82,7 +84,15 @@ def _intro(group: Sequence[Row]) -> str:
     usd = first.get("mean_usd_per_gpu_h")
     price = "" if usd is None else f" at ${usd:.3g} per GPU-hour"
     gpus = first["gpus"]
-    return f"On {gpus:,} GPU{'' if gpus == 1 else 's'} ({cost}{price}), "
+    as_today = first.get(AS_TODAY)
+    if as_today is not None:
+        return (
+            f"On today's {gpus:,} GPU{'' if gpus == 1 else 's'} ({show_about_usd(as_today)} a "
+            "month, paid as today's bill is), "
+        )
+    return (
+        f"On {gpus:,} GPU{'' if gpus == 1 else 's'} ({cost} busy or not{price and f',{price}'}), "
+    )
 
 
 def _is_one_size(group: Sequence[Row]) -> bool:
@@ -154,10 +164,14 @@ def answer_table(today: Today | None, rows: Sequence[Row], *, has_deadlines: boo
     window = show_duration(rows[0]["window_s"])
     same = len({row["window_s"] for row in rows}) == 1
     title = f"Charged for the same {window}" if same else "Charged until the last job ends"
+    shown = [
+        row if row.get(AS_TODAY) is None else {**row, "usd_per_month": row[AS_TODAY]}
+        for row in rows
+    ]
     backlog = {"backlog_gpu_h": "backlog (GPU-h)"}
     return table(
         f"{title}; JCT: submission to finish",
-        rows if today is None else [_today_row(today), *rows],
+        shown if today is None else [_today_row(today), *shown],
         POLICY,
         MEASURES,
         backlog if any(row["backlog_gpu_h"] >= 0.5 for row in rows) else {},

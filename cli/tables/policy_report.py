@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,22 @@ from gpuplan.cli.tables.fairness_tables import with_fairness
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.cli.tables.group_waits import with_group_waits
 from gpuplan.cli.tables.lending_tables import with_lending
-from gpuplan.cli.tables.policy_answer import answer_table, answer_text
+from gpuplan.cli.tables.policy_answer import AS_TODAY, answer_table, answer_text
 from gpuplan.cli.tables.price_notes import price_notes
 
 if TYPE_CHECKING:
     from gpuplan.cli.documents.study_command import StudyView
     from gpuplan.planner.studies.compare import CompareAnswer
+    from gpuplan.planner.studies.policy_prices import PricedPolicies
     from gpuplan.planner.studies.replay import ReplayInputs
     from gpuplan.planner.studies.simulate import SimulateAnswer
+
+ON_TODAYS_BASIS = (
+    "dollars a month of today's GPUs under a policy are today's bill, with GPU-hours more or fewer "
+    "at the mean pay-per-use price; cost, and $/month in other tables, are of all GPUs of the "
+    "cluster, busy or not, at that price"
+)
+"""What the two prices of a cluster of today's GPUs are."""
 
 
 def with_policies(
@@ -36,11 +44,14 @@ def with_policies(
     """
     request, replays = study.request, study.replays
     today, outcomes = replays.priced.today, replays.comparison.outcomes
+    rows = [{**row, AS_TODAY: _as_today(replays.priced, row)} for row in rows]
     results = plain(study.results)
     table = answer_table(today, rows, has_deadlines=replays.inputs.jobs.has_deadlines)
     notes: tuple[str, ...] = ()
-    if request.replay.prices is None:
-        notes = price_notes(replays.policies, has_price=request.price.is_given)
+    if request.replay.prices is None and not request.price.is_own:
+        notes = price_notes(replays.policies)
+    if any(row[AS_TODAY] is not None for row in rows):
+        notes = (*notes, ON_TODAYS_BASIS)
     speedups = {outcome.label: outcome.settings.get("speedup") for outcome in outcomes}
     view = replace(
         view,
@@ -61,6 +72,12 @@ def with_policies(
         results.get("today_groups"),
         of_jobs=" of high-priority jobs" if lends else "",
     )
+
+
+def _as_today(priced: PricedPolicies, row: Mapping[str, Any]) -> float | None:
+    """Return the dollars a month of a cluster of today's GPUs on the basis of today's bill."""
+    is_cluster = "mean_usd_per_gpu_h" in row
+    return priced.usd_per_month(row["gpus"], row["utilization"]) if is_cluster else None
 
 
 def first_submission(replayed: ReplayInputs) -> datetime | None:

@@ -1,22 +1,21 @@
-"""Tables of ``gpuplan size``: the curve, the pools, the commitment, and the answer in words."""
+"""Tables of ``gpuplan size``: the curve, the pools, and the answer in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.today_text import period_text
 from gpuplan.cli.formats.units import (
-    show_about_usd,
     show_between,
     show_count,
     show_duration,
     show_number,
     show_price,
 )
+from gpuplan.cli.tables.commitment_tables import commitment_text, show_dollars
 from gpuplan.cli.tables.fidelity_text import contradiction
 from gpuplan.planner.site.fidelity import SITE_RULES
 
@@ -24,16 +23,8 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.size import SizeAnswer
     from gpuplan.planner.studies.size_results import SizePoint, SizePool, SizeResults
 
-SAME = 0.005
-"""Costs that differ by less are shown as equal."""
-
 MOST_CURVES = 2
 """GPU types whose curves the headline has room for."""
-
-
-def show_dollars(value: float) -> str:
-    """Return dollars with three significant digits: prices of sizes are mostly assumptions."""
-    return f"${value:,.0f}" if 100 <= abs(value) < 1000 else show_about_usd(value)
 
 
 def curve_table(results: SizeResults) -> Table:
@@ -68,10 +59,26 @@ def curve_table(results: SizeResults) -> Table:
             "p99_wait_s": "P99",
             "utilization": "used",
         },
+        *_target_columns(results),
         Column("usd_per_month", "$/month", show_dollars),
         Column("usd_per_wait_h_saved", "$ per hour of wait saved", show_dollars),
         Column("note", "note" if any(map(note, results.points)) else "", read=note),
     )
+
+
+def _target_columns(results: SizeResults) -> tuple[Column, ...]:
+    """Return a column for each target of a group, whose waits no other column has."""
+    named = [
+        (at, target.name.partition("<")[0].strip())
+        for at, target in enumerate(results.targets)
+        if "[" in target.name
+    ]
+
+    def column(at: int, name: str) -> Column:
+        show = show_duration if "_wait[" in name else show_number
+        return Column(f"target_{at}", name, show, lambda point: point.target_values[at])
+
+    return tuple(column(at, name) for at, name in named)
 
 
 def _nodes(rows: Sequence[SizePoint | SizePool]) -> str:
@@ -110,36 +117,12 @@ def _pools_title(results: SizeResults) -> str:
     return "By GPU type: a pool each"
 
 
-def commitment_table(results: SizeResults) -> Table:
-    """Return the commitment beside its two extremes."""
-    plans = [(pool.name, pool.commitment) for pool in results.pools]
-    several = len(plans) > 1
-    if several:
-        plans.append(("all", results.commitment))
-    return table(
-        "What to commit to where on-demand GPUs fill in and no job waits",
-        [{"name": name, **fields_of(plan)} for name, plan in plans if plan is not None],
-        {
-            "name": "GPU" if several else "",
-            "committed_gpus": "commit to",
-            "interval.low_gpus": "interval from",
-            "interval.high_gpus": "to",
-            "on_demand_mean_gpus": "on demand, mean",
-            "on_demand_peak_gpus": "peak",
-            "coverage_share": "of GPU time committed",
-            "utilization": "used",
-        },
-        Column("usd_per_month", "$/month", show_dollars),
-        Column("all_committed_usd_per_month", "all committed", show_dollars),
-        Column("all_on_demand_usd_per_month", "all on demand", show_dollars),
-    )
-
-
 def price_note(study: SizeAnswer) -> tuple[str, ...]:
     """Return a note where the price is assumed."""
-    if study.request.prices.is_given or study.request.commit:
+    if study.request.prices.is_given or study.request.commits:
         return ()
     usd = study.results.pools[0].usd_per_gpu_h
+    assert usd is not None  # only commitments leave it out
     return (
         f"GPUs cost {show_price(usd)} an hour, an assumption: --price USD, or --prices builtin",
     )
@@ -157,7 +140,9 @@ def headline(results: SizeResults, period: Mapping[str, str | None] | None = Non
     elif results.points:
         parts.append(_curves(results))
     if results.commitment is not None:
-        parts.append(_commitment(results))
+        parts.append(commitment_text(results))
+    if results.commitment is not None and results.commitment.today_gpus and len(parts) == 1:
+        return parts[0]  # it says what today costs
     if len(parts) < 3 or not parts[1]:
         parts.append(_today(results, period_text(period)))
     return " ".join(part for part in parts if part)
@@ -174,11 +159,21 @@ def _nodes_needed(results: SizeResults) -> str:
         today = (pool.today.cluster_gpus or 0) // (pool.gpus // pool.nodes)
         wait = "" if (point := _point(results, pool)) is None else _wait(results, point)
         ends = ""
+        if pool.unclear is not None:
+            each = pool.gpus // pool.nodes
+            low, high = pool.unclear.low_gpus // each, pool.unclear.high_gpus
+            ends = (
+                f", unclear between {low:,} and {high // each:,}"
+                if high is not None
+                else (f", unclear from {low:,} on")
+            )
         if pool.interval is not None and pool.interval.low_gpus < pool.interval.high_gpus:
             each = pool.gpus // pool.nodes
             low, high = pool.interval.low_gpus // each, pool.interval.high_gpus // each
-            ends = f", {pool.interval.level_percent:g}% interval {low:,} to {high:,}"
+            ends += f", {pool.interval.level_percent:g}% interval {low:,} to {high:,}"
         met.append(f"{counted(pool.nodes, f'{pool.name} node')} (today {today:,}; {wait}{ends})")
+    if not met:
+        return _out_of_reach(results, names)
     text = f"For {names} under the site's rules you need {', or '.join(met)}"
     text += ", the other nodes as they are." if len(results.pools) == 1 else "."
     if len(met) > 1:
@@ -186,6 +181,25 @@ def _nodes_needed(results: SizeResults) -> str:
     if missed:
         text += f" No number of {' or '.join(missed)} nodes that was tried meets it."
     return text
+
+
+def _out_of_reach(results: SizeResults, names: str) -> str:
+    """Return what the most nodes of each type reach where no number of them meets the targets."""
+    reached = []
+    for pool in results.pools:
+        points = [
+            point
+            for point in results.points
+            if point.gpu_type == pool.name or len(results.pools) == 1
+        ]
+        if points and (most := points[-1]).nodes:
+            nodes = counted(most.nodes, f"{pool.name} node")
+            reached.append(f"{nodes} still give {_wait(results, most)}")
+    return (
+        f"No number of nodes of one type that was tried meets {names} under the site's rules: "
+        f"{'; '.join(reached)}. Nodes do not shorten the rest: limits, array limits, other "
+        "nodes. gpuplan waits LOG --twin FILE says which."
+    )
 
 
 def _answer(results: SizeResults) -> str:
@@ -207,12 +221,12 @@ def _answer(results: SizeResults) -> str:
 
 def _wait(results: SizeResults, point: SizePoint) -> str:
     """Return the wait that the first target is about, the P95 wait for other targets."""
-    first = results.targets[0]
-    name, is_wait, _ = first.name.partition("<")[0].partition("_wait")
-    if not is_wait or "_over" in first.name or first.value is None:
+    name, is_wait, rest = results.targets[0].name.partition("<")[0].strip().partition("_wait")
+    if not is_wait or rest.startswith("_over") or not point.target_values:
         return f"a P95 wait of {show_duration(point.p95_wait_s)}"
     called = f"P{name[1:]}" if name[:1] == "p" else name
-    return f"a {called} wait of {show_duration(first.value)}"
+    group = f" of {rest.strip('[] ').partition('=')[2].strip()}" if "=" in rest else ""
+    return f"a {called} wait{group} of {show_duration(point.target_values[0])}"
 
 
 def _interval(results: SizeResults) -> str:
@@ -270,28 +284,6 @@ def _curve(results: SizeResults, points: list[SizePoint]) -> str:
     )
 
 
-def _commitment(results: SizeResults) -> str:
-    plan = results.commitment
-    assert plan is not None
-    usd, other = plan.usd_per_month, plan.all_on_demand_usd_per_month
-    if not plan.committed_gpus:
-        return f"Commit to none: all on demand costs {show_dollars(other)} a month."
-    saved = 1 - usd / other if other else 0.0
-    less = (
-        "about the same as all on demand"
-        if abs(saved) < SAME
-        else f"{saved:.0%} less than all on demand"
-    )
-    ends = ""
-    if plan.interval is not None and plan.interval.low_gpus < plan.interval.high_gpus:
-        low, high = plan.interval.low_gpus, plan.interval.high_gpus
-        ends = f" ({plan.interval.level_percent:g}% interval {low:,} to {high:,})"
-    return (
-        f"If no job may wait, commit to {counted(plan.committed_gpus, 'GPU')}{ends} and rent up to "
-        f"{plan.on_demand_peak_gpus:,} on demand: {show_dollars(usd)} a month, {less}."
-    )
-
-
 def _today(results: SizeResults, when: str) -> str:
     today = results.today
     mean, peak = show_number(today.mean_gpus), show_count(today.peak_gpus)
@@ -300,7 +292,9 @@ def _today(results: SizeResults, when: str) -> str:
     wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
     if today.cluster_gpus is None or today.usd_per_month is None:
         gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
-        return f"{when}: {gpus} held on average (peak {peak}){wait}."
+        usd = today.usd_per_month
+        bill = "" if usd is None else f", {show_dollars(usd)} a month"
+        return f"{when}: {gpus} held on average (peak {peak}){wait}{bill}."
     gpus = counted(today.cluster_gpus, "GPU")
     return (
         f"{when}: {gpus} for {show_dollars(today.usd_per_month)} a month, {mean} held on average "

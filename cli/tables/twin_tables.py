@@ -8,11 +8,22 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import fields_of
+from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, Table, cells_table, table
-from gpuplan.cli.formats.units import show_duration, show_share
+from gpuplan.cli.formats.units import (
+    show_about_usd,
+    show_duration,
+    show_number,
+    show_share,
+)
 
 if TYPE_CHECKING:
-    from gpuplan.planner.site.change_effects import ChangeEffect, WhatIfResults
+    from gpuplan.planner.site.change_effects import (
+        ChangeEffect,
+        GroupEffect,
+        SplitJobs,
+        WhatIfResults,
+    )
     from gpuplan.planner.twin.calibrate import CalibrateResults
     from gpuplan.planner.twin.score import WaitScore
     from gpuplan.planner.twin.validate import ChangeValidation
@@ -40,7 +51,8 @@ def calibration_headline(calibration: CalibrateResults) -> str:
     beyond = (
         f"the mean error is {error}. Replays that differ only in ties are {ties} apart."
         if score.mae_s > floor.mae_s
-        else f"the mean error is within the {ties} between replays that differ only in ties."
+        else f"the mean error is within the {ties} between replays that differ only "
+        "in ties: no rules could do better."
     )
     return (
         f"Replayed under {_rules(calibration.chosen)}, {show_share(score.within)} of "
@@ -137,11 +149,14 @@ def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
     """
     texts = []
     for change in whatif.changes:
+        lost = _lost(change, whatif)
         if not change.groups:
-            texts.append(f"{change.name}: no scored job starts in both replays.")
+            texts.append(f"{change.name}: {lost}no scored job starts in both replays.")
             continue
         whole, *groups = _figures(change)
-        text = f"{change.name}: {_moves(*whole)}."
+        text = f"{change.name}: {lost}{_moves(*whole)}."
+        if change.split is not None:
+            text += _split_jobs(change.split)
         if told := _groups_that_change(groups):
             text += f" {told}"
         if strict:
@@ -149,10 +164,42 @@ def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
         if change.given_up is not None and abs(change.given_up) >= LEAST_GIVEN_UP:
             more = "more" if change.given_up > 0 else "fewer"
             text += f" About {abs(change.given_up):,.0f} {more} jobs are given up in the queue."
-        if lost := sum(change.rejected.values()):
-            text += f" {lost:,} jobs never start with it."
+        usd = change.usd_per_month
+        if isinstance(usd, float) and usd:
+            more = "more" if usd > 0 else "less"
+            text += f" It costs {show_about_usd(abs(usd))} a month {more} than today."
         texts.append(text)
     return " ".join(texts)
+
+
+def _lost(change: ChangeEffect, whatif: WhatIfResults) -> str:
+    """Return how many jobs never start with a change, and how they count; empty without any."""
+    lost = sum(change.rejected.values())
+    if not lost:
+        return ""
+    text = f"{lost:,} of {whatif.work.jobs.id.size:,} jobs never start with it"
+    if not change.groups:
+        return f"{text}; "
+    if change.groups[0].counts_lost:
+        return f"{text}; where they count as waiting to the end of the log, "
+    return f"{text}; without them, "
+
+
+def _split_jobs(split: SplitJobs) -> str:
+    """Return what becomes of the jobs that a change ends before they are done."""
+    texts = []
+    if split.whole is not None:
+        mean, p95 = _group_figures(split.whole)
+        texts.append(
+            f" {counted(split.requeued, 'job')} queue again for the rest of their work: with these "
+            f"waits, {_moves(mean, p95)}."
+        )
+    if split.cut:
+        texts.append(
+            f" {counted(split.cut, 'job')} are cut and lose {show_number(split.cut_gpu_h)} "
+            "GPU-hours of work."
+        )
+    return "".join(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +213,7 @@ class _Figure:
     under_s: float | None
     verdict: str
     today_s: float
+    stands_out: bool
 
     @property
     def share(self) -> float:
@@ -181,50 +229,63 @@ class _Figure:
 
 
 def _figures(change: ChangeEffect) -> list[tuple[_Figure, _Figure]]:
-    """Return mean and P95 of each group, all jobs first; waits of today as gates count them."""
+    """Return mean and P95 of each group, all jobs first."""
+    return [_group_figures(group) for group in change.groups]
+
+
+def _group_figures(group: GroupEffect) -> tuple[_Figure, _Figure]:
+    """Return the effects on the mean and the P95 wait; waits of today as gates count them."""
     from gpuplan.planner.site.change_effects import LEAST_WAIT_S
 
-    return [
-        (
-            _Figure("mean", group.name, group.effect_s, group.error_s, group.under_s,
-                    group.verdict, max(group.replayed_mean_wait_s, LEAST_WAIT_S)),
-            _Figure("P95", group.name, group.p95_effect_s, group.p95_error_s, group.p95_under_s,
-                    group.p95_verdict, max(group.replayed_p95_wait_s, LEAST_WAIT_S)),
-        )
-        for group in change.groups
-    ]  # fmt: skip
+    return (
+        _Figure("mean", group.name, group.effect_s, group.error_s, group.under_s, group.verdict,
+                max(group.replayed_mean_wait_s, LEAST_WAIT_S), group.stands_out),
+        _Figure("P95", group.name, group.p95_effect_s, group.p95_error_s, group.p95_under_s,
+                group.p95_verdict, max(group.replayed_p95_wait_s, LEAST_WAIT_S),
+                group.p95_stands_out),
+    )  # fmt: skip
 
 
 def _moves(mean: _Figure, p95: _Figure) -> str:
     """Return what happens to the mean and the P95 wait of all jobs."""
-    if mean.under_s == p95.under_s == 0:
+    from gpuplan.planner.site.effects import NO_CHANGE
+
+    if mean.verdict == p95.verdict == NO_CHANGE:
         return "no wait changes"
     if mean.verdict == p95.verdict:
         begin = "the effect is" if mean.under_s is not None else "waits get"
         return f"{begin} {mean.verdict} (mean {mean.said}; P95 {p95.said})"
-    return "; ".join(
-        f"the effect on the {figure.measure} wait is {figure.verdict} ({figure.said})"
-        if figure.under_s is not None
-        else f"the {figure.measure} wait gets {figure.verdict} ({figure.said})"
-        for figure in (mean, p95)
-    )
+    texts = []
+    for figure in (mean, p95):
+        wait = f"the {figure.measure} wait"
+        if figure.verdict == NO_CHANGE:
+            texts.append(f"{wait} does not change")
+        elif figure.under_s is not None:
+            texts.append(f"the effect on {wait} is {figure.verdict} ({figure.said})")
+        else:
+            texts.append(f"{wait} gets {figure.verdict} ({figure.said})")
+    return "; ".join(texts)
 
 
 def _groups_that_change(groups: list[tuple[_Figure, _Figure]]) -> str:
-    """Return the two groups that change most; the one that grows most is one of them."""
-    from gpuplan.planner.site.effects import LONGER, UNCLEAR
+    """Return the two groups that change most; the one that grows most is one of them.
+
+    They are chosen among many, so an effect has to stand out among so many.
+    """
+    from gpuplan.planner.site.effects import LONGER
 
     clear = [
         max(told, key=lambda figure: abs(figure.share))
         for pair in groups
-        if (told := [figure for figure in pair if figure.verdict != UNCLEAR])
+        if (told := [figure for figure in pair if figure.stands_out])
     ]
     clear.sort(key=lambda figure: -abs(figure.share))
     longest = max(
-        (figure for pair in groups for figure in pair if figure.verdict == LONGER),
+        (figure for pair in groups for figure in pair
+         if figure.stands_out and figure.verdict == LONGER),
         key=lambda figure: figure.share,
         default=None,
-    )
+    )  # fmt: skip
     if not clear:
         return ""
     named = clear[:2]

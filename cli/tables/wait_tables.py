@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.characterize.clock import in_zone
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_count, show_share
 
@@ -129,4 +131,13 @@ def timeline_table(results: WaitsResults) -> Table:
         )
         for name in names
     ]
-    return table("Hours waited over time", results.timeline, {"start": "from (UTC)"}, *columns)
+    return table(
+        "Hours waited over time",
+        results.timeline,
+        Column("start", f"from ({results.zone})", read=lambda row: _local(row.start, results.zone)),
+        *columns,
+    )
+
+
+def _local(start: str, zone: str) -> str:
+    return in_zone(datetime.fromisoformat(start), zone).isoformat()

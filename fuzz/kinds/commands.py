@@ -72,9 +72,10 @@ def fresh(command: str, flag: str, rng: Random) -> str:
     """Return a valid name for the output of an option."""
     if flag == "--plot":
         return rng.choice(("plot.svg", "plot.svg", "plot.png"))
-    if flag in ("--timeline", "--junit", "--save-model", "--cache"):
+    if flag in ("--timeline", "--junit", "--save-model", "--cache", "--contracts-out"):
         return {"--timeline": "time.parquet", "--junit": "junit.xml",
-                "--save-model": "model2.json", "--cache": "cache"}[flag]  # fmt: skip
+                "--save-model": "model2.json", "--cache": "cache",
+                "--contracts-out": "book2.toml"}[flag]  # fmt: skip
     return rng.choice(FRESH.get(command, FORMS))
 
 

@@ -75,6 +75,7 @@ TARGETS = (
     *("p95_wait <= nan", "p100_wait <= 1h", "p0_wait <= 1h", "wait_over_0s <= 0%", "p95_wait<=1s"),
 )
 PRICES = ("0.9", "A100=0.9", "0", "-1", "nan", "1e300", "1e-300", "=1", "x", "T4=1", "L4=2")
+COMMITS = ("A100=0.9:1y,0.75:3y", "L4=24@1.05", "0.9:6mo", "0.9:0y", "8@1", "0.9:", ":1y", *PRICES)
 LENT = ("gfs", "gfs-e", "gfs-d", "gfs-s", "gfs-p", "gfs-sp", "yarn-cs", "lyra", "fgd", "chronus",
         "static-quota", "spot-first-fit")  # fmt: skip
 MIXED = ("fft", "gavel", "allox", "tiresias", "pal", "sia")
@@ -207,11 +208,12 @@ SUBJECTS = {
             ("size", "rich.parquet", "--target", "mean_wait <= 2m", "--commit", "0.9",
              "--on-demand", "1.9", "--resamples", "0"),
         ),
-        {"--target": TARGETS, "--commit": PRICES, "--on-demand": PRICES, "--price": PRICES,
+        {"--target": TARGETS, "--commit": COMMITS, "--on-demand": PRICES, "--price": PRICES,
          "--horizon": ("1h", "24h", *DURATIONS), "--at": ("100", "2024-03-02", *TIMES, *NUMBERS),
          "--model": ("auto", "last-value", "seasonal-24h", "dlinear", "orglinear", "x"),
          "--holidays": ("2024-03-01", "2024-03-01,2024-03-02", "demand.csv", "x", *TIMES),
-         "--cluster": (*VALID["--cluster"], "peak"), "--growth": ("20%", "0", "-50%", *NUMBERS),
+         "--cluster": (*VALID["--cluster"], "peak"),
+         "--growth": ("20%", "0", "-50%", "-20%:50%", "50%:20%", *NUMBERS),
          "--gpus": ("8,16", "8:64:4", "64:8:2", "1:1e9:3", "0", "8,8", "1:1:1", "x"),
          "--cluster-step": ("4", *NUMBERS), "--by": ("user", "group", "all", "gpu_type", "x")},
         ("demand.csv", "lab.parquet", "rich.parquet"), study_files,

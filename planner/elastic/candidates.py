@@ -10,9 +10,9 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.elastic.renting import RentedCluster
-from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.limits import DEFAULT_MAX_WIDTH
 
 MOST_WIDTHS = 10_000  # more take long, and a wider law or curve is more likely a slip
 

@@ -11,8 +11,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from gpuplan.analysis.base.amounts import once, parse_duration
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.option import Opt
-from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
-from gpuplan.simkit.limits import MOST_GPUS
+from gpuplan.simkit.limits import DEFAULT_MAX_WIDTH, MOST_GPUS
 
 ClassBy = Literal["job_class", "user", "group", "num_gpus"]
 CLASS_COLUMNS: tuple[str, ...] = get_args(ClassBy)

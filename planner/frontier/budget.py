@@ -39,6 +39,36 @@ FORMS = (
 
 
 @dataclass(frozen=True, slots=True)
+class TodaysBasis:
+    """What makes the dollars of budgets and today's bill add up: they have one basis.
+
+    Today's GPUs cost today's bill; GPUs more or fewer cost their price. Where the bill is the price
+    times the GPUs, both terms are 0.
+
+    Attributes:
+        beside_usd_per_h: today's bill less today's GPUs at the price; below 0 where these are paid
+            for at a lower rate.
+        least_usd_per_h: of GPUs owned and committed, which are paid for in any case.
+    """
+
+    beside_usd_per_h: float = 0.0
+    least_usd_per_h: float = 0.0
+
+    def usd_per_h(self, gpus: float, usd_per_gpu_h: float) -> float:
+        """Return what average GPUs cost an hour."""
+        return max(self.least_usd_per_h, gpus * usd_per_gpu_h + self.beside_usd_per_h)
+
+    def gpus(self, usd_per_h: float, usd_per_gpu_h: float) -> float:
+        """Return the average GPUs for dollars an hour; 0 for less than what is paid in any case."""
+        if usd_per_h < self.least_usd_per_h:
+            return 0.0
+        return max(0.0, (usd_per_h - self.beside_usd_per_h) / usd_per_gpu_h)
+
+
+NO_BASIS = TodaysBasis()
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """A budget.
 
@@ -86,7 +116,11 @@ class Budget:
         return self.value / HOURS_PER[self.period]
 
     def gpus(
-        self, load_gpus: float, usd_per_gpu_h: float | None = None, now_gpus: float | None = None
+        self,
+        load_gpus: float,
+        usd_per_gpu_h: float | None = None,
+        now_gpus: float | None = None,
+        basis: TodaysBasis = NO_BASIS,
     ) -> float:
         """Return average GPUs.
 
@@ -107,20 +141,24 @@ class Budget:
                     "  next: add the price of a GPU-hour, for example --price 1.29, or "
                     "--prices builtin --gpu A100"
                 )
-            return self.usd_per_h / usd_per_gpu_h
+            return basis.gpus(self.usd_per_h, usd_per_gpu_h)
         return self.value * load_gpus if self.unit == LOADS else self.value
 
-    def at_least(self, least: float, usd_per_gpu_h: float | None) -> str:
+    def at_least(
+        self, least: float, usd_per_gpu_h: float | None, basis: TodaysBasis = NO_BASIS
+    ) -> str:
         """Return the option for a least budget, in the unit of this one.
 
         Args:
             least: the budget, in average GPUs, or in dollars an hour.
             usd_per_gpu_h: dollars an hour for a unit of it; None without a price.
+            basis: of dollars.
         """
         enough = show_gpus(least).replace(",", "")
         if self.unit != DOLLARS or usd_per_gpu_h is None:
             return f"{enough}gpu"
-        usd = ceil(100 * float(enough) * usd_per_gpu_h * HOURS_PER[self.period]) / 100
+        usd_per_h = basis.usd_per_h(float(enough), usd_per_gpu_h)
+        usd = ceil(100 * usd_per_h * HOURS_PER[self.period]) / 100
         return f"'${usd:.2f}/{self.period}'"
 
 
@@ -208,6 +246,7 @@ def plan_of(
     budget: Budget,
     price: Price | None,
     now_gpus: float | None = None,
+    basis: TodaysBasis = NO_BASIS,
 ) -> Plan:
     """Return the plan of a method for a budget.
 
@@ -222,10 +261,10 @@ def plan_of(
         value = budget.usd_per_h
     else:
         usd = None if price is None else price.usd_per_gpu_h
-        value = budget.gpus(frontier.load_gpus, usd, now_gpus)
+        value = budget.gpus(frontier.load_gpus, usd, now_gpus, basis)
     if frontier.is_enough(value):
         return solved.at_budget(value)  # another method may need more, and reports it
-    least = budget.at_least(frontier.min_budget, usd)
+    least = budget.at_least(frontier.min_budget, usd, basis)
     if frontier.slower is not None:
         least += _or_slower(frontier, frontier.slower, value)
     elif not frontier.prices and value >= frontier.load_gpus * (1 - TOLERANCE):

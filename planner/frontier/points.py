@@ -16,6 +16,7 @@ from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.elastic.job_classes import ClassWorkload
 from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.elastic.replay import PlanReplay
+from gpuplan.planner.frontier.budget import NO_BASIS, TodaysBasis
 from gpuplan.planner.frontier.methods.registry import Solved
 from gpuplan.planner.frontier.model.exact import Frontier
 from gpuplan.planner.frontier.model.plan import Assignment, Plan
@@ -153,6 +154,7 @@ class Points:
     peak: TodaysPeak | None
     recorded: RecordedRuns | None
     refused: list[str] = field(default_factory=list)
+    basis: TodaysBasis = NO_BASIS
 
     def point(
         self, plan: Plan, target_s: float | None = None, requested: str | None = None
@@ -191,7 +193,9 @@ class Points:
                 "budget_x_load": plan.budget / plan.load_gpus,
                 "mean_jct_over_one_gpu": plan.mean_jct_s / frontier.one_gpu_jct_s,
                 "optimal_mean_jct_s": least_mean_jct_s(frontier, plan.budget),
-                "usd_per_month": UNSET if usd is None else plan.used * usd * MONTH_H,
+                "usd_per_month": UNSET
+                if usd is None
+                else self.basis.usd_per_h(plan.used, usd) * MONTH_H,
                 "replay_within_today_peak": None if self.peak is None else self.peak.shown(within),
             }
         return Point(
@@ -255,7 +259,7 @@ class Points:
         if self.cluster is None:
             return None
         try:
-            return replay_and_measure(
+            replayed = replay_and_measure(
                 self.workload, self.frontier, plan, self.cluster, self.unit_usd
             )
         except UsageError as error:
@@ -264,6 +268,10 @@ class Points:
             if is_noted:
                 self.refused.append(str(error).partition("\n")[0])
             return None
+        if self.basis == NO_BASIS or self.unit_usd is None or self.frontier.prices:
+            return replayed
+        month = self.basis.usd_per_h(replayed.spent, self.unit_usd) * MONTH_H
+        return replace(replayed, billed_usd_per_month=month)
 
 
 def steps_from(frontier: Frontier, budget: float, unit_usd: float | None) -> dict[str, float]:

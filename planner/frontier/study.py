@@ -17,7 +17,15 @@ from gpuplan.planner.elastic.candidates import within_cluster
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.elastic.renting import RentedCluster
-from gpuplan.planner.frontier.budget import Budget, plan_of, refuse_others, requested_jct, sweep
+from gpuplan.planner.frontier.budget import (
+    NO_BASIS,
+    Budget,
+    TodaysBasis,
+    plan_of,
+    refuse_others,
+    requested_jct,
+    sweep,
+)
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.gpu_types import solve_types, workloads_by_type
@@ -66,6 +74,7 @@ class PlanRequest:
             dollars.
         recorded_on: the one of several types that the jobs were recorded on; None for the first of
             the speedups.
+        basis: what the dollars of budgets on one GPU type have in common with today's bill.
     """
 
     budgets: Sequence[Budget] = ()
@@ -74,6 +83,7 @@ class PlanRequest:
     cluster: RentedCluster | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     recorded_on: str | None = None
+    basis: TodaysBasis = NO_BASIS
 
     @property
     def is_mixed(self) -> bool:
@@ -107,6 +117,7 @@ class FrontierStudy:
         sections: further parts.
         mix: the GPU-hours on other GPU types than the one planned for; None if there are none.
         recommends: whether a plan may be called the best.
+        basis: of the request.
     """
 
     workload: ClassWorkload
@@ -125,6 +136,7 @@ class FrontierStudy:
     sections: tuple[Section, ...] = ()
     mix: GpuMix | None = None
     recommends: bool = True
+    basis: TodaysBasis = NO_BASIS
 
     @property
     def is_mixed(self) -> bool:
@@ -182,7 +194,7 @@ class FrontierStudy:
         """Return the dollars in a month of 730.5 hours for a budget. Raises without a price."""
         if self.unit_usd is None:
             raise ValueError("this study has no price")
-        return amount * self.unit_usd * MONTH_H
+        return self.basis.usd_per_h(amount, self.unit_usd) * MONTH_H
 
     @property
     def over(self) -> list[Point]:
@@ -241,7 +253,10 @@ def study_frontier(
     if cluster is not None and today is not None and not request.is_mixed:
         peak = TodaysPeak(trace, speedup, choices, workload, cluster, today)
     recorded = RecordedRuns.of(workload.arrivals)
-    points = Points(workload, frontier, ends, _unit_usd(frontier, price), cluster, peak, recorded)
+    unit_usd = _unit_usd(frontier, price)
+    points = Points(
+        workload, frontier, ends, unit_usd, cluster, peak, recorded, basis=request.basis
+    )
     plans = _plans(solved, frontier, request, price, _now_gpus(today))
     made = []
     for plan, target_s, requested in [*plans, (frontier.knee(), None, None)]:
@@ -266,6 +281,7 @@ def study_frontier(
             *(f"not replayed at some budgets: {why}" for why in dict.fromkeys(points.refused)),
         ),
         today=today,
+        basis=request.basis,
     )
     if cluster is None or not request.by_request:
         return study
@@ -309,7 +325,11 @@ def _plans(
     if not request.by_request:
         return [(plan, None, None) for plan in sweep(solved, frontier)]
     plans: list[tuple[Plan, float | None, str | None]] = [
-        (plan_of(solved, frontier, budget, price, now_gpus), None, budget.requested)
+        (
+            plan_of(solved, frontier, budget, price, now_gpus, request.basis),
+            None,
+            budget.requested,
+        )
         for budget in request.budgets
     ]
     plans += [

@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
+from gpuplan.analysis.prices.contracts import COMMITTED, OWNED
 from gpuplan.planner.money.cents import split_cents, whole_cents
 from gpuplan.planner.money.ledger import Ledger, LedgerCell
 
 IDLE = "(idle)"
+POOLS = (OWNED, COMMITTED)
+"""The markets of GPUs that are paid for whether they are used or not."""
 NO_LABEL = "(none)"
 SPREAD = "idle"
 """The market of what a label pays for GPUs that nobody used."""
@@ -118,6 +121,29 @@ def _spread(cells: Sequence[BillCell]) -> list[BillCell]:
             first = of_label[0]
             spread.append(replace(first, market=SPREAD, gpu_h=Fraction(0), usd=idle_usd * share))
     return spread
+
+
+def month_usd(
+    cells: Sequence[BillCell], use: Fraction, whole: Fraction
+) -> dict[tuple[str, str, bool], Fraction]:
+    """Return the dollars of a month by row, GPU type and whether they pay for idle GPUs.
+
+    Args:
+        cells: of a period.
+        use: months by which what GPUs in use cost is multiplied: one over those of the log.
+        whole: the same of what GPUs owned and committed cost, which are paid for in the period.
+    """
+    usd: dict[tuple[str, str, bool], Fraction] = defaultdict(Fraction)
+    for gpu_type, of_type in grouped(cells, lambda cell: cell.gpu_type).items():
+        idle_usd = total_usd([cell for cell in of_type if cell.is_idle])
+        in_pools = [cell for cell in of_type if cell.market in POOLS and not cell.is_idle]
+        pool_usd = total_usd(in_pools)
+        idle_month = max(Fraction(0), (pool_usd + idle_usd) * whole - pool_usd * use)
+        of_idle = idle_month / idle_usd if idle_usd else Fraction(0)
+        for cell in of_type:
+            factor = of_idle if cell.is_idle else use
+            usd[cell.name, gpu_type, cell.is_idle] += cell.usd * factor
+    return dict(usd)
 
 
 def grouped(cells: Sequence[BillCell], key: Callable[[BillCell], Key]) -> dict[Key, list[BillCell]]:

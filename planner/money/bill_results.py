@@ -6,6 +6,13 @@ from dataclasses import dataclass
 
 from msgspec import UNSET, UnsetType
 
+from gpuplan.planner.money.invoice_results import (
+    InvoiceLine,
+    InvoiceRate,
+    InvoiceResults,
+    InvoiceType,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class BillPart:
@@ -128,6 +135,14 @@ class BillMonth:
         usd: the bill of these hours.
         idle_usd: of it, that of GPUs that nobody uses.
         groups: who pays.
+        billed_usd, effective_usd: the invoice of the month; with ``--invoice`` alone, as all below.
+        charges_usd: effective cost without tax, credits, adjustments and corrections.
+        explained_share, unused_share, not_in_log_share, other_share: of the charges, what jobs of
+            the log explain, what nobody used, what is in no log, and other services; null without
+            charges.
+        lines: of the invoice; in both columns they add up to it.
+        invoice_types: GPU-hours in the log and on the invoice.
+        rates: what GPU-hours cost.
     """
 
     name: str
@@ -136,6 +151,16 @@ class BillMonth:
     usd: float
     idle_usd: float
     groups: tuple[MonthPart, ...]
+    billed_usd: float | UnsetType = UNSET
+    effective_usd: float | UnsetType = UNSET
+    charges_usd: float | UnsetType = UNSET
+    explained_share: float | UnsetType | None = UNSET
+    unused_share: float | UnsetType | None = UNSET
+    not_in_log_share: float | UnsetType | None = UNSET
+    other_share: float | UnsetType | None = UNSET
+    lines: tuple[InvoiceLine, ...] | UnsetType = UNSET
+    invoice_types: tuple[InvoiceType, ...] | UnsetType = UNSET
+    rates: tuple[InvoiceRate, ...] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +264,7 @@ class BillResults:
         idle_usd_per_month: of GPUs that are paid for and that nobody uses; null without such.
         idle_share: share of the GPU-hours of owned and committed GPUs that nobody uses; null
             without such.
+        idle_usd_share: share of the bill that pays for them; null without such, or without a bill.
         usd: the whole bill.
         idle_usd: of it, that of GPUs that nobody uses; null without a pool.
         by: what the bill is split by.
@@ -253,12 +279,14 @@ class BillResults:
         months: the bill by month.
         uses: the bill by label, GPU type and market.
         change: what changed between the two months of ``--months``.
+        invoice: the invoice beside the log.
     """
 
     usd_per_month: float
     used_usd_per_month: float
     idle_usd_per_month: float | None
     idle_share: float | None
+    idle_usd_share: float | None
     usd: float
     idle_usd: float | None
     by: str
@@ -274,3 +302,4 @@ class BillResults:
     months: tuple[BillMonth, ...]
     uses: tuple[BillUse, ...]
     change: ChangeResults | UnsetType = UNSET
+    invoice: InvoiceResults | UnsetType = UNSET

@@ -10,9 +10,17 @@ from fractions import Fraction
 
 from msgspec import UNSET, UnsetType
 
-from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
-from gpuplan.analysis.prices.contracts import COMMITTED, OWNED, Contracts, PaidPool
-from gpuplan.planner.money.bill import IDLE, BillCell, grouped, total_cents, total_h, total_usd
+from gpuplan.analysis.base.time_units import HOUR_US, MICROS
+from gpuplan.analysis.prices.contracts import Contracts, PaidPool
+from gpuplan.planner.money.bill import (
+    IDLE,
+    BillCell,
+    grouped,
+    month_usd,
+    total_cents,
+    total_h,
+    total_usd,
+)
 from gpuplan.planner.money.bill_results import (
     BillGroup,
     BillMarket,
@@ -26,11 +34,9 @@ from gpuplan.planner.money.bill_results import (
 )
 from gpuplan.planner.money.cents import split_cents, whole_cents
 from gpuplan.planner.money.change_results import ComparedBill, change_results
-from gpuplan.planner.money.held_runs import BilledRuns, Months
+from gpuplan.planner.money.held_runs import EXACT_MONTH_US, BilledRuns, Months
 from gpuplan.planner.money.ledger import Ledger
 
-MONTH_US = Fraction(MONTH_H) * HOUR_US
-POOLS = (OWNED, COMMITTED)
 FEW_MONTHS = 3
 """Months that a log of one month has, with the tails of its jobs."""
 ZERO = Fraction(0)
@@ -43,7 +49,7 @@ class BilledPeriod:
     Attributes:
         columns: what it is split by, one or two.
         chosen: the months asked for; empty for all.
-        runs: that are billed.
+        runs: that are billed, counted in the months asked for.
         months: the periods of the cells.
         cells: of the months asked for.
         ledger: of all months.
@@ -87,7 +93,7 @@ class BilledPeriod:
         return (min(end, self.runs.window_us[1]) if self.is_cluster else end) - 1
 
     def peak_of(self, gpu_type: str) -> float:
-        """Return the most GPUs of a type of the book that jobs held at once, in the whole log."""
+        """Return the most GPUs of a type of the book that jobs held at once."""
         types = self.ledger.log_types[gpu_type]
         peaks = zip(self.runs.runs.gpu_types, self.runs.peak_gpus.tolist(), strict=True)
         return float(sum(peak for name, peak in peaks if name in types))
@@ -114,11 +120,12 @@ def bill_results(bill: BilledPeriod) -> BillResults:
         used_usd_per_month=(whole - idle) / 100,
         idle_usd_per_month=idle / 100 if has_pools else None,
         idle_share=float(idle_h / pool_h) if pool_h else None,
+        idle_usd_share=idle / whole if has_pools and whole else None,
         usd=total_cents(cells) / 100,
         idle_usd=_idle_cents(cells) / 100 if has_pools else None,
         by=",".join(bill.columns),
-        begin=_instant(int(edges[bill.places[0]])),
-        end=_instant(int(edges[bill.places[-1] + 1])),
+        begin=instant(int(edges[bill.places[0]])),
+        end=instant(int(edges[bill.places[-1] + 1])),
         jobs=int(bill.runs.jobs.sum()),
         window_s=bill.window_us / MICROS,
         gpu_h=gpu_h,
@@ -126,7 +133,7 @@ def bill_results(bill: BilledPeriod) -> BillResults:
         cluster_gpus=sum(_gpus_at_end(bill).values()) if has_pools else None,
         groups=tuple(_groups(bill, month, whole, window_h)),
         gpu_types=tuple(_types(bill, month, window_h)),
-        months=tuple(_months(bill)),
+        months=tuple(month_rows(bill)),
         uses=tuple(_uses(bill)),
         change=_change(bill),
     )
@@ -136,7 +143,8 @@ def _idle_cents(cells: Sequence[BillCell]) -> int:
     return total_cents([cell for cell in cells if cell.is_idle])
 
 
-def _instant(at_us: int) -> str:
+def instant(at_us: int) -> str:
+    """Return microseconds since 1970 as a time in UTC."""
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -162,18 +170,9 @@ def _month_cents(bill: BilledPeriod) -> MonthCents:
     What GPUs in use cost is of the time from the first submission to the last instant; GPUs owned
     and committed are paid for in the whole period, those of a cluster while the log lasts.
     """
-    use = MONTH_US / bill.window_us
-    whole = use if bill.is_cluster else MONTH_US / bill.period_us
-    usd: dict[tuple[str, str, bool], Fraction] = defaultdict(Fraction)
-    for gpu_type, of_type in grouped(bill.cells, lambda cell: cell.gpu_type).items():
-        idle_usd = total_usd([cell for cell in of_type if cell.is_idle])
-        in_pools = [cell for cell in of_type if cell.market in POOLS and not cell.is_idle]
-        pool_usd = total_usd(in_pools)
-        idle_month = max(ZERO, (pool_usd + idle_usd) * whole - pool_usd * use)
-        of_idle = idle_month / idle_usd if idle_usd else ZERO
-        for cell in of_type:
-            factor = of_idle if cell.is_idle else use
-            usd[cell.name, gpu_type, cell.is_idle] += cell.usd * factor
+    use = EXACT_MONTH_US / bill.window_us
+    whole = use if bill.is_cluster else EXACT_MONTH_US / bill.period_us
+    usd = month_usd(bill.cells, use, whole)
     names = sorted({name for name, _, _ in usd})
     rows = [sum((usd[key] for key in usd if key[0] == name), ZERO) for name in names]
     in_rows = split_cents(whole_cents(sum(rows, ZERO)), rows)
@@ -276,7 +275,8 @@ def _markets(cells: Sequence[BillCell]) -> list[BillMarket]:
     return rows
 
 
-def _months(bill: BilledPeriod) -> list[BillMonth]:
+def month_rows(bill: BilledPeriod) -> list[BillMonth]:
+    """Return the months of a bill with who pays in each."""
     by_month = grouped(bill.cells, lambda cell: cell.period)
     edges, rows = bill.months.edges_us, []
     for place in bill.places:

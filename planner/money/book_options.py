@@ -1,65 +1,79 @@
-"""The price book that a bill's options make: a contracts file, short forms, prices, a cluster."""
+"""The price book of a log: contracts, a price for each of its types, and a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from dataclasses import replace
 from math import ceil
-from pathlib import Path
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
 from gpuplan.analysis.prices.contracts import (
-    ON_DEMAND,
     OWNED,
     Contracts,
     DatedPrice,
     PaidPool,
     make_contracts,
-    read_contracts,
 )
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.price_book import Prices
 
 Pools = Sequence[tuple[str | None, int]]
 
 
 def complete_book(
-    book: Contracts,
     prices: Prices,
     gpu_types: Sequence[str | None],
     cluster: Mapping[str | None, int],
     window_us: tuple[int, int],
 ) -> tuple[Contracts, dict[str, str]]:
-    """Return a book that also has a price for each type of a log, and where prices come from.
+    """Return the book with a price for each type of a log too, and where these come from.
 
     Args:
-        book: contracts and short forms.
-        prices: of types that the book has no price for.
+        prices: the book, and prices of types that it has none of.
         gpu_types: of the log; None for jobs that name none.
         cluster: owned GPUs by type of the log, at the price of the type.
         window_us: when the cluster is paid for.
 
     Raises:
-        UsageError: a type without a price; the message says which options give one.
+        UsageError: types without a price; the message says which options give one.
     """
+    book = prices.book
+    prices.check([*gpu_types, *cluster])
     means = match_types(book.gpu_types, gpu_types, book.option)
     pools, entries = list(book.pools), list(book.prices)
     sources: dict[str, str] = {}
     for gpu_type in dict.fromkeys([*gpu_types, *cluster]):
         name = means.get(gpu_type) or gpu_type or UNNAMED
         has_price = any(entry.gpu_type == name for entry in entries)
-        if not has_price and (means.get(gpu_type) is None or prices.usd(gpu_type) is not None):
-            price = prices.of(gpu_type)
+        if not has_price and (price := prices.get(gpu_type)) is not None:
             sources[name] = price.source
-            steps = () if prices.table is None else prices.dated(gpu_type)
-            first_usd = steps[0][1] if steps else Fraction(str(price.usd_per_gpu_h))
-            entries.append(DatedPrice(name, ON_DEMAND, first_usd))
-            entries += [DatedPrice(name, ON_DEMAND, usd, at_us) for at_us, usd in steps[1:]]
+            entries += [replace(step, gpu_type=name) for step in prices.steps(gpu_type)]
         if gpus := cluster.get(gpu_type, 0):
             pools += _cluster_pools(
                 name, gpus, [entry for entry in entries if entry.gpu_type == name], window_us
             )
     return make_contracts(pools, entries, inputs=book.inputs, option=book.option), sources
+
+
+def check_dated(trace: Trace, prices: Prices) -> None:
+    """Raise `UsageError` where a book has dates and the log has none."""
+    if not trace.provenance.relative_time:
+        return
+    book = prices.book
+    changes = book.changes_us(book.gpu_types)
+    option, what = book.option, "GPUs or prices"
+    if not changes:
+        option, what = prices.option, "prices"
+        dated = [usd for usd in prices.usd_per_gpu_h.values() if isinstance(usd, Mapping)]
+        if not any(begin for usd in dated for begin in usd):
+            return
+    raise UsageError(
+        f"{option}: it has dates, and the log has none: its times count from its start, so "
+        f"nothing says which {what} were in force\n"
+        "  next: give the log times with dates, or leave those out that were not in force and "
+        "the dates of the others"
+    )
 
 
 def _cluster_pools(
@@ -112,8 +126,3 @@ def cluster_of(
     means = match_types(names, used, "--cluster", apart=True)
     type_of = {name: log_type for log_type, name in means.items() if name is not None}
     return {type_of.get(kind or "", kind): gpus for kind, gpus in pools}
-
-
-def read_book(path: Path | None, time_zone: str | None) -> Contracts:
-    """Return the contracts of a file, or an empty book."""
-    return Contracts(option="--price") if path is None else read_contracts(path, time_zone)

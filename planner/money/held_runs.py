@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from calendar import month_name
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from fractions import Fraction
 from itertools import pairwise
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.history.jobs import BY
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill import NO_LABEL
 from gpuplan.planner.money.ledger import HeldRuns
@@ -24,6 +28,7 @@ COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_typ
 """Canonical columns that every bill reads."""
 
 MONTH_US = round(MONTH_H * HOUR_US)
+EXACT_MONTH_US = Fraction(MONTH_H) * HOUR_US
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -39,6 +44,8 @@ class BilledRuns:
         peak_gpus: most GPUs of each type held at once; shape (types,).
         running: jobs still running, and the GPU-hours that they have held so far.
         without_hours: jobs without a run, of 0 s or of 0 GPUs.
+        job: place of the job of each run among the jobs; shape (n,).
+        is_running: whether the job of each run is still running; shape (n,).
     """
 
     runs: HeldRuns
@@ -48,6 +55,47 @@ class BilledRuns:
     peak_gpus: FloatArray
     running: tuple[int, float]
     without_hours: int
+    job: IntArray
+    is_running: BoolArray
+
+    def within(self, spans_us: Sequence[tuple[int, int]]) -> BilledRuns:
+        """Return these runs with the jobs, peaks and running jobs of parts of the time."""
+        runs = self.runs
+        peaks = np.zeros(len(runs.gpu_types))
+        held_us = np.zeros(self.job.size, np.int64)
+        for begin, end in spans_us:
+            first, last = np.clip(runs.start_us, begin, end), np.clip(runs.end_us, begin, end)
+            held_us += last - first
+            for code in np.unique(runs.gpu_type[last > first]):
+                part = (runs.gpu_type == code) & (last > first)
+                peak = _peak(first[part], last[part], runs.gpus[part])
+                peaks[code] = max(peaks[code], peak)
+        holds = held_us > 0
+        running = holds & self.is_running
+        return replace(
+            self,
+            jobs=_jobs_of(runs.label[holds], self.job[holds], len(self.labels)),
+            peak_gpus=peaks,
+            running=(
+                int(np.unique(self.job[running]).size),
+                float(held_us[running] @ runs.gpus[running]) / HOUR_US,
+            ),
+        )
+
+    @property
+    def used_types(self) -> list[str | None]:
+        """GPU types that the runs hold."""
+        peaks = zip(self.runs.gpu_types, self.peak_gpus.tolist(), strict=True)
+        return [name for name, peak in peaks if peak > 0]
+
+    @property
+    def running_note(self) -> tuple[str, ...]:
+        """What to say of jobs still running; empty where there are none."""
+        count, held_h = self.running
+        if not count:
+            return ()
+        jobs = counted(count, "job")
+        return (f"{jobs} still running: billed for the {held_h:,.0f} GPU-hours so far",)
 
 
 def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
@@ -55,7 +103,7 @@ def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
 
     Args:
         trace: with `COLUMNS` and the columns of ``by``.
-        by: one or two of `BY`, or other columns of the trace.
+        by: one or two of `BY`, or other columns of the trace; none for one label.
 
     Raises:
         InputError: no job has both a run time and GPUs, or no time passes.
@@ -71,14 +119,22 @@ def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
     window = jobs.window_us()
     if window[1] <= window[0]:
         raise InputError(trace.path, "no time passes in it, so it has no bill for a month")
-    names, codes = zip(*(_codes(trace.jobs[BY.get(name, name)]) for name in by), strict=True)
+    columns = [_codes(trace.jobs[BY.get(name, name)]) for name in by]
     held = jobs.runs()
-    held_codes = np.stack([code[held.job] for code in codes])
-    pairs, label = np.unique(held_codes, axis=1, return_inverse=True)
-    labels = tuple(
-        (names[0][pair[0]] or NO_LABEL, names[1][pair[1]] or NO_LABEL if len(pair) > 1 else "")
-        for pair in pairs.T.tolist()
-    )
+    labels: tuple[tuple[str, str], ...] = (("", ""),)
+    label = np.zeros(held.job.size, np.int64)
+    if columns:
+        held_codes = np.stack([code[held.job] for _, code in columns])
+        pairs, label = np.unique(held_codes, axis=1, return_inverse=True)
+        names = [names for names, _ in columns]
+        lacking = [UNNAMED if BY.get(name, name) == "gpu_type" else NO_LABEL for name in by]
+        labels = tuple(
+            (
+                names[0][pair[0]] or lacking[0],
+                names[1][pair[1]] or lacking[1] if len(pair) > 1 else "",
+            )
+            for pair in pairs.T.tolist()
+        )
     types, type_of = _codes(trace.jobs["gpu_type"])
     peaks = [
         levels_until(jobs.only(holding & (type_of == code)), 0)[2] / PARTS_PER_GPU
@@ -100,8 +156,18 @@ def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
         window_us=window,
         peak_gpus=np.array(peaks),
         running=jobs.running(),
+        job=held.job,
+        is_running=jobs.censored[held.job],
         without_hours=int(holding.size - np.count_nonzero(holding & (jobs.held_s > 0))),
     )
+
+
+def _peak(start_us: IntArray, end_us: IntArray, gpus: FloatArray) -> float:
+    """Return the most GPUs that runs hold at once."""
+    parts = np.rint(gpus * PARTS_PER_GPU).astype(np.int64)
+    at, change = np.concatenate([start_us, end_us]), np.concatenate([parts, -parts])
+    order = np.lexsort((change, at))  # what ends makes room for what starts then
+    return float(np.cumsum(change[order]).max()) / PARTS_PER_GPU
 
 
 def _jobs_of(label: IntArray, job: IntArray, labels: int) -> IntArray:
@@ -153,12 +219,28 @@ def months_of(period_us: tuple[int, int], zone: tzinfo) -> Months:
     return Months(np.array(edges, np.int64), tuple(names), tuple(whole_us))
 
 
+def month_words(name: str) -> str:
+    """Return ``January 2026`` for ``2026-01``; other names as they are."""
+    year, _, month = name.partition("-")
+    return f"{month_name[int(month)]} {year}" if month else name
+
+
 def months_without_dates(period_us: tuple[int, int]) -> Months:
     """Return stretches of 730.5 hours of a log that has no dates."""
     edges = [*range(period_us[0], period_us[1], MONTH_US), period_us[1]]
     names = tuple(f"month {place}" for place in range(1, len(edges)))
     whole_us = tuple((begin, begin + MONTH_US) for begin in edges[:-1])
     return Months(np.array(edges, np.int64), names, whole_us)
+
+
+def paid_period(trace: Trace, runs: BilledRuns, zone: tzinfo) -> tuple[int, int]:
+    """Return the time in which pools are paid for: the period asked for, or whole days of the log.
+
+    A log without dates is paid for in its window.
+    """
+    if trace.provenance.relative_time:
+        return runs.window_us
+    return whole_days(runs.window_us, zone) if trace.period is None else trace.period
 
 
 def whole_days(window_us: tuple[int, int], zone: tzinfo) -> tuple[int, int]:
@@ -174,8 +256,3 @@ def midnight_us(day: date, zone: tzinfo) -> int:
     """Return the first instant of a day in a time zone, microseconds since 1970."""
     at = datetime(day.year, day.month, day.day, tzinfo=zone)
     return (at - EPOCH) // timedelta(microseconds=1)
-
-
-def zone_of(time_zone: str | None) -> tzinfo:
-    """Return a time zone by its name; UTC without one."""
-    return UTC if time_zone is None else ZoneInfo(time_zone)

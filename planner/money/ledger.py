@@ -98,6 +98,18 @@ class Ledger:
     log_types: Mapping[str, tuple[str | None, ...]]
 
 
+class UnpricedUse(UsageError):
+    """Jobs use GPUs of a type above its pools, and no price is in force.
+
+    Attributes:
+        gpu_type: as the book names it.
+    """
+
+    def __init__(self, gpu_type: str, message: str) -> None:
+        super().__init__(message)
+        self.gpu_type = gpu_type
+
+
 def ledger(runs: HeldRuns, book: Contracts, edges_us: IntArray) -> Ledger:
     """Return what runs use under a price book, by period.
 
@@ -107,7 +119,8 @@ def ledger(runs: HeldRuns, book: Contracts, edges_us: IntArray) -> Ledger:
         edges_us: of the periods, ascending; what lies outside of them is left out.
 
     Raises:
-        UsageError: a type without a price, or hours above its pools without one.
+        UsageError: a type without a price.
+        UnpricedUse: hours above its pools without one.
     """
     means = match_types(book.gpu_types, runs.gpu_types, book.option)
     named = [means[name] or name or UNNAMED for name in runs.gpu_types]
@@ -167,7 +180,8 @@ def _cells_of_type(
             continue
         if price is None:
             total = sum(above.values(), Fraction(0))
-            raise UsageError(_unpriced(book, name, total, begins[number : number + 2]))
+            problem = _unpriced(book, name, total, begins[number : number + 2])
+            raise UnpricedUse(name, problem)
         for label, amount in above.items():
             gpu_us[period, label, sources.index(price)] += amount
     return [

@@ -1,4 +1,4 @@
-"""What an hour of each GPU type costs: as given, or the median of the offers of a price table.
+"""What an hour of each GPU type costs, by date: contracts, prices as given, or a price table.
 
 Every study that names dollars asks one `Prices`, built once from a `PriceRequest`.
 """
@@ -6,9 +6,10 @@ Every study that names dollars asks one `Prices`, built once from a `PriceReques
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
 
@@ -16,105 +17,184 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, gpu_name, match_types, same_gpu
 from gpuplan.analysis.prices.catalogue import BUILT_IN, SOURCE
+from gpuplan.analysis.prices.contracts import (
+    FOREVER_US,
+    ON_DEMAND,
+    OWNED,
+    Contracts,
+    DatedPrice,
+    make_contracts,
+    read_contracts,
+    zone_of,
+)
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
 from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.dated_prices import dated_usd, kind_of_provider, usual_kind
-from gpuplan.planner.money.price_request import NO_PRICE, Price, PriceRequest
+from gpuplan.planner.money.pool_texts import Dated, price_steps
+from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, Price, PriceRequest
 
-USUAL_KIND = "on_demand"
+NO_BOOK = Contracts(option="--price")
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What an hour of a GPU costs, by type.
+    """What an hour of a GPU costs, by type and date.
 
-    The price given for a type comes first, then that for every other type, then the median of the
-    offers.
+    The price of the book comes first, then the one given for a type, then that for every other
+    type, then the median of the offers.
 
     Attributes:
-        usd_per_gpu_h: type -> US dollars per GPU-hour; the empty name is every other type.
+        usd_per_gpu_h: type -> US dollars per GPU-hour, or these by date; the empty name is every
+            other type.
         offers: of a price table.
         table: the table, or ``builtin``; None without one.
         provider: whose offers count, such as ``aws`` or ``aws:spot``; None for all, on demand.
         gpu: the type of jobs that name none.
         option: the option that gave the prices, for messages.
         inputs: the files read.
+        book: contracts: pools, and prices by date.
+        zone: time zone of dates.
+        at_us: the time of a single price, microseconds since 1970: the last one by default.
     """
 
-    usd_per_gpu_h: Mapping[str, float] = field(default_factory=dict)
+    usd_per_gpu_h: Mapping[str, float | Dated] = field(default_factory=dict)
     offers: Sequence[Offer] = ()
     table: str | None = None
     provider: str | None = None
     gpu: str | None = None
     option: str = "--price"
     inputs: tuple[InputFile, ...] = ()
+    book: Contracts = NO_BOOK
+    zone: tzinfo = UTC
+    at_us: int = FOREVER_US
 
     def __post_init__(self) -> None:
         for name, usd in self.usd_per_gpu_h.items():
-            Price(usd, name, self.option)
+            for step in price_steps(usd, self.zone, name, self.option):
+                Price(float(step.usd_per_gpu_h), name, self.option)
 
     @classmethod
-    def read(cls, request: PriceRequest) -> Prices:
-        """Return the prices of a request. Raises `InputError` where its table cannot be used."""
+    def read(cls, request: PriceRequest, time_zone: str | None = None) -> Prices:
+        """Return the prices of a request; dates are of a time zone, UTC by default.
+
+        Raises:
+            InputError: a table or a book that cannot be used.
+            UsageError: two prices of one type and date.
+        """
         offers, inputs = ((), ()) if request.prices is None else read_offers(request.prices)
+        book = Contracts(option=request.option)
+        if request.contracts is not None:
+            book = read_contracts(request.contracts, time_zone)
+        owned = {pool.gpu_type for pool in request.owned}
+        pools = [p for p in book.pools if p.market != OWNED or p.gpu_type not in owned]
+        book = make_contracts(
+            [*pools, *request.owned, *request.commit],
+            [*book.prices, *request.on_demand],
+            inputs=book.inputs,
+            option=book.option,
+        )
         return cls(
             *(request.usd_per_gpu_h, offers, request.prices, request.provider, request.gpu),
-            *(request.option, inputs),
+            *(request.option, (*inputs, *book.inputs), book, zone_of(time_zone)),
         )
 
-    def of(self, gpu_type: str | None, time: datetime | None = None) -> Price:
-        """Return the price of a type at a time.
+    def at(self, at_us: int) -> Prices:
+        """Return the same prices, of which single ones are those in force at a time."""
+        return replace(self, at_us=at_us)
+
+    def of(self, gpu_type: str | None) -> Price:
+        """Return the pay-per-use price of a type in force at `at_us`.
 
         Args:
             gpu_type: in any spelling; None for jobs that name none.
-            time: prices are the same at all times so far.
 
         Raises:
             UsageError: the type has no price; the message says which option gives one.
         """
         named = self._named(gpu_type)
-        price = self._given(named)
+        price = self._stated(named)
         if price is not None:
             return price
         if self.table is None:
-            raise UsageError(self._missing(named))
+            raise MissingPrice(self._missing([named]))
         if named == UNNAMED:
-            raise UsageError(
+            raise MissingPrice(
                 "--prices: the jobs do not name their GPU\n  next: say which with --gpu, one of "
                 + ", ".join(dict.fromkeys(offer.gpu_type for offer in self.offers))
             )
-        return median_price(self.offers, named, self.provider, table=self.table)
+        price = median_price(self.offers, named, self.provider, table=self.table)
+        steps = self._table_steps(named)
+        begun = [step for step in steps if step.from_us <= self.at_us] or steps[:1]
+        if len(steps) < 2:
+            return price
+        return replace(price, usd_per_gpu_h=float(begun[-1].usd_per_gpu_h))
 
-    def get(self, gpu_type: str | None, time: datetime | None = None) -> Price | None:
-        """Return the price of a type at a time, as `of`; None where nothing gives it."""
+    def get(self, gpu_type: str | None) -> Price | None:
+        """Return the price of a type, as `of`; None where nothing gives it."""
         named = self._named(gpu_type)
-        price = self._given(named)
+        price = self._stated(named)
         if price is not None or self.table is None or named == UNNAMED:
             return price
         try:
-            return median_price(self.offers, named, self.provider, table=self.table)
+            return self.of(gpu_type)
         except UsageError:  # no such offer
             return None
 
-    def dated(self, gpu_type: str | None) -> Sequence[tuple[int, Fraction]]:
-        """Return when each price of a type in the table begins; empty where it has no history."""
+    def check(self, gpu_types: Iterable[str | None]) -> None:
+        """Raise `UsageError` where types have no price; the message names all of them."""
+        types = {gpu_type: self._named(gpu_type) for gpu_type in gpu_types}
+        in_book = match_types(self.book.gpu_types, types.values(), self.book.option)
+        lacking = [
+            gpu_type
+            for gpu_type, named in types.items()
+            if in_book[named] is None and self.get(gpu_type) is None
+        ]
+        if len(lacking) == 1:
+            self.of(lacking[0])
+        if lacking:
+            raise MissingPrice(self._missing([self._named(gpu_type) for gpu_type in lacking]))
+
+    def steps(self, gpu_type: str | None) -> tuple[DatedPrice, ...]:
+        """Return the pay-per-use prices of a type in order of time, of those not in the book.
+
+        The first one also holds before its date. Raises as `of`.
+        """
         named = self._named(gpu_type)
-        if self.table is None or self._given(named) is not None:
-            return ()
-        return dated_usd(self.table, named, self.provider)
+        usd = self._usd_given(named)
+        if usd is not None:
+            return price_steps(usd, self.zone, named, self.option)
+        price, dated = self.of(gpu_type), self._table_steps(named)
+        usd_first = dated[0].usd_per_gpu_h if dated else Fraction(str(price.usd_per_gpu_h))
+        return (DatedPrice(named, ON_DEMAND, usd_first), *dated[1:])
+
+    def is_flat(self, gpu_types: Iterable[str | None]) -> bool:
+        """Whether each of these types has one price for all time, and no GPUs are paid for idle."""
+        if not self.book.is_flat:
+            return False
+        named = [self._named(gpu_type) for gpu_type in gpu_types]
+        in_book = match_types(self.book.gpu_types, named, self.book.option)
+        return all(in_book[name] or len(self.steps(name)) == 1 for name in named)
 
     def usd(self, gpu_type: str | None) -> float | None:
         """Return the dollars of a GPU-hour of a type; None where nothing gives them."""
         price = self.get(gpu_type)
         return None if price is None else price.usd_per_gpu_h
 
+    def usd_of_kind(self, gpu_type: str | None, kind: str) -> float | None:
+        """Return the price of a kind that the book has of a type; None where it has none."""
+        named = self._named(gpu_type)
+        name = match_types(self.book.gpu_types, [named], self.book.option)[named]
+        price = None if name is None else self.book.price_at(name, self.at_us, kind)
+        return None if price is None else float(price.usd_per_gpu_h)
+
     def mean(self, gpu_h: Mapping[str | None, float]) -> float | None:
         """Return the mean price of GPU-hours by type; None where a type has no price."""
         priced = [(self.usd(gpu_type), hours) for gpu_type, hours in gpu_h.items() if hours > 0]
         if not priced:
-            return self.usd_per_gpu_h.get("")
+            every = self._given("")
+            return None if every is None else every.usd_per_gpu_h
         if any(usd is None for usd, _ in priced):
             return None
         rates = {usd for usd, _ in priced}
@@ -127,7 +207,7 @@ class Prices:
         """Return one sentence on the prices of types that are not among these, if there are any.
 
         Raises:
-            UsageError: all prices are of other types.
+            UsageError: all prices are of other types, and there is no book.
         """
         every = set(gpu_types)
         types = sorted(name for name in every if name is not None)
@@ -139,7 +219,8 @@ class Prices:
         if not unmatched:
             return ()
         have = f"the GPU types are {listed(types, 6)}" if types else "no GPU type is named"
-        if types and len(unmatched) == len(self.usd_per_gpu_h):
+        is_all = len(unmatched) == len(self.usd_per_gpu_h) and not self.book.gpu_types
+        if types and is_all:
             raise UsageError(
                 f"{self.option}: prices only of {listed(unmatched, 6)}; {have}\n"
                 f"  next: {self.option} {types[0]}=USD"
@@ -149,23 +230,63 @@ class Prices:
     def _named(self, gpu_type: str | None) -> str:
         return self.gpu or UNNAMED if gpu_type is None or gpu_type == UNNAMED else gpu_type
 
+    def _stated(self, gpu_type: str) -> Price | None:
+        """Return the price of the book, or the one given."""
+        name = match_types(self.book.gpu_types, [gpu_type], self.book.option)[gpu_type]
+        price = None if name is None else self.book.price_at(name, self.at_us)
+        if price is not None:
+            return Price(float(price.usd_per_gpu_h), name, self.book.option)
+        return self._given(gpu_type)
+
+    def _usd_given(self, gpu_type: str) -> float | Dated | None:
+        name = match_types(self.usd_per_gpu_h, [gpu_type], self.option)[gpu_type] or ""
+        return self.usd_per_gpu_h.get(name)
+
     def _given(self, gpu_type: str) -> Price | None:
         name = match_types(self.usd_per_gpu_h, [gpu_type], self.option)[gpu_type] or ""
         usd = self.usd_per_gpu_h.get(name)
         if not name and gpu_type != UNNAMED:
             name = gpu_type
-        return None if usd is None else Price(usd, name or None, self.option)
+        if usd is None:
+            return None
+        steps = price_steps(usd, self.zone)
+        begun = [step for step in steps if step.from_us <= self.at_us]
+        return Price(float(begun[-1].usd_per_gpu_h), name or None, self.option)
 
-    def _missing(self, gpu_type: str) -> str:
-        if not self.usd_per_gpu_h:
+    def _table_steps(self, gpu_type: str) -> tuple[DatedPrice, ...]:
+        if self.table is None:
+            return ()
+        version = next((file.sha256 for file in self.inputs if file.path == self.table), "")
+        steps = _dated_usd(self.table, version, gpu_type, self.provider)
+        return tuple(DatedPrice(gpu_type, ON_DEMAND, usd, at_us) for at_us, usd in steps)
+
+    def _missing(self, gpu_types: Sequence[str]) -> str:
+        in_book = tuple(dict.fromkeys(price.gpu_type for price in self.book.prices))
+        priced = ", ".join(dict.fromkeys([*in_book, *filter(None, self.usd_per_gpu_h)]))
+        if not (priced or self.book.pools or self.table):
             return NO_PRICE
-        priced = ", ".join(self.usd_per_gpu_h)
-        is_named = gpu_type != UNNAMED
-        return (
-            f"{self.option}: {gpu_type if is_named else 'jobs that name no GPU type'} has no "
-            f"price, only {priced}\n"
-            f"  next: {self.option} {f'{gpu_type}=USD' if is_named else 'USD'} as well"
-        )
+        option = self.book.option if in_book or self.book.pools else self.option
+        option = option if priced or self.table is None else f"--prices {self.table}"
+        names = [name for name in gpu_types if name != UNNAMED]
+        only = f", only {priced}" if priced else ""
+        if not names:
+            return (
+                f"{option}: jobs that name no GPU type have no price{only}\n"
+                f"  next: {self.option} {UNNAMED}=USD as well, or --gpu NAME with their type"
+            )
+        unnamed = ["jobs that name no GPU type"] if len(names) < len(gpu_types) else []
+        who = listed([*names, *unnamed], 8)
+        hint = ",".join(f"{name}=USD" for name in dict.fromkeys(gpu_types))
+        have = "has" if len(gpu_types) == 1 else "have"
+        return f"{option}: {who} {have} no price{only}\n  next: {self.option} {hint} as well"
+
+
+@lru_cache(maxsize=256)
+def _dated_usd(
+    table: str, version: str, gpu_type: str, provider: str | None
+) -> tuple[tuple[int, Fraction], ...]:
+    """Return `dated_usd` of a table of this hash; one price may be asked for many times."""
+    return tuple(dated_usd(table, gpu_type, provider))
 
 
 def read_offers(table: str) -> tuple[tuple[Offer, ...], tuple[InputFile, ...]]:
@@ -197,14 +318,14 @@ def median_price(
     company, kind = kind_of_provider(provider)
     of_gpu = [offer for offer in offers if same_gpu(gpu_name(gpu), offer.gpu_type)]
     if not any(offer.median_usd_per_gpu_h for offer in of_gpu or offers):
-        raise UsageError(
+        raise MissingPrice(
             f"--gpu {gpu}: {table} has availability without prices\n"
             "  next: give a table with prices, --prices builtin, or the price of a GPU-hour with "
             "--price"
         )
     if not of_gpu:
         every = ", ".join(dict.fromkeys(offer.gpu_type for offer in offers))
-        raise UsageError(
+        raise MissingPrice(
             f"--gpu {gpu}: {table} has no price of it, only of {every}\n"
             "  next: choose one of these, or give the price of a GPU-hour with --price"
         )
@@ -218,7 +339,7 @@ def median_price(
     if not chosen:
         priced = (offer.name for offer in of_gpu if offer.median_usd_per_gpu_h)
         names = ", ".join(dict.fromkeys(priced))
-        raise UsageError(
+        raise MissingPrice(
             f"no {kind.replace('_', '-')} price of {gpu}{f' at {company}' if company else ''}\n"
             f"  next: --provider with one of {names}"
         )

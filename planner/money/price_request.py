@@ -1,23 +1,55 @@
-"""Which prices are asked for, and the price of a GPU-hour with where it comes from."""
+"""The price book that options ask for, and the price of a GPU-hour with where it comes from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, ClassVar
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
-from gpuplan.analysis.base.amounts import parse_usd
+from msgspec import UnsetType
+
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.option import Opt
+from gpuplan.analysis.base.option import Opt, json_parameters
+from gpuplan.analysis.prices.contracts import DatedPrice, PaidPool
+from gpuplan.planner.money.pool_texts import (
+    Dated,
+    on_demand_texts,
+    parse_on_demand,
+    parse_pools,
+    parse_prices,
+    pool_texts,
+    price_steps,
+    stated_prices,
+)
 
 NO_PRICE = (
     "no price: say what a GPU-hour costs\n"
-    "  next: --price 1.29, or --prices builtin with the GPU type"
+    "  next: --price 1.29, --contracts FILE.toml, or --prices builtin with the GPU type"
 )
+
+
+class MissingPrice(UsageError):
+    """A GPU type has no price."""
+
+
+class NoServerlessPrice(MissingPrice):
+    """GPU types have prices, but none of serverless GPUs."""
+
+
 MOST_USD_PER_GPU_H = 1_000_000.0
 """A higher price must be a mistake of units."""
 NAMED = 6  # offers that a text lists
+
+
+BOOK_PARAMETERS: Mapping[str, Any] = {
+    "contracts": Annotated[str | UnsetType, "the price book"],
+    "commit": Annotated[list[str] | UnsetType, "GPUs committed to, TYPE=GPUS@USD"],
+    "owned": Annotated[list[str] | UnsetType, "GPUs owned, TYPE=GPUS@USD"],
+    "on_demand": Annotated[list[str] | UnsetType, "prices of GPUs above these, TYPE=USD"],
+}
+"""Keys of JSON ``parameters`` where a request shows its book only if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +92,33 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class PriceRequest:
-    """Which prices GPUs have.
+    """What GPUs cost: the one price book, in full or in short.
+
+    A type's price is that of ``contracts`` or ``on_demand``, else its own in ``usd_per_gpu_h``,
+    else that of every other type there, else that of ``prices``.
 
     Attributes:
-        usd_per_gpu_h: type -> US dollars per GPU-hour; the empty name is every other type.
-        prices: a price table or ``builtin``, for types without a price of their own.
-        gpu: the type of jobs that name none, to look its price up.
+        usd_per_gpu_h: type -> US dollars per GPU-hour, or these by the date from which they hold;
+            the empty name is every other type.
+        prices: a price table or ``builtin``.
+        gpu: the type of jobs that name none.
         provider: the provider in that table, such as ``aws`` or ``aws:spot``; None for the median
             over all, on demand.
+        contracts: a price book.
+        commit, owned, on_demand: entries of the book in short.
         option: the option that gave the prices, for messages.
     """
 
     PANEL: ClassVar[str] = "Prices"
 
     usd_per_gpu_h: Annotated[
-        Mapping[str, float],
+        Mapping[str, float | Dated],
         Opt(
-            "Dollars per GPU-hour: 1.29 for every GPU, or by GPU type: A100=2,T4=0.5. May be "
-            "repeated.",
+            "Dollars per GPU-hour: 1.29, by type A100=2,T4=0.5, or by date A100=2,2026-04-01:3. "
+            "May be repeated.",
             flag="--price",
-            parse=parse_usd,
+            parse=parse_prices,
+            write=stated_prices,
             metavar="USD|TYPE=USD,...",
             common=True,
             many=True,
@@ -105,20 +144,76 @@ class PriceRequest:
             metavar="NAME[:KIND]",
         ),
     ] = None
+    contracts: Annotated[
+        Path | None,
+        Opt(
+            "Price book: GPUs owned, commitments, and prices by date (.toml). Types that it has no "
+            "price of take --price or --prices.",
+            metavar="FILE.toml",
+        ),
+    ] = None
+    commit: Annotated[
+        tuple[PaidPool, ...],
+        Opt(
+            "GPUs committed to and paid for whether used or not: A100=32@0.90. May be repeated.",
+            parse=parse_pools,
+            write=pool_texts,
+            metavar="TYPE=GPUS@USD",
+            many=True,
+        ),
+    ] = ()
+    owned: Annotated[
+        tuple[PaidPool, ...],
+        Opt(
+            "GPUs that you own, in place of those of --contracts: A100=128, at no cost, or at an "
+            "amortized rate A100=128@0.35. They take work first. May be repeated.",
+            parse=parse_pools,
+            write=pool_texts,
+            metavar="TYPE=GPUS[@USD]",
+            many=True,
+        ),
+    ] = ()
+    on_demand: Annotated[
+        tuple[DatedPrice, ...],
+        Opt(
+            "Price of GPUs above those owned and committed: A100=1.60. May be repeated.",
+            parse=parse_on_demand,
+            write=on_demand_texts,
+            metavar="TYPE=USD",
+            many=True,
+        ),
+    ] = ()
     option: str = "--price"
 
     def __post_init__(self) -> None:
         if self.provider is not None and self.prices is None:
             raise UsageError("--provider: needs --prices FILE or builtin")
         for name, usd in self.usd_per_gpu_h.items():
-            Price(usd, name, self.option)
+            for step in price_steps(usd):
+                Price(float(step.usd_per_gpu_h), name, self.option)
+
+    @property
+    def has_book(self) -> bool:
+        """Whether there is a contracts file, or an entry of one in short."""
+        return self.contracts is not None or bool(self.commit or self.owned or self.on_demand)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether there is a price that is not a table's."""
+        return bool(self.usd_per_gpu_h) or self.has_book
 
     @property
     def is_given(self) -> bool:
         """Whether there is any price."""
-        return bool(self.usd_per_gpu_h) or self.prices is not None
+        return self.is_own or self.prices is not None
 
     def check_given(self) -> None:
         """Raise `UsageError` where there is no price."""
         if not self.is_given:
             raise UsageError(NO_PRICE)
+
+    def book_parameters(self) -> dict[str, Any]:
+        """Return what JSON has under ``parameters`` of the contracts and pools that are given."""
+        shown = json_parameters(self)
+        names = ("contracts", "commit", "owned", "on_demand")
+        return {name: shown[name] for name in names if shown[name]}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
-from gpuplan.analysis.prices.catalogue import CATALOGUE, STARTUP
-from gpuplan.analysis.prices.hourly import hourly_prices
+from gpuplan.analysis.prices.catalogue import STARTUP
 from gpuplan.analysis.prices.price_table import PriceTable
-from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.runs.settings import SettingError
 
 
@@ -93,42 +91,7 @@ def check_region(region: str | None, table: PriceTable, gpu: str, provider: str,
         )
 
 
-def conventional_prices(
-    gpu_types: Collection[str | None],
-    planned: str | None,
-    usd_per_gpu_h: float,
-    table: PriceTable | None = None,
-) -> Prices:
-    """Return the conventional price of each type, chosen as the replayed type's is.
-
-    A type without an on-demand offer costs as much as the replayed one.
-
-    Args:
-        gpu_types: types of the log; None stands for jobs that name none.
-        planned: the type that a replay rents; None where its prices are set by hand, which then
-            hold for every type.
-        usd_per_gpu_h: what a GPU of that type costs.
-        table: the prices of other types; None for the built-in list.
-    """
-    usd = {"": usd_per_gpu_h}
-    if planned is None:
-        return Prices(usd)
-    for name in gpu_types:
-        if name is None or same_gpu(planned, name):
-            continue
-        if offered := _on_demand(name, table):
-            usd[name] = offered[provider_of(None, offered, "conventional_provider")]
-    return Prices(usd)
-
-
-def _on_demand(gpu_type: str, table: PriceTable | None) -> Mapping[str, float]:
-    """Return the on-demand price of a type by provider."""
-    gpu = gpu_name(gpu_type)
-    if table is not None:
-        hourly = hourly_prices(table, gpu)
-        return {offer.provider: offer.mean for offer in hourly if offer.kind == "on_demand"}
-    return {
-        offer.provider: offer.typical
-        for offer in CATALOGUE
-        if offer.kind == "on_demand" and same_gpu(gpu, offer.gpu_type) and offer.typical is not None
-    }
+def only_gpu(table: PriceTable) -> str | None:
+    """Return the GPU of a table that has one; None of several."""
+    every = sorted({gpu for _, gpu, _ in sources_of(table)})
+    return every[0] if len(every) == 1 else None

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
-from gpuplan.analysis.prices.contracts import DatedPrice, PaidPool
+from gpuplan.analysis.job_table.gpu_names import gpu_name
+from gpuplan.analysis.job_table.log_options import mapping_texts
 from gpuplan.analysis.trace.selection import Selection
-from gpuplan.planner.money.pool_texts import (
-    parse_on_demand,
-    parse_pools,
-    pool_texts,
-    price_texts,
-)
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.trace import TRACE
 
 PEAK = "peak"
+NO_LABELS = ("submit_time", "start_time", "end_time", "queue_s", "duration_s")
+"""Columns that are of every job alone."""
 MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 Pools = tuple[tuple[str | None, int], ...]
 """GPU type and GPUs of each pool of a cluster; None for GPUs of any type."""
+
+
+def parse_skus(texts: Sequence[str], option: str) -> dict[str, str]:
+    """Return SKU -> GPU type of ``GX4-M=RTX4090``. Raises `UsageError` for a text that is none."""
+    skus: dict[str, str] = {}
+    for text in texts:
+        sku, equals, name = (part.strip() for part in text.rpartition("="))
+        if not (sku and equals and name):
+            raise UsageError(f"{option} {text!r}: expected SKU=TYPE, such as GX4-M=RTX4090")
+        if skus.setdefault(sku, gpu_name(name)) != gpu_name(name):
+            raise UsageError(f"{option} {text!r}: {sku} is already {skus[sku]}")
+    return skus
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +44,7 @@ class FocusRequest:
 
     Attributes:
         rows: whether a row is of a day (UTC) or of a month.
-        account: the billing account; None for that of the own cluster.
+        account: the billing account; None for the name of the log.
         issuer: who issues the invoice.
         invoice_id: of the invoice.
     """
@@ -47,12 +57,55 @@ class FocusRequest:
     ] = "day"
     account: Annotated[
         str | None,
-        Opt("Billing account in the rows. Default: own cluster."),
+        Opt("Billing account in the rows. Default: the name of the log."),
     ] = None
     issuer: Annotated[
         str | None, Opt("Who issues the invoice, in the rows. Default: own cluster.")
     ] = None
     invoice_id: Annotated[str | None, Opt("InvoiceId of the rows. Default: none.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class InvoiceRequest:
+    """What an invoice is compared with the log by.
+
+    Attributes:
+        invoice: its files.
+        sku: SKU -> GPU type, where its name does not tell.
+        contracts_out: where to write the price book that the invoice shows.
+    """
+
+    PANEL: ClassVar[str] = "Invoice"
+
+    invoice: Annotated[
+        tuple[Path, ...],
+        Opt(
+            "Invoice to compare with the log: FOCUS or AWS CUR 2.0, CSV or Parquet; a file or a "
+            "folder. May be repeated. --map BilledCost=COLUMN reads other tables.",
+            metavar="FILE",
+            many=True,
+            common=True,
+        ),
+    ] = ()
+    sku: Annotated[
+        Mapping[str, str],
+        Opt(
+            "GPU type of a SkuId that does not name it: GX4-M=RTX4090. May be repeated.",
+            parse=parse_skus,
+            write=mapping_texts,
+            metavar="SKU=TYPE",
+            many=True,
+        ),
+    ] = field(default_factory=dict)
+    contracts_out: Annotated[
+        Path | None,
+        Opt(
+            "Write the prices and commitments that the invoice shows as a price book (.toml).",
+            key=None,
+            metavar="FILE.toml",
+            writes=True,
+        ),
+    ] = None
 
 
 @study(
@@ -69,62 +122,19 @@ class BillRequest(StudyRequest):
         trace: a canonical trace, or a log.
         jobs: which of its jobs.
         prices: what GPUs cost.
-        contracts: a price book.
-        commit, owned, on_demand: entries of the book in short.
         by: what the bill is split by, one or two of `BY` or of the columns of the trace.
         months: one calendar month, or two to compare; None for the whole period.
         cluster: its shape, ``peak`` for the most GPUs held at once; None bills what jobs hold.
         idle: whether idle GPUs are a row apart, or paid for by the jobs of their type.
+        invoices: an invoice to compare with the log.
         focus: how its rows are written.
     """
 
     trace: Annotated[Path, TRACE]
     jobs: Annotated[Selection, Group(without=("spot",))] = field(default_factory=Selection)
-    prices: PriceRequest = field(default_factory=PriceRequest)
-    contracts: Annotated[
-        Path | None,
-        Opt(
-            "Price book: GPUs owned, commitments, and prices by date (.toml). Types that it has no "
-            "price of take --price or --prices.",
-            metavar="FILE.toml",
-            panel="Prices",
-            common=True,
-        ),
-    ] = None
-    commit: Annotated[
-        tuple[PaidPool, ...],
-        Opt(
-            "GPUs committed to and paid for whether used or not: A100=32@0.90. May be repeated.",
-            parse=parse_pools,
-            write=pool_texts,
-            metavar="TYPE=GPUS@USD",
-            panel="Prices",
-            many=True,
-        ),
-    ] = ()
-    owned: Annotated[
-        tuple[PaidPool, ...],
-        Opt(
-            "GPUs that you own: A100=128, at no cost, or at an amortized rate A100=128@0.35. They "
-            "take work first. May be repeated.",
-            parse=parse_pools,
-            write=pool_texts,
-            metavar="TYPE=GPUS[@USD]",
-            panel="Prices",
-            many=True,
-        ),
-    ] = ()
-    on_demand: Annotated[
-        tuple[DatedPrice, ...],
-        Opt(
-            "Price of GPUs above those owned and committed: A100=1.60. May be repeated.",
-            parse=parse_on_demand,
-            write=price_texts,
-            metavar="TYPE=USD",
-            panel="Prices",
-            many=True,
-        ),
-    ] = ()
+    prices: Annotated[PriceRequest, Group(common=("contracts",))] = field(
+        default_factory=PriceRequest
+    )
     by: Annotated[
         str,
         Opt(
@@ -160,17 +170,25 @@ class BillRequest(StudyRequest):
             "Who pays for idle GPUs: a row apart, or the jobs of the GPU type and month by their "
             "GPU-hours (spread).",
             metavar="WHO",
-            common=True,
         ),
     ] = "apart"
+    invoices: InvoiceRequest = field(default_factory=InvoiceRequest)
     focus: Annotated[FocusRequest, Group(in_json=False)] = field(default_factory=FocusRequest)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """What the bill is split by, one or two columns. Raises `UsageError`."""
-        columns = tuple(dict.fromkeys(name.strip() for name in self.by.split(",")))
-        if not all(columns) or len(columns) > 2:
-            raise UsageError(f"--by {self.by}: expected one or two columns, such as group,type")
+        columns = tuple(name.strip() for name in self.by.split(","))
+        if not all(columns) or len(columns) > 2 or len(set(columns)) < len(columns):
+            raise UsageError(
+                f"--by {self.by}: expected one column, or two others, such as group,type"
+            )
+        measured = [name for name in columns if name in NO_LABELS]
+        if measured:
+            raise UsageError(
+                f"--by {self.by}: {measured[0]} is measured of each job, and no label\n"
+                "  next: --by group, user, type, class, or a column of labels"
+            )
         return columns
 
     def month_names(self) -> tuple[str, ...]:
@@ -178,11 +196,13 @@ class BillRequest(StudyRequest):
         if self.months is None:
             return ()
         names = tuple(name.strip() for name in self.months.split(","))
-        if not all(MONTH.fullmatch(name) for name in names) or len(set(names)) not in (1, 2):
+        are_months = all(MONTH.fullmatch(name) for name in names)
+        if not are_months or len(names) > 2 or len(set(names)) < len(names):
             raise UsageError(
-                f"--months {self.months}: expected one or two months, such as 2026-03,2026-04"
+                f"--months {self.months}: expected one month, or two others, such as "
+                "2026-03,2026-04"
             )
-        return tuple(dict.fromkeys(names))
+        return names
 
     @property
     def is_peak(self) -> bool:
@@ -208,11 +228,30 @@ class BillRequest(StudyRequest):
         _ = self.columns, self.month_names()
         if self.months is not None and self.jobs.has_period:
             raise UsageError("--months: not with --from or --to, which are a period too")
-        entries = (self.contracts, self.commit, self.owned, self.on_demand)
-        if not any(entries):
-            self.prices.check_given()
-        if self.idle == "spread" and not any((self.cluster, *entries[:3])):
+        prices = self.prices
+        if not self.invoices.invoice:
+            prices.check_given()
+        self._check_invoice()
+        has_pools = (prices.contracts, prices.commit, prices.owned, self.cluster)
+        if self.idle == "spread" and not any(has_pools):
             raise UsageError(
                 "--idle spread: nothing is idle without GPUs that are paid for\n"
                 "  next: --contracts, --owned, --commit or --cluster"
             )
+
+    def _check_invoice(self) -> None:
+        """Raise `UsageError` where options of an invoice do not fit together."""
+        if not self.invoices.invoice:
+            for name, value in (("sku", self.invoices.sku), ("contracts-out", self.contracts_out)):
+                if value:
+                    raise UsageError(f"--{name}: there is no invoice\n  next: add --invoice FILE")
+        elif self.jobs.has_period:
+            raise UsageError(
+                "--invoice: not with --from or --to, as it is of whole months\n"
+                "  next: choose its months with --months"
+            )
+
+    @property
+    def contracts_out(self) -> Path | None:
+        """Where to write the price book that the invoice shows."""
+        return self.invoices.contracts_out

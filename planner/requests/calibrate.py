@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.option import Opt, files_read
+from gpuplan.analysis.site.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape
 
@@ -163,7 +163,7 @@ class CalibrateRequest(StudyRequest):
 
     def warmup_s(self) -> int | None:
         """Return the seconds of ``warmup``. Raises `UsageError`."""
-        return None if self.warmup is None else round(parse_duration(self.warmup, "--warmup"))
+        return None if self.warmup is None else read_time(self.warmup, "--warmup", least=0)
 
     def document(self) -> SiteDocument:
         """Return the settings in the files. Raises `InputError`."""

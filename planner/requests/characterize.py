@@ -12,7 +12,7 @@ from msgspec import UnsetType
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.trace.selection import Selection
-from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.money.price_request import BOOK_PARAMETERS, PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.trace import TRACE_HELP
 
@@ -48,9 +48,10 @@ class CharacterizeRequest(StudyRequest):
     COMPUTED: ClassVar[Mapping[str, Any]] = {
         "resamples": Annotated[int, "of the bootstrap behind --ci"],
         "price": Annotated[
-            dict[str, float] | UnsetType,
-            "dollars per GPU-hour by GPU type; the empty name is every other type",
+            dict[str, float | dict[str, float]] | UnsetType,
+            "dollars per GPU-hour by GPU type, or by date; the empty name is every other type",
         ],
+        **BOOK_PARAMETERS,
         "prices": Annotated[str | UnsetType, "the price table"],
         "gpu": Annotated[str | UnsetType | None, "GPU type of jobs that name none"],
         "reference": Annotated[str | UnsetType | None, "what savings are counted against"],
@@ -69,7 +70,8 @@ class CharacterizeRequest(StudyRequest):
     ]
     jobs: Annotated[Selection, Group(without=("spot",))] = field(default_factory=Selection)
     prices: Annotated[
-        PriceRequest, Group(without=("provider",), common=("prices", "gpu"), in_json=False)
+        PriceRequest,
+        Group(without=("provider",), common=("prices", "contracts"), in_json=False),
     ] = field(default_factory=PriceRequest)
     top: Annotated[
         int,
@@ -119,9 +121,10 @@ class CharacterizeRequest(StudyRequest):
             )
         if self.prices.prices is not None and len(self.traces) > 1:
             raise UsageError("--prices: give one trace, to say what it would have cost")
-        for flag, value in (("--gpu", self.prices.gpu), ("--reference", self.reference)):
-            if value is not None and self.prices.prices is None:
-                raise UsageError(f"{flag}: needs --prices FILE or builtin")
+        if self.prices.gpu is not None and not self.prices.is_given:
+            raise UsageError("--gpu: needs --prices FILE or builtin, or another price")
+        if self.reference is not None and self.prices.prices is None:
+            raise UsageError("--reference: needs --prices FILE or builtin")
         if self.ci is None:
             if self.resamples is not None:
                 raise UsageError("--resamples: needs --ci LEVEL")
@@ -141,4 +144,5 @@ class CharacterizeRequest(StudyRequest):
         shown["resamples"] = self.resamples or RESAMPLES
         if prices.prices is not None:
             shown |= {"prices": prices.prices, "gpu": prices.gpu, "reference": self.reference}
-        return shown | ({"price": prices.usd_per_gpu_h} if prices.usd_per_gpu_h else {})
+        shown |= prices.book_parameters()
+        return shown | ({"price": dict(prices.usd_per_gpu_h)} if prices.usd_per_gpu_h else {})

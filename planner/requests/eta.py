@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
+from gpuplan.analysis.site.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.site_request import TIME_ZONE, site_zone
 
 if TYPE_CHECKING:
     from gpuplan.analysis.site.document import SiteDocument
@@ -43,6 +44,7 @@ class EtaRequest(StudyRequest):
         replays: how many.
         seed: of all draws.
         backtest: whether to forecast 200 jobs of the log, not only as many as a quick check needs.
+        time_zone: of times without an offset; None for that of the settings.
     """
 
     PANEL: ClassVar[str] = "The job"
@@ -68,7 +70,10 @@ class EtaRequest(StudyRequest):
     ]
     gpus: Annotated[int, Opt("GPUs of the job, on all its nodes.", low=1, common=True)]
     limit: Annotated[
-        str, Opt("Its time limit, for example 24h or 90min.", metavar="DURATION", common=True)
+        str,
+        Opt(
+            "Its time limit, for example 24h, 90min or 1-00:00:00.", metavar="DURATION", common=True
+        ),
     ]
     nodes: Annotated[
         int | None,
@@ -125,18 +130,16 @@ class EtaRequest(StudyRequest):
             common=True,
         ),
     ] = False
+    time_zone: Annotated[str | None, TIME_ZONE] = None
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""
         self.limit_s()
-        self.at_s(self.site()[1].time_zone)
+        self.at_s(site_zone(self.site()[1], self.twin, self.time_zone))
 
     def limit_s(self) -> int:
         """Return the seconds of the time limit. Raises `UsageError`."""
-        seconds = round(parse_duration(self.limit, "--limit"))
-        if seconds < 1:
-            raise UsageError(f"--limit must be at least a second, got {self.limit!r}")
-        return seconds
+        return read_time(self.limit, "--limit")
 
     def at_s(self, zone: str) -> int | None:
         """Return the second after 1970 of ``at``, local where it has no offset."""

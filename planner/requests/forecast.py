@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import UnsetType
 
 from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import find_named
-from gpuplan.analysis.base.option import DATE_FORMATS, Group, Opt, files_read
+from gpuplan.analysis.base.option import DATE_FORMATS, Group, Opt, files_read, parameters_type
 from gpuplan.analysis.base.time_units import as_utc, written_utc
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.user_tables.holidays import holidays_file, read_holidays
+from gpuplan.planner.money.spend_request import AUTO, SPEND_MODELS, SpendRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape, shape_text
 
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from gpuplan.simkit.cluster_shape import ClusterShape
 
 ALL = "all"
-MOST_STEPS = 24
+HORIZON_H, MOST_STEPS = 4, 24
 
 
 def read_hours(text: str, flag: str) -> int:
@@ -62,18 +66,25 @@ def hour_text(hour: datetime | int) -> str:
 class ForecastRequest(StudyRequest):
     """Forecast the GPUs of each group, and how many to lend.
 
+    With --spend: the dollars of the next months.
+
     Attributes:
         trace: a trace, a log, or a CSV of hourly demand.
         jobs: which jobs of a trace.
+        spending: whether dollars are forecast, and at which prices.
         by: the column that makes a series, or `ALL`; of a CSV whether its columns are GPU types.
         horizon_h: hours ahead, 1 to 24.
         at: the forecast is issued at the beginning of this hour, a time or, without a calendar, an
             hour; None for the end of what is known.
         backtest: whether the errors of every model are shown.
-        model: one of `MODELS`, or ``auto``.
+        model: one of `MODELS`, of those of spend where that is forecast, or ``auto``.
         cluster: GPUs that there are; None for the most held at once so far.
         holidays: dates with commas between them, or a file of them (`read_holidays`).
     """
+
+    COMPUTED: ClassVar[Mapping[str, Any]] = {
+        "spend": Annotated[parameters_type(SpendRequest) | UnsetType, "what --spend takes"],
+    }
 
     trace: Annotated[
         Path,
@@ -88,6 +99,7 @@ class ForecastRequest(StudyRequest):
     jobs: Annotated[Selection, Group(without=("period_from", "period_to"), with_null=("spot",))] = (
         field(default_factory=Selection)
     )
+    spending: Annotated[SpendRequest, Group(in_json=False)] = field(default_factory=SpendRequest)
     by: Annotated[
         str,
         Opt(
@@ -105,10 +117,10 @@ class ForecastRequest(StudyRequest):
             flag="--horizon",
             parse=read_hours,
             metavar="TIME",
-            default="4h",
+            default=f"{HORIZON_H}h",
             common=True,
         ),
-    ] = 4
+    ] = HORIZON_H
     at: Annotated[
         datetime | int | None,
         Opt(
@@ -117,25 +129,24 @@ class ForecastRequest(StudyRequest):
             parse=read_hour,
             write=hour_text,
             metavar="TIME",
-            common=True,
         ),
     ] = None
     backtest: Annotated[
         bool,
         Opt(
-            "Show how good each model was on the last 20% of hours.",
+            "Show how good each model was on the last 20% of hours; of spend in past months.",
             flag="--backtest",
-            common=True,
         ),
     ] = False
     model: Annotated[
         str,
         Opt(
             "Model: auto (the best in validation), last-value, seasonal-24h, seasonal-168h, "
-            "last-week-peak, dlinear, or orglinear.",
+            "last-week-peak, dlinear, or orglinear. Of spend: auto (the best in past months), "
+            "last-month, mean-of-3, drift, or seasonal.",
             metavar="NAME",
             common=True,
-            complete="demand_models",
+            complete="forecast_models",
         ),
     ] = "auto"
     cluster: Annotated[
@@ -164,9 +175,12 @@ class ForecastRequest(StudyRequest):
 
     def check(self) -> None:
         """Check what can be checked before the trace is read. Raises `GpuplanError`."""
-        from gpuplan.analysis.forecast.forecast import AUTO
         from gpuplan.analysis.forecast.models import MODELS, ORGLINEAR
 
+        self.spending.check()
+        if self.spending.spend:
+            self._check_spend()
+            return
         if not 1 <= self.horizon_h <= MOST_STEPS:
             raise UsageError(f"--horizon: expected 1h to {MOST_STEPS}h, got {self.horizon_h}h")
         find_named(self.model, {AUTO: "", **MODELS}, "--model", "model")
@@ -177,6 +191,25 @@ class ForecastRequest(StudyRequest):
                 f"  next: --model {ORGLINEAR}, or auto"
             )
         self.days()
+
+    def _check_spend(self) -> None:
+        find_named(self.model, {AUTO: "", **SPEND_MODELS}, "--model", "model of spend")
+        if "," in self.by:
+            raise UsageError(f"--by {self.by}: --spend takes one column, such as group")
+        hourly = {
+            "--horizon": self.horizon_h != HORIZON_H,
+            "--at": self.at is not None,
+            "--cluster": self.cluster is not None,
+            "--holidays": self.holidays is not None,
+            "--spot": self.jobs.spot is not None,
+        }
+        for flag in (flag for flag, is_given in hourly.items() if is_given):
+            raise UsageError(f"{flag}: is of the next hours, not with --spend")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output."""
+        shown = StudyRequest.parameters(self)
+        return shown | ({"spend": self.spending.parameters()} if self.spending.spend else {})
 
     def shape(self) -> ClusterShape | None:
         """Return the GPUs of ``cluster``. Raises `UsageError`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -10,7 +10,7 @@ from gpuplan.analysis.base.amounts import parse_by_type
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import did_you_mean
 from gpuplan.analysis.base.option import Opt
-from gpuplan.analysis.job_table.gpu_names import gpu_models, is_known_gpu, match_types, same_gpu
+from gpuplan.analysis.job_table.gpu_names import gpu_models, is_known_gpu, same_gpu
 from gpuplan.planner.money.price_request import Price, PriceRequest
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class GpuTypes:
             return model.with_types(speeds)
         return replace(model, types={name: model.on(name) for name in speeds})
 
-    def price(self, request: PriceRequest) -> Prices:
+    def price(self, request: PriceRequest, time_zone: str | None = None) -> Prices:
         """Return the prices; jobs that name no type are of the first type.
 
         Raises:
@@ -102,17 +102,14 @@ class GpuTypes:
         from gpuplan.planner.money.price_book import Prices
 
         names, usd_of = self.names, request.usd_per_gpu_h
-        if request.prices is not None and not names:
-            raise UsageError("--prices: name the GPU, for example --gpu A100")
         if self.is_mixed and "" in usd_of:
             raise UsageError("--price: several GPU types need a price each, for example T4=0.5")
         if not all(usd_of.values()):
             raise UsageError("--price must be above 0 dollars per GPU-hour, got 0")
-        usd = {name or (names[0] if names else ""): usd for name, usd in usd_of.items()}
-        of_types = replace(request, usd_per_gpu_h=usd, gpu=names[0] if names else None)
-        prices = Prices.read(of_types)
+        gpu = names[0] if names else request.gpu
+        prices = Prices.read(replace(request, gpu=gpu), time_zone)
         for gpu_type in names:
-            if request.prices is not None:
+            if request.is_own or request.prices is not None:
                 prices.of(gpu_type)
             elif self.is_mixed and prices.get(gpu_type) is None:
                 raise UsageError(
@@ -127,15 +124,13 @@ class GpuTypes:
         priced = {gpu_type: prices.get(gpu_type) for gpu_type in named}
         return {gpu_type: price for gpu_type, price in priced.items() if price is not None}
 
-    def for_log(self, prices: Prices, log_types: Sequence[str]) -> Prices:
-        """Return the prices for a log whose jobs ran on these GPU types, most GPU-hours first.
+    def check_log(self, prices: Prices, log_types: Sequence[str]) -> None:
+        """Check the types and prices for a log whose jobs ran on these GPU types.
 
         Raises:
-            UsageError: a GPU to plan for that nobody knows, a price of a GPU that is neither
-                planned for nor in the log, or no price for the GPU with the most GPU-hours where
-                others have one.
+            UsageError: a GPU to plan for that nobody knows, or a price of a GPU that nobody knows
+                and that is neither planned for nor in the log.
         """
-        usd_of = prices.usd_per_gpu_h
         for gpu_type in self.names:
             in_log = any(same_gpu(gpu_type, log_type) for log_type in log_types)
             if not (in_log or is_known_gpu(gpu_type) or prices.get(gpu_type)):
@@ -144,19 +139,33 @@ class GpuTypes:
                     f"--gpu {gpu_type}: not a GPU model that gpuplan knows{models}\n"
                     f"  next: --price {gpu_type}=USD, if the name is right"
                 )
-        for gpu_type in filter(None, usd_of):
-            if not any(same_gpu(gpu_type, name) for name in (*self.names, *log_types)):
+        for gpu_type in filter(None, prices.usd_per_gpu_h):
+            is_there = any(same_gpu(gpu_type, name) for name in (*self.names, *log_types))
+            if not (is_there or is_known_gpu(gpu_type)):
                 raise UsageError(
                     f"--price {gpu_type}=...: no such GPU to plan for, and no job of the log ran "
                     f"on it\n  next: --gpu {gpu_type} as well"
                 )
-        if self.names or "" in usd_of or not usd_of:
-            return prices
-        main = log_types[0]
-        name = match_types(usd_of, [main], "--price")[main]
-        if name is None:
-            raise UsageError(
-                f"--price: none for {main}, on which most GPU-hours ran\n"
-                f"  next: --price {main}=USD, or --gpu with the GPU to plan for"
-            )
-        return replace(prices, usd_per_gpu_h={"": usd_of[name], **usd_of}, gpu=main)
+
+    def plan_price(self, prices: Prices, gpu_h: Mapping[str | None, float]) -> Price | None:
+        """Return the price of a GPU-hour of a plan for one type; None without prices.
+
+        It is that of the type to plan for, or the mean of the log's types by GPU-hours.
+
+        Args:
+            prices: the price book, with a price for each of these types.
+            gpu_h: GPU-hours of the log by type, most first.
+        """
+        if prices.table is None and not (prices.usd_per_gpu_h or prices.book.gpu_types):
+            return None
+        if self.names:
+            return prices.of(self.names[0])
+        each = [prices.of(name) for name, hours in gpu_h.items() if hours > 0]
+        usd = prices.mean(gpu_h)
+        if not each or usd is None:
+            return prices.get(None)
+        if len({price.usd_per_gpu_h for price in each}) == 1:
+            return each[0] if "" not in prices.usd_per_gpu_h else replace(each[0], gpu_type=None)
+        sources = dict.fromkeys(price.source for price in each)
+        text = f"mean of {len(each)} GPU types by GPU-hours; {', '.join(sources)}"
+        return Price(usd, None, text)

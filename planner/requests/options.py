@@ -12,7 +12,7 @@ from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.calibrate import SITE_LOG
 from gpuplan.planner.requests.declaration import study
-from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TWIN, SiteRequest
+from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TIME_ZONE, TWIN, SiteRequest
 
 if TYPE_CHECKING:
     from gpuplan.planner.sizing.targets import Target
@@ -46,6 +46,7 @@ class OptionsRequest(SiteRequest):
         by: what groups are; None for none.
         level: the rules to replay; None for those that the calibration chose.
         limit_factor: limit of a job without one, over its run time; None as calibrated.
+        time_zone: of times without an offset; None for that of the settings.
     """
 
     PANEL: ClassVar[str] = "Options"
@@ -84,9 +85,12 @@ class OptionsRequest(SiteRequest):
             common=True,
         ),
     ] = None
-    prices: Annotated[PriceRequest, Group(common=("prices",))] = field(default_factory=PriceRequest)
+    prices: Annotated[PriceRequest, Group(common=("prices", "contracts"))] = field(
+        default_factory=PriceRequest
+    )
     level: Annotated[str | None, LEVEL] = None
     limit_factor: Annotated[float | None, LIMIT_FACTOR] = None
+    time_zone: Annotated[str | None, TIME_ZONE] = None
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
@@ -94,7 +98,7 @@ class OptionsRequest(SiteRequest):
         from gpuplan.planner.twin.change_texts import conf_files
 
         confs = (file for text in self.option for file in conf_files(text))
-        return (self.trace, self.twin, self.prices.prices, *confs)
+        return (self.trace, self.twin, self.prices.prices, self.prices.contracts, *confs)
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""

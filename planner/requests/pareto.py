@@ -14,7 +14,7 @@ from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.renting import RentedCluster
-from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.money.price_request import BOOK_PARAMETERS, PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.gpu_types import GpuTypes
 from gpuplan.planner.requests.shapes import read_shape
@@ -85,6 +85,7 @@ class ParetoRequest(StudyRequest):
         ],
         "prices": Annotated[str | None, "the price table"],
         "provider": Annotated[str | None, "the provider in it"],
+        **BOOK_PARAMETERS,
     }
 
     trace: Annotated[Path, TRACE]
@@ -227,7 +228,10 @@ class ParetoRequest(StudyRequest):
         from gpuplan.planner.speedup.registry import DEFAULT_SPEEDUP, load_speedup
 
         model = load_speedup(DEFAULT_SPEEDUP if self.speedup is None else self.speedup)
-        on_types, prices = self.types.model(model), self.types.price(self.prices)
+        on_types, prices = (
+            self.types.model(model),
+            self.types.price(self.prices, self.jobs.log.time_zone),
+        )
         self._check_compared()
         return model, on_types, prices
 
@@ -303,5 +307,6 @@ class ParetoRequest(StudyRequest):
             "speedup": self.speedup or DEFAULT_SPEEDUP,
             "prices": self.prices.prices,
             "provider": self.prices.provider,
+            **self.prices.book_parameters(),
             "cluster": None if rented is None else rented.shape,
         }

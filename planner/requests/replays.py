@@ -11,7 +11,8 @@ from gpuplan.analysis.base.amounts import check_finite
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.option import Group, Opt, json_parameters
 from gpuplan.analysis.trace.selection import Selection
-from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.money.pool_texts import stated_prices
+from gpuplan.planner.money.price_request import BOOK_PARAMETERS, PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest
 from gpuplan.planner.requests.settings import OptionSetting, option_settings
 from gpuplan.planner.requests.trace import TRACE
@@ -260,30 +261,40 @@ class ReplayRequest:
         return json_parameters(self) | {"deadline": self.deadline_rule()}
 
 
+REPLAYED_PRICES = Group(without=("prices", "gpu", "provider"), in_json=False)
+"""What studies that replay policies take of a price book: ``--prices`` is of the replay."""
+
+STATED_PRICES: Mapping[str, Any] = {
+    "price": Annotated[
+        dict[str, float | dict[str, float]] | None,
+        "dollars per GPU-hour by GPU type, or by date; the empty name is every other type",
+    ],
+    **BOOK_PARAMETERS,
+}
+
+
+def stated(price: PriceRequest) -> dict[str, Any]:
+    """Return a price book as JSON ``parameters`` have it: `STATED_PRICES`."""
+    return {"price": stated_prices(price.usd_per_gpu_h) or None, **price.book_parameters()}
+
+
 @dataclass(frozen=True, slots=True)
 class PoliciesRequest(StudyRequest):
     """Which jobs are replayed under policies, and what these are charged.
 
     Attributes:
         replay: the jobs, and what they cost.
-        price: what owned GPUs cost; empty for the settings of the policies.
+        price: what GPUs cost; empty for the settings of the policies.
         window: what all policies are charged for, one of `WINDOWS`.
         limit_factor: limit of a job over its run time; None for those recorded.
         spot_price: dollars that an hour of a spot GPU earns; None for a share of its price.
         timelines: keep what happened over time.
     """
 
-    COMPUTED: ClassVar[Mapping[str, Any]] = {
-        "price": Annotated[
-            dict[str, float] | None,
-            "dollars per GPU-hour by GPU type; the empty name is every other type",
-        ]
-    }
+    COMPUTED: ClassVar[Mapping[str, Any]] = STATED_PRICES
 
     replay: Annotated[ReplayRequest, Group(without=("jobs.period_from", "jobs.period_to"))]
-    price: Annotated[PriceRequest, Group(without=("prices", "gpu", "provider"), in_json=False)] = (
-        field(default_factory=PriceRequest)
-    )
+    price: Annotated[PriceRequest, REPLAYED_PRICES] = field(default_factory=PriceRequest)
     window: Annotated[
         Literal["log", "run"],
         Opt(
@@ -323,13 +334,11 @@ class PoliciesRequest(StudyRequest):
         self.replay.check()
 
     def checked_specs(self) -> tuple[PolicySpec, ...]:
-        """Return the policies, which have a use for the checkpoints and the price.
+        """Return the policies, which have a use for the checkpoints.
 
         Raises:
             UsageError: they have none, or a policy cannot be read.
         """
-        from gpuplan.planner.compare import has_own_price
-
         specs = self.specs()
         labels = ", ".join(spec.label for spec in specs)
         effective = [spec.effective() for spec in specs]
@@ -338,17 +347,12 @@ class PoliciesRequest(StudyRequest):
                 f"--checkpoints: none of {labels} moves or stops jobs\n  next: a policy that does "
                 "(gpuplan list policies), or --set preemptive=true"
             )
-        if self.price.is_given and not any(map(has_own_price, specs)):
-            raise UsageError(
-                f"--price does not apply to {labels}\n  next: --set "
-                "conventional_usd_per_gpu_h=USD or --prices FILE for policies that rent"
-            )
         return specs
 
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output, but for what is computed."""
         return {
-            "price": dict(self.price.usd_per_gpu_h) or None,
+            **stated(self.price),
             **json_parameters(self),
             "deadline": self.replay.deadline_rule(),
         }

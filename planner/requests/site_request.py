@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt, json_parameters
+from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.requests.calibrate import READING
 from gpuplan.planner.requests.declaration import StudyRequest
 
@@ -32,10 +35,53 @@ LIMIT_FACTOR = Opt(
     high=1000.0,
     panel=READING,
 )
+TIME_ZONE = Opt(
+    "Zone of times without an offset, such as Europe/Berlin: that of --twin, which need not be "
+    "repeated.",
+    metavar="NAME",
+    panel=READING,
+    omitted=True,
+)
+
+
+def site_zone(calibration: CalibrationTable, twin: Path, time_zone: str | None) -> str:
+    """Return the zone of local times of a site: its settings tell it.
+
+    Args:
+        calibration: what the settings tell of the log.
+        twin: their file.
+        time_zone: as requested; None for that of the settings.
+
+    Raises:
+        UsageError: another zone is requested.
+    """
+    zone = calibration.time_zone
+    if time_zone is not None and time_zone != zone:
+        raise UsageError(
+            f"--time-zone {time_zone}: the settings {twin} were calibrated with times in {zone}\n"
+            f"  next: leave it out, or gpuplan calibrate --time-zone {time_zone}"
+        )
+    return zone
+
+
+def in_site_zone(
+    jobs: Selection, log: Path, calibration: CalibrationTable, twin: Path
+) -> Selection:
+    """Return how to read a log for a site: its local times are in the zone of the settings.
+
+    Raises:
+        UsageError: another zone is requested.
+    """
+    from gpuplan.analysis.site.log import has_local_times
+
+    zone = site_zone(calibration, twin, jobs.log.time_zone)
+    if zone == "UTC" or not has_local_times(log):
+        return jobs
+    return replace(jobs, log=replace(jobs.log, time_zone=zone))
 
 
 class SiteRequest(StudyRequest):
-    """A request with the settings of a site: the fields ``twin``, ``level``, ``limit_factor``."""
+    """A request with the settings of a site: the fields below."""
 
     __slots__ = ()
 
@@ -43,6 +89,7 @@ class SiteRequest(StudyRequest):
         twin: Path
         level: str | None
         limit_factor: float | None
+        time_zone: str | None
 
     def site(self) -> tuple[SiteDocument, CalibrationTable]:
         """Return the settings, and what the calibration found. Raises `InputError`."""
@@ -51,10 +98,16 @@ class SiteRequest(StudyRequest):
         return read_twin(self.twin)
 
     def calibration(self) -> CalibrationTable:
-        """Return how to replay: as calibrated where the request does not say."""
+        """Return how to replay: as calibrated where the request does not say.
+
+        Raises:
+            InputError: the settings cannot be used.
+            UsageError: another time zone than theirs is requested.
+        """
         from msgspec import structs
 
         calibration = self.site()[1]
+        site_zone(calibration, self.twin, self.time_zone)
         factor = calibration.limit_factor if self.limit_factor is None else self.limit_factor
         level = self.level or calibration.level
         return structs.replace(calibration, level=level, limit_factor=factor)

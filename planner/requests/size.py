@@ -2,101 +2,38 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from gpuplan.analysis.base.amounts import parse_usd
-from gpuplan.analysis.base.errors import UsageError, shortened
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt, json_parameters
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.requests.commitments import CommitmentRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.replays import ReplayRequest
 from gpuplan.planner.requests.shapes import read_shape
+from gpuplan.planner.requests.size_texts import (
+    MOST_GROWTH,
+    USUAL_GROWTHS,
+    Growth,
+    SizeRange,
+    parse_growths,
+    parse_sizes,
+    size_list,
+    stripped,
+    written_growth,
+)
 from gpuplan.simkit.limits import MOST_GPUS
 
 if TYPE_CHECKING:
     from gpuplan.planner.compare import PolicySpec
     from gpuplan.planner.sizing.targets import Target
     from gpuplan.simkit.cluster_shape import ClusterShape
-
-MOST_GROWTH = 100.0
-MOST_SIZES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class SizeRange:
-    """Sizes from ``low`` to ``high`` GPUs in ``count`` equal steps."""
-
-    low: int
-    high: int
-    count: int
-
-
-def stripped(texts: Sequence[str], _: str) -> tuple[str, ...]:
-    """Return texts without blanks around them."""
-    return tuple(text.strip() for text in texts)
-
-
-def parse_sizes(text: str, _: str = "--gpus") -> tuple[int, ...] | SizeRange:
-    """Return the sizes of ``64,128``, or the range of ``64:512:8``: 8 sizes from 64 to 512.
-
-    Raises:
-        UsageError: the text is neither, or a number is out of range.
-    """
-    if ":" not in text:
-        return tuple(dict.fromkeys(_gpus(part, text) for part in text.split(",")))
-    parts = text.split(":")
-    if len(parts) != 3:
-        raise _bad_sizes(text)
-    low, high, count = (_gpus(part, text) for part in parts)
-    if low > high or not 2 <= count <= MOST_SIZES:
-        raise UsageError(
-            f"--gpus {shortened(text)!r}: expected LO:HI:N with LO at most HI, and N from 2 to "
-            f"{MOST_SIZES:,}"
-        )
-    return SizeRange(low, high, count)
-
-
-def _gpus(part: str, text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", part.strip()) or not 1 <= int(part) <= MOST_GPUS:
-        raise _bad_sizes(text)
-    return int(part)
-
-
-def _bad_sizes(text: str) -> UsageError:
-    return UsageError(
-        f"--gpus {shortened(text)!r}: expected whole numbers of GPUs such as 64,128, or LO:HI:N "
-        f"such as 64:512:8, each from 1 to {MOST_GPUS:,}"
-    )
-
-
-def parse_growth(text: str, flag: str = "--growth") -> float:
-    """Return 0.2 for ``20%`` or ``0.2``.
-
-    Raises:
-        UsageError: the text is not a number, or a number that must be a percentage.
-    """
-    is_percent = text.strip().endswith("%")
-    try:
-        value = float(text.strip().removesuffix("%")) / (100 if is_percent else 1)
-    except ValueError:
-        value = float("nan")
-    if value != value or (not is_percent and abs(value) > 5):
-        raise UsageError(f"{flag} {shortened(text)!r}: expected a percentage such as 20%")
-    return value
-
-
-def size_list(sizes: tuple[int, ...] | SizeRange) -> list[int]:
-    """Return sizes as JSON has them: of a range its ends and their number."""
-    if isinstance(sizes, SizeRange):
-        return [sizes.low, sizes.high, sizes.count]
-    return list(sizes)
 
 
 def level_of(ci: float) -> float | None:
@@ -126,9 +63,10 @@ class SizeRequest(StudyRequest):
         gpu_type: with ``twin``, the GPU type or partition whose nodes are counted; None for each
             type in turn.
         cluster_step: candidates are its multiples; None for whole nodes, else every number.
-        growth: of arrivals; 0.2 divides the times between submissions by 1.2.
+        growth: of arrivals; 0.2 divides the times between submissions by 1.2. A range is for terms
+            of commitments alone.
         prices: what GPUs cost; the usual price of the policies where it is empty.
-        commit, on_demand: prices to choose a commitment by; both or neither.
+        commitment: what commitments cost, and today's; nothing for none.
         ci: confidence of the intervals, percent; 0 for none.
         resamples: behind them.
         engine: where the replays run; the result does not depend on it.
@@ -141,7 +79,8 @@ class SizeRequest(StudyRequest):
     }
 
     replay: Annotated[
-        ReplayRequest, Group(without=("jobs.spot", "prices", "checkpoints", "gpu_types"))
+        ReplayRequest,
+        Group(without=("jobs.spot", "prices", "checkpoints", "gpu_types"), rare=("by",)),
     ]
     target: Annotated[
         tuple[str, ...],
@@ -205,51 +144,37 @@ class SizeRequest(StudyRequest):
     twin: Annotated[
         Path | None,
         Opt(
-            "Replay the site's own rules, from the twin.toml of [bold]gpuplan calibrate[/bold], "
-            "and find how many nodes of a GPU type are needed, the others as they are. A target "
-            "may then be of one account, user, partition or QOS.",
+            "Replay the site's rules, from the twin.toml of [bold]gpuplan calibrate[/bold], and "
+            "find how many nodes are needed of each GPU type, or of one (--gpu-type a100). "
+            "Targets may then be of a group: "
+            "'p95_wait\\[account=nlp] <= 4h'.",
             metavar="FILE.toml",
             reads=True,
+            common=True,
         ),
     ] = None
     gpu_type: Annotated[
         str | None,
         Opt(
-            "With --twin: the GPU type or partition whose nodes to count, such as a100. Default: "
-            "each GPU type in turn.",
+            "With --twin: the GPU type or partition to size, such as a100. Default: each type in "
+            "turn.",
             metavar="NAME",
         ),
     ] = None
     growth: Annotated[
-        float,
-        Opt("Growth of arrivals to plan for, such as 20%.", parse=parse_growth, metavar="PERCENT"),
+        Growth,
+        Opt(
+            "Growth of arrivals to plan for, such as 20%; for --commit also a range, -20%:50%, in "
+            "which terms break even.",
+            parse=parse_growths,
+            write=written_growth,
+            metavar="PERCENT",
+        ),
     ] = 0.0
-    prices: PriceRequest = field(default_factory=PriceRequest)
-    commit: Annotated[
-        Mapping[str, float],
-        Opt(
-            "Price of a committed GPU-hour, such as 0.9: with --on-demand, also find how many GPUs "
-            "to commit to. TYPE=USD for one type; may be repeated.",
-            key="commit_usd_per_gpu_h",
-            parse=parse_usd,
-            metavar="[TYPE=]USD",
-            panel=PriceRequest.PANEL,
-            common=True,
-            many=True,
-        ),
-    ] = field(default_factory=dict)
-    on_demand: Annotated[
-        Mapping[str, float],
-        Opt(
-            "On-demand price of a GPU-hour, next to --commit. TYPE=USD for one type; may be "
-            "repeated.",
-            key="on_demand_usd_per_gpu_h",
-            parse=parse_usd,
-            metavar="[TYPE=]USD",
-            panel=PriceRequest.PANEL,
-            many=True,
-        ),
-    ] = field(default_factory=dict)
+    prices: Annotated[PriceRequest, Group(without=("commit", "on_demand"))] = field(
+        default_factory=PriceRequest
+    )
+    commitment: CommitmentRequest = field(default_factory=CommitmentRequest)
     ci: Annotated[
         float, Opt("Confidence of the intervals in percent; 0 for none.", write=level_of)
     ] = 90.0
@@ -264,19 +189,32 @@ class SizeRequest(StudyRequest):
         return bool(self.target) or self.gpus is not None
 
     @property
+    def commits(self) -> bool:
+        """Whether commitments are looked for."""
+        has_book = self.prices.contracts is not None
+        return bool(self.commitment.commit) or (has_book and not self.replays)
+
+    @property
+    def grown(self) -> float:
+        """Growth of arrivals in the history that is looked at."""
+        return 0.0 if isinstance(self.growth, tuple) else self.growth
+
+    @property
+    def growths(self) -> tuple[float, float]:
+        """The range of use, over that history, at which terms break even."""
+        if isinstance(self.growth, tuple):
+            return self.growth
+        return (0.0, 0.0) if self.growth else USUAL_GROWTHS
+
+    @property
     def level(self) -> float | None:
         """Confidence of the intervals, percent; None for none."""
         return level_of(self.ci)
 
     @property
-    def committed(self) -> PriceRequest:
-        """The prices of ``--commit``."""
-        return PriceRequest(self.commit, gpu=self.prices.gpu, option="--commit")
-
-    @property
     def rented(self) -> PriceRequest:
         """The prices of ``--on-demand``."""
-        return PriceRequest(self.on_demand, gpu=self.prices.gpu, option="--on-demand")
+        return PriceRequest(self.commitment.on_demand, gpu=self.prices.gpu, option="--on-demand")
 
     def targets(self) -> tuple[Target, ...]:
         """Return what the size must meet. Raises `UsageError`."""
@@ -322,30 +260,40 @@ class SizeRequest(StudyRequest):
                 f"--policy {spec.policy}: it rents its GPUs and has no size\n"
                 "  next: a policy of one cluster, such as first-fit (gpuplan list policies)"
             )
-        if not self.replays and not self.commit:
+        if not self.replays and not self.commits:
             raise UsageError(
                 "say what waits you accept, or which sizes to show\n"
                 "  next: --target 'p95_wait <= 1h', or --gpus 64,128"
             )
-        if bool(self.commit) != bool(self.on_demand):
-            raise UsageError("--commit and --on-demand: a commitment needs both prices")
-        if not (isfinite(self.growth) and -1 < self.growth <= MOST_GROWTH):
-            raise UsageError(
-                f"--growth {100 * self.growth:g}%: expected more than -100% and at most "
-                f"{MOST_GROWTH:.0%}"
-            )
+        self.commitment.check(has_book=self.prices.contracts is not None)
+        self._check_growth()
         if self.level is not None and not 50 <= self.level <= 99.9:
             raise UsageError(f"--ci must be between 50 and 99.9, got {self.level:g}")
         self._check_sizes()
 
+    def _check_growth(self) -> None:
+        """Refuse growth out of range, and a range of it where sizes are replayed."""
+        for growth in self.growth if isinstance(self.growth, tuple) else (self.growth,):
+            if not (isfinite(growth) and -1 < growth <= MOST_GROWTH):
+                raise UsageError(
+                    f"--growth {100 * growth:g}%: expected more than -100% and at most "
+                    f"{MOST_GROWTH:.0%}"
+                )
+        if isinstance(self.growth, tuple) and self.replays:
+            raise UsageError(
+                "--growth: a range is for a commitment alone, without --target and --gpus\n"
+                "  next: one growth, such as 20%"
+            )
+
     def _check_twin(self) -> None:
         """Refuse options that the site's rules replace, or that its replay does not have."""
         usual, jobs = type(self)(replay=self.replay), self.replay.jobs
-        names = ("policy", "settings", "cluster", "cluster_step", "growth", "commit")
+        names = ("policy", "settings", "cluster", "cluster_step", "growth")
         changed = [name for name in names if getattr(self, name) != getattr(usual, name)]
         if jobs != Selection(seed=jobs.seed, log=jobs.log):
             changed.append("where, --sample and other options that choose or scale jobs")
         changed += ["include-running"] if self.replay.include_running else []
+        changed += ["commit"] if self.commitment.commit else []
         if changed:
             option = {"settings": "set"}.get(changed[0], changed[0].replace("_", "-"))
             raise UsageError(

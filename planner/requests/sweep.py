@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.planner.engine import THREADS, Engine
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.clusters import METAVAR, ClusterSize, read_size
 from gpuplan.planner.requests.compare import ComparedParameters
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.replays import ReplayRequest
+from gpuplan.planner.requests.replays import (
+    REPLAYED_PRICES,
+    STATED_PRICES,
+    ReplayRequest,
+    stated,
+)
 from gpuplan.planner.requests.thresholds import (
     parse_capacities,
     parse_mark,
@@ -71,6 +77,7 @@ class SweepRequest(StudyRequest):
 
     Attributes:
         replay: the jobs, and what they cost.
+        price: what GPUs cost; empty for the settings of the policies.
         thresholds_s: fixed thresholds.
         policy: which rules are replayed: ``fixed``, with each threshold, and ``adaptive``.
         capacities: most workers rented at once, None for no limit; empty for the policy's own.
@@ -97,6 +104,7 @@ class SweepRequest(StudyRequest):
             "the policy that the choice is compared with; null without one",
         ],
         "cluster": Annotated[str | None, "today's cluster as given"],
+        **STATED_PRICES,
         "throughputs": Annotated[str | None, "null: a sweep has no such option"],
         "gpu_speed": Annotated[dict[str, float] | None, "null: a sweep has no such option"],
         "ci": Annotated[
@@ -216,6 +224,9 @@ class SweepRequest(StudyRequest):
         ),
     ] = 90.0
     resamples: Annotated[int, Opt("Resamples of that bootstrap; 0 turns it off.", low=0)] = 200
+    price: Annotated[PriceRequest, replace(REPLAYED_PRICES, rare=("usd_per_gpu_h",))] = field(
+        default_factory=PriceRequest
+    )
     engine: Annotated[Engine, Group(in_json=False)] = field(default=THREADS, compare=False)
     timelines: bool = False
 
@@ -299,6 +310,7 @@ class SweepRequest(StudyRequest):
         return {
             **StudyRequest.parameters(self),
             **self.replay.parameters(),
+            **stated(self.price),
             "cluster": None if size is None else str(size.shape),
             "ci": self.ci if self.resamples else None,
         }

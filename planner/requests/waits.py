@@ -11,6 +11,7 @@ from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape
+from gpuplan.planner.requests.site_request import in_site_zone
 from gpuplan.planner.requests.trace import TRACE
 
 if TYPE_CHECKING:
@@ -98,3 +99,15 @@ class WaitsRequest(StudyRequest):
         from gpuplan.analysis.site.document import read_twin
 
         return read_twin(self.twin)
+
+    def selection(self) -> Selection:
+        """Return which jobs are told of, read in the zone of the site where ``twin`` tells it.
+
+        Raises:
+            InputError: the settings or the log cannot be read.
+            UsageError: another time zone than that of the settings is requested.
+        """
+        site = self.site()
+        if site is None or self.twin is None:
+            return self.jobs
+        return in_site_zone(self.jobs, self.trace, site[1], self.twin)

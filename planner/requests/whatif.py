@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.option import Opt
+from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.base.time_units import as_utc
+from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.calibrate import SITE_LOG
 from gpuplan.planner.requests.declaration import study
-from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TWIN, SiteRequest
+from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TIME_ZONE, TWIN, SiteRequest
 
 if TYPE_CHECKING:
     from gpuplan.planner.twin.site_changes import SiteChange
@@ -59,9 +60,13 @@ class WhatIfRequest(SiteRequest):
         by: what groups are.
         level: the rules to replay; None for those that the calibration chose.
         limit_factor: limit of a job without one, over its run time; None as calibrated.
+        time_zone: of times without an offset; None for that of the settings.
+        prices: of a GPU-hour, for what changes cost; empty for no dollars.
         strict: whether the growth of waits for gates counts what could be.
         validate: when a change happened, in place of changes.
         before, after: slurm.conf before and after ``validate``.
+        given: names of the fields of changes, one for each change, in their order; what is not
+            among them comes last.
     """
 
     PANEL: ClassVar[str] = "Changes"
@@ -187,6 +192,10 @@ class WhatIfRequest(SiteRequest):
     ] = "account"
     level: Annotated[str | None, LEVEL] = None
     limit_factor: Annotated[float | None, LIMIT_FACTOR] = None
+    time_zone: Annotated[str | None, TIME_ZONE] = None
+    prices: Annotated[PriceRequest, Group(rare=("usd_per_gpu_h",), in_json=False)] = field(
+        default_factory=PriceRequest
+    )
     strict: Annotated[
         bool,
         Opt(
@@ -213,6 +222,7 @@ class WhatIfRequest(SiteRequest):
         Path | None,
         Opt("slurm.conf after --validate.", metavar="FILE", panel=HAPPENED, omitted=True),
     ] = None
+    given: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
@@ -220,7 +230,8 @@ class WhatIfRequest(SiteRequest):
         from gpuplan.analysis.site.slurm_conf import included_files
 
         confs = [path for path in (*self.slurm_conf, self.before, self.after) if path is not None]
-        return (self.trace, self.twin, *(file for path in confs for file in included_files(path)))
+        included = (file for path in confs for file in included_files(path))
+        return (self.trace, self.twin, self.prices.prices, self.prices.contracts, *included)
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""
@@ -237,14 +248,17 @@ class WhatIfRequest(SiteRequest):
         check_groups(self.by, self.calibration().level)
 
     def changes(self) -> tuple[SiteChange, ...]:
-        """Return the changes one by one. Raises `InputError` or `UsageError`."""
+        """Return the changes in the order in which they are given.
+
+        Raises `InputError` or `UsageError`.
+        """
         from gpuplan.planner.twin.change_texts import read_change
 
-        return tuple(
-            read_change(name, str(value), self.long_jobs)
-            for name, values in self.by_name().items()
-            for value in values
-        )
+        left = {name: list(values) for name, values in self.by_name().items()}
+        named = ("set" if name == "values" else name.replace("_", "-") for name in self.given)
+        pairs = [(name, left[name].pop(0)) for name in named if left.get(name)]
+        pairs += [(name, value) for name, values in left.items() for value in values]
+        return tuple(read_change(name, str(value), self.long_jobs) for name, value in pairs)
 
     def by_name(self) -> dict[str, tuple[object, ...]]:
         """Return the values of the changes, by the names that `read_change` knows."""

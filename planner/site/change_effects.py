@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.plain import Hidden
-from gpuplan.planner.site.effects import UNCLEAR, PairedWaits
+from gpuplan.planner.runs.recorded_waits import WaitPairs
+from gpuplan.planner.site.effects import LOST_SHARE, UNCLEAR, PairedWaits
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import FloatArray
 
@@ -23,21 +25,26 @@ class GroupEffect:
     Attributes:
         name: the group.
         jobs: scored jobs that start in the record and in both replays of a pair, on average.
-        recorded_mean_wait_s, recorded_p95_wait_s: as recorded.
+        lost_jobs: those that start today and never with the change, on average. Where they are over
+            1% of the group they count as waiting to the end of the log, else they are left out.
+        recorded_mean_wait_s, recorded_p95_wait_s: as recorded, of the same jobs.
         replayed_mean_wait_s, replayed_p95_wait_s: replayed under the rules of today.
         changed_mean_wait_s, changed_p95_wait_s: replayed with the change.
         effect_s, p95_effect_s: changed - replayed.
         noise_s, p95_noise_s: standard deviation of the effect over the pairs.
         error_s, p95_error_s: how far the effect may be from what the change would have done, from
-            the pairs and from leaving out each block of days.
-        verdict: ``longer``, ``shorter`` or ``too small to tell``, by the means.
+            the pairs, from leaving out each block of days, and from the model, which resolves 5%
+            of a wait.
+        verdict: ``longer``, ``shorter``, ``too small to tell`` or ``no change``, by the means.
         p95_verdict: the same by the 95th percentiles.
         under_s, p95_under_s: what the size of an effect that is too small to tell is below; null
             where it is told.
+        stands_out, p95_stands_out: whether the effect is told even as the largest of all groups'.
     """
 
     name: str
     jobs: int
+    lost_jobs: int
     recorded_mean_wait_s: float
     recorded_p95_wait_s: float
     replayed_mean_wait_s: float
@@ -54,6 +61,8 @@ class GroupEffect:
     p95_verdict: str
     under_s: float | None
     p95_under_s: float | None
+    stands_out: bool
+    p95_stands_out: bool
 
     @classmethod
     def of(cls, waits: PairedWaits) -> GroupEffect:
@@ -64,10 +73,33 @@ class GroupEffect:
             return getattr(mean, name), getattr(p95, name)
 
         return cls(
-            waits.name, waits.jobs, *both("recorded"), *both("replayed"), *both("changed"),
-            *both("effect"), *both("spread"), *both("error"), mean.verdict, p95.verdict,
-            mean.under, p95.under,
+            waits.name, waits.jobs, round(waits.lost), *both("recorded"), *both("replayed"),
+            *both("changed"), *both("effect"), *both("spread"), *both("error"), mean.verdict,
+            p95.verdict, mean.under, p95.under, mean.stands_out, p95.stands_out,
         )  # fmt: skip
+
+    @property
+    def counts_lost(self) -> bool:
+        """Whether jobs that never start with the change count."""
+        return self.lost_jobs > 0 and self.lost_jobs > LOST_SHARE * self.jobs
+
+
+@dataclass(frozen=True, slots=True)
+class SplitJobs:
+    """Jobs that a shorter limit ends before they are done.
+
+    Attributes:
+        requeued: jobs that go on as new ones, which queue again.
+        cut: jobs whose work beyond the limit is lost.
+        cut_gpu_h: GPU-hours of that work.
+        whole: effect on the waits of all jobs where all parts of a job count, not the first alone;
+            null where no job goes on.
+    """
+
+    requeued: int
+    cut: int
+    cut_gpu_h: float
+    whole: GroupEffect | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +119,10 @@ class ChangeEffect:
         rejected: jobs that start in the base replay and not with the change, by reason.
         rejected_jobs: their ids, at most 100.
         groups: all jobs first, then the groups by name.
+        split: jobs that the change ends before they are done; null without any.
         elsewhere_gpu_s: GPU-seconds that each job runs on GPUs elsewhere, on average.
+        usd_per_month: dollars more than today, of GPUs added and of those elsewhere; only with a
+            price. Less are negative.
     """
 
     name: str
@@ -103,7 +138,9 @@ class ChangeEffect:
     rejected: dict[str, int]
     rejected_jobs: tuple[str, ...]
     groups: tuple[GroupEffect, ...]
+    split: SplitJobs | None = None
     elsewhere_gpu_s: Hidden[FloatArray] = field(default_factory=lambda: np.zeros(0))
+    usd_per_month: float | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +148,8 @@ class WaitGrowth:
     """Growth of the waits of a group, the greatest over the changes; for gates.
 
     Attributes:
-        name: the group; ``any team`` is the greatest of all groups but all jobs.
+        name: the group; ``any team`` is the greatest of all groups but all jobs, of those that
+            stand out among so many.
         mean_wait_growth: effect on the mean wait over the wait of today, at least 60 s; 0 where it
             is too small to tell.
         p95_wait_growth: the same of the P95 wait.
@@ -149,6 +187,7 @@ class WhatIfResults:
         work: the jobs.
         given_up: jobs of the log from whose cancellation in the queue users' patience is told; null
             where they are too few, and nobody gives up.
+        today: the waits of the scored jobs in a replay of today without chance, and as recorded.
         unused: changed settings that the replayed rules do not use, one sentence each.
     """
 
@@ -160,6 +199,7 @@ class WhatIfResults:
     calibration: CalibratedError
     given_up: int | None
     work: Hidden[SiteWorkload]
+    today: Hidden[WaitPairs]
     unused: Hidden[tuple[str, ...]] = ()
 
 
@@ -167,27 +207,30 @@ def wait_growth(by: str, changes: Sequence[ChangeEffect], strict: bool) -> tuple
     """Return the growth of waits by group for gates, the greatest over the changes.
 
     A growth that is too small to tell counts as none; with ``strict`` the error is added to the
-    effect. ``any team`` is the greatest of all groups.
+    effect. ``any team`` is the greatest of all groups, and counts only what stands out among them.
     """
     most: dict[str, WaitGrowth] = {}
+
+    def count(name: str, mean: float, p95: float) -> None:
+        row = most.get(name, WaitGrowth(name, mean, p95))
+        most[name] = WaitGrowth(
+            name, max(row.mean_wait_growth, mean), max(row.p95_wait_growth, p95)
+        )
+
     for change in changes:
         for group in change.groups:
-            mean = _growth(
-                group.effect_s, group.error_s, group.verdict, group.replayed_mean_wait_s, strict
-            )
-            p95 = _growth(
-                group.p95_effect_s,
-                group.p95_error_s,
-                group.p95_verdict,
-                group.replayed_p95_wait_s,
-                strict,
-            )
-            aliases = ["any team", f"any {by}"] if group is not change.groups[0] else []
-            for name in dict.fromkeys([*aliases, group.name]):
-                row = most.get(name, WaitGrowth(name, mean, p95))
-                most[name] = WaitGrowth(
-                    name, max(row.mean_wait_growth, mean), max(row.p95_wait_growth, p95)
-                )
+            figures = (
+                (group.effect_s, group.error_s, group.verdict, group.replayed_mean_wait_s),
+                (group.p95_effect_s, group.p95_error_s, group.p95_verdict,
+                 group.replayed_p95_wait_s),
+            )  # fmt: skip
+            growth = [_growth(*figure, strict) for figure in figures]
+            if group is not change.groups[0]:
+                is_told = (strict or group.stands_out, strict or group.p95_stands_out)
+                of_many = [grown * told for grown, told in zip(growth, is_told, strict=True)]
+                for name in dict.fromkeys(("any team", f"any {by}")):
+                    count(name, *of_many)
+            count(group.name, *growth)
     return tuple(most.values())
 
 

@@ -7,17 +7,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuplan.analysis.statistics.bootstrap import student_quantile
 from gpuplan.planner.site.replicas import Replica
 from gpuplan.planner.twin.workload import ALL_JOBS, SiteWorkload
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.twin.refusals import CANCELLED
 
 LONGER, SHORTER, UNCLEAR = "longer", "shorter", "too small to tell"
+NO_CHANGE = "no change"
+"""Not one wait differs in any pair."""
 QUANTILES = {6: 1.841, 12: 1.661, 18: 1.614, 24: 1.592}
 """Pairs that are replayed -> quantile 15/16 of Student's t with one degree of freedom less."""
+CONFIDENCE = 0.875
+"""Of the interval between 1/16 and 15/16."""
 CLEAR_SHARE = 0.25
 """Pairs are added while the standard error of an effect exceeds so much of it ..."""
 SMALL_SHARE = 0.05
-"""... and so much of the wait."""
+"""... and so much of the wait: what a model of a scheduler resolves, too."""
+LOST_SHARE = 0.01
+"""Of the jobs of a group: if more never start with a change, its effect counts them."""
 DAY_S = 86400
 WEEK_S = 7 * DAY_S
 LEAST_BLOCKS = 6
@@ -29,12 +37,13 @@ class Effect:
     """What a change does to one figure of the waits of a group, in seconds.
 
     Attributes:
-        recorded: the figure as recorded.
+        recorded: the figure as recorded, of the same jobs.
         replayed: its mean over the replicas under the rules of today.
         changed: its mean over the replicas with the change.
         spread: standard deviation of changed - replayed over the pairs.
         without: most that the effect moves where one block of days is left out.
         error: see `error_of`.
+        error_of_many: the same for the largest of all figures of the groups.
     """
 
     recorded: float
@@ -43,6 +52,7 @@ class Effect:
     spread: float
     without: float
     error: float
+    error_of_many: float
 
     @property
     def effect(self) -> float:
@@ -51,13 +61,19 @@ class Effect:
 
     @property
     def verdict(self) -> str:
-        """``longer``, ``shorter`` or ``too small to tell``."""
+        """``longer``, ``shorter``, ``too small to tell`` or ``no change``."""
         return verdict(self.effect, self.error)
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether the effect is told even as the largest of many."""
+        return abs(self.effect) > self.error_of_many
 
     @property
     def under(self) -> float | None:
         """What the size of an effect that is too small to tell is below; None where it is told."""
-        return abs(self.effect) + self.error if self.verdict == UNCLEAR else None
+        is_told = self.verdict in (LONGER, SHORTER)
+        return None if is_told else abs(self.effect) + self.error
 
     def is_precise(self, pairs: int) -> bool:
         """Return whether more pairs would say little more."""
@@ -71,38 +87,59 @@ class PairedWaits:
 
     Attributes:
         name: the group.
-        jobs: scored jobs that start in the record and in both replays of a pair, on average.
+        jobs: scored jobs whose waits count, on average: those that start in the record and in both
+            replays of a pair, and those that are lost where these count.
+        lost: those that start today and not with the change, given up in neither, on average.
         mean, p95: the effects.
     """
 
     name: str
     jobs: int
+    lost: float
     mean: Effect
     p95: Effect
 
 
 def verdict(effect: float, error: float) -> str:
     """Return what an effect with an error says."""
+    if effect == error == 0:
+        return NO_CHANGE
     if abs(effect) <= error:
         return UNCLEAR
     return LONGER if effect > 0 else SHORTER
 
 
-def error_of(spread: float, pairs: int, without: float, unexplained: float = 0.0) -> float:
+def error_of(
+    spread: float,
+    pairs: int,
+    without: float,
+    unexplained: float = 0.0,
+    *,
+    model: float = 0.0,
+    figures: int = 1,
+) -> float:
     """Return how far an effect may be from what the change would have done to these jobs.
 
     The site's own history is one more replica: between its effect and the mean of the pairs lies
-    the spread, times the quantile of an interval that holds seven of eight such histories. An
-    effect that hangs on one block of days is no better than what it moves without that block.
+    the spread, times the quantile of an interval that holds seven of eight such histories. The
+    model adds its own: it is another scheduler than the site's, and what it gets wrong with the
+    change is not all that it gets wrong today. An effect that hangs on one block of days is no
+    better than what it moves without that block.
 
     Args:
         spread: standard deviation of the effects of the pairs.
-        pairs: how many there are; a key of `QUANTILES`.
+        pairs: how many there are.
         without: most that the effect moves where one block of days is left out.
         unexplained: error of the replay of today, where the change is of a rule that the
             calibration does not explain; else it is the same in both replays of a pair.
+        model: standard deviation of what the model gets wrong in one replay and not in the other.
+        figures: of how many the effect is the largest; the interval then holds all of them in
+            seven of eight histories, as if they were independent (Sidak, 1967).
     """
-    chance = QUANTILES[pairs] * spread * float(np.sqrt(1 + 1 / pairs))
+    quantile = QUANTILES.get(pairs)
+    if quantile is None or figures > 1:
+        quantile = student_quantile((1 + CONFIDENCE ** (1 / figures)) / 2, pairs - 1)
+    chance = quantile * float(np.sqrt(spread**2 * (1 + 1 / pairs) + model**2))
     return max(chance, without) + unexplained
 
 
@@ -123,6 +160,7 @@ def effects_of(
     by: str,
     *,
     is_explained: bool,
+    all_parts: bool = False,
 ) -> list[PairedWaits]:
     """Return the effects on all jobs, then on the groups by name; groups without a job left out.
 
@@ -131,17 +169,49 @@ def effects_of(
         today, changed: replicas before and after the change, in pairs.
         by: what groups are.
         is_explained: whether the calibration explains the changed rules.
+        all_parts: whether the wait of a job that goes on as new ones is that of all its parts.
     """
     names, blocks = work.names(by), np.zeros(work.scored.size, np.int64)
     blocks[work.scored] = blocks_of(work.jobs.submit[work.scored])
     groups = [(ALL_JOBS, work.scored)]
     kinds = sorted(set(names[work.scored]))
     groups += [(str(name), work.scored & (names == name)) for name in kinds]
+    pairs = [
+        _Pair.of(work, before, after, all_parts)
+        for before, after in zip(today, changed, strict=True)
+    ]
     effects = (
-        _group(name, np.flatnonzero(of), blocks, work, today, changed, is_explained)
+        _group(name, np.flatnonzero(of), blocks, work, pairs, is_explained, 2 * len(kinds))
         for name, of in groups
     )
     return [effect for effect in effects if effect is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Waits of the jobs in one pair of replays, in seconds; arrays of shape (n,).
+
+    Attributes:
+        before, after: under the rules of today and with the change; -1 where a job did not start.
+        lost: which jobs start today and not with the change, given up in neither.
+        at_least: what those wait at least: to the end of the log.
+    """
+
+    before: IntArray
+    after: IntArray
+    lost: BoolArray
+    at_least: IntArray
+
+    @classmethod
+    def of(cls, work: SiteWorkload, today: Replica, changed: Replica, all_parts: bool) -> _Pair:
+        after = changed.wait
+        if all_parts:
+            has_all = (after >= 0) & (changed.later_wait >= 0)
+            after = np.where(has_all, after + changed.later_wait, -1)
+        lost = (today.wait >= 0) & (after < 0) & (changed.reason != CANCELLED)
+        end = int(max(work.recorded_start.max(initial=0), work.jobs.submit.max(initial=0)))
+        least = np.maximum(np.maximum(end - work.jobs.ready, today.wait), 0)
+        return cls(today.wait, after, lost, least)
 
 
 def _group(
@@ -149,44 +219,51 @@ def _group(
     at: IntArray,
     blocks: IntArray,
     work: SiteWorkload,
-    today: Sequence[Replica],
-    changed: Sequence[Replica],
+    replayed: Sequence[_Pair],
     is_explained: bool,
+    figures_of_groups: int,
 ) -> PairedWaits | None:
     """Return the effects on the jobs ``at``; None where they do not start in every pair."""
     if not at.size:
         return None
     count, blocks = int(blocks.max()) + 1, blocks[at]
-    pairs = len(today)
-    # Figures (mean, P95) of each pair before and after, and without each of the blocks.
-    figures = np.empty((2, pairs, 2))
+    pairs = len(replayed)
+    lost = sum(int(pair.lost[at].sum()) for pair in replayed)
+    is_lost = lost > LOST_SHARE * sum(int((pair.before[at] >= 0).sum()) for pair in replayed)
+    # Figures (mean, P95) as recorded, and of each pair before and after; without each block.
+    figures = np.empty((3, pairs, 2))
     partly = np.zeros((2, count, 2))
-    jobs = 0
-    for i, runs in enumerate(zip(today, changed, strict=True)):
-        both = (runs[0].wait[at] >= 0) & (runs[1].wait[at] >= 0)
+    jobs, differs = 0, False
+    for i, pair in enumerate(replayed):
+        before, after = pair.before[at], pair.after[at]
+        if is_lost:
+            after = np.where(pair.lost[at], pair.at_least[at], after)
+        both = (before >= 0) & (after >= 0)
         if not both.any():
             return None
         jobs += int(both.sum())
-        for side, run in enumerate(runs):
-            waits = run.wait[at][both].astype(np.float64)
+        differs = differs or bool((before[both] != after[both]).any())
+        figures[2, i] = _figures(work.recorded_wait[at][both].astype(np.float64))
+        for side, whole in enumerate((before[both], after[both])):
+            waits = whole.astype(np.float64)
             figures[side, i] = _figures(waits)
             if count > 1:
                 partly[side] += _without_each(waits, blocks[both], count) / pairs
-    recorded = _figures(work.recorded_wait[at].astype(np.float64))
     effects = []
     for which in range(2):
-        before, after = figures[:, :, which]
-        moved = partly[1, :, which] - partly[0, :, which] - (after.mean() - before.mean())
+        before, after = figures[:2, :, which]
+        recorded, today, changed = (float(figures[i, :, which].mean()) for i in (2, 0, 1))
+        moved = partly[1, :, which] - partly[0, :, which] - (changed - today)
         without = float(np.abs(moved).max()) if count > 1 else 0.0
         spread = float((after - before).std(ddof=1))
-        distance = abs(float(before.mean()) - recorded[which])
-        error = error_of(spread, pairs, without, 0.0 if is_explained else distance)
-        effects.append(
-            Effect(
-                recorded[which], float(before.mean()), float(after.mean()), spread, without, error
-            )
+        unexplained = 0.0 if is_explained or not differs else abs(today - recorded)
+        model = SMALL_SHARE * today if differs else 0.0
+        errors = (
+            error_of(spread, pairs, without, unexplained, model=model, figures=many)
+            for many in (1, figures_of_groups)
         )
-    return PairedWaits(name, round(jobs / pairs), *effects)
+        effects.append(Effect(recorded, today, changed, spread, without, *errors))
+    return PairedWaits(name, round(jobs / pairs), lost / pairs, *effects)
 
 
 def _figures(waits: FloatArray) -> tuple[float, float]:

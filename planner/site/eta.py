@@ -81,9 +81,12 @@ class EtaResults:
     Attributes:
         at: the instant of submission, local time with its offset.
         job: what is submitted.
-        p10_s, p90_s: ends of the interval that holds the start with 80%, as waits; widened by the
-            backtest, and to whole cycles of the scheduler. Null: over 28 days.
+        p10_s, p90_s: ends of the interval that holds the start with 80%, as waits: the quantiles
+            of the replays, moved outward as the backtest requires and to whole cycles of the
+            scheduler. Null: over 28 days.
         p50_s: median wait; seconds.
+        replayed_p10_s, replayed_p90_s: the quantiles of the replays themselves.
+        tail: share of the replays beyond either end of the interval, as the backtest requires.
         p10_at, p50_at, p90_at: the same as local times.
         within_1h, within_8h, within_24h: probability to start within so many hours.
         replays: replays of the site.
@@ -91,6 +94,7 @@ class EtaResults:
             none.
         backtest: the backtest; null where the log has too few jobs for one.
         sooner: what would start sooner, the soonest first.
+        not_sooner: other ways to ask for the job that would not start it sooner.
         distribution: waits by share of the replays, as replayed.
         as_requested_s: wait if every job ran to its limit and none came later, as ``squeue
             --start`` counts; null for never.
@@ -108,6 +112,9 @@ class EtaResults:
     p10_at: str | None
     p50_at: str | None
     p90_at: str | None
+    replayed_p10_s: int | None
+    replayed_p90_s: int | None
+    tail: float
     within_1h: float
     within_8h: float
     within_24h: float
@@ -115,6 +122,7 @@ class EtaResults:
     coverage_80: float | None
     backtest: StartBacktest | None
     sooner: tuple[SoonerStart, ...]
+    not_sooner: tuple[str, ...]
     distribution: tuple[StartShare, ...]
     as_requested_s: int | None
     running_jobs: int
@@ -191,8 +199,10 @@ def _piece(draws: range, tables: StartReplays, new: int, seed: int) -> IntArray:
 
 def soonest(
     tables: StartReplays, others: list[Alternative], waits: IntArray, tail: float, plan: EtaPlan
-) -> tuple[SoonerStart, ...]:
-    """Return what would start sooner: of each kind the mildest that is about as good as the best.
+) -> tuple[tuple[SoonerStart, ...], tuple[str, ...]]:
+    """Return the three best ways to start sooner, and what would not start it sooner.
+
+    Of each kind of change the mildest counts that is about as good as the best, then milder ones.
 
     Args:
         tables: of the job, which is the first new one, and of the others in their order.
@@ -206,22 +216,27 @@ def soonest(
     base = float(np.median(waits[:few]))
     enough = base - max(SOONER_S, 0.05 * base)
     if enough <= 0:
-        return ()
+        return (), ()
     median_of: dict[int, float] = {}
+    useless = []
     for new in range(1, len(others) + 1):
         if not tables.refusal(new):
             median = float(np.median(start_times(tables, new, few, plan.seed)))
             if median < enough:
                 median_of[new] = median
-    kept = []
+            else:
+                useless.append(others[new - 1].change)
+    kept: list[int] = []
     for kind in dict.fromkeys(other.kind for other in others):
         of_kind = [new for new in median_of if others[new - 1].kind == kind]
         if of_kind:
             best = min(median_of[new] for new in of_kind)
-            kept.append(next(n for n in of_kind if median_of[n] <= best + SOONER_S))
+            chosen = next(new for new in of_kind if median_of[new] <= best + SOONER_S)
+            kept += [new for new in of_kind if new <= chosen]
+    kept.sort(key=lambda new: median_of[new])
     rows = []
     middle = int(np.sort(waits)[(replays - 1) // 2])
-    for new in kept:
+    for new in kept[: BEST + 1]:
         other = others[new - 1]
         ends = quantiles(start_times(tables, new, replays, plan.seed), tail, plan.cycle_s)
         if ends.p50_s is None or ends.p50_s > middle - SOONER_S:
@@ -231,7 +246,7 @@ def soonest(
             SoonerStart(other.change, ends.p10_s, ends.p50_s, ends.p90_s, earlier, other.job)
         )
     rows.sort(key=lambda row: (row.p50_s, row.p90_s is None, row.p90_s))
-    return tuple(rows[:BEST])
+    return tuple(rows[:BEST]), tuple(useless)
 
 
 def eta_results(
@@ -257,6 +272,8 @@ def eta_results(
     tail = TAILS[0] if backtest is None else backtest.tail
     waits = start_times(tables, 0, plan.replays, plan.seed, progress)
     ends = quantiles(waits, tail, plan.cycle_s)
+    low, high = (int(np.quantile(waits, share)) for share in (0.1, 0.9))
+    sooner, not_sooner = soonest(tables, others, waits, tail, plan)
     requested = tables.as_requested(0)
     shares = [i / STEPS for i in range(1, STEPS + 1)]
     steps = [int(np.quantile(waits, share, method="higher")) for share in shares]
@@ -271,13 +288,17 @@ def eta_results(
         job=job,
         p10_s=ends.p10_s, p50_s=ends.p50_s, p90_s=ends.p90_s,
         p10_at=local(ends.p10_s), p50_at=local(ends.p50_s), p90_at=local(ends.p90_s),
+        replayed_p10_s=None if low > LONGEST_S else low,
+        replayed_p90_s=None if high > LONGEST_S else high,
+        tail=tail,
         within_1h=float((waits <= 3600).mean()),
         within_8h=float((waits <= 8 * 3600).mean()),
         within_24h=float((waits <= 24 * 3600).mean()),
         replays=plan.replays,
         coverage_80=None if backtest is None else backtest.coverage_80,
         backtest=backtest,
-        sooner=soonest(tables, others, waits, tail, plan),
+        sooner=sooner,
+        not_sooner=not_sooner,
         distribution=tuple(
             StartShare(share, None if wait > LONGEST_S else wait)
             for share, wait in zip(shares, steps, strict=True)

@@ -4,9 +4,9 @@ A study that recommends a size, a policy or a plan first replays the same jobs o
 Where the mean or the P95 wait is far from the log's, something else than GPUs and this policy makes
 jobs wait, and what the model says about other sizes or policies would be wrong with confidence.
 
-The replay begins with an empty cluster and the log with a full one, so the jobs of the first tenth
-of the submissions are replayed and do not count, as in a calibration. Jobs that never started have
-no recorded wait and are not replayed; jobs still running are replayed where the study replays them.
+Waits are from submission to the first start, as in all answers, of the jobs that the study replays:
+jobs that never started have no recorded wait, and jobs still running are replayed where the study
+replays them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,13 @@ from gpuplan.simkit.time import MICROS
 
 AGREES, CONTRADICTS, UNKNOWN = VERDICTS = ("agrees", "contradicts", "unknown")
 SITE_RULES = "the site's rules"
+MOST_LIMITED = 0.2
+"""Share of the wait that a log may put down to limits where a model has none."""
 NO_WAITS = "the log records no waits"
 NOT_REPLAYED = "nothing was replayed"
-TOO_FEW = f"fewer than {FEWEST_JOBS} jobs with a recorded wait come after the first tenth"
+TOO_FEW = f"fewer than {FEWEST_JOBS} jobs have a recorded wait"
+
+SETTLED_ONLY = " once the replay, which begins with an empty cluster, has warmed up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,24 @@ def fidelity_of(today: TodayReplay) -> Fidelity:
     return least_faithful(whole, [(name, _judged(today, part)) for name, part in match.types])
 
 
+def without_limits(fidelity: Fidelity, limit_share: float | None) -> Fidelity:
+    """Return the fidelity of a model without limits, where the log itself names limits.
+
+    A replay whose waits are the log's by chance still has the wrong jobs wait, and for GPUs.
+
+    Args:
+        fidelity: by the waits.
+        limit_share: share of the wait whose recorded reason is a limit; None where unknown.
+    """
+    if fidelity.verdict != AGREES or limit_share is None or limit_share <= MOST_LIMITED:
+        return fidelity
+    why = (
+        f"your log names limits of users, accounts or QOS for {limit_share:.0%} of the wait, and "
+        f"{fidelity.policy} has none"
+    )
+    return replace(fidelity, verdict=CONTRADICTS, why=why)
+
+
 def _judged(today: TodayReplay, match: WaitMatch) -> Fidelity:
     return Fidelity(
         verdict=AGREES if match.agrees else CONTRADICTS,
@@ -149,9 +171,10 @@ def _judged(today: TodayReplay, match: WaitMatch) -> Fidelity:
 def _reason(today: TodayReplay, match: WaitMatch) -> str:
     """Return why a replay agrees, or what may be behind the difference."""
     if match.agrees:
+        is_late = not (are_close(*match.mean) and are_close(*match.p95))
         return (
             f"mean and P95 wait are within {MOST_TIMES:g} times or {LEAST_GAP_S / 60:g} minutes of "
-            "the log"
+            f"the log{SETTLED_ONLY if is_late else ''}"
         )
     replayed_s, recorded_s = match.mean if are_close(*match.p95) else match.p95
     if replayed_s < recorded_s:

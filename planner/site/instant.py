@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import polars as pl
 
-from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
 from gpuplan.analysis.site.log import SiteLog
 
@@ -55,6 +56,11 @@ def last_second(log: SiteLog) -> int:
     return max((int(time) for time in times if time is not None), default=0)
 
 
+def utc(second: int) -> str:
+    """Return a second after 1970 as the date and minute of UTC."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M")
+
+
 def all_jobs(log: SiteLog) -> pl.DataFrame:
     """Return the jobs of a log, also those that wait; of one that runs the end is not known."""
     runs = pl.col("state") == "running"
@@ -77,6 +83,7 @@ def instant_of(log: SiteLog, at: int | None, queue: SiteLog | None = None) -> Si
         queue: jobs that run and wait at the instant; None to take them from the log.
 
     Raises:
+        InputError: the queue is of a time before the log.
         UsageError: the instant is before the log or long after it.
     """
     moment = last_second(queue or log) if at is None else at
@@ -85,8 +92,14 @@ def instant_of(log: SiteLog, at: int | None, queue: SiteLog | None = None) -> Si
     if at is None and rows.is_empty():
         raise UsageError("no job runs or waits, which tells no time: give --at TIME")
     first = first_second(every)
+    if moment < first and at is None and queue is not None and queue is not log:
+        raise InputError(
+            queue.path, f"its jobs are of {utc(moment)} UTC and before, and the log tells all jobs "
+            f"only from {utc(first)} on", expected="the queue at a time of the log or after it",
+            hint="check that LOG is the log and --queue the queue",
+        )  # fmt: skip
     if moment < first:
-        raise UsageError("--at must not lie before the log begins")
+        raise UsageError(f"--at must not lie before the log begins ({utc(first)} UTC)")
     is_idle = not every["end"].null_count()
     most = MOST_IDLE_S if is_idle else MOST_AFTER_S
     if queue is None and moment > last_second(log) + most:

@@ -6,21 +6,20 @@ model gets wrong about today is in both replays of a pair and cancels.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Hidden
-from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.runs.recorded_waits import WaitMatch
+from gpuplan.planner.runs.recorded_waits import WaitPairs
+from gpuplan.planner.site.change_costs import change_cost, gpus_by_type, months_of
 from gpuplan.planner.site.change_effects import ChangeEffect, GroupEffect, WhatIfResults
-from gpuplan.planner.site.effects import SHORTER
+from gpuplan.planner.site.effects import NO_CHANGE, SHORTER
 from gpuplan.planner.site.fidelity import (
     SITE_RULES,
     Fidelity,
@@ -31,7 +30,7 @@ from gpuplan.planner.site.fidelity import (
 from gpuplan.planner.sizing.targets import MEAN, PERCENTILE, WAIT, Target, parse_target
 from gpuplan.planner.twin.settings import site_of
 from gpuplan.planner.twin.site_changes import SiteChange
-from gpuplan.planner.twin.workload import SiteWorkload
+from gpuplan.planner.twin.workload import ALL_JOBS, SiteWorkload
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.twin.site import SiteCluster
 
@@ -39,8 +38,6 @@ MET, MISSED, UNCLEAR = "met", "missed", "unclear"
 SAME_USD = 0.005
 """Dollars a month that differ by less than this share are the same."""
 NOTHING_STARTS = "no scored job starts in every replay"
-NO_TYPE = "gpu"
-"""What a site calls GPUs whose type is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,8 @@ class OptionWaits:
     Attributes:
         name: the group.
         jobs: whose waits count.
-        mean_wait_s, p95_wait_s: recorded plus the effect, at least 0.
+        mean_wait_s, p95_wait_s: recorded plus the effect, at least 0. The wait of a job that goes
+            on as new ones is that of all its parts.
         effect_s, p95_effect_s: what the option does to them.
         error_s, p95_error_s: of both the effects and these waits.
         verdict, p95_verdict: of the effects.
@@ -68,13 +66,18 @@ class OptionWaits:
     p95_verdict: str
 
     @classmethod
-    def of(cls, group: GroupEffect) -> OptionWaits:
-        """Return the waits of a group of a change."""
+    def of(cls, group: GroupEffect, recorded_s: FloatArray) -> OptionWaits:
+        """Return the waits of a group of a change, whose scored jobs waited so in the log."""
         return cls(
-            group.name, group.jobs, max(group.recorded_mean_wait_s + group.effect_s, 0.0),
-            max(group.recorded_p95_wait_s + group.p95_effect_s, 0.0), group.effect_s,
+            group.name, group.jobs, max(float(recorded_s.mean()) + group.effect_s, 0.0),
+            max(float(np.percentile(recorded_s, 95)) + group.p95_effect_s, 0.0), group.effect_s,
             group.p95_effect_s, group.error_s, group.p95_error_s, group.verdict, group.p95_verdict,
         )  # fmt: skip
+
+    @property
+    def differs(self) -> bool:
+        """Whether any wait differs from today's."""
+        return not self.verdict == self.p95_verdict == NO_CHANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,8 @@ class OptionResult:
             or waits are not clearly shorter.
         target: ``met``, ``missed``, or ``unclear`` within the error; null without a target.
         never_start: jobs that start today and never with it, by reason.
+        requeued_jobs: jobs that it ends before they are done and that go on as new ones.
+        cut_jobs: jobs whose work beyond a limit is lost; an option with any is not recommended.
         groups: the groups of ``by``, by name.
     """
 
@@ -102,7 +107,15 @@ class OptionResult:
     usd_per_wait_h_saved: float | None
     target: str | None
     never_start: dict[str, int]
+    requeued_jobs: int
+    cut_jobs: int
     groups: tuple[OptionWaits, ...]
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether waits and dollars say all: no work is lost, and anything changes at all."""
+        changes = self.usd_per_month != 0 or self.waits is None or self.waits.differs
+        return changes and not self.cut_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +123,7 @@ class OptionsToday:
     """Waits of today, in seconds.
 
     Attributes:
-        jobs: whose waits count.
+        jobs: scored ones that start in the replay of today, whatever the options are.
         gpus: of the site, by type.
         mean_wait_s, p95_wait_s: recorded.
         replayed_mean_wait_s, replayed_p95_wait_s: replayed under the rules of today.
@@ -125,15 +138,6 @@ class OptionsToday:
     replayed_p95_wait_s: float
     target: str | None
 
-    @property
-    def fidelity(self) -> Fidelity:
-        """How the replay of today compares with the log."""
-        match = WaitMatch(
-            self.jobs, self.replayed_mean_wait_s, self.mean_wait_s, self.replayed_p95_wait_s,
-            self.p95_wait_s,
-        )  # fmt: skip
-        return fidelity_of(TodayReplay(SITE_RULES, sum(self.gpus.values()), match))
-
 
 @dataclass(frozen=True, slots=True)
 class OptionsResults:
@@ -143,10 +147,10 @@ class OptionsResults:
         level: the rules that are replayed.
         by: what groups are; null without groups.
         targets: what must be met.
-        today: the waits of today; null where no scored job starts in every replay.
+        today: the waits of today; null where no scored job starts.
         options: one entry per option, in their order.
         cheapest: the cheapest option that meets the targets; null where none does for certain, or
-            several cost the same.
+            several cost the same. Options that change nothing, or lose work, do not count.
         tied: the options that share the least cost where there are several.
         maybe: cheaper options, or all where none is certain, too close to the target to tell.
         fidelity: how the replay of today compares with the log; nothing is recommended where it
@@ -200,23 +204,23 @@ def options_of(
         UsageError: an option costs money and a GPU type has no price.
     """
     site, work = site_of(document), effects.work
-    today = next((_today(change, site, targets) for change in effects.changes if change.groups),
-                 None)  # fmt: skip
+    today = _today(effects.today, site, targets)
     options = tuple(
-        _option(effect, change, document, work, prices, targets, by is not None)
+        _option(effect, change, document, work, prices, targets, by)
         for effect, change in zip(effects.changes, changes, strict=True)
     )
-    fidelity = unknown(NOTHING_STARTS) if today is None else today.fidelity
-    may_speak = fidelity.may_speak
-    certain = [option for option in options if option.target == MET] if may_speak else []
+    fidelity = unknown(NOTHING_STARTS)
+    if today is not None:
+        gpus = sum(today.gpus.values())
+        fidelity = fidelity_of(TodayReplay(SITE_RULES, gpus, effects.today.summary()))
+    comparable = [option for option in options if fidelity.may_speak and option.is_comparable]
+    certain = [option for option in comparable if option.target == MET]
     least = min((option.usd_per_month for option in certain), default=float("inf"))
     best = [option for option in certain if _same(option.usd_per_month, least)]
     maybe = [
         option.name
-        for option in options
-        if may_speak
-        and option.target == UNCLEAR
-        and not (certain and _reaches(option.usd_per_month, least))
+        for option in comparable
+        if option.target == UNCLEAR and not (certain and _reaches(option.usd_per_month, least))
     ]
     return OptionsResults(
         level=effects.level,
@@ -232,44 +236,6 @@ def options_of(
     )
 
 
-def gpus_by_type(site: SiteCluster) -> dict[str, int]:
-    """Return the GPUs of a site by type."""
-    counts: Counter[str] = Counter()
-    for node in site.nodes:
-        counts[node.gpu_type] += node.gpus
-    return dict(sorted(counts.items()))
-
-
-def changed_site(document: SiteDocument, change: SiteChange) -> SiteCluster:
-    """Return the site with a change. Raises `UsageError`."""
-    changed = deepcopy(document)
-    if change.document is not None:
-        change.document(changed)
-    site = site_of(changed)
-    return site if change.site is None else change.site(site)
-
-
-def burst_gpu_h(
-    work: SiteWorkload, elsewhere_gpu_s: FloatArray, site: SiteCluster
-) -> dict[str, float]:
-    """Return the GPU-hours of jobs that ran elsewhere, by GPU type.
-
-    A job that names no type has the most common one of its partition.
-    """
-    jobs, size = work.jobs, {node.name: node for node in site.nodes}
-    usual = {}
-    for partition in site.partitions:
-        kinds: Counter[str] = Counter()
-        for name in partition.nodes:
-            kinds[size[name].gpu_type] += size[name].gpus
-        usual[partition.name] = kinds.most_common(1)[0][0] if kinds else NO_TYPE
-    hours: dict[str, float] = {}
-    for i in np.flatnonzero(elsewhere_gpu_s):
-        kind = jobs.gpu_types[jobs.gpu_type[i]] or usual[jobs.partitions[jobs.partition[i]]]
-        hours[kind] = hours.get(kind, 0.0) + float(elsewhere_gpu_s[i]) / HOUR_S
-    return dict(sorted(hours.items()))
-
-
 def _option(
     effect: ChangeEffect,
     change: SiteChange,
@@ -277,62 +243,58 @@ def _option(
     work: SiteWorkload,
     prices: Prices,
     targets: Sequence[Target],
-    has_groups: bool,
+    by: str | None,
 ) -> OptionResult:
-    site = site_of(document)
-    before, after = gpus_by_type(site), gpus_by_type(changed_site(document, change))
-    added = {
-        kind: gpus
-        for kind in {**before, **after}
-        if (gpus := after.get(kind, 0) - before.get(kind, 0))
-    }
-    months = _months(work)
-    burst = burst_gpu_h(work, effect.elsewhere_gpu_s, site)
-    per_month = {kind: hours / months for kind, hours in burst.items()} if months else {}
-    usd = sum((_usd(prices, kind) * gpus * MONTH_H for kind, gpus in added.items()), 0.0)
-    usd += sum(_usd(prices, kind) * hours for kind, hours in per_month.items())
-    waits = OptionWaits.of(effect.groups[0]) if effect.groups else None
+    cost, months = change_cost(effect, change, document, work, prices), months_of(work)
+    usd = cost.usd_per_month
+    groups = [OptionWaits.of(group, _recorded(work, group, by)) for group in effect.groups]
+    waits = groups[0] if groups else None
     saved_h = 0.0
     if waits is not None and waits.verdict == SHORTER and months:
         saved_h = -waits.effect_s / HOUR_S * waits.jobs / months
     return OptionResult(
         name=effect.name,
-        gpus_added=added,
-        burst_gpu_h_per_month=sum(per_month.values()),
+        gpus_added=cost.gpus_added,
+        burst_gpu_h_per_month=cost.burst_gpu_h_per_month,
         usd_per_month=usd,
         waits=waits,
         usd_per_wait_h_saved=usd / saved_h if saved_h > 0 and usd > 0 else None,
         target=target_verdict(waits, targets) if targets else None,
         never_start=effect.rejected,
-        groups=tuple(map(OptionWaits.of, effect.groups[1:])) if has_groups else (),
+        requeued_jobs=0 if effect.split is None else effect.split.requeued,
+        cut_jobs=0 if effect.split is None else effect.split.cut,
+        groups=tuple(groups[1:]) if by is not None else (),
     )
 
 
-def _months(work: SiteWorkload) -> float:
-    """Return the months of 730.5 hours in which the scored jobs were submitted."""
-    submit = work.jobs.submit
-    return max(int(submit.max()) - work.warmup_until, 0) / HOUR_S / MONTH_H if submit.size else 0.0
+def _recorded(work: SiteWorkload, group: GroupEffect, by: str | None) -> FloatArray:
+    """Return the recorded waits of the scored jobs of a group, all of them where it is all jobs."""
+    mask = work.scored
+    if group.name != ALL_JOBS and by is not None:
+        mask = mask & (work.names(by) == group.name)
+    waits: FloatArray = work.recorded_wait[mask].astype(np.float64)
+    return waits
 
 
-def _usd(prices: Prices, kind: str) -> float:
-    """Return the dollars of a GPU-hour of a type. Raises `UsageError` where nothing gives them."""
-    return prices.of(None if kind == NO_TYPE else kind).usd_per_gpu_h
-
-
-def _today(change: ChangeEffect, site: SiteCluster, targets: Sequence[Target]) -> OptionsToday:
-    whole = change.groups[0]
-    figures = {MEAN: whole.recorded_mean_wait_s, PERCENTILE: whole.recorded_p95_wait_s}
+def _today(waits: WaitPairs, site: SiteCluster, targets: Sequence[Target]) -> OptionsToday | None:
+    if not waits.recorded_s.size:
+        return None
+    recorded, replayed = (
+        (float(each.mean()), float(np.percentile(each, 95)))
+        for each in (waits.recorded_s, waits.replayed_s)
+    )
+    figures = dict(zip((MEAN, PERCENTILE), recorded, strict=True))
     target = None
     if targets:
         is_met = all(target.is_met(figures[target.statistic]) for target in targets)
         target = MET if is_met else MISSED
     return OptionsToday(
-        jobs=whole.jobs,
+        jobs=waits.recorded_s.size,
         gpus=gpus_by_type(site),
-        mean_wait_s=whole.recorded_mean_wait_s,
-        p95_wait_s=whole.recorded_p95_wait_s,
-        replayed_mean_wait_s=whole.replayed_mean_wait_s,
-        replayed_p95_wait_s=whole.replayed_p95_wait_s,
+        mean_wait_s=recorded[0],
+        p95_wait_s=recorded[1],
+        replayed_mean_wait_s=replayed[0],
+        replayed_p95_wait_s=replayed[1],
         target=target,
     )
 

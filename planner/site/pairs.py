@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.site.document import SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.schema import CalibrationTable, leaves
@@ -16,12 +17,14 @@ from gpuplan.planner.site.change_effects import (
     CalibratedError,
     ChangeEffect,
     GroupEffect,
+    SplitJobs,
     WhatIfResults,
     wait_growth,
 )
 from gpuplan.planner.site.effects import QUANTILES, PairedWaits, effects_of
 from gpuplan.planner.site.patience import Patience, patience_of
 from gpuplan.planner.site.replicas import Chance, Replica, Replicas, SiteCase
+from gpuplan.planner.site.site_sizes import site_waits
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.settings import LEVELS, level_config, why_off
 from gpuplan.planner.twin.site_changes import SiteChange, check_names
@@ -44,6 +47,7 @@ def what_if(
     by: str = "account",
     strict: bool = False,
     chosen: str | None = None,
+    all_parts: bool = False,
 ) -> WhatIfResults:
     """Replay a log, or the last weeks of a long one, in pairs without and with each change.
 
@@ -58,6 +62,7 @@ def what_if(
         by: what groups are.
         strict: see `wait_growth`.
         chosen: the rules that the calibration chose, if others are replayed.
+        all_parts: whether the wait of a job that goes on as new ones is that of all its parts.
 
     Raises:
         InputError: the log names a partition that the settings do not describe.
@@ -66,15 +71,9 @@ def what_if(
     check_groups(by, calibration.level)
     changes = list(changes)
     pairs = pairs_of(log, document, changes, calibration, chosen=chosen)
-    waits: list[list[PairedWaits]] = [[] for _ in changes]
-    unclear = list(range(len(changes)))
-    for count in QUANTILES:
-        pairs.grow(unclear, count)
-        for at in unclear:
-            waits[at] = pairs.effects(at, by)
-        unclear = [at for at in unclear if not _is_precise(waits[at], count)]
+    waits = grown(pairs, by, all_parts=all_parts)
     effects = [_change_effect(pairs, at, groups) for at, groups in enumerate(waits)]
-    patience = pairs.patience
+    patience, today = pairs.patience, pairs.replicas.cases[0]
     return WhatIfResults(
         level=calibration.level,
         by=by,
@@ -84,6 +83,7 @@ def what_if(
         calibration=CalibratedError(calibration.within, calibration.mae_s),
         given_up=None if patience is None else patience.given_up,
         work=pairs.work,
+        today=site_waits(today.site, today.config, pairs.work),
         unused=pairs.unused,
     )
 
@@ -122,12 +122,18 @@ class Pairs:
         cases = [1 + at for at in which]
         self.replicas.grow([0, *cases] if cases else [], count)
 
-    def effects(self, at: int, by: str) -> list[PairedWaits]:
-        """Return what a change does to all jobs, then to the groups, from the pairs so far."""
-        changed = self.changed(at)
+    def effects(
+        self, at: int, by: str, count: int | None = None, *, all_parts: bool = False
+    ) -> list[PairedWaits]:
+        """Return what a change does to all jobs, then to the groups, from the pairs so far.
+
+        From the first ``count`` of them, where that is given.
+        """
+        changed = self.changed(at)[:count]
         return effects_of(
-            self.work, self.today[: len(changed)], changed, by, is_explained=self.explained[at]
-        )
+            self.work, self.today[: len(changed)], changed, by,
+            is_explained=self.explained[at], all_parts=all_parts,
+        )  # fmt: skip
 
 
 def pairs_of(
@@ -173,6 +179,21 @@ def pairs_of(
     )
 
 
+def grown(pairs: Pairs, by: str, *, all_parts: bool = False) -> list[list[PairedWaits]]:
+    """Replay until more pairs would say little more of any group; return the effects by change.
+
+    Pairs that are there already count, so that the effects are the same whatever came before.
+    """
+    waits: list[list[PairedWaits]] = [[] for _ in pairs.names]
+    unclear = list(range(len(waits)))
+    for count in QUANTILES:
+        pairs.grow(unclear, count)
+        for at in unclear:
+            waits[at] = pairs.effects(at, by, count, all_parts=all_parts)
+        unclear = [at for at in unclear if not _is_precise(waits[at], count)]
+    return waits
+
+
 def _is_precise(groups: Sequence[PairedWaits], pairs: int) -> bool:
     return all(effect.is_precise(pairs) for group in groups for effect in (group.mean, group.p95))
 
@@ -203,12 +224,17 @@ def _unused(
 ) -> list[str]:
     """Return a sentence for each changed setting that the replayed rules do not use.
 
+    Also where no setting changes, since the site has it so.
+
     Raises:
         UsageError: a setting that the change names is one of them, or all it changes are.
     """
     settings = changed.settings
     before, after = (dict(leaves(site.tables)) for site in (document, changed))
     moved = [keys for keys in {**before, **after} if before.get(keys) != after.get(keys)]
+    if change.keys and not (change.site or change.jobs):
+        if all(str(before.get(keys)) == str(after.get(keys)) for keys in change.keys):
+            return [f"{change.name}: the site is set so already, so nothing changes"]
     off = {keys: why for keys in (*change.keys, *moved) if (why := why_off(keys, settings, level))}
     named = next((keys for keys in change.keys if keys in off), None)
     if named is None and off and len(off) == len(moved) and not (change.site or change.jobs):
@@ -262,5 +288,26 @@ def _change_effect(pairs: Pairs, at: int, waits: Sequence[PairedWaits]) -> Chang
         rejected=_rejected(np.where(lost, changed[0].reason, 0)),
         rejected_jobs=tuple(work.job_ids[int(i)] for i in np.flatnonzero(lost)[:MOST_NAMED]),
         groups=groups,
+        split=_split(pairs, at),
         elsewhere_gpu_s=np.mean([run.elsewhere_gpu_s for run in changed], axis=0),
     )
+
+
+def _split(pairs: Pairs, at: int) -> SplitJobs | None:
+    """Return the jobs that a change ends before they are done; None without any."""
+    today, jobs = (pairs.replicas.cases[case].jobs for case in (0, 1 + at))
+    logged = jobs.id < today.id.size
+    ids, runtime = jobs.id[logged], jobs.runtime[logged]
+    work_s = runtime if jobs.rest is None else runtime + jobs.rest[logged]
+    counts = pairs.work.scored[ids]
+    lost_s = np.where(counts, today.runtime[ids] - work_s, 0)
+    requeued = int((counts & (jobs.later_parts[logged] > 0)).sum())
+    cut = int((lost_s > 0).sum())
+    if not requeued and not cut:
+        return None
+    whole = None
+    if requeued:
+        effects = pairs.effects(at, GROUPINGS[0], all_parts=True)
+        whole = GroupEffect.of(effects[0]) if effects else None
+    gpu_h = float((np.maximum(lost_s, 0) * today.total_gpus[ids]).sum()) / HOUR_S
+    return SplitJobs(requeued, cut, gpu_h, whole)

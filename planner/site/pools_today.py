@@ -43,7 +43,8 @@ class PoolReplays:
     ) -> tuple[Fidelity, tuple[Fidelity, ...]]:
         """Return how replays of today compare with the log: of all pools, and of each.
 
-        Today's cluster is as given, or else the most GPUs held at once, in whole nodes.
+        Today's cluster is as given, or else the most GPUs held at once, in whole nodes; no more
+        than the nodes that the log names have.
 
         Args:
             pools: the jobs by GPU type.
@@ -60,7 +61,7 @@ class PoolReplays:
         return least_faithful(fidelity_of(today), list(zip(names, each, strict=True))), each
 
     def _replay(self, pool: JobPool) -> tuple[Fidelity, WaitPairs]:
-        peak, node = pool.seen.usage.peak_gpus, pool.gpus_per_node
+        peak, node = pool.peak_gpus, pool.gpus_per_node
         given = None if pool.shape is None else pool.shape.gpus
         gpus = given or whole_multiple(peak, node or 1)
         jobs = without_growth(pool.jobs, self.growth)

@@ -52,11 +52,14 @@ class Replica:
         wait: seconds from eligible to start; -1 where the job did not start.
         reason: why it did not, as a position in `REASONS`.
         elsewhere_gpu_s: GPU-seconds that it ran on GPUs elsewhere.
+        later_wait: seconds that the jobs waited together which went on with it; 0 without any, -1
+            where one of them did not start.
     """
 
     wait: IntArray
     reason: IntArray
     elsewhere_gpu_s: IntArray
+    later_wait: IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,4 +153,6 @@ class Replicas:
         ids = jobs.id[logged]
         wait[ids], reason[ids] = run.wait[logged], run.reason_code[logged]
         elsewhere[ids] = run.elsewhere_gpu_s[logged]
-        return Replica(wait, reason, elsewhere)
+        later = np.zeros(wait.size, np.int64)
+        later[ids] = run.later_wait[logged]
+        return Replica(wait, reason, elsewhere, later)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from gpuplan.analysis.base.words import counted
 from gpuplan.planner.site.new_job import NewJob, moved, smaller
 from gpuplan.simkit.twin.site import SiteCluster
 
@@ -46,7 +47,7 @@ def _all(job: NewJob, site: SiteCluster, past: pl.DataFrame) -> Iterator[Alterna
     for part in PARTS:
         fewer = smaller(job, site, job.gpus // part) if job.gpus % part == 0 else None
         if fewer is not None:
-            yield Alternative(FEWER_GPUS, f"{fewer.gpus} GPUs", fewer)
+            yield Alternative(FEWER_GPUS, counted(fewer.gpus, "GPU"), fewer)
     for part in PARTS:
         limit = job.limit_s // part
         if limit >= LEAST_LIMIT_S:

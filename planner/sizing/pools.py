@@ -9,15 +9,20 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.characterize.capacity import TimeAbove, time_above
+from gpuplan.analysis.characterize.capacity import (
+    PeakAboveNodes,
+    TimeAbove,
+    peaks_above_nodes,
+    time_above,
+)
 from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.job_table.sampling import scale_arrivals
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.money.gpus_in_use import GpusInUse, gpus_in_use
 from gpuplan.planner.runs.cluster_setting import match_pools
 from gpuplan.planner.runs.trace_jobs import TraceJobs, jobs_of
-from gpuplan.planner.sizing.commitment import Demand, demand_of
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 
 COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
@@ -33,18 +38,28 @@ class JobPool:
         jobs: to replay, with the growth asked for.
         window_us: length of the window of the log or the period, with that growth.
         demand: GPUs in use in the log or the period, with that growth; None where not requested.
+        begin_us: of that window, microseconds since 1970.
         seen: what the log shows of them today.
         shape: of today's GPUs, as given; None where nothing is.
         above: when jobs held more than these; None where they did not.
+        impossible: a peak that the nodes in the log cannot have had; None where there is none.
     """
 
     gpu_type: str | None
     jobs: TraceJobs
     window_us: int
-    demand: Demand | None
+    demand: GpusInUse | None
+    begin_us: int
     seen: Today
     shape: GpuPool | None
     above: TimeAbove | None = None
+    impossible: PeakAboveNodes | None = None
+
+    @property
+    def peak_gpus(self) -> float:
+        """The most GPUs held at once, at most those of the nodes that the log names."""
+        seen = self.seen.usage.peak_gpus
+        return seen if self.impossible is None else float(self.impossible.gpus)
 
     @property
     def gpus_per_node(self) -> int | None:
@@ -101,11 +116,12 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today
     del arrays  # the jobs of a long log are there only once
     kinds = trace.jobs["gpu_type"].filter(counted).unique(maintain_order=True).to_list()
     del counted
+    peaks = {peak.gpu_type: peak for peak in peaks_above_nodes(trace)}
     if len(kinds) < 2:
         kind = kinds[0] if kinds else None
         shape = _shape_of(kind, terms.shape, kinds)
         pool = _pool(trace, grown, window, kind, terms, shape)
-        return (pool,), pool.seen
+        return (replace(pool, impossible=peaks.get(kind or "")),), pool.seen
     every = today(trace)
     assert every is not None  # it has jobs of two types that hold GPUs
     usage = {held.gpu_type: held for held in every.gpu_types}
@@ -121,7 +137,7 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today
         if name in usage:  # over the window of the whole log, so that the types add up
             seen = replace(pool.seen, usage=usage[name], window_s=every.window_s)
             pool = replace(pool, seen=seen)
-        pools.append(pool)
+        pools.append(replace(pool, impossible=peaks.get(kind or "")))
     return tuple(sorted(pools, key=lambda pool: -pool.seen.usage.gpu_h)), every
 
 
@@ -171,15 +187,15 @@ def _pool(
     demand, length = None, window[1] - window[0]
     if terms.demand:
         runs = grown.arrays().runs()
-        gpus = np.ceil(runs.gpus).astype(np.int64)
-        demand = demand_of(runs.start_us - window[0], runs.end_us - window[0], gpus, length)
+        start_us, end_us = runs.start_us - window[0], runs.end_us - window[0]
+        demand = gpus_in_use(start_us, end_us, runs.gpus, length)
     # No row of a job is shown.
     jobs = replace(jobs, job_id=jobs.job_id.clear(), labels=jobs.labels if terms.by else None)
     above = None
     size = None if shape is None else shape.gpus
     if size is not None and seen.usage.peak_gpus > size:
         above = time_above(trace, np.ones(trace.jobs.height, np.bool_), size)
-    return JobPool(kind, jobs, length, demand, seen, shape, above)
+    return JobPool(kind, jobs, length, demand, window[0], seen, shape, above)
 
 
 def _shape_of(

@@ -20,12 +20,12 @@ import numpy as np
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all, usable_cores
+from gpuplan.planner.runs.gpu_intervals import GpuInterval, Resampling
 from gpuplan.planner.runs.trace_jobs import TraceJobs, first_jobs, replay_bytes
 from gpuplan.planner.sizing.sized_replay import (
-    GpuInterval,
     ReplayTerms,
-    Resampling,
     SizedReplay,
+    UnclearSizes,
     replay_at,
 )
 from gpuplan.planner.sizing.targets import Target, whole_multiple
@@ -284,6 +284,24 @@ def _between(
             return fails, meets
         inner = np.linspace(fails, meets, min(workers, meets - fails - 1) + 2)[1:-1]
         places = sorted({round(place) for place in inner.tolist()} - {fails, meets})
+
+
+def unclear_of(sizes: Candidates, answer: int) -> UnclearSizes | None:
+    """Return the sizes around the smallest that may be it within the error of the model.
+
+    None where the error spans the target at no size.
+    """
+    step, at = sizes.step, answer // sizes.step
+    low = _between(
+        sizes, sizes.least // step - 1, at, lambda replay: replay.meets or replay.could_meet
+    )[1]
+    top = max(sizes.enough(), answer) // step
+    if not sizes.one(answer).could_miss:
+        return UnclearSizes(low * step, answer) if low < at else None
+    if sizes.one(top * step).could_miss:
+        return UnclearSizes(low * step, None)
+    high = _between(sizes, at, top, lambda replay: replay.meets and not replay.could_miss)[1]
+    return UnclearSizes(low * step, high * step)
 
 
 def interval_of(sizes: Candidates, answer: int) -> GpuInterval | None:

@@ -19,6 +19,7 @@ from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.statistics.block_length import block_length
 from gpuplan.analysis.statistics.bootstrap import Blocks, draw_blocks, expanded_tail, interval
 from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.group_waits import GroupWaits, group_waits
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sized_policy import sized_policy
@@ -36,34 +37,16 @@ MOST_BLOCKS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Resampling:
-    """How intervals are made.
+class UnclearSizes:
+    """Sizes that the error of a model cannot tell apart.
 
     Attributes:
-        level: percent.
-        resamples: how many.
-        seed: of the resamples; the same for every size.
+        low_gpus, high_gpus: the ends, which are candidates; the high end is null where the largest
+            one that was tried is not sure either.
     """
 
-    level: float
-    resamples: int
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class GpuInterval:
-    """An interval of a number of GPUs.
-
-    Attributes:
-        level_percent: confidence.
-        low_gpus, high_gpus: the ends, which are candidates.
-        resamples: of blocks of consecutive jobs, or of time.
-    """
-
-    level_percent: float
     low_gpus: int
-    high_gpus: int
-    resamples: int
+    high_gpus: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +81,8 @@ class SizedReplay:
         utilization: GPU time of jobs over that of the cluster, as `gpuplan simulate` counts it.
         target_values: the statistic of each target.
         meets: whether all targets are met.
+        target_errors: how far each of them may be off, where the model tells; empty where not.
+        could_meet, could_miss: whether the targets may be met, or missed, within these errors.
         met_share: share of the resamples that meet all targets; None without confidence.
         tail: share of the resamples beyond each end of an interval, for its number of blocks.
         mean_wait_interval, p95_wait_interval: None without confidence.
@@ -110,6 +95,9 @@ class SizedReplay:
     utilization: float | None
     target_values: tuple[float, ...]
     meets: bool
+    target_errors: tuple[float, ...] = ()
+    could_meet: bool = False
+    could_miss: bool = False
     met_share: float | None = None
     tail: float = 0.0
     mean_wait_interval: tuple[float, float] | None = None
@@ -119,11 +107,15 @@ class SizedReplay:
     @property
     def may_meet(self) -> bool:
         """Whether the answer of a resample may be this size or a smaller one."""
+        if self.could_meet:
+            return True
         return self.meets if self.met_share is None else self.met_share >= self.tail
 
     @property
     def surely_meets(self) -> bool:
         """Whether hardly a resample needs more than this size."""
+        if self.could_miss:
+            return False
         return self.meets if self.met_share is None else self.met_share >= 1 - self.tail
 
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.simkit.arrays import FloatArray
-
-DEFAULT_MAX_WIDTH = 64
+from gpuplan.simkit.limits import DEFAULT_MAX_WIDTH
 
 
 class SpeedupFunction(Protocol):

@@ -12,6 +12,9 @@ from gpuplan.planner.speedup.functions import Amdahl, Power, SpeedupFunction, Us
 
 CHECKED_WIDTHS = (1.0, 2.0, 3.0, 8.0, 64.0)
 
+ASSUMED_LAW = "an assumed law"
+"""Origin of speedups that nobody measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class SpeedupLaw:

@@ -14,7 +14,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.plugins import Registry
 from gpuplan.planner.speedup import sia, t4
-from gpuplan.planner.speedup.law import BUILT_IN, SpeedupLaw, checked
+from gpuplan.planner.speedup.law import ASSUMED_LAW, BUILT_IN, SpeedupLaw, checked
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types
 from gpuplan.planner.speedup.pollux import load_goodputs
 from gpuplan.planner.speedup.table import load_table
@@ -157,7 +157,7 @@ def _law(name: str, text: str, option: str) -> SpeedupModel:
 def _one_law(law: SpeedupLaw, values: list[float]) -> SpeedupModel:
     name = law.written(",".join(f"{value:g}" for value in values))
     profile = ClassProfile(epochs=(law.make(*values),))
-    return SpeedupModel(name=name, origin="an assumed law", classes={}, law=profile)
+    return SpeedupModel(name=name, origin=ASSUMED_LAW, classes={}, law=profile)
 
 
 def _range(text: str, option: str) -> tuple[float, float]:

@@ -22,6 +22,8 @@ class Answer(Generic[Q, R]):
         warnings: what would change the reader's decision, one sentence each.
         caveats: what else limits the results, one sentence each.
         notes: what helps who asked; no part of the results.
+        failure: why the answer is that nothing will do; the command fails with it once the answer
+            is shown. Empty where something will.
     """
 
     request: Q
@@ -30,3 +32,4 @@ class Answer(Generic[Q, R]):
     warnings: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    failure: str = ""

@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from pathlib import Path
 
 import polars as pl
+from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
-from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.capacity import time_above
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.job_table.gpu_names import UNNAMED
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
 from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.prices.contracts import Contracts, make_contracts
+from gpuplan.analysis.prices.contracts import Contracts
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.storage.files import is_parquet
 from gpuplan.analysis.trace.input_files import trace_input
+from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillResults
 from gpuplan.planner.money.bill_table import BilledPeriod, bill_results
-from gpuplan.planner.money.book_options import cluster_of, complete_book, read_book
+from gpuplan.planner.money.book_options import check_dated, cluster_of, complete_book
 from gpuplan.planner.money.focus import FocusNames, focus_rows
 from gpuplan.planner.money.held_runs import (
     COLUMNS,
     BilledRuns,
     Months,
     billed_runs,
+    month_words,
     months_of,
     months_without_dates,
-    whole_days,
-    zone_of,
+    paid_period,
+)
+from gpuplan.planner.money.invoice_table import invoice_results, with_invoice
+from gpuplan.planner.money.invoices import (
+    BilledInvoice,
+    outside_note,
+    split_columns,
+    with_prices,
+    write_book,
 )
 from gpuplan.planner.money.ledger import ledger
 from gpuplan.planner.money.price_book import Prices
@@ -62,7 +73,7 @@ class BillAnswer(Answer[BillRequest, BillResults]):
     def period(self) -> str:
         """The begin and the end of a period asked for, in words; empty without one."""
         if self.request.months is not None:
-            return " and ".join(self.request.month_names())
+            return f"in {' and '.join(month_words(name) for name in self.request.month_names())}"
         if self.trace.period is None:
             return ""
         begin, end = (written(edge).removesuffix(" 00:00:00") for edge in self.trace.period)
@@ -97,31 +108,41 @@ def bill(request: BillRequest) -> BillAnswer:
     """
     request.check()
     zone_name = request.jobs.log.time_zone
-    trace = _trace(request)
+    of_log = request.jobs.log.columns
+    invoice, notes = None, list[str]()
+    if request.invoices.invoice:
+        of_log, of_invoice = split_columns(request.jobs.log.columns)
+        invoice = BilledInvoice.read(
+            request.invoices.invoice,
+            of_invoice,
+            request.invoices.sku,
+            request.month_names(),
+        )
+    jobs = replace(request.jobs, log=replace(request.jobs.log, columns=of_log))
+    trace = bill_trace(request.trace, jobs, request.columns, request.prices.gpu)
     runs = billed_runs(trace, request.columns)
-    months = _months(request, trace, runs, zone_of(zone_name))
-    prices = Prices.read(request.prices)
     types = runs.runs.gpu_types
     cluster = cluster_of(types, runs.peak_gpus.tolist(), request.pools(), is_peak=request.is_peak)
-    book = read_book(request.contracts, zone_name)
-    book = make_contracts(
-        [*book.pools, *request.owned, *request.commit],
-        [*book.prices, *request.on_demand],
-        inputs=book.inputs,
-        option=book.option,
-    )
-    used = [name for name, peak in zip(types, runs.peak_gpus.tolist(), strict=True) if peak > 0]
-    if request.cluster is not None and book.pools:
-        raise UsageError(
-            f"--cluster: the GPUs that are paid for are in {book.option} already\n"
-            "  next: leave out --cluster, or the pools"
-        )
-    book, sources = complete_book(book, prices, used, cluster, runs.window_us)
+    prices = Prices.read(request.prices, zone_name)
+    check_dated(trace, prices)
+    months = _months(request, trace, runs, prices.zone)
+    if invoice is not None:
+        _check_calendar(trace)
+        is_priced = bool(prices.book.prices or prices.usd_per_gpu_h or prices.table)
+        if request.contracts_out is not None or not is_priced:
+            shown = invoice.book(runs.runs, runs.used_types, prices.book)
+            if request.contracts_out is not None:
+                write_book(request.contracts_out, shown, prices.zone, invoice.invoice)
+            if not is_priced:
+                prices = replace(prices, book=with_prices(prices.book, shown))
+    book, sources = book_of(prices, runs, None if request.cluster is None else cluster)
     entries = ledger(runs.runs, book, months.edges_us)
     cells = bill_cells(entries, runs.labels, spread_idle=request.idle == "spread")
     places = {months.names.index(name) for name in request.month_names()}
     if places:
         cells = tuple(cell for cell in cells if cell.period in places)
+        edges = months.edges_us.tolist()
+        runs = runs.within([(edges[place], edges[place + 1]) for place in sorted(places)])
     results = bill_results(
         BilledPeriod(
             columns=request.columns,
@@ -135,11 +156,30 @@ def bill(request: BillRequest) -> BillAnswer:
             is_cluster=request.cluster is not None,
         )
     )
+    if invoice is not None:
+        reconciliation = invoice.beside(runs.runs, book)
+        results = replace(
+            results,
+            months=with_invoice(results.months, reconciliation),
+            invoice=invoice_results(reconciliation, invoice.invoice),
+        )
+        notes = [
+            *invoice.invoice.warnings,
+            *outside_note(reconciliation, runs.window_us),
+            *_selection_note(request),
+        ]
     return BillAnswer(
         request=request,
         results=results,
-        inputs=(trace_input(trace), *prices.inputs, *book.inputs),
-        warnings=tuple(_warnings(request, trace, runs, prices, results)),
+        inputs=(
+            trace_input(trace),
+            *prices.inputs,
+            *(invoice.invoice.inputs if invoice else ()),
+        ),
+        warnings=(
+            *notes,
+            *_warnings(request, trace, runs, prices, results),
+        ),
         trace=trace,
         months=months,
         runs=runs,
@@ -147,21 +187,75 @@ def bill(request: BillRequest) -> BillAnswer:
     )
 
 
-def _trace(request: BillRequest) -> Trace:
-    """Return the trace with the columns of the bill, which a log keeps for it."""
-    columns = tuple(BY.get(name, name) for name in request.columns)
-    jobs = request.jobs
-    if request.trace != STANDARD_INPUT and is_parquet(request.trace):
+def bill_trace(path: Path, jobs: Selection, by: Sequence[str], gpu: str | None) -> Trace:
+    """Return a trace with the columns of a bill, which a log keeps for it.
+
+    Args:
+        path: a canonical trace, or a log.
+        jobs: which of its jobs.
+        by: columns of the trace, or names in `BY`.
+        gpu: the type of jobs that name none.
+    """
+    columns = tuple(BY.get(name, name) for name in by)
+    if path != STANDARD_INPUT and is_parquet(path):
         jobs = replace(jobs, log=replace(jobs.log, time_zone=None))  # it is of the months here
     else:
         kept = [name for name in columns if name not in CANONICAL]
         keep = tuple(dict.fromkeys([*jobs.log.keep, *kept]))
         jobs = replace(jobs, log=replace(jobs.log, keep=keep))
-    trace = read_trace(request.trace, jobs, columns=(*COLUMNS, *columns))
-    if request.prices.gpu is None:
+    try:
+        trace = read_trace(path, jobs, columns=(*COLUMNS, *columns))
+    except UsageError as error:
+        problem = str(error).partition("\n")[0]
+        lacking = [name for name in by if f"no column {BY.get(name, name)!r}" in problem]
+        if not lacking:
+            raise
+        raise UsageError(
+            f"--by {lacking[0]}: {problem.replace(' to keep;', ';')}\n"
+            "  next: --by group, user, type or class, or one of these columns"
+        ) from error
+    if gpu is None:
         return trace
-    named = pl.col("gpu_type").fill_null(request.prices.gpu)
+    named = pl.col("gpu_type").fill_null(gpu)
     return replace(trace, jobs=trace.jobs.with_columns(named))
+
+
+def _check_calendar(trace: Trace) -> None:
+    if trace.provenance.relative_time:
+        raise UsageError("--invoice: the log has no dates, so no day of an invoice is in it")
+
+
+def _selection_note(request: BillRequest) -> list[str]:
+    """Return a warning where jobs are left out that the invoice has; empty otherwise."""
+    jobs = request.jobs
+    if all(choice is None for choice in (jobs.where, jobs.sample, jobs.since, jobs.until)):
+        return []
+    return [
+        "the invoice is compared with the selected jobs alone: GPU-hours of all others are not in "
+        "the log"
+    ]
+
+
+def book_of(
+    prices: Prices, runs: BilledRuns, cluster: Mapping[str | None, int] | None = None
+) -> tuple[Contracts, dict[str, str]]:
+    """Return the price book for the types of some runs, and where prices come from.
+
+    Args:
+        prices: what is said of prices.
+        runs: that are billed.
+        cluster: owned GPUs by type of the log, at the price of the type.
+
+    Raises:
+        InputError: a price table cannot be used.
+        UsageError: a GPU type without a price.
+    """
+    if cluster is not None and prices.book.pools:
+        raise UsageError(
+            f"--cluster: the GPUs that are paid for are in {prices.book.option} already\n"
+            "  next: leave out --cluster, or the pools"
+        )
+    return complete_book(prices, runs.used_types, cluster or {}, runs.window_us)
 
 
 def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) -> Months:
@@ -170,15 +264,32 @@ def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) 
         if request.months is not None:
             raise UsageError("--months: the log has no dates, so it has no calendar months")
         return months_without_dates(runs.window_us)
+    months = months_of(paid_period(trace, runs, zone), zone)
     if trace.period is not None:
-        return months_of(trace.period, zone)
-    months = months_of(whole_days(runs.window_us, zone), zone)
+        return months
     lacking = [name for name in request.month_names() if name not in months.names]
     if lacking:
         raise UsageError(
             f"--months: the log covers {months.names[0]} to {months.names[-1]}, not {lacking[0]}"
         )
     return months
+
+
+def _unused_notes(request: BillRequest, prices: Prices) -> list[str]:
+    """Return what is given and not used, and what is paid for and perhaps of no use here."""
+    book, notes = prices.book, list[str]()
+    in_book = match_types(
+        [entry.gpu_type for entry in book.prices], prices.usd_per_gpu_h, book.option
+    )
+    for name, entry in in_book.items():
+        if name and entry is not None:
+            notes.append(f"--price of {name} is not used: {book.option} has one")
+    if book.pools and (request.jobs.where is not None or request.jobs.sample is not None):
+        notes.append(
+            "all GPUs owned or committed are billed, also those that the selected jobs cannot use;"
+            " without --where and --sample idle is what nobody used"
+        )
+    return notes
 
 
 def _warnings(
@@ -188,8 +299,9 @@ def _warnings(
         *trace.notes,
         *prices.unmatched_note([row.gpu_type for row in results.gpu_types]),
         *request.jobs.submission_notes,
+        *_unused_notes(request, prices),
     ]
-    named = [name for name, _ in runs.labels if name != NO_LABEL]
+    named = [name for name, _ in runs.labels if name not in (NO_LABEL, UNNAMED)]
     if not named:
         notes.append(f"the log names no {request.by} for any job; choose another --by")
     for row in results.gpu_types if request.cluster is not None else ():
@@ -200,14 +312,11 @@ def _warnings(
         above = time_above(trace, is_typed, row.gpus)
         if above is not None:
             notes.append(above.warning(gpu_type, f"the {row.gpus:,} of --cluster"))
-    if results.window_s * MICROS < MONTH_H * HOUR_US / 4:
+    is_scaled = results.invoice is UNSET and request.months is None
+    if is_scaled and results.window_s * MICROS < MONTH_H * HOUR_US / 4:
         notes.append(
             f"the log covers {results.window_s * MICROS / HOUR_US / 24:.2g} days, and the bill of "
             "a month assumes that the rest of the month is like them"
         )
-    count, held_h = runs.running
-    if count:
-        notes.append(
-            f"{counted(count, 'job')} still running: billed for the {held_h:,.0f} GPU-hours so far"
-        )
+    notes += runs.running_note
     return notes

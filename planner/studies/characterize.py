@@ -17,7 +17,6 @@ from gpuplan.analysis.base.plain import Inlined
 from gpuplan.analysis.characterize import COLUMNS, NAMES, Characterization
 from gpuplan.analysis.characterize import characterize as portrait
 from gpuplan.analysis.characterize.capacity import NODES, warnings_above_nodes
-from gpuplan.analysis.characterize.group_bill import priced_groups
 from gpuplan.analysis.characterize.intervals import intervals
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
 from gpuplan.analysis.characterize.today import Today, today
@@ -29,6 +28,7 @@ from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waits.results import WaitSummary
 from gpuplan.analysis.waits.spells import SITE
+from gpuplan.planner.money.bill_today import at_book, at_end, groups_at_book
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.trace_bill import (
     TraceCost,
@@ -177,10 +177,13 @@ def _alone(
     if request.prices.prices is not None:
         bill, files = _bill(trace, request, request.prices.prices)
         inputs += files
-    now, groups, prices = today(trace), workload.groups, _prices(request, bill)
-    if prices is not None:
-        now = None if now is None else now.at_prices(prices.usd)
-        groups = priced_groups(trace, groups, prices.usd)
+    now, groups = today(trace), workload.groups
+    if request.prices.is_given:
+        prices = at_end(trace, Prices.read(request.prices, request.jobs.log.time_zone))
+        inputs += prices.book.inputs
+        if request.prices.is_own or _has_prices(prices, now):
+            now = at_book(trace, now, prices)
+            groups = groups_at_book(trace, groups, now, prices)
         types = trace.jobs["gpu_type"].cast(pl.String).unique().to_list()
         unmatched += prices.unmatched_note([name or UNNAMED for name in types])
     return CharacterizeAnswer(
@@ -236,13 +239,10 @@ def _compared(
     )
 
 
-def _prices(request: CharacterizeRequest, bill: TraceBill | None) -> Prices | None:
-    """Return the prices given, or else the median on-demand prices of the table."""
-    if request.prices.usd_per_gpu_h:
-        return Prices(request.prices.usd_per_gpu_h)
-    if bill is None:
-        return None
-    return Prices(offers=bill.view.offers, table=bill.view.source, gpu=request.prices.gpu)
+def _has_prices(prices: Prices, now: Today | None) -> bool:
+    """Return whether a price table has every type; the market is shown where it has not."""
+    types = [] if now is None else [usage.gpu_type for usage in now.gpu_types]
+    return all(prices.get(gpu_type) is not None for gpu_type in types)
 
 
 def trace_names(paths: Sequence[Path]) -> tuple[str, ...]:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import UNSET
 
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.compare import PolicyComparison, PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
-from gpuplan.planner.requests.compare import ComparedParameters, CompareRequest
+from gpuplan.planner.requests.compare import DEFAULT_POLICIES, ComparedParameters, CompareRequest
 from gpuplan.planner.requests.replays import PoliciesRequest
-from gpuplan.planner.site.fidelity import NO_WAITS, Fidelity, unknown, why_not_today
+from gpuplan.planner.site.fidelity import (
+    NO_WAITS,
+    Fidelity,
+    unknown,
+    why_not_today,
+    without_limits,
+)
 from gpuplan.planner.site.policies_today import fidelity_of_policies
+from gpuplan.planner.spec_prices import lacks_serverless
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.lending import no_spot, placeable, queue_notes
 from gpuplan.planner.studies.policy_prices import PricedPolicies, backlog_note, price_policies
@@ -94,7 +102,10 @@ def replay_policies(
         labels=per_job,
     )
     inputs = placeable(inputs, policies)
-    priced = price_policies(policies, request.price, inputs, looked_up=replay.prices is not None)
+    policies, unpaid = _payable(request, policies, inputs)
+    priced = price_policies(policies, request.price, inputs, table=replay.prices)
+    priced = replace(priced, notes=(*unpaid, *priced.notes))
+    inputs = replace(inputs, bill=None)  # it keeps the rows of the trace
     comparison = run_all(
         inputs.jobs,
         priced.policies,
@@ -106,6 +117,22 @@ def replay_policies(
     )
     fidelity = _fidelity(replay.jobs, inputs, priced.policies, comparison)
     return PolicyReplays(policies, inputs, comparison, priced, fidelity)
+
+
+def _payable(
+    request: PoliciesRequest, policies: tuple[PolicySpec, ...], inputs: ReplayInputs
+) -> tuple[tuple[PolicySpec, ...], tuple[str, ...]]:
+    """Return the policies that a price book can price, where none was named, and a note."""
+    is_usual = isinstance(request, CompareRequest) and request.policy == DEFAULT_POLICIES
+    prices = inputs.prices(request.price, request.replay.prices)
+    if not (is_usual and request.price.is_own) or prices is None or request.replay.prices:
+        return policies, ()
+    hours = {} if inputs.today is None else inputs.today.gpu_h_by_type()
+    unpaid = [spec.label for spec in policies if lacks_serverless(spec, prices, hours)]
+    if not unpaid:
+        return policies, ()
+    kept = tuple(spec for spec in policies if spec.label not in unpaid)
+    return kept, (f"without {listed(unpaid)}: the price book has no serverless prices",)
 
 
 def _fidelity(
@@ -123,7 +150,8 @@ def _fidelity(
         return unknown(NO_WAITS)
     runs = list(zip(policies, comparison.outcomes, strict=True))
     peak_gpus, is_part = inputs.today.usage.peak_gpus, selection.where is not None
-    return fidelity_of_policies(inputs.jobs, runs, peak_gpus, inputs.draws, is_part=is_part)
+    fidelity = fidelity_of_policies(inputs.jobs, runs, peak_gpus, inputs.draws, is_part=is_part)
+    return without_limits(fidelity, inputs.limit_share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +207,7 @@ def compare(
             no_spot=no_spot(replays.inputs, priced.policies, request.engine),
             policies=comparison.rows(),
         ),
-        inputs=replays.inputs.inputs,
+        inputs=(*replays.inputs.inputs, *replays.priced.inputs),
         warnings=(
             *replays.warnings,
             *queue_notes(outcomes),

@@ -8,21 +8,27 @@ from dataclasses import dataclass, replace
 import polars as pl
 from msgspec import structs
 
+from gpuplan.analysis.base.time_units import DAY_S
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.log import UNFINISHED, SiteLog, left_out_notes, read_site_log
 from gpuplan.analysis.site.schema import StartCalibration
 from gpuplan.analysis.site.squeue import is_squeue, read_queue
+from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.requests.eta import EtaRequest
 from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest, backtest
 from gpuplan.planner.site.eta import EtaPlan, EtaResults, check_possible, eta_results
-from gpuplan.planner.site.instant import SiteInstant, instant_of
+from gpuplan.planner.site.instant import SiteInstant, instant_of, last_second
+from gpuplan.planner.site.kept_backtest import kept_backtest
 from gpuplan.planner.site.new_job import JobWish, new_job
 from gpuplan.planner.site.sooner import alternatives
 from gpuplan.planner.site.start_tables import start_replays
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin.calibrate import Progress, nothing
 from gpuplan.planner.twin.settings import config_of, level_config, site_of
+from gpuplan.planner.twin.workload import ONE_PARTITION, unknown_partition
+from gpuplan.simkit.twin.site import SiteCluster
 
 QUICK_JOBS, QUICK_REPLAYS = 60, 40
 """Jobs and replays of the backtest of an answer whose settings have none."""
@@ -71,6 +77,8 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
     pairs = named.select("account", "user").drop_nulls().unique().sort("account", "user")
     site = site_of(document, pairs.rows())
     config = level_config(config_of(document), calibration.level)
+    if queue is not None:
+        _check_queue(queue, site)
     wish = JobWish(
         request.gpus, request.nodes, request.limit_s(), request.user, request.account,
         request.partition, request.qos,
@@ -80,14 +88,21 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
     tables = start_replays(log, instant, site, config, [job, *(other.job for other in others)])
     check_possible(tables, job)
     stored = calibration.eta
-    if request.backtest or stored is None or stored.until > instant.at:
-        plan = BacktestPlan(QUICK_JOBS, QUICK_REPLAYS, request.seed)
-        if request.backtest:
-            replays = min(request.replays, MOST_REPLAYS)
-            plan = BacktestPlan(ALL_JOBS, replays, request.seed, with_easy=True)
-        tested = backtest(
-            log, instant, site, config, plan, lambda share: progress(BACKTEST_SHARE * share)
-        )
+
+    def tests(share: float) -> None:
+        progress(BACKTEST_SHARE * share)
+
+    tested: StartBacktest | None = None
+    if instant.finished.is_empty():
+        pass  # a queue alone: the tests of a log are of other forecasts
+    elif request.backtest:
+        replays = min(request.replays, MOST_REPLAYS)
+        plan = BacktestPlan(ALL_JOBS, replays, request.seed, with_easy=True)
+        tested = backtest(log, instant, site, config, plan, tests)
+    elif stored is None or stored.until > instant.at:
+        plan = BacktestPlan(QUICK_JOBS, QUICK_REPLAYS, request.seed, with_easy=True)
+        settings = sha256_of(request.twin)
+        tested = kept_backtest(log, instant, site, config, plan, settings, tests)
     else:
         tested = StartBacktest(**structs.asdict(stored))
     results = eta_results(
@@ -105,7 +120,11 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
         inputs=tuple(
             InputFile(str(source.path), source.sha256, source.jobs.height) for source in sources
         ),
-        warnings=tuple(_warnings(instant, tables.unplaced, tested)),
+        warnings=(
+            *(warning for source in sources for warning in source.warnings),
+            *_on_gap(log, queue),
+            *_warnings(instant, tables.unplaced, tested),
+        ),
         notes=(
             *(f"assumed {text}" for text in assumed),
             *(note for source in sources for note in _of_source(source)),
@@ -124,6 +143,33 @@ NOT_MODELED = (
 )
 
 
+MOST_GAP_S = 7 * DAY_S
+"""The arrivals of past weeks stand for those to come: an older log tells of another time."""
+
+
+def _check_queue(queue: SiteLog, site: SiteCluster) -> None:
+    """Raise `InputError` where the queue names a partition that the site does not have."""
+    names = [partition.name for partition in site.partitions]
+    rows = pl.concat([queue.jobs, queue.waiting])
+    strange = sorted(set(rows["partition"].fill_null(ONE_PARTITION).unique()) - set(names))
+    if strange:
+        some = rows.filter(pl.col("partition").fill_null(ONE_PARTITION) == strange[0])
+        raise unknown_partition(queue.path, strange[0], names, str(some["job_id"][0]))
+
+
+def _on_gap(log: SiteLog, queue: SiteLog | None) -> list[str]:
+    """Return that the queue is of long after the log, if it is."""
+    if queue is None or queue is log:
+        return []
+    gap_s = last_second(queue) - last_second(log)
+    if gap_s <= MOST_GAP_S:
+        return []
+    return [
+        f"the queue is of {counted(gap_s // DAY_S, 'day')} after the end of the log: arrivals and "
+        "run times are those of an older time; give a newer log"
+    ]
+
+
 def _of_source(log: SiteLog) -> list[str]:
     """Return what was left out of a log; those that wait are not."""
     counts = {why: count for why, count in log.left_out.items() if why != UNFINISHED}
@@ -138,7 +184,7 @@ def _warnings(instant: SiteInstant, unplaced: int, tested: StartBacktest | None)
             "come; give the log of sacct, and the queue as --queue FILE"
         )
     if tested is None:
-        said.append("how often such intervals hold is unknown: the log has too few jobs to test")
+        said.append("how often such intervals hold is unknown: too few past jobs to test")
     if unplaced:
         said.append(f"{unplaced:,} running jobs fit on no node of the settings and are left out")
     return said

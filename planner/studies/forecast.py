@@ -19,10 +19,12 @@ from gpuplan.analysis.forecast.models import LAST_VALUE, LEVELS, Split
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.user_tables.holidays import holidays_file
+from gpuplan.planner.money.spend.results import SpendResults
 from gpuplan.planner.requests.forecast import ALL, ForecastRequest
 from gpuplan.planner.runs.cluster_setting import match_pools
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.forecast_source import DemandSource, demand_source
+from gpuplan.planner.studies.forecast_spend import forecast_spend
 from gpuplan.simkit.cluster_shape import ClusterShape
 
 LOW = 0.05
@@ -155,14 +157,24 @@ class DemandPool:
     peak_gpus: float
 
 
-def forecast(request: ForecastRequest) -> Answer[ForecastRequest, ForecastResults]:
-    """Return the next hours of every group.
+def forecast(request: ForecastRequest) -> Answer[ForecastRequest, ForecastResults | SpendResults]:
+    """Return the next hours of every group, or what the next months cost.
 
     Raises:
         InputError: the source cannot be used, or is too short.
-        UsageError: a time outside of it, or GPU types of a cluster that it does not have.
+        UsageError: a time outside of it, or GPU types of a cluster that it does not have; of spend
+            as `forecast_spend`.
     """
     request.check()
+    if request.spending.spend:
+        spend = forecast_spend(request)
+        return Answer(
+            request=request,
+            results=spend.results,
+            inputs=spend.inputs,
+            warnings=spend.warnings,
+            caveats=spend.caveats,
+        )
     source = demand_source(request)
     demand, needed = source.demand, least_hours(request.horizon_h)
     if demand.hours < needed:

@@ -12,6 +12,7 @@ from gpuplan.planner.site.options import OptionsResults, options_of
 from gpuplan.planner.site.pairs import what_if
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.whatif import calibration_warnings
+from gpuplan.planner.twin.left_out import left_out_notes
 
 
 def options(request: OptionsRequest) -> Answer[OptionsRequest, OptionsResults]:
@@ -23,14 +24,14 @@ def options(request: OptionsRequest) -> Answer[OptionsRequest, OptionsResults]:
     """
     request.check()
     document, calibration = request.site()[0], request.calibration()
-    prices = Prices.read(request.prices)
     log = read_site_log(request.trace, calibration.time_zone)
+    prices = Prices.read(request.prices, calibration.time_zone).at(log.end_us)
     changes = [
         replace(change.settled(document, log), name=change.name) for change in request.changes()
     ]
     effects = what_if(
         log, document, changes, calibration, by=request.by or "account",
-        chosen=request.site()[1].level,
+        chosen=request.site()[1].level, all_parts=True,
     )  # fmt: skip
     compared = options_of(effects, changes, document, prices, request.targets(), request.by)
     warnings = (*calibration_warnings(request, log), *effects.unused)
@@ -48,6 +49,13 @@ def options(request: OptionsRequest) -> Answer[OptionsRequest, OptionsResults]:
         notes=(
             *dict.fromkeys(note for change in changes for note in change.notes),
             *effects.work.notes,
+            *left_out_notes(effects.work),
+            *(
+                f"{option.name}: {option.requeued_jobs:,} jobs go on as new ones; their waits are "
+                "those of all parts, and it is assumed that they lose no work"
+                for option in compared.options
+                if option.requeued_jobs
+            ),
             "waits are the log's plus the effect of each option; whether users would submit "
             "otherwise is not modeled",
         ),

@@ -10,27 +10,39 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
 from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.limit_share import COLUMN as REASON
+from gpuplan.analysis.waits.limit_share import limit_share
 from gpuplan.planner.baselines import compare_baselines
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.elastic.job_classes import COLUMNS
+from gpuplan.planner.frontier.budget import NO_BASIS, TodaysBasis
 from gpuplan.planner.frontier.reference_points import reference_points_of
 from gpuplan.planner.frontier.study import FrontierStudy, PlanRequest, Section, study_frontier
 from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
 from gpuplan.planner.frontier.uncertainty.laws import laws_of
+from gpuplan.planner.money.bill_today import at_book, at_end, price_note
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.pareto import ParetoRequest
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
-from gpuplan.planner.site.fidelity import NO_WAITS, Fidelity, unknown, why_not_today
+from gpuplan.planner.site.fidelity import (
+    NO_WAITS,
+    Fidelity,
+    unknown,
+    why_not_today,
+    without_limits,
+)
 from gpuplan.planner.site.pools_today import PoolReplays
 from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.planner.studies.pareto_results import ParetoResults, pareto_results
+from gpuplan.planner.studies.todays_basis import pay_per_use, todays_basis
 
 Progress = Callable[[float], None]
 TODAYS_POLICY = "first-fit"
@@ -48,6 +60,9 @@ class ParetoStudy:
         prices: of the GPU types, and those of the log.
         frontier: the plans.
         fidelity: how a replay of today compares with the log.
+        unmatched: which prices are not used.
+        today_at_plan_prices: what today's GPUs cost a month at the pay-per-use prices that plans
+            on named GPU types pay; None where plans are on the basis of today's bill.
     """
 
     request: ParetoRequest
@@ -56,11 +71,13 @@ class ParetoStudy:
     prices: Prices
     frontier: FrontierStudy
     fidelity: Fidelity
+    unmatched: tuple[str, ...] = ()
+    today_at_plan_prices: float | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What would change the reader's decision: of the log."""
-        return self.trace.notes
+        return (*self.trace.notes, *self.unmatched)
 
     @property
     def inputs(self) -> tuple[InputFile, ...]:
@@ -80,7 +97,7 @@ class ParetoStudy:
         """Return the price of each named GPU type, or the only price."""
         types = self.request.types
         if not types.names:
-            return self.prices.usd(None)
+            return None if self.frontier.price is None else self.frontier.price.usd_per_gpu_h
         return {name: price.usd_per_gpu_h for name, price in types.priced(self.prices).items()}
 
     @property
@@ -106,14 +123,25 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     model, on_types, prices = request.open()
     types, cluster = request.types, request.rented()
     columns = tuple(dict.fromkeys((*COLUMNS, *TODAY_COLUMNS, *REPLAYED)))
-    trace = read_trace(request.trace, request.jobs, columns=columns)
+    trace = read_trace(request.trace, request.jobs, columns=columns, optional=(REASON,))
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
     now = today(trace)
-    log_types = () if now is None else tuple(usage.gpu_type for usage in now.gpu_types)
-    prices = types.for_log(prices, log_types)
-    now = None if now is None else now.at_prices(prices.usd)
+    types.check_log(prices, () if now is None else [usage.gpu_type for usage in now.gpu_types])
+    prices, basis, priced_at = at_end(trace, prices), NO_BASIS, tuple[str, ...]()
+    unmatched, price, at_plan = tuple[str, ...](), None, None
+    if request.prices.is_given and now is not None:
+        hours = now.gpu_h_by_type()
+        unmatched = prices.unmatched_note([*types.names, *hours])
+        now = at_book(trace, now, prices)
+        priced_at = price_note(prices, hours)
+        price = types.plan_price(prices, hours)
+        if types.names and now is not None and not prices.is_flat(hours):
+            at_plan = pay_per_use(now, prices)
+        if not types.names and price is not None:
+            basis = todays_basis(now, price.usd_per_gpu_h, prices, hours)
+    elif types.names or request.prices.is_given:
+        price = types.plan_price(prices, {})
     mix = None if types.is_mixed else gpu_mix(now, next(iter(types.names), None))
-    price = prices.get(None)
     plans = PlanRequest(
         budgets=request.budgets(),
         targets_s=request.target_jct_s,
@@ -121,14 +149,30 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
         cluster=cluster,
         prices=types.priced(prices) if types.is_mixed else {} if price is None else {"": price},
         recorded_on=types.recorded_on,
+        basis=basis,
     )
     study = study_frontier(trace, on_types, classes, plans, today=now, progress=progress)
     sections = _sections(request, study, progress)
     if not types.is_mixed and _needs_other_laws(request, model):
         sections = (*sections, laws_of(study, trace, classes))
     fidelity = _fidelity(request, trace, now)
-    study = replace(study, sections=sections, mix=mix, recommends=fidelity.may_speak)
-    return ParetoStudy(request, trace, model, prices, study, fidelity)
+    notes = (*study.notes, *priced_at, *_on_basis(basis))
+    study = replace(study, sections=sections, mix=mix, recommends=fidelity.may_speak, notes=notes)
+    return ParetoStudy(
+        request, trace, model, prices, study, fidelity, unmatched, today_at_plan_prices=at_plan
+    )
+
+
+def _on_basis(basis: TodaysBasis) -> tuple[str, ...]:
+    """Return what dollars of a budget are, where GPUs do not all cost the same."""
+    if basis == NO_BASIS:
+        return ()
+    least = basis.least_usd_per_h * MONTH_H
+    fixed = f", and at least the ${least:,.0f} of GPUs owned and committed" if least else ""
+    return (
+        "dollars a month are today's bill, with GPUs more or fewer than today's at the mean "
+        f"pay-per-use price{fixed}",
+    )
 
 
 def _fidelity(request: ParetoRequest, trace: Trace, now: Today | None) -> Fidelity:
@@ -145,7 +189,7 @@ def _fidelity(request: ParetoRequest, trace: Trace, now: Today | None) -> Fideli
     _, draws = np.random.default_rng(request.jobs.seed).spawn(2)  # as every replay draws
     policy = PolicySpec(TODAYS_POLICY, TODAYS_POLICY, {})
     replays = PoolReplays(policy, draws, is_part=request.jobs.where is not None)
-    return replays.fidelity(pools, seen)[0]
+    return without_limits(replays.fidelity(pools, seen)[0], limit_share(trace.submitted().jobs))
 
 
 def first_submit_of(trace: Trace) -> datetime | None:

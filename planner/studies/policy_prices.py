@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.planner.compare import PolicySpec, has_own_price, own_price, price
+from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.frontier.budget import NO_BASIS, TodaysBasis
+from gpuplan.planner.money.bill_today import price_note
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
-from gpuplan.planner.money.price_selection import conventional_prices
 from gpuplan.planner.money.price_settings import RENTED_PRICES, USUAL_GPU
 from gpuplan.planner.runs.simulation import PolicyResults
+from gpuplan.planner.spec_prices import CLOUD, book_price, has_own_price, own_price, price
 from gpuplan.planner.studies.replay import ReplayInputs
+from gpuplan.planner.studies.todays_basis import todays_basis
 
 WORTH_SAYING = 0.01
 """A backlog above this share of the GPU-hours of all jobs is a warning."""
-CLOUD = "conventional_usd_per_gpu_h"
 MOST_NAMED = 3
 """GPU types that a note lists."""
 SET_PRICES = ("serverless_usd_per_gpu_h", CLOUD, *RENTED_PRICES)
@@ -34,13 +39,30 @@ class PricedPolicies:
         warnings: which prices given are of types that neither the log nor a cluster has, and which
             share of the log is on other GPU types than the one replayed.
         notes: where prices come from.
-        today: what the log shows, at the prices of owned GPUs.
+        today: what the log shows, with its bill.
+        inputs: the price book read, if any.
+        basis: of dollars of today's GPUs under other policies, where today's bill is a ledger's.
+        usd_per_gpu_h: of GPUs more or fewer than today's, under that basis.
     """
 
     policies: tuple[PolicySpec, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     today: Today | None
+    inputs: tuple[InputFile, ...] = ()
+    basis: TodaysBasis = NO_BASIS
+    usd_per_gpu_h: float = 0.0
+
+    def usd_per_month(self, gpus: int, utilization: float | None) -> float | None:
+        """Return what today's GPUs cost a month under a policy, paid as today's are.
+
+        None for other numbers of GPUs, and where today's bill is no ledger's.
+        """
+        today = self.today
+        if self.basis == NO_BASIS or today is None or gpus != ceil(today.usage.peak_gpus):
+            return None
+        held = gpus * (utilization or 0.0)
+        return self.basis.usd_per_h(held, self.usd_per_gpu_h) * MONTH_H
 
 
 def price_policies(
@@ -48,44 +70,62 @@ def price_policies(
     price_request: PriceRequest,
     read: ReplayInputs,
     *,
-    looked_up: bool,
+    table: str | None,
 ) -> PricedPolicies:
-    """Return policies as they pay, and today at the price of owned GPUs.
+    """Return policies as they pay, and today's bill under the same price book.
 
     Args:
         policies: with their settings.
-        price_request: of owned GPUs; empty for the settings of the policies.
+        price_request: what GPUs cost; empty for the settings of the policies.
         read: the jobs and the files.
-        looked_up: whether the prices of rented GPUs are those of a market.
+        table: a price table or ``builtin``: the prices of rented GPUs are those of its market.
 
     Raises:
         UsageError: prices that do not fit the policies, the GPU types or each other.
     """
-    today = read.today
-    prices = Prices.read(price_request) if price_request.is_given else None
+    today, hours = read.today, {}
+    if today is not None:
+        hours = {name: gpu_h for name, gpu_h in today.gpu_h_by_type().items() if gpu_h}
     types = {policy.gpu_type for policy in policies if policy.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
+    prices = read.prices(price_request, table, [policy.settings.get("gpu") for policy in policies])
     unmatched = () if prices is None else _unmatched(prices, policies, today)
     is_mixed = any(_has_several_types(policy) for policy in policies)
     priced, notes = list(policies), tuple[str, ...]()
-    if prices is not None:
-        priced = own_price(priced, prices, {} if today is None else today.gpu_h_by_type())
-    if looked_up:
-        priced, notes = price(priced, read.files.prices, read.jobs.first_submit_us)
+    if prices is not None and price_request.is_own:
+        priced = own_price(priced, prices, hours)
+        priced, notes = book_price(priced, prices, hours, looked_up=table is not None)
+    elif prices is not None:
+        priced = own_price(priced, prices, hours, only_mixed=True)
+    if table is not None:
+        log_types = tuple(hours)
+        priced, looked_up = price(
+            priced, read.files.prices, read.jobs.first_submit_us, log_types=log_types
+        )
+        notes += looked_up
     rents = not any(map(has_own_price, policies))
-    if rents and planned is None:
+    if prices is None and rents and planned is None:
         planned = next(iter(map(usual_gpu, policies)), None)
     mixed = () if is_mixed else mixed_types_note(today, planned, prices)
-    if prices is None:
-        usd = next((usd for usd in map(_cloud_usd, priced) if usd is not None), None)
-        log_hours = today.gpu_h_by_type() if today is not None and rents else {}
-        if usd is not None:
-            prices = conventional_prices(log_hours, planned, usd, read.files.prices)
-    if today is not None and prices is not None:
-        today = today.at_prices(prices.usd)
+    usd = next((usd for usd in map(_cloud_usd, priced) if usd is not None), None)
+    is_set = any({CLOUD, "usd_per_gpu_h"} & policy.settings.keys() for policy in policies)
+    today = read.todays_bill(prices, usd, is_assumed=not is_set)
     if rents:
         mixed = tuple(f"{note}{todays_prices(today, planned)}" for note in mixed)
-    return PricedPolicies(tuple(priced), (*unmatched, *mixed), notes, today)
+    at_end = () if prices is None or not price_request.is_own else price_note(prices, hours)
+    inputs = () if prices is None else prices.book.inputs
+    basis, mean = NO_BASIS, None if prices is None else prices.mean(hours)
+    if prices is not None and mean is not None and price_request.is_own:
+        basis = todays_basis(today, mean, prices, hours)
+    return PricedPolicies(
+        tuple(priced),
+        (*unmatched, *mixed),
+        (*notes, *at_end),
+        today,
+        inputs,
+        basis=basis,
+        usd_per_gpu_h=mean or 0.0,
+    )
 
 
 def _unmatched(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,17 @@ from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN
+from gpuplan.analysis.prices.contracts import FOREVER_US
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.limit_share import COLUMN as REASON
+from gpuplan.analysis.waits.limit_share import limit_share
 from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.money.bill_today import at_book
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.money.price_selection import only_gpu
+from gpuplan.planner.money.price_settings import USUAL_GPU
 from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.requests.replays import (
@@ -45,6 +54,10 @@ class ReplayInputs:
         files: what the files beside the trace say.
         today: what the log shows, without prices; None if not requested or empty.
         today_groups: its waits by what they are split by; empty where it is not, or has none.
+        limit_share: share of its waits that it puts down to limits; None where unknown.
+        end_us: last submission or end of a run, microseconds since 1970.
+        time_zone: of the dates of prices; None for UTC.
+        bill: what ``today`` costs under a price book; None where it was used, or is not requested.
     """
 
     trace: Trace
@@ -53,6 +66,53 @@ class ReplayInputs:
     files: ReplayFiles
     today: Today | None = None
     today_groups: tuple[GroupWaits, ...] = ()
+    limit_share: float | None = None
+    end_us: int = FOREVER_US
+    time_zone: str | None = None
+    bill: Callable[[Prices], Today | None] | None = field(default=None, compare=False)
+
+    def prices(
+        self, request: PriceRequest, table: str | None, gpus: Sequence[str | None] = ()
+    ) -> Prices | None:
+        """Return the price book, whose single prices are those at the end; None without one.
+
+        Args:
+            request: what GPUs cost.
+            table: a price table or ``builtin``, for types without another price.
+            gpus: the GPU that each policy is set to rent: that of jobs that name none.
+        """
+        if not request.is_own and table is None:
+            return None
+        gpu = next(filter(None, gpus), None)
+        if gpu is None and table is not None:
+            gpu = USUAL_GPU if self.files.prices is None else only_gpu(self.files.prices)
+        request = replace(request, prices=table, gpu=gpu)
+        return Prices.read(request, self.time_zone).at(self.end_us)
+
+    def todays_bill(
+        self, prices: Prices | None, usd_per_gpu_h: float | None, *, is_assumed: bool
+    ) -> Today | None:
+        """Return what the log shows under a book, or at one price for all types.
+
+        Args:
+            prices: the book; None without one.
+            usd_per_gpu_h: of a GPU of the replay: also of a type that a price table has only other
+                offers of than on demand; None for none.
+            is_assumed: whether nobody set that price.
+
+        Raises:
+            UsageError: types without a price; the message names them.
+        """
+        if self.today is None or (prices is None and usd_per_gpu_h is None):
+            return self.today
+        if prices is None:
+            now = self.today.at_prices(lambda _: usd_per_gpu_h)
+            return replace(now, price_is_assumed=True) if is_assumed else now
+        types = [usage.gpu_type for usage in self.today.gpu_types]
+        if prices.table is not None and usd_per_gpu_h is not None and len(types) == 1:
+            if prices.usd(types[0]) is None:
+                prices = replace(prices, usd_per_gpu_h={"": usd_per_gpu_h})
+        return None if self.bill is None else self.bill(prices)
 
     @property
     def inputs(self) -> tuple[InputFile, ...]:
@@ -143,7 +203,8 @@ def read_replay(
         *(BY[name] for name in request.by),
         *(NAMES if labels else ()),
     }
-    trace = read_trace(request.trace, request.jobs, columns=sorted(columns))
+    optional = (REASON,) if window == LOG_WINDOW else ()
+    trace = read_trace(request.trace, request.jobs, columns=sorted(columns), optional=optional)
     deadlines, draws = np.random.default_rng(request.jobs.seed).spawn(2)
     jobs = jobs_of(
         *(trace, deadlines, request.deadline_factor),
@@ -157,8 +218,16 @@ def read_replay(
     kept = replace(trace, jobs=trace.jobs.clear())  # the jobs are in `jobs` now
     if window != LOG_WINDOW:
         return ReplayInputs(kept, jobs, draws, files)
-    groups = recorded_waits(trace.submitted().jobs, request.by)
-    return ReplayInputs(kept, jobs, draws, files, today(trace), groups)
+    submitted = trace.submitted().jobs
+    groups, limited = recorded_waits(submitted, request.by), limit_share(submitted)
+    now = today(trace)
+    return ReplayInputs(
+        *(kept, jobs, draws, files, now, groups),
+        limit_share=limited,
+        end_us=trace.arrays().window_us()[1] - 1,
+        time_zone=request.jobs.log.time_zone,
+        bill=partial(at_book, trace, now),
+    )
 
 
 def price_choice(settings: Mapping[str, Any]) -> dict[str, Any]:

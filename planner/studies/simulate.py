@@ -60,7 +60,7 @@ def simulate(request: SimulateRequest) -> SimulateAnswer:
     return SimulateAnswer(
         request=request,
         results=results_as(SimulateResults, results),
-        inputs=replays.inputs.inputs,
+        inputs=(*replays.inputs.inputs, *replays.priced.inputs),
         warnings=(*replays.warnings, *run.warnings),
         caveats=replays.priced.notes,
         replays=replays,

@@ -10,14 +10,18 @@ import polars as pl
 from msgspec import UNSET
 
 from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.characterize.capacity import NODES
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN, Provenance
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.limit_share import COLUMN as REASON
+from gpuplan.analysis.waits.limit_share import limit_share
+from gpuplan.planner.money.bill_today import at_book
+from gpuplan.planner.money.commitment import together
 from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.requests.size import SizeRequest
@@ -30,11 +34,12 @@ from gpuplan.planner.site.fidelity import (
     Fidelity,
     unknown,
     why_not_today,
+    without_limits,
 )
 from gpuplan.planner.site.pools_today import PoolReplays
-from gpuplan.planner.sizing.commitment import CommitmentResult
-from gpuplan.planner.sizing.pools import COLUMNS, JobPool, PoolTerms, pools_of
+from gpuplan.planner.sizing.pools import COLUMNS, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.size_commitment import SizePrices, read_prices, read_size_prices
 from gpuplan.planner.studies.size_pool import PoolAnswer
 from gpuplan.planner.studies.size_results import (
     SizePool,
@@ -45,16 +50,38 @@ from gpuplan.planner.studies.size_results import (
 from gpuplan.planner.studies.size_site import size_site
 
 
+@dataclass(frozen=True, slots=True)
+class CommitmentLine:
+    """Dollars a month of committed GPUs of one type.
+
+    Attributes:
+        gpu_type: ``all`` where the log names none.
+        points: committed GPUs and dollars a month.
+    """
+
+    gpu_type: str
+    points: tuple[tuple[int, float], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeAnswer(Answer[SizeRequest, SizeResults]):
-    """How many GPUs the jobs need."""
+    """How many GPUs the jobs need.
+
+    Attributes:
+        lines: dollars of many commitments on each GPU type, for a picture.
+    """
+
+    lines: tuple[CommitmentLine, ...] = ()
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per size of the curve."""
+        """Return one row per size of the curve; without sizes, one per count of a commitment."""
+        if not self.results.points and self.results.commitment is not None:
+            return pl.DataFrame([plain(point) for point in self.results.commitment.curve])
         rows = [plain(point) for point in self.results.points]
         ends = ("mean_wait_interval_s", "p95_wait_interval_s")
+        lists = (*ends, "groups", "target_values", "target_errors")
         flat = [
-            {key: value for key, value in row.items() if key not in (*ends, "groups")}
+            {key: value for key, value in row.items() if key not in lists}
             | {
                 f"{key.removesuffix('_interval_s')}_{end}_s": value[place] if value else None
                 for key in ends
@@ -76,14 +103,15 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     """
     request.check()
     if request.twin is not None:
-        prices = _prices(request)
-        site = size_site(request, prices)
+        of_site = read_prices(request)
+        site = size_site(request, of_site)
         return SizeAnswer(
             request=request,
             results=site.results,
-            inputs=(*site.inputs, *prices.inputs),
+            inputs=(*site.inputs, *of_site.inputs),
             warnings=site.warnings,
             notes=site.notes,
+            failure=site.failure,
         )
     replay, spec = request.replay, request.spec()
     columns = {*REPLAYED, *COLUMNS}
@@ -92,50 +120,59 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     columns |= {LIMIT_COLUMN} if "limit_factor" in find_policy(spec.policy).settings else set()
     columns |= {"job_class"} if needs_classes(spec.effective()) else set()
     names = [name for name in ("gpu_type", *NAMES) if name in columns]
-    trace = read_trace(replay.trace, replay.jobs, columns=sorted(columns), categories=names)
+    optional = (NODES, *((REASON,) if request.target else ()))
+    trace = read_trace(
+        replay.trace, replay.jobs, columns=sorted(columns), categories=names, optional=optional
+    )
     terms = PoolTerms(
         request.prices.gpu,
         request.shape(),
-        request.growth,
+        request.grown,
         replay.deadline_rule(),
         replay.deadline_factor,
         replay.include_running,
         replay.jobs.seed,
         replay.by,
-        bool(request.commit),
+        request.commits,
         request.replays,
     )
     recorded = recorded_waits(trace.submitted().jobs, replay.by) or UNSET
+    limited = limit_share(trace.submitted().jobs)
     pools, seen = pools_of(trace, terms)
+    prices = read_size_prices(request, trace, pools)
+    plans = prices.plans(pools)
+    todays_usd = None
+    if prices.is_priced and (prices.prices.book.pools or request.cluster is None):
+        billed = at_book(trace, seen, prices.prices)
+        todays_usd = None if billed is None else billed.usage.usd_per_month
     trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
-    prices = _prices(request)
     answers = [
-        PoolAnswer(request, pool, prices.of(pool.gpu_type), is_one=len(pools) == 1)
-        for pool in pools
+        PoolAnswer(request, pool, prices.of_cluster(pool.gpu_type), plan, is_one=len(pools) == 1)
+        for pool, plan in zip(pools, plans, strict=True)
     ]
-    fidelity = _fidelity(request, trace.provenance, answers, seen)
+    fidelity = without_limits(_fidelity(request, trace.provenance, answers, seen), limited)
     for done, answer in enumerate(answers):
         answer.run(may_speak=fidelity.may_speak)
         if progress is not None and len(answers) > 1:
             progress((done + 1) / len(answers))
     results = _together(request, answers, seen, fidelity)
     results = replace(results, today_groups=recorded)
+    if todays_usd is not None:
+        results = replace(results, today=replace(results.today, usd_per_month=todays_usd))
+    if not (prices.is_priced or request.commits):
+        results = replace(results, today=replace(results.today, price_is_assumed=True))
     return SizeAnswer(
         request=request,
         results=results,
         inputs=(trace_input(trace), *prices.inputs),
-        warnings=tuple(_warnings(request, spec.policy, trace, pools, answers)),
+        warnings=tuple(_warnings(request, spec.policy, trace, answers, prices)),
+        notes=tuple(prices.left_out([pool.gpu_type for pool in pools])),
+        lines=tuple(
+            CommitmentLine(answer.plan.offer.gpu_type, answer.plan.line())
+            for answer in answers
+            if answer.plan is not None and answer.commitment is not None
+        ),
     )
-
-
-def _prices(request: SizeRequest) -> Prices:
-    """Return the prices of GPUs held: those given, of a commitment, or the usual one."""
-    if request.prices.is_given:
-        return Prices.read(request.prices)
-    if request.commit:
-        return Prices.read(request.committed)
-    usual = float(RENTED["conventional_usd_per_gpu_h"].default)
-    return Prices({"": usual}, option="assumed")
 
 
 def _fidelity(
@@ -152,7 +189,7 @@ def _fidelity(
         return unknown(why)
     _, draws = np.random.default_rng(request.replay.jobs.seed).spawn(2)  # as every replay draws
     is_part = request.replay.jobs.where is not None
-    replays = PoolReplays(request.spec(), draws, request.growth, is_part)
+    replays = PoolReplays(request.spec(), draws, request.grown, is_part)
     fidelity, each = replays.fidelity([answer.pool for answer in answers], seen)
     for answer, of_pool in zip(answers, each, strict=True):
         answer.fidelity = of_pool
@@ -179,7 +216,7 @@ def _together(
         usd_per_month=sum(usd) if len(usd) == whole else None,
         interval=first.interval if is_one else None,
         policy=request.spec().policy,
-        growth=request.growth,
+        growth=request.grown,
         jobs=sum(pool.jobs for pool in pools),
         targets=tuple(
             TargetResult(target.text, target.limit, value)
@@ -188,7 +225,7 @@ def _together(
         points=tuple(point for answer in answers for point in answer.points),
         pools=pools,
         today=first.today if is_one else _today(pools, seen),
-        commitment=first.commitment if is_one else _commitment(pools),
+        commitment=together(pool.commitment for pool in pools),
         fidelity=fidelity,
     )
 
@@ -208,39 +245,21 @@ def _today(pools: Sequence[SizePool], seen: Today) -> SizeToday:
     )
 
 
-def _commitment(pools: Sequence[SizePool]) -> CommitmentResult | None:
-    """Return the commitments of all pools in one; its interval is by pool."""
-    each = [pool.commitment for pool in pools if pool.commitment is not None]
-    if not each:
-        return None
-    committed = sum(plan.committed_gpus for plan in each)
-    busy = sum(plan.committed_gpus * (plan.utilization or 0.0) for plan in each)
-    used = busy + sum(plan.on_demand_mean_gpus for plan in each)
-    return CommitmentResult(
-        committed_gpus=committed,
-        on_demand_mean_gpus=sum(plan.on_demand_mean_gpus for plan in each),
-        on_demand_peak_gpus=sum(plan.on_demand_peak_gpus for plan in each),
-        usd_per_month=sum(plan.usd_per_month for plan in each),
-        all_committed_usd_per_month=sum(plan.all_committed_usd_per_month for plan in each),
-        all_on_demand_usd_per_month=sum(plan.all_on_demand_usd_per_month for plan in each),
-        coverage_share=busy / used if used else None,
-        utilization=busy / committed if committed else None,
-        interval=None,
-    )
-
-
 def _warnings(
     request: SizeRequest,
     policy: str,
     trace: Trace,
-    pools: Sequence[JobPool],
     answers: Sequence[PoolAnswer],
+    prices: SizePrices,
 ) -> list[str]:
-    kinds = [request.prices.gpu, *(pool.gpu_type for pool in pools)]
+    pools = [answer.pool for answer in answers]
+    kinds = [pool.gpu_type for pool in pools]
     notes = list(trace.notes)
-    notes += request.replay.jobs.submission_notes if request.commit else ()
-    for priced in (request.prices, request.committed, request.rented):
-        notes += Prices(priced.usd_per_gpu_h, option=priced.option).unmatched_note(kinds)
+    notes += [pool.impossible.warning for pool in pools if pool.impossible and not pool.shape]
+    notes += request.replay.jobs.submission_notes if request.commits else ()
+    of_cluster = Prices(request.prices.usd_per_gpu_h, option=request.prices.option)
+    notes += of_cluster.unmatched_note([request.prices.gpu, *kinds])
+    notes += prices.warnings(kinds)
     by_deadlines = find_policy(policy).decides_by_deadlines
     for pool, answer in zip(pools, answers, strict=True):
         name = f"{answer.name}: " if len(pools) > 1 else ""

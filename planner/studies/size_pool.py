@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -10,14 +11,15 @@ from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
-from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.commitment import CommitmentPlan, CommitmentResult
 from gpuplan.planner.money.price_request import Price
-from gpuplan.planner.requests.size import SizeRange, SizeRequest
+from gpuplan.planner.requests.size import SizeRequest
+from gpuplan.planner.requests.size_texts import SizeRange
+from gpuplan.planner.runs.gpu_intervals import GpuInterval, Resampling
 from gpuplan.planner.site.fidelity import NOT_REPLAYED, Fidelity, unknown
-from gpuplan.planner.sizing.commitment import CommitmentResult, plan_commitment
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import Candidates, Sizes, interval_of, smallest
-from gpuplan.planner.sizing.sized_replay import GpuInterval, ReplayTerms, Resampling, SizedReplay
+from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay, UnclearSizes
 from gpuplan.planner.sizing.targets import whole_multiple
 from gpuplan.planner.studies.size_results import (
     SizePoint,
@@ -39,7 +41,7 @@ class TypeAnswer:
     Attributes:
         request: what was asked for.
         sizes: the candidates.
-        price: of a GPU-hour.
+        price: of a GPU-hour; None where nothing gives one and no size is replayed.
         name: the GPU type, ``all`` where the log has one.
         is_one: whether there is no other type.
         each: GPUs of a node; None where nodes do not matter.
@@ -48,11 +50,17 @@ class TypeAnswer:
         window_s: length of the window of the log.
         fidelity: how a replay of today compares with the log.
         may_speak: whether a size may be named.
-        gpus, interval, points: the answer.
+        gpus, interval, unclear, points: the answer.
     """
 
     def __init__(
-        self, request: SizeRequest, sizes: Candidates, price: Price, name: str, *, is_one: bool
+        self,
+        request: SizeRequest,
+        sizes: Candidates,
+        price: Price | None,
+        name: str,
+        *,
+        is_one: bool,
     ) -> None:
         self.request, self.sizes, self.price, self.is_one = request, sizes, price, is_one
         self.name = name
@@ -63,6 +71,7 @@ class TypeAnswer:
         self.may_speak = True
         self.gpus: int | None = None
         self.interval: GpuInterval | None = None
+        self.unclear: UnclearSizes | None = None
         self.points: tuple[SizePoint, ...] = ()
 
     def nodes(self, gpus: int) -> int | None:
@@ -71,6 +80,7 @@ class TypeAnswer:
 
     def month_usd(self, gpus: float) -> float:
         """Return what GPUs cost a month, busy or not."""
+        assert self.price is not None  # sizes have a price
         return gpus * self.price.usd_per_gpu_h * MONTH_H
 
     def run(self, *, may_speak: bool = True) -> None:
@@ -149,6 +159,8 @@ class TypeAnswer:
                     utilization=replay.utilization,
                     usd_per_month=usd,
                     meets=replay.meets if self.request.target and self.may_speak else None,
+                    target_values=replay.target_values,
+                    target_errors=replay.target_errors,
                     usd_per_wait_h_saved=saved,
                     mean_wait_interval_s=replay.mean_wait_interval,
                     p95_wait_interval_s=replay.p95_wait_interval,
@@ -182,12 +194,13 @@ class TypeAnswer:
         return SizePool(
             name=self.name,
             jobs=self.jobs,
-            usd_per_gpu_h=self.price.usd_per_gpu_h,
+            usd_per_gpu_h=None if self.price is None else self.price.usd_per_gpu_h,
             gpus=gpus,
             nodes=None if gpus is None else self.nodes(gpus),
             usd_per_month=None if gpus is None else self.month_usd(gpus),
             utilization=None if gpus is None else self.sizes.one(gpus).utilization,
             interval=self.interval,
+            unclear=self.unclear,
             widest_job_gpus=self.widest,
             no_wait_gpus=self.no_wait_gpus,
             today=self.today(),
@@ -199,7 +212,15 @@ class TypeAnswer:
 class PoolAnswer(TypeAnswer):
     """The answer for the GPUs of one type, whose jobs run on no other."""
 
-    def __init__(self, request: SizeRequest, pool: JobPool, price: Price, *, is_one: bool) -> None:
+    def __init__(
+        self,
+        request: SizeRequest,
+        pool: JobPool,
+        price: Price | None,
+        plan: CommitmentPlan | None,
+        *,
+        is_one: bool,
+    ) -> None:
         each = pool.gpus_per_node
         level, seed, step = request.level, request.replay.jobs.seed, request.cluster_step
         sure = None if level is None else Resampling(level, request.resamples, seed)
@@ -209,7 +230,7 @@ class PoolAnswer(TypeAnswer):
         sizes = Sizes(pool.jobs, terms, step or each or 1, request.engine)
         name = ALL if is_one else pool.gpu_type or "unknown"
         super().__init__(request, sizes, price, name, is_one=is_one)
-        self.pool, self.sure, self.each = pool, sure, each
+        self.pool, self.plan, self.sure, self.each = pool, plan, sure, each
         self.today_gpus = None if pool.shape is None else pool.shape.gpus
         self.jobs, self.window_s = pool.jobs.workload.size, pool.window_us / MICROS
 
@@ -232,14 +253,10 @@ class PoolAnswer(TypeAnswer):
     @cached_property
     def commitment(self) -> CommitmentResult | None:
         """GPUs to commit to; None where no prices of commitments are given, or none is named."""
-        if not (self.request.commit and self.may_speak):
+        if self.plan is None or not self.may_speak:
             return None
-        commit = Prices.read(self.request.committed).of(self.pool.gpu_type)
-        on_demand = Prices.read(self.request.rented).of(self.pool.gpu_type)
-        assert self.pool.demand is not None  # a commitment was requested
-        return plan_commitment(
-            self.pool.demand, commit.usd_per_gpu_h, on_demand.usd_per_gpu_h, self.sure
-        )
+        low, high = (Fraction(str(growth)) for growth in self.request.growths)
+        return self.plan.result((low, high), self.sure)
 
     def today(self) -> SizeToday:
         """Return what the log shows of this pool."""
@@ -252,5 +269,5 @@ class PoolAnswer(TypeAnswer):
             peak_gpus=seen.usage.peak_gpus,
             mean_wait_s=seen.mean_wait_s,
             p95_wait_s=seen.p95_wait_s,
-            usd_per_month=None if gpus is None else self.month_usd(gpus),
+            usd_per_month=None if None in (gpus, self.price) else self.month_usd(gpus or 0),
         )

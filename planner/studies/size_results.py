@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from msgspec import UNSET, UnsetType
 
+from gpuplan.planner.money.commitment import CommitmentResult
+from gpuplan.planner.runs.gpu_intervals import GpuInterval
 from gpuplan.planner.runs.group_waits import GroupWaits
 from gpuplan.planner.site.fidelity import Fidelity
-from gpuplan.planner.sizing.commitment import CommitmentResult
-from gpuplan.planner.sizing.sized_replay import GpuInterval
+from gpuplan.planner.sizing.sized_replay import UnclearSizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class SizePoint:
         utilization: share of the GPU time of the cluster that jobs use in the window of the log.
         usd_per_month: of all GPUs, busy or not.
         meets: whether it meets all targets; null without a target.
+        target_values: of each target, in its unit.
+        target_errors: how far they may be off; empty where the model does not tell.
         usd_per_wait_h_saved: dollars of a month that save an hour of waiting against the next
             smaller size of the curve; null where it saves none.
         mean_wait_interval_s, p95_wait_interval_s: low and high end; null without intervals.
@@ -58,6 +61,8 @@ class SizePoint:
     utilization: float | None
     usd_per_month: float
     meets: bool | None
+    target_values: tuple[float, ...]
+    target_errors: tuple[float, ...]
     usd_per_wait_h_saved: float | None
     mean_wait_interval_s: tuple[float, float] | None
     p95_wait_interval_s: tuple[float, float] | None
@@ -73,7 +78,9 @@ class SizeToday:
         mean_gpus: GPU-hours over the window, first submission to last submission or end.
         peak_gpus: most GPUs held at once.
         mean_wait_s, p95_wait_s: as recorded; null where the log has no waits.
-        usd_per_month: of the cluster; null without one.
+        usd_per_month: of the cluster; without one, or with GPUs owned and committed, today's bill
+            under the price book; null where neither is given.
+        price_is_assumed: whether no price was given, and dollars are at one assumed for all types.
     """
 
     cluster_gpus: int | None
@@ -82,6 +89,7 @@ class SizeToday:
     mean_wait_s: float | None
     p95_wait_s: float | None
     usd_per_month: float | None
+    price_is_assumed: bool | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +99,15 @@ class SizePool:
     Attributes:
         name: the GPU type; ``all`` where the log has one or names none.
         jobs: replayed.
-        usd_per_gpu_h: the price.
+        usd_per_gpu_h: the price; null where none is given, and only commitments on other types are
+            looked for.
         gpus: the smallest size that meets the targets; null without a target.
         nodes: of that size; null where nodes do not matter.
         usd_per_month: of that size.
         utilization: at that size.
         interval: of that size.
+        unclear: the sizes of which the smallest that meets the targets may be one, within the error
+            of the site's model; null where that size is sure, and under a policy.
         widest_job_gpus: GPUs of the widest job.
         no_wait_gpus: the fewest GPUs at which no job waits for another; null under the site's
             rules, where limits make jobs wait too.
@@ -107,12 +118,13 @@ class SizePool:
 
     name: str
     jobs: int
-    usd_per_gpu_h: float
+    usd_per_gpu_h: float | None
     gpus: int | None
     nodes: int | None
     usd_per_month: float | None
     utilization: float | None
     interval: GpuInterval | None
+    unclear: UnclearSizes | None
     widest_job_gpus: int
     no_wait_gpus: int | None
     today: SizeToday

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,26 +19,27 @@ from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
+from gpuplan.planner.requests.site_request import in_site_zone
 from gpuplan.planner.requests.size import SizeRequest
+from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, unknown
+from gpuplan.planner.site.node_replays import GROUP_OF, SiteTerms, group_mask, today_waits
+from gpuplan.planner.site.node_types import NodesOfType, node_types
 from gpuplan.planner.site.patience import patience_of
 from gpuplan.planner.site.replicas import Chance
-from gpuplan.planner.site.site_sizes import (
-    GROUP_OF,
-    SiteSizes,
-    SiteTerms,
-    fidelity_of_site,
-    group_mask,
-    held_jobs,
-    node_types,
-)
-from gpuplan.planner.sizing.sized_replay import Resampling
-from gpuplan.planner.sizing.targets import Target
+from gpuplan.planner.site.site_sizes import SiteSizes, fidelity_of_site, held_jobs
+from gpuplan.planner.sizing.search import unclear_of
+from gpuplan.planner.sizing.targets import Target, whole_multiple
 from gpuplan.planner.studies.size_pool import TypeAnswer
 from gpuplan.planner.studies.size_results import SizeResults, SizeToday, TargetResult
 from gpuplan.planner.twin.calibrate import prepared
+from gpuplan.planner.twin.left_out import left_out_notes
 from gpuplan.planner.twin.settings import level_config
 from gpuplan.planner.twin.workload import GROUPINGS, SiteWorkload, recent
+from gpuplan.simkit.twin.site import SiteCluster
+
+CURVE_UP = 1.5
+"""Times today's nodes, which are shown where none that was tried meets the targets."""
 
 
 class SiteAnswer(TypeAnswer):
@@ -57,15 +59,17 @@ class SiteAnswer(TypeAnswer):
         self.each, self.today_gpus, self.seen, self.terms = sizes.step, sizes.today, seen, terms
         self.jobs = int((terms.work.scored | terms.held).sum())
         self.window_s = seen.window_s
-        self.why_not = ""
 
     def search(self, *, may_speak: bool) -> None:
-        """Search; where no number of nodes meets the targets, keep why, and show some numbers."""
+        """Search; where no number of nodes meets the targets, show today's and those tried."""
         try:
             self.run(may_speak=may_speak)
-        except InfeasibleError as error:
-            self.why_not = str(error)
-            self.points = tuple(self._points(self.sizes.at(sorted(self.sizes.replays))))
+        except InfeasibleError:
+            today = self.today_gpus or self.sizes.least
+            tried = {*self.sizes.replays, today, whole_multiple(CURVE_UP * today, self.sizes.step)}
+            self.points = tuple(self._points(self.sizes.at(sorted(tried))))
+        if self.gpus is not None:
+            self.unclear = unclear_of(self.sizes, self.gpus)
 
     def check_sizes(self, sizes: tuple[int, ...]) -> None:  # type: ignore[override]
         """Raise `UsageError` where a size is no whole nodes, or cannot hold a job."""
@@ -115,19 +119,20 @@ class SiteStudy:
         results: what was computed.
         inputs: the files read.
         warnings, notes: of the answer.
+        failure: why no number of nodes meets the targets; empty where one does.
     """
 
     results: SizeResults
     inputs: tuple[InputFile, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    failure: str
 
 
 def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
     """Return how many nodes of each type meet the targets under the site's rules.
 
     Raises:
-        InfeasibleError: no number of nodes of any type that was tried meets a target.
         InputError: the log or the settings cannot be used.
         UsageError: a group of a target or a GPU type that the site does not have.
     """
@@ -135,7 +140,8 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
     document, calibration = read_twin(request.twin)
     whole = read_site_log(request.replay.trace, calibration.time_zone)
     log = whole if calibration.all_jobs else recent(whole)
-    seen = today(read_trace(request.replay.trace, request.replay.jobs, columns=sorted(COLUMNS)))
+    jobs = in_site_zone(request.replay.jobs, request.replay.trace, calibration, request.twin)
+    seen = today(read_trace(request.replay.trace, jobs, columns=sorted(COLUMNS)))
     assert seen is not None  # the log has GPU jobs that started
     site, full, work = prepared(log, document, calibration.warmup_s, calibration.limit_factor)
     config, targets = level_config(full, calibration.level), request.targets()
@@ -148,8 +154,10 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
         raise UsageError(f"--gpus: of which type?\n  next: --gpu-type {types[0].name}")
     by = request.replay.by[0] if request.replay.by else ""
     held, chance = held_jobs(work), Chance.of(work, patience_of(work))
+    today_wait = today_waits(site, config, work, chance, request.engine)
     terms = [
-        SiteTerms(site, config, work, nodes, targets, sure, by, held, chance) for nodes in types
+        SiteTerms(site, config, work, nodes, targets, sure, by, held, chance, today_wait)
+        for nodes in types
     ]
     is_one = len(types) == 1
     answers = [
@@ -164,8 +172,9 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
     for answer in answers:
         answer.fidelity = fidelity
         answer.search(may_speak=fidelity.may_speak)
+    failure = ""
     if request.target and fidelity.may_speak and all(a.gpus is None for a in answers):
-        raise InfeasibleError(answers[0].why_not)
+        failure = f"no number of nodes that was tried meets {listed(request.target)}"
     warnings = []
     if calibration.sha256 is not None and calibration.sha256 not in (whole.sha256, *whole.sources):
         warnings.append("the settings were calibrated on another log")
@@ -175,6 +184,7 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
         warnings=tuple(warnings),
         notes=(
             *work.notes,
+            *left_out_notes(work, work.scored | held),
             *(
                 (
                     f"{counted(int(held.sum()), 'job')} that a hold or an array limit kept waiting "
@@ -183,9 +193,28 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
                 if held.any()
                 else ()
             ),
-            "whether users would submit otherwise is not modeled",
+            *_partitions_note(types, site),
+            "waits are the log's plus the effect of the nodes; whether users would submit "
+            "otherwise is not modeled",
         ),
+        failure=failure,
     )
+
+
+def _partitions_note(types: Sequence[NodesOfType], site: SiteCluster) -> Iterator[str]:
+    """Yield which partitions of today's nodes new ones do not join."""
+    for nodes in types:
+        inside = set(nodes.choice.nodes)
+        others = [
+            part.name
+            for part in site.partitions
+            if inside & set(part.nodes) and part.name not in nodes.choice.partitions
+        ]
+        if others:
+            yield (
+                f"new {nodes.name} nodes join {listed(nodes.choice.partitions)}; --gpu-type "
+                f"type:{nodes.choice.like.gpu_type} puts them into {listed(others)} too"
+            )
 
 
 def _check_groups(targets: tuple[Target, ...], work: SiteWorkload) -> None:
@@ -230,7 +259,7 @@ def _results(
         usd_per_month=first.usd_per_month if is_one else None,
         interval=first.interval if is_one else None,
         policy=SITE_RULES,
-        growth=request.growth,
+        growth=request.grown,
         jobs=answers[0].jobs,
         targets=tuple(
             TargetResult(target.text, target.limit, value)

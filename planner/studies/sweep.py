@@ -9,15 +9,17 @@ from typing import Any
 import polars as pl
 
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
-from gpuplan.planner.compare import PolicySpec, price
-from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.money.price_selection import conventional_prices
+from gpuplan.analysis.characterize.today import Today
+from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.money.bill_today import price_note
 from gpuplan.planner.money.price_settings import with_prices
+from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.requests.compare import ComparedParameters
 from gpuplan.planner.requests.replays import LOG_WINDOW
 from gpuplan.planner.requests.sweep import SweepRequest
+from gpuplan.planner.spec_prices import CLOUD, book_price, own_price, price, with_gpu
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.policy_prices import usual_gpu
 from gpuplan.planner.studies.replay import ReplayInputs, price_choice, read_replay
@@ -68,11 +70,27 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     policies = (policy, *([] if against is None else [against]))
     base = request.parameters_of_policy()
     capacities = request.capacities or (base.capacity,)
-    notes, gpu = tuple[str, ...](), usual_gpu(policy)
+    table, is_set = request.replay.prices, CLOUD in policy.settings
+    notes, gpu = tuple[str, ...](), usual_gpu(policy) if not request.price.is_own else None
     by_class = against is not None and needs_classes(against.effective())
     inputs = read_replay(request.replay, by_class=by_class, window=LOG_WINDOW)
-    if request.replay.prices is not None:
-        base, against, notes, gpu = _priced(request, policies, base, capacities, inputs)
+    hours = _gpu_hours(inputs)
+    prices = inputs.prices(request.price, table, [spec.settings.get("gpu") for spec in policies])
+    if prices is not None and request.price.is_own:
+        owned = own_price(policies, prices, hours)
+        paying, notes = book_price(owned, prices, hours, looked_up=table is not None)
+        policy, against = paying[0], next(iter(paying[1:]), None)
+        notes += price_note(prices, hours)
+        with policy.blamed(is_alone=True):
+            dropped = OF_PRICES if table is not None else ()  # used up by the table
+            chosen = {
+                n: value for n, value in _settings(request, policy).items() if n not in dropped
+            }
+            base = replace(parameters_from(chosen), capacity=base.capacity)
+    if table is not None:
+        specs = (policy, *([] if against is None else [against]))
+        base, against, more, gpu = _priced(request, specs, base, capacities, inputs)
+        notes += more
     with policy.blamed(is_alone=True):
         replays = run_sweep(
             inputs.jobs,
@@ -93,21 +111,19 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
             progress=progress,
         )
     usd = base.conventional_price
-    types = () if inputs.today is None else inputs.today.gpu_h_by_type()
-    replays = _beside_today(
-        replays,
-        request,
-        inputs,
-        conventional_prices(types, gpu, usd, inputs.files.prices),
-        gpu,
-    )
+    now = inputs.todays_bill(prices, usd, is_assumed=not is_set)
+    inputs = replace(inputs, bill=None)  # it keeps the rows of the trace
+    of_cluster = usd if prices is None else prices.mean(hours)
+    if of_cluster is None and now is not None:
+        of_cluster = now.usage.usd_per_gpu_h
+    replays = _beside_today(replays, request, inputs, now, of_cluster, gpu)
     effective = settings_of(base.on(inputs.jobs.workload))
     left_out = [note for note in inputs.jobs.notes if NO_GPU in note]
     caveats = (*left_out, *inputs.deadline_notes([policy]), *notes)
     return SweepAnswer(
         request=request,
         results=sweep_results(replays),
-        inputs=inputs.inputs,
+        inputs=(*inputs.inputs, *(() if prices is None else prices.book.inputs)),
         warnings=(*replays.warnings, *(note for note in inputs.notes if note not in caveats)),
         caveats=caveats,
         replays=replays,
@@ -134,6 +150,17 @@ def _compared(replays: Sweep, policies: tuple[PolicySpec, ...]) -> ComparedParam
     )
 
 
+def _gpu_hours(inputs: ReplayInputs) -> dict[str | None, float]:
+    """Return the GPU-hours of the log by type."""
+    hours = {} if inputs.today is None else inputs.today.gpu_h_by_type()
+    return {name: gpu_h for name, gpu_h in hours.items() if gpu_h}
+
+
+def _settings(request: SweepRequest, policy: PolicySpec) -> dict[str, Any]:
+    """Return what is set of the policy, with its controller."""
+    return {**policy.settings, "controller": "adaptive" if request.is_adaptive else "fixed"}
+
+
 def _priced(
     request: SweepRequest,
     policies: tuple[PolicySpec, ...],
@@ -150,12 +177,17 @@ def _priced(
         inputs.files.prices,
         inputs.jobs.first_submit_us,
     )
+    settings = {**_settings(request, policy), "capacity": most}
+    chosen = with_gpu(replace(policy, settings=settings), table, tuple(_gpu_hours(inputs)))
     with policy.blamed(is_alone=True):
-        priced = with_prices({**request.settings_of_policy(), "capacity": most}, table, first_us)
+        priced = with_prices(chosen, table, first_us)
         base = parameters_from({**priced.settings, "capacity": base.capacity})
     against, notes = None, priced.notes
     for spec in policies[1:]:
-        (against,), more = price([spec], table, first_us, beside=(priced.gpu, policy.label))
+        (against,), more = price(
+            [spec], table, first_us, beside=(priced.gpu, policy.label),
+            log_types=tuple(_gpu_hours(inputs)),
+        )  # fmt: skip
         notes = (*notes, *(f"{spec.label}: {note}" for note in more if note not in notes))
     return base, against, notes, priced.gpu or None
 
@@ -164,7 +196,8 @@ def _beside_today(
     replays: Sweep,
     request: SweepRequest,
     inputs: ReplayInputs,
-    prices: Prices,
+    now: Today | None,
+    usd: float | None,
     gpu: str | None,
 ) -> Sweep:
     """Return a sweep with what the log shows, today's cluster, and other GPU types in the log.
@@ -173,11 +206,10 @@ def _beside_today(
         replays: of the sweep.
         request: what was asked for.
         inputs: the jobs.
-        prices: of the GPUs of today's cluster, which costs the mean over the log's GPU-hours.
+        now: what the log shows, with its bill.
+        usd: price of a GPU of today's cluster, the mean over the log's GPU-hours.
         gpu: the type that the replays rent; None where its prices are set.
     """
-    now = None if inputs.today is None else inputs.today.at_prices(prices.usd)
-    usd = None if now is None else now.usage.usd_per_gpu_h
     size = request.size()
     cluster = None
     if size is not None and size.shape.gpus is not None:

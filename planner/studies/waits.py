@@ -9,8 +9,9 @@ from pathlib import Path
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.base.plain import Inlined
+from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import trace_input
@@ -36,11 +37,13 @@ class WaitsResults:
         summary: of all jobs.
         groups: by account, partition, QOS, GPU type and size, where the log has them.
         timeline: hours waited over time.
+        zone: of local times.
     """
 
     summary: Inlined[WaitSummary]
     groups: tuple[GroupWait, ...]
     timeline: tuple[WaitBin, ...]
+    zone: Hidden[str] = "UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +60,9 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
     """
     request.check()
     columns = (*COLUMNS, *(REAL_COLUMNS if request.real else ()))
-    trace = read_trace(request.trace, request.jobs, columns=columns, optional=SITE)
-    analysis = wait_analysis(trace, request.trace, request)
+    jobs = request.selection()
+    trace = read_trace(request.trace, jobs, columns=columns, optional=SITE)
+    analysis = wait_analysis(trace, request.trace, request, jobs)
     if analysis is None:
         raise InputError(
             request.trace,
@@ -67,7 +71,12 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
         )
     return WaitsAnswer(
         request=request,
-        results=WaitsResults(analysis.summary(), analysis.groups(), analysis.timeline()),
+        results=WaitsResults(
+            analysis.summary(),
+            analysis.groups(),
+            analysis.timeline(),
+            shown_zone(trace.provenance.time_zone),
+        ),
         inputs=(trace_input(trace),),
         warnings=(*trace.notes, *cluster_warnings(analysis)),
         notes=tuple(_notes(analysis, request, trace)),
@@ -83,10 +92,9 @@ def wait_analysis(
         trace: the jobs to tell of, with `COLUMNS` and what of `SITE` the log has.
         path: where it was read from.
         request: what is stated of the cluster; None for nothing.
-        jobs: how the trace was selected; None for that of the request.
+        jobs: how the trace was selected; None for all of it.
     """
-    selection = jobs if jobs is not None or request is None else request.jobs
-    everything = whole_log(trace, path, selection)
+    everything = whole_log(trace, path, jobs)
     types = GpuKinds.of(everything)
     begin_us = None if trace.period is None else trace.period[0]
     read = [name for name in (*COLUMNS, *SITE, *REAL_COLUMNS) if name in trace.jobs.columns]
@@ -146,10 +154,12 @@ def cluster_warnings(analysis: WaitAnalysis) -> Sequence[str]:
 
 
 def _notes(analysis: WaitAnalysis, request: WaitsRequest, trace: Trace) -> Iterator[str]:
-    yield "waits are from submission to the first start, of jobs with GPUs; see docs/waits.md"
-    if analysis.waits.never_started:
-        never = counted(analysis.waits.never_started, "job")
-        yield f"{never} never started or still wait: not counted"
+    never = analysis.waits.never_started
+    yield (
+        f"waits are from submission to the first start, of the "
+        f"{counted(analysis.waits.submit.size, 'job')} with GPUs that started"
+        + (f"; {never:,} never did, or still wait" if never else "")
+    )
     if analysis.basis == REASONS:
         yield (
             "Slurm keeps the last reason of a job and counts it for the whole wait; --real with "

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpuplan.analysis.site.log import SiteLog, read_site_log
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.site_request import SiteRequest
 from gpuplan.planner.requests.whatif import WhatIfRequest, epoch_s
+from gpuplan.planner.site.change_costs import change_cost
 from gpuplan.planner.site.change_effects import WhatIfResults
 from gpuplan.planner.site.pairs import what_if
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin import site_changes as changes
+from gpuplan.planner.twin.left_out import left_out_notes
 from gpuplan.planner.twin.validate import ValidationResults, validate
+
+FIRST_PARTS = (
+    "effects are on the wait of a job's first part where it goes on as new jobs; with the waits of "
+    "all its parts where that is said"
+)
 
 
 def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | ValidationResults]:
@@ -26,7 +35,7 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
     request.check()
     document, calibration = request.site()[0], request.calibration()
     log = read_site_log(request.trace, calibration.time_zone)
-    inputs = (InputFile(str(log.path), log.sha256, log.jobs.height),)
+    inputs: tuple[InputFile, ...] = (InputFile(str(log.path), log.sha256, log.jobs.height),)
     warnings = tuple(calibration_warnings(request, log))
     if request.validate is not None and request.before is not None and request.after is not None:
         old, new = (
@@ -47,6 +56,16 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
         log, document, made, calibration, by=request.by, strict=request.strict,
         chosen=request.site()[1].level,
     )  # fmt: skip
+    if request.prices.is_given:
+        prices = Prices.read(request.prices, calibration.time_zone).at(log.end_us)
+        inputs += prices.inputs
+        costs = [
+            change_cost(effect, change, document, effects.work, prices).usd_per_month
+            for effect, change in zip(effects.changes, made, strict=True)
+        ]
+        priced = zip(effects.changes, costs, strict=True)
+        each = tuple(replace(effect, usd_per_month=usd) for effect, usd in priced)
+        effects = replace(effects, changes=each)
     warnings += effects.unused
     lost = sum(sum(change.rejected.values()) for change in effects.changes)
     if lost:
@@ -59,8 +78,30 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
         notes=(
             *(note for change in made for note in change.notes),
             *effects.work.notes,
+            *left_out_notes(effects.work),
+            *_job_sets(effects),
+            *(
+                [FIRST_PARTS]
+                if any(change.split and change.split.requeued for change in effects.changes)
+                else []
+            ),
             "whether users would submit otherwise is not modeled",
         ),
+    )
+
+
+def _job_sets(effects: WhatIfResults) -> Iterator[str]:
+    """Yield how many jobs the effects are of, where users give up or jobs are rejected."""
+    counts = [change.groups[0].jobs for change in effects.changes if change.groups]
+    scored = int(effects.work.scored.sum())
+    if not counts or min(counts) == scored:
+        return
+    jobs = f"{min(counts):,}"
+    if max(counts) > min(counts):
+        jobs += f" to {max(counts):,}"
+    yield (
+        f"effects are of {jobs} of {scored:,} scored jobs, those that start in both replays of a "
+        "pair; users give up the others in the queue, or the site rejects them"
     )
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
-from gpuplan.analysis.site.notation import minutes_limit, split_hosts
+from gpuplan.analysis.site.notation import read_time, split_hosts
 from gpuplan.planner.twin.settings import site_of
 from gpuplan.planner.twin.site_changes import SiteChange
 from gpuplan.simkit.arrays import IntArray
@@ -125,21 +124,6 @@ def max_time(text: str, long_jobs: str = CONTINUE) -> SiteChange:
     return SiteChange(name, settle=settle)
 
 
-def read_time(text: str, option: str) -> int:
-    """Return the seconds of ``1d``, ``36h`` or Slurm's ``1-12:00:00``. Raises `UsageError`."""
-    try:
-        seconds = minutes_limit(text) if set(text) & set("-:") else None
-        if seconds is None:
-            seconds = round(parse_duration(text, option)) if text[-1:].isalpha() else None
-    except (ValueError, OverflowError):
-        seconds = None
-    if not seconds:
-        raise UsageError(
-            f"{option} {text!r}: expected a time with its unit, such as 90m, 36h, 1d or 1-12:00:00"
-        )
-    return seconds
-
-
 def slurm_time(seconds: int) -> str:
     """Return seconds in Slurm's notation: ``D-HH:MM:SS``."""
     minutes, second = divmod(seconds, 60)
@@ -173,7 +157,7 @@ def _on_long_jobs(log: SiteLog, limits: dict[str, int], long_jobs: str) -> tuple
     what = {
         CLIP: "run to their end",
         CUT: "are cut there",
-        CONTINUE: "go on as new jobs; their wait is that of the first part",
+        CONTINUE: "go on as new jobs",
     }[long_jobs]
     return (f"--max-time: {counted(long, 'job')} of the log ran longer and {what}",)
 

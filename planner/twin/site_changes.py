@@ -127,6 +127,8 @@ def with_settings(document: SiteDocument, new: SiteDocument) -> SiteDocument:
 
 def combined(changes: list[SiteChange]) -> SiteChange:
     """Return all changes as one."""
+    if len(changes) == 1:
+        return changes[0]
 
     def document(changed: SiteDocument) -> None:
         for change in changes:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.log_formats.sacct_command import SACCT_COMMAND
 from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.simkit.arrays import BoolArray, IntArray
@@ -260,12 +263,25 @@ def _longest(table: pl.DataFrame, site: SiteCluster) -> IntArray:
 def _check_partitions(log: SiteLog, table: pl.DataFrame, sizes: dict[str, int]) -> None:
     strange = sorted(set(table["partition"].unique()) - sizes.keys())
     if strange:
-        raise InputError(
-            log.path,
-            f"has jobs of the partition {strange[0]!r}, which the settings do not describe",
-            expected=f"one of {', '.join(sorted(sizes))}",
-            hint="add it to the settings, or use --infer to take it from the log",
-        )
+        rows = table.filter(pl.col("partition") == strange[0])
+        if "partition" in log.missing:
+            raise InputError(
+                log.path, "no column Partition, and the settings have the partitions "
+                f"{', '.join(sorted(sizes))}", expected="sacct output with it", hint=SACCT_COMMAND,
+            )  # fmt: skip
+        raise unknown_partition(log.path, strange[0], list(sizes), str(rows["job_id"][0]))
+
+
+def unknown_partition(path: Path, partition: str, names: Sequence[str], job_id: str) -> InputError:
+    """Return the error for a file with a job of a partition that the settings lack."""
+    return InputError(
+        path,
+        f"has jobs of the partition {partition!r} (job {job_id}), which the settings do not "
+        "describe",
+        expected=f"one of {', '.join(sorted(names))}",
+        hint="add it to the settings: gpuplan calibrate with the slurm.conf that has it, or "
+        "--infer to take it from the log",
+    )
 
 
 def _asked_for_nodes(table: pl.DataFrame) -> BoolArray:

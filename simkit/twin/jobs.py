@@ -91,6 +91,14 @@ class SiteJobs:
         moving: BoolArray = (self.patience >= 0) & (self.pinned < 0) & waits
         return moving
 
+    @property
+    def later_parts(self) -> IntArray:
+        """How many jobs go on with the ``rest`` of each."""
+        if self.rest is None:
+            return np.zeros(self.id.size, np.int64)
+        count: IntArray = -(-self.rest // np.maximum(self.runtime, 1))
+        return count
+
     def parts(self) -> tuple[SiteJobs, IntArray]:
         """Return these jobs and after them those that go on with their ``rest``.
 
@@ -100,8 +108,7 @@ class SiteJobs:
         follower = np.full(n, -1, np.int64)
         if self.rest is None or not (self.rest > 0).any():
             return self, follower
-        each = np.maximum(self.runtime, 1)
-        count = -(-self.rest // each)
+        each, count = np.maximum(self.runtime, 1), self.later_parts
         first = n + np.cumsum(count) - count
         of = np.concatenate([np.arange(n), np.repeat(np.arange(n), count)])
         before = np.arange(n, of.size) - first[of[n:]]  # parts of the same job

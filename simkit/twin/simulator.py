@@ -39,6 +39,8 @@ class SiteRun:
         usage: usage by (account, user) at the last tick, in billing-seconds; an account's own key
             has an empty user, the whole site's is ("", "").
         elsewhere_gpu_s: GPU-seconds that each job, having waited too long, ran on GPUs elsewhere.
+        later_wait: seconds that the jobs waited together which went on with each; 0 without any,
+            `NOT_STARTED` where one of them never started.
 
     Jobs that go on with the rest of another are left out. One that moved elsewhere has its start
     and end there, and no nodes.
@@ -52,6 +54,7 @@ class SiteRun:
     node: IntArray
     usage: dict[tuple[str, str], float] = field(default_factory=dict)
     elsewhere_gpu_s: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    later_wait: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def reason(self, i: int) -> str:
         """Return why a job never started; empty where it did."""
@@ -88,6 +91,7 @@ def replay_site(
     for key, node in tables.associations.node.items():
         usage[key] = float(tables.tree.usage[node])
     n = jobs.id.size
+    later = _later_waits(jobs, state.start, tables.jobs.ready)
     start, end, reason = state.start[:n], state.end[:n], state.reason[:n]
     moved = reason == ELSEWHERE
     runtime = jobs.runtime if jobs.rest is None else jobs.runtime + jobs.rest
@@ -97,8 +101,25 @@ def replay_site(
     first = state.place_first[: n + 1]
     return SiteRun(
         jobs, start, end, reason, first, state.place[: first[-1]], usage,
-        np.where(moved, runtime * jobs.total_gpus, 0),
+        np.where(moved, runtime * jobs.total_gpus, 0), np.where(moved, 0, later),
     )  # fmt: skip
+
+
+def _later_waits(jobs: SiteJobs, start: IntArray, ready: IntArray) -> IntArray:
+    """Return the seconds that the later parts of each job waited; see `SiteRun`.
+
+    Args:
+        jobs: without their parts; shape (n,).
+        start, ready: of the jobs, then of the parts, in their order.
+    """
+    n, of = jobs.id.size, np.repeat(np.arange(jobs.id.size), jobs.later_parts)
+    is_started = start[n:] >= 0
+    waited = np.where(is_started, start[n:] - ready[n:], 0)
+    later = np.zeros(n, np.int64)
+    np.add.at(later, of, waited)
+    missing = np.zeros(n, np.bool_)
+    missing[of[~is_started]] = True
+    return np.where(missing & (start[:n] >= 0), NOT_STARTED, later)
 
 
 def _check(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> None:

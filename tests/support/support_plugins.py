@@ -4,12 +4,13 @@ import importlib
 import sys
 
 from gpuplan.analysis import plugins
+from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
 from gpuplan.analysis.log_formats.registry import FORMATS
 from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.speedup.registry import LAWS
 
-REGISTRIES = (FORMATS, PRICE_FORMATS, LAWS, POLICIES)
+REGISTRIES = (FORMATS, PRICE_FORMATS, INVOICE_FORMATS, LAWS, POLICIES)
 
 
 def forget():

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from support_document import write_trace
+from support_traces import write_trace as write_trace_of
 
 SAMPLES = Path(str(files("gpuplan.sample_traces")))
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
@@ -27,6 +28,20 @@ trace = "poor.parquet"
 [gates]
 fail_if = ["knee.mean_jct > 4h"]
 """
+
+
+def write_months(path: Path) -> Path:
+    """Write five months of two groups that use more GPUs from month to month."""
+    days = [31, 61, 92, 122, 153]
+    begin, lasting, gpus, group = [], [], [], []
+    for month, (first, last) in enumerate(zip([0, *days], days, strict=False)):
+        for place, name in enumerate(("train", "serve")):
+            begin += [float(day * 86_400) for day in range(first, last)]
+            lasting += [(18 - 6 * place) * 3600.0] * (last - first)
+            gpus += [2.0 + month] * (last - first)
+            group += [name] * (last - first)
+    gpu_type = ["A100"] * len(begin)
+    return Path(write_trace_of(path, begin, lasting, gpus, group=group, gpu_type=gpu_type))
 
 
 def twin_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
@@ -80,6 +95,9 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     demand.write_text(f"hour,A10,T4\n{rows}", encoding="utf-8")
     yield "forecast", [f"{demand}", "--horizon=2h", "--backtest"]
     yield "forecast", [trace, "--by=user", "--cluster=512", "--spot=num_gpus < 2"]
+    months = write_months(folder / "months.parquet")
+    pool = "--commit=A100=3@1.2"
+    yield "forecast", [f"{months}", "--spend", pool, "--on-demand=A100=2", "--backtest"]
     some = [trace, "--sample=200"]
     yield "pareto", some
     yield "pareto", [*some, "--target-jct=45m", "--gpu=A100", "--price=2", "--require=Debug<=4h"]

@@ -1,0 +1,1 @@
+"""Invoices of providers: their formats, and what a charge says of GPUs."""

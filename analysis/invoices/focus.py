@@ -1,0 +1,176 @@
+"""FOCUS 1.0 to 1.3, the FinOps Open Cost and Usage Specification: CSV or Parquet of any provider.
+
+Columns may stand in any order, in any case and with underscores; others are ignored. Source:
+https://focus.finops.org, versions 1.0 to 1.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from gpuplan.analysis.invoices.charges import (
+    ADJUSTMENT,
+    COMMITTED,
+    CORRECTION,
+    CREDIT,
+    DYNAMIC,
+    PURCHASE,
+    STANDARD,
+    TAX,
+    UNUSED,
+    UNUSED_CAPACITY,
+    USAGE,
+)
+from gpuplan.analysis.invoices.format import InvoiceCells, InvoiceFormat, plain_name
+
+COSTS = ("BilledCost", "EffectiveCost")
+NEEDED = (*COSTS, "ChargeCategory", "ChargePeriodStart")
+TEXTS = ("SkuMeter", "x_UsageType", "ChargeDescription", "SkuPriceId")
+"""Columns that may name an instance or a GPU, the most exact one first."""
+COLUMNS = (
+    *NEEDED,
+    *TEXTS,
+    "BillingPeriodStart",
+    "BillingPeriodEnd",
+    "ChargePeriodEnd",
+    "ChargeClass",
+    "CommitmentDiscountId",
+    "CommitmentDiscountQuantity",
+    "CommitmentDiscountStatus",
+    "CommitmentDiscountUnit",
+    "CapacityReservationStatus",
+    "PricingCategory",
+    "PricingQuantity",
+    "PricingUnit",
+    "ConsumedQuantity",
+    "ConsumedUnit",
+    "ContractedUnitPrice",
+    "SkuId",
+    "SkuPriceDetails",
+    "ServiceCategory",
+    "ServiceName",
+    "BillingCurrency",
+)
+NAMES = {plain_name(name): name for name in COLUMNS}
+CATEGORIES = {
+    "Usage": USAGE,
+    "Purchase": PURCHASE,
+    "Tax": TAX,
+    "Credit": CREDIT,
+    "Adjustment": ADJUSTMENT,
+}
+PRICING = {"Standard": STANDARD, "Dynamic": DYNAMIC, "Committed": COMMITTED, "Other": STANDARD}
+STATUSES = {"Used": "used", "Unused": "unused"}
+
+
+def as_focus(column: str) -> str:
+    """Return the FOCUS name of a column; any other name as it is."""
+    return NAMES.get(plain_name(column), column)
+
+
+def _recognizes(columns: Sequence[str]) -> str | None:
+    names = {as_focus(name) for name in columns}
+    return f"the columns {', '.join(NEEDED)}" if names.issuperset(NEEDED) else None
+
+
+def focus_charges(cells: InvoiceCells) -> pl.DataFrame:
+    """Return the charges of a file in the columns of FOCUS. Raises `InputError`."""
+    cells.need(*COSTS, "ChargePeriodStart")
+    begin = cells.instant("ChargePeriodStart")
+    cells.need_cells("ChargePeriodStart", begin, "a time such as 2026-01-31T00:00:00Z")
+    end = cells.period_end("ChargePeriodEnd", begin)
+    billing = "BillingPeriodStart" if cells.has("BillingPeriodStart") else "ChargePeriodStart"
+    month_begin = cells.instant(billing)
+    cells.need_cells(billing, month_begin, "a time such as 2026-01-01T00:00:00Z")
+    priced, consumed = cells.amount("PricingQuantity"), cells.amount("ConsumedQuantity")
+    committed = cells.amount("CommitmentDiscountQuantity")
+    columns = {
+        "kind": _kinds(cells),
+        "month": cells.month(billing),
+        "month_begin_us": month_begin,
+        "month_end_us": cells.instant("BillingPeriodEnd"),
+        "begin_us": begin,
+        "end_us": end,
+        "billed": cells.amount("BilledCost"),
+        "effective": cells.amount("EffectiveCost"),
+        "quantity": _first(priced, consumed, committed),
+        "unit": _unit(cells, priced, consumed),
+        "unit_usd": cells.amount("ContractedUnitPrice"),
+        "pricing": _pricing(cells),
+        "commitment": cells.text("CommitmentDiscountId"),
+        "sku": cells.text("SkuId"),
+        "service": cells.text("ServiceName"),
+        "service_category": cells.text("ServiceCategory"),
+        "texts": cells.select_texts(TEXTS),
+        "details": cells.text("SkuPriceDetails"),
+        "currency": cells.text("BillingCurrency"),
+    }
+    return cells.frame(columns)
+
+
+def _kinds(cells: InvoiceCells) -> pl.Series:
+    """Return what each row is: a status of a commitment or a correction before its category."""
+    category = cells.word("ChargeCategory", CATEGORIES)
+    if cells.has("ChargeCategory"):
+        cells.need_cells("ChargeCategory", category, f"one of {', '.join(CATEGORIES)}")
+    category = category.fill_null(USAGE)
+    status = cells.word("CommitmentDiscountStatus", STATUSES)
+    capacity = cells.word("CapacityReservationStatus", STATUSES)
+    is_usage = category == USAGE
+    rows = pl.DataFrame({"kind": category})
+    correction = cells.text("ChargeClass").str.to_lowercase() == "correction"
+    above = category.is_in([USAGE, PURCHASE])
+    return rows.select(
+        pl.when((correction & above).fill_null(False))
+        .then(pl.lit(CORRECTION))
+        .when((is_usage & (status == "unused")).fill_null(False))
+        .then(pl.lit(UNUSED))
+        .when((is_usage & (capacity == "unused")).fill_null(False))
+        .then(pl.lit(UNUSED_CAPACITY))
+        .otherwise("kind")
+    ).to_series()
+
+
+def _pricing(cells: InvoiceCells) -> pl.Series:
+    """Return the pricing of each row: committed where a commitment covers it."""
+    pricing = cells.word("PricingCategory", PRICING)
+    is_used = (cells.word("CommitmentDiscountStatus", STATUSES) == "used").fill_null(False)
+    return pricing.set(is_used, COMMITTED)
+
+
+def _first(*columns: pl.Series) -> pl.Series:
+    frame = pl.DataFrame([column.alias(f"{at}") for at, column in enumerate(columns)])
+    return frame.select(pl.coalesce(pl.all())).to_series()
+
+
+def _unit(cells: InvoiceCells, priced: pl.Series, consumed: pl.Series) -> pl.Series:
+    """Return the unit of the quantity that is taken."""
+    frame = pl.DataFrame(
+        {
+            "priced": priced.is_not_null(),
+            "consumed": consumed.is_not_null(),
+            "PricingUnit": cells.text("PricingUnit"),
+            "ConsumedUnit": cells.text("ConsumedUnit"),
+            "CommitmentDiscountUnit": cells.text("CommitmentDiscountUnit"),
+        }
+    )
+    return frame.select(
+        pl.when("priced")
+        .then("PricingUnit")
+        .when("consumed")
+        .then("ConsumedUnit")
+        .otherwise("CommitmentDiscountUnit")
+    ).to_series()
+
+
+FOCUS = InvoiceFormat(
+    name="focus",
+    description="FOCUS 1.0 to 1.3, CSV or Parquet; any provider",
+    source="focus.finops.org",
+    columns=COLUMNS,
+    as_named=as_focus,
+    recognizes=_recognizes,
+    charges=focus_charges,
+)

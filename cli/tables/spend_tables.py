@@ -1,0 +1,224 @@
+"""Tables and sentences of ``forecast --spend``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from gpuplan.analysis.base.plain import fields_of
+from gpuplan.cli.formats.report import Column, Shown, Table, table
+from gpuplan.cli.formats.units import show_about_usd, show_share, significant
+from gpuplan.cli.tables.bill_tables import SMALL, TOTAL
+from gpuplan.planner.money.bill import IDLE
+from gpuplan.planner.money.spend.results import SpendModelResult, SpendResults, SpendRow
+from gpuplan.planner.money.spend_request import SPEND_MODELS
+
+MOST_MONTHS = 3
+"""Months ahead in the answer."""
+
+
+def spend_headline(results: SpendResults) -> str:
+    """Return the next month and the sum, how good such forecasts were, and what is paid anyway."""
+    first, last = results.totals[0], results.totals[-1]
+    low, high = show_about_usd(first.low), show_about_usd(first.high)
+    text = (
+        f"{first.month} will cost about {show_about_usd(first.usd)} "
+        f"({results.level:.0%} interval {low} to {high})"
+    )
+    if len(results.totals) > 1:
+        whole = show_about_usd(results.usd)
+        text += f", and the {len(results.totals)} months to {last.month} about {whole}"
+    if first.so_far_usd:
+        text += f". ${first.so_far_usd:,.0f} of {first.month} is billed already"
+    text += f". {_tested(results)}"
+    if first.paid_usd:
+        text += (
+            f" Owned and committed GPUs are {show_about_usd(first.paid_usd)} of {first.month}, "
+            "whatever jobs use."
+        )
+    return text
+
+
+def _tested(results: SpendResults) -> str:
+    """Return the model, and how wrong it was in past months."""
+    model = f"The model {results.model} ({SPEND_MODELS[results.model]})"
+    chosen = next(row for row in results.models if row.is_chosen)
+    tested = len([row for row in results.backtest if row.model == results.model])
+    if chosen.mean_absolute_error_usd is None:
+        return f"{model} is not tested on past months."
+    share = chosen.mean_absolute_error_share
+    part = "" if share is None else f" ({show_share(share)})"
+    error = show_about_usd(chosen.mean_absolute_error_usd)
+    return f"{model} was off by {error} a month{part} in {tested} past forecasts{_best(results)}."
+
+
+def _best(results: SpendResults) -> str:
+    """Return how the model compares with the others in past months."""
+    errors = {
+        model.name: model.mean_absolute_error_usd
+        for model in results.models
+        if model.mean_absolute_error_usd is not None
+    }
+    least = min(errors.values())
+    if errors[results.model] == least:
+        return f", the least of {len(errors)} models" if len(errors) > 1 else ""
+    best = next(name for name, error in errors.items() if error == least)
+    return f"; {best} was off by {show_about_usd(least)}"
+
+
+def spend_table(results: SpendResults, *, is_full: bool = False) -> Table:
+    """Return who will pay how much in each month; labels under 1% are one row.
+
+    Args:
+        results: of the study.
+        is_full: show all labels and all months, not the next ones.
+    """
+    totals = results.totals if is_full else results.totals[:MOST_MONTHS]
+    months = [total.month for total in totals]
+    cells = {(row.label, row.month): row for row in results.months}
+    labels = list(dict.fromkeys(row.label for row in results.months))
+    labels.sort(key=lambda label: label == IDLE)
+    small = [
+        label
+        for label in labels
+        if not is_full and label != IDLE and _sum(results.months, [label]) < SMALL * results.usd
+    ]
+    small = small if len(small) > 1 else []
+    rows: list[dict[str, Any]] = [
+        {"label": label}
+        | _cells({month: cells.get((label, month)) for month in months})
+        | {"usd": _sum(results.months, [label])}
+        for label in labels
+        if label not in small
+    ]
+    if small:
+        rest: dict[str, Any] = {"label": f"{len(small)} under 1%"}
+        for month in months:
+            of_month = [row for row in results.months if row.month == month]
+            rest |= {month: _sum(of_month, small), f"{month} interval": None}
+        rows.insert(len(rows) - (labels[-1] == IDLE), rest | {"usd": _sum(results.months, small)})
+    whole = _cells({total.month: total for total in totals})
+    rows.append({"label": TOTAL} | whole | {"usd": results.usd})
+    columns: list[Column] = []
+    for month in months:
+        columns += [
+            Column(month, month, _whole_usd),
+            Column(f"{month} interval", f"{results.level:.0%} interval"),
+        ]
+    count = len(results.totals)
+    return table(
+        f"Dollars by {results.by} and month ahead",
+        rows,
+        {"label": results.by},
+        *columns,
+        Column("usd", f"{count} months" if count > 1 else "", _whole_usd),
+    )
+
+
+def _sum(rows: Sequence[SpendRow], labels: Sequence[str]) -> float:
+    """Return the dollars of some labels, which add up to the cent."""
+    return sum(round(row.usd * 100) for row in rows if row.label in labels) / 100
+
+
+def _cells(months: dict[str, Any]) -> dict[str, Any]:
+    """Return the dollars of months, each with its interval beside it."""
+    cells: dict[str, Any] = {}
+    for month, row in months.items():
+        cells[month] = None if row is None else row.usd
+        ends = None if row is None else Shown(row.high - row.low, _ends(row.low, row.high))
+        cells[f"{month} interval"] = ends
+    return cells
+
+
+def _ends(low: float, high: float) -> str:
+    """Return an interval with three digits, in thousands from a thousand on."""
+    if high < 1000:
+        return f"{significant(low, 3):,.0f} to {significant(high, 3):,.0f}"
+    return f"{significant(low / 1000, 3):g}k to {significant(high / 1000, 3):g}k"
+
+
+def _whole_usd(usd: float | None) -> str:
+    return "-" if usd is None else f"{usd:,.0f}"
+
+
+def spend_rows_table(results: SpendResults) -> Table:
+    """Return one row per month and label, then the total of each month."""
+    rows = [
+        row
+        for total, (_, of_month) in zip(
+            results.totals, groupby(results.months, key=lambda row: row.month), strict=True
+        )
+        for row in [*map(fields_of, of_month), fields_of(total) | {"label": TOTAL}]
+    ]
+    level = f"{results.level:.0%}"
+    return table(
+        "Month by month",
+        rows,
+        {"month": "month", "label": results.by},
+        Column("usd", "$", _whole_usd),
+        Column("low", f"{level} low", _whole_usd),
+        Column("high", f"{level} high", _whole_usd),
+    )
+
+
+def models_table(results: SpendResults) -> Table:
+    """Return what each model says of the next months, and how wrong it has been."""
+    ahead = sorted({error.months_ahead for model in results.models for error in model.ahead})
+
+    def error(step: int) -> Column:
+        def read(model: SpendModelResult) -> float | None:
+            errors = (row for row in model.ahead if row.months_ahead == step)
+            return next((row.mean_absolute_error_usd for row in errors), None)
+
+        return Column(f"error_{step}_usd", f"{step} ahead", _whole_usd, read)
+
+    tested = len([row for row in results.backtest if row.model == results.model])
+    return table(
+        f"Models, with the mean absolute error of {tested} past forecasts ($ a month)"
+        if tested
+        else "Models, not tested",
+        results.models,
+        Column("model", "model", read=lambda model: model.name),
+        Column("about", "forecast", read=lambda model: SPEND_MODELS[model.name]),
+        Column("mean_absolute_error_usd", "error" if tested else "", _whole_usd),
+        *map(error, ahead),
+        Column("usd", "next months", _whole_usd, _whole),
+        Column("is_chosen", "chosen", lambda is_chosen: "yes" if is_chosen else ""),
+    )
+
+
+def _whole(model: SpendModelResult) -> float:
+    return sum(round(row.usd * 100) for row in model.months) / 100
+
+
+def backtest_table(results: SpendResults) -> Table:
+    """Return every past forecast beside what came of it."""
+    return table(
+        "Past forecasts of the total",
+        results.backtest,
+        {
+            "model": "model",
+            "last_month_known": "known to",
+            "target": "month",
+            "months_ahead": "ahead",
+        },
+        Column("forecast_usd", "forecast $", _whole_usd),
+        Column("actual_usd", "actual $", _whole_usd),
+        Column("error_usd", "error $", lambda usd: f"{usd:+,.0f}"),
+    )
+
+
+def history_table(results: SpendResults) -> Table:
+    """Return what each month of the log has cost."""
+    return table(
+        "The bill so far" + (" (* part of a month)" if _has_parts(results) else ""),
+        results.history,
+        Column("month", "month", read=lambda month: month.name + "*" * month.is_partial),
+        Column("usd", "$", _whole_usd),
+        Column("idle_usd", "idle $", _whole_usd),
+    )
+
+
+def _has_parts(results: SpendResults) -> bool:
+    return any(month.is_partial for month in results.history)

@@ -1,0 +1,189 @@
+"""What commitments cost at the end of a log: of options, else of a price book."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from fractions import Fraction
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
+from gpuplan.analysis.prices.contracts import (
+    COMMITTED,
+    FOREVER_US,
+    OWNED,
+    Contracts,
+    DatedPrice,
+    PaidPool,
+)
+from gpuplan.planner.money.commitment import CommitmentOffer
+from gpuplan.planner.money.commitment_texts import CommitPrice, TermOffer
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import Price
+
+
+@dataclass(frozen=True)
+class CommitmentBook:
+    """Prices, owned GPUs and commitments by GPU type, as they are at one instant.
+
+    Attributes:
+        prices: of ``--commit``; without any, the commitments of the book are looked at.
+        on_demand: of ``--on-demand``; a type without one takes that of the book.
+        book: owned GPUs, commitments and dated prices.
+        end_us: the instant, the end of the history, microseconds since 1970.
+        gpu: the type of jobs that name none.
+        zone: in which days begin.
+    """
+
+    prices: Sequence[CommitPrice]
+    on_demand: Prices
+    book: Contracts = field(default_factory=Contracts)
+    end_us: int = 0
+    gpu: str | None = None
+    zone: tzinfo = UTC
+
+    def chosen(
+        self, gpu_types: Iterable[str | None], *, must: bool = True
+    ) -> tuple[str | None, ...]:
+        """Return the types of a log that have a price of a commitment.
+
+        Raises `UsageError` where there is none and there ``must`` be.
+        """
+        types = tuple(gpu_types)
+        chosen = tuple(name for name in types if self._offers(name))
+        if not chosen and types and must:
+            if self.prices:
+                self.committed().of(types[0])  # raises: it has no price
+            raise UsageError(
+                f"{self.book.option}: no commitment is in force at the end of the log\n"
+                f"  next: --commit {types[0] or self.gpu or UNNAMED}=USD"
+            )
+        return chosen
+
+    def committed(self) -> Prices:
+        """Return the first price of each type of ``--commit``."""
+        first: dict[str, float] = {}
+        for price in self.prices:
+            first.setdefault(price.gpu_type, float(price.offer.usd_per_gpu_h))
+        return Prices(first, gpu=self.gpu, option="--commit")
+
+    def committed_price(self, gpu_type: str | None) -> Price:
+        """Return the price of a committed GPU-hour of a chosen type."""
+        source = "--commit" if self.prices else self.book.option
+        return Price(float(self._offers(gpu_type)[0].usd_per_gpu_h), gpu_type, source)
+
+    def on_demand_price(self, gpu_type: str | None, *, must: bool) -> Price | None:
+        """Return the price of a GPU-hour on demand; None where nothing gives it.
+
+        Raises `UsageError` where there ``must`` be one.
+        """
+        price = self.on_demand.get(gpu_type)
+        dated = self._price_at_end(gpu_type)
+        if price is not None or (dated is None and not must):
+            return price
+        return Price(float(self._on_demand(gpu_type)), gpu_type, self.book.option)
+
+    def check_pools(self, gpu_types: Sequence[str | None]) -> None:
+        """Raise `UsageError` where a pool may be of several types of the log."""
+        types = [name or self.gpu or UNNAMED for name in gpu_types]
+        names = [pool.gpu_type for pool in self.book.pools]
+        match_types(names, types, self.book.option, apart=True)
+
+    def unused_owned(self, owned: Sequence[PaidPool], gpu_types: Sequence[str | None]) -> list[str]:
+        """Return a sentence on owned GPUs of types that the log does not have."""
+        types = [name or self.gpu or UNNAMED for name in gpu_types]
+        means = match_types([pool.gpu_type for pool in owned], types, "--owned")
+        unused = [p.gpu_type for p in owned if p.gpu_type not in means.values()]
+        return [f"--owned: no job of the log is on {listed(unused, 6)}"] if unused else []
+
+    def offer(self, gpu_type: str | None, name: str) -> CommitmentOffer:
+        """Return what commitments on a chosen type cost.
+
+        Args:
+            gpu_type: as the log names it.
+            name: for people.
+
+        Raises:
+            UsageError: the type has no price on demand.
+        """
+        pools = self._pools(gpu_type)
+        owned = [pool for pool in pools if pool.market == OWNED]
+        committed = [pool for pool in pools if pool.market == COMMITTED]
+        held = [(price.gpus, price) for price in self._prices(gpu_type) if price.gpus is not None]
+        today = None
+        if held:
+            today = tuple((gpus, price.offer.usd_per_gpu_h) for gpus, price in held)
+        elif self.book.inputs:
+            today = tuple((pool.gpus, pool.usd_per_gpu_h) for pool in committed)
+        return CommitmentOffer(
+            gpu_type=name,
+            offers=self._offers(gpu_type),
+            on_demand_usd=self._on_demand(gpu_type),
+            owned_gpus=sum(pool.gpus for pool in owned),
+            today=today,
+            today_until="" if held else self._last_day(committed),
+        )
+
+    def _last_day(self, pools: Sequence[PaidPool]) -> str:
+        """Return the day on which the last of some pools ends; empty where one never does."""
+        until_us = max((pool.until_us for pool in pools), default=FOREVER_US)
+        if until_us == FOREVER_US:
+            return ""
+        return f"{datetime.fromtimestamp(until_us / 1e6, self.zone):%Y-%m-%d}"
+
+    def _prices(self, gpu_type: str | None) -> tuple[CommitPrice, ...]:
+        """Return the prices of ``--commit`` of a type: its own, else those of every type."""
+        means = _name_of((price.gpu_type for price in self.prices), gpu_type, "--commit", self.gpu)
+        return tuple(price for price in self.prices if price.gpu_type == (means or ""))
+
+    def _offers(self, gpu_type: str | None) -> tuple[TermOffer, ...]:
+        """Return the prices that are offered: today's are one only where there is no other."""
+        if self.prices:
+            prices = self._prices(gpu_type)
+            offered = [price for price in prices if price.gpus is None] or prices
+            return tuple(price.offer for price in offered)
+        committed = [pool for pool in self._pools(gpu_type) if pool.market == COMMITTED]
+        return (TermOffer(committed[-1].usd_per_gpu_h),) if committed else ()
+
+    def _pools(self, gpu_type: str | None) -> list[PaidPool]:
+        """Return the pools of the book in force at the end, in the order in which they fill."""
+        pools = [p for p in self.book.pools if p.from_us < self.end_us <= p.until_us]
+        return _of_type(pools, gpu_type, self.book.option, self.gpu)
+
+    def _on_demand(self, gpu_type: str | None) -> Fraction:
+        price = self.on_demand.get(gpu_type)
+        if price is not None:
+            return Fraction(str(price.usd_per_gpu_h))
+        dated = self._price_at_end(gpu_type)
+        if dated is not None:
+            return dated.usd_per_gpu_h
+        if self.on_demand.usd_per_gpu_h:
+            self.on_demand.of(gpu_type)  # raises: it has prices of other types
+        name = gpu_type or self.gpu or UNNAMED
+        raise UsageError(
+            f"{self.book.option}: no pay-per-use price of {name} at the end of the log\n"
+            f"  next: --on-demand {name}=USD"
+        )
+
+    def _price_at_end(self, gpu_type: str | None) -> DatedPrice | None:
+        names = [price.gpu_type for price in self.book.prices]
+        name = _name_of(names, gpu_type, self.book.option, self.gpu)
+        dated = () if name is None else self.book.prices_of(name)
+        return next((p for p in reversed(dated) if p.from_us < self.end_us), None)
+
+
+def _of_type(
+    pools: Sequence[PaidPool], gpu_type: str | None, option: str, gpu: str | None
+) -> list[PaidPool]:
+    name = _name_of([pool.gpu_type for pool in pools], gpu_type, option, gpu)
+    return [pool for pool in pools if pool.gpu_type == name]
+
+
+def _name_of(
+    names: Iterable[str], gpu_type: str | None, option: str, gpu: str | None
+) -> str | None:
+    """Return which name means a type of the log; jobs that name none are of type ``unknown``."""
+    named = gpu_type or gpu or UNNAMED
+    return match_types(names, [named], option)[named]

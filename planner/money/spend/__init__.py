@@ -1,0 +1,1 @@
+"""What the next months will cost: models of spend, their past errors, and an interval."""

@@ -1,0 +1,58 @@
+"""What commitments on GPUs cost, as options give it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from gpuplan.analysis.base.amounts import parse_usd
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.option import Opt
+from gpuplan.planner.money.commitment_texts import CommitPrice, commit_prices, parse_commit
+from gpuplan.planner.money.price_request import PriceRequest
+
+
+@dataclass(frozen=True, slots=True)
+class CommitmentRequest:
+    """Prices of commitments, besides those of the price book.
+
+    Attributes:
+        commit, on_demand: prices to choose a commitment by; those of the book where not given.
+    """
+
+    PANEL: ClassVar[str] = PriceRequest.PANEL
+
+    commit: Annotated[
+        tuple[CommitPrice, ...],
+        Opt(
+            "Price of a committed GPU-hour, such as 0.9: with --on-demand or --contracts, also "
+            "find how many GPUs to commit to. A100=0.90:1y,0.75:3y for several terms, A100=24@1.05 "
+            "for 24 GPUs committed today. May be repeated.",
+            key="commit_usd_per_gpu_h",
+            parse=parse_commit,
+            write=commit_prices,
+            metavar="[TYPE=]USD[:TERM]",
+            common=True,
+            many=True,
+        ),
+    ] = ()
+    on_demand: Annotated[
+        Mapping[str, float],
+        Opt(
+            "On-demand price of a GPU-hour, next to --commit. TYPE=USD for one type; may be "
+            "repeated.",
+            key="on_demand_usd_per_gpu_h",
+            parse=parse_usd,
+            metavar="[TYPE=]USD",
+            many=True,
+        ),
+    ] = field(default_factory=dict)
+
+    def check(self, *, has_book: bool) -> None:
+        """Refuse half of the prices of a commitment, unless there is a price book for the rest."""
+        if not has_book and bool(self.commit) != bool(self.on_demand):
+            raise UsageError(
+                "--commit and --on-demand: a commitment needs both prices\n"
+                "  next: the other one, or --contracts FILE.toml"
+            )

@@ -1,0 +1,331 @@
+"""A site with other numbers of nodes of one GPU type, replayed in pairs with today's.
+
+Each number of nodes is replayed several times, as a what-if is: submissions move by up to a minute,
+users give up who wait too long, and ties, node order and the phases of the scheduler are shuffled,
+in the same way for every number. What a number of nodes gives is what the log has plus the effect
+of these nodes, the mean over pairs of replays with them and with today's; its error is that of a
+what-if. A target is met where this is within the limit, and unclear where the error spans it.
+Intervals count resampled blocks of jobs besides, so they hold the chance of other weeks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.planner.engine import Engine
+from gpuplan.planner.parallel import run_all
+from gpuplan.planner.runs.gpu_intervals import Resampling
+from gpuplan.planner.runs.group_waits import GroupWaits
+from gpuplan.planner.site.effects import SMALL_SHARE, blocks_of, error_of
+from gpuplan.planner.site.node_types import NodesOfType
+from gpuplan.planner.site.replicas import Chance
+from gpuplan.planner.sizing.sized_replay import (
+    FEWEST_JOBS,
+    PERCENTILES,
+    Judgment,
+    SizedReplay,
+    judgment_of,
+)
+from gpuplan.planner.sizing.targets import OVER, SLOWDOWN, Target
+from gpuplan.planner.twin.score import scored_mask
+from gpuplan.planner.twin.settings import shuffled
+from gpuplan.planner.twin.workload import SiteWorkload
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.metrics import distribution
+from gpuplan.simkit.twin.jobs import SiteJobs
+from gpuplan.simkit.twin.simulator import SiteRun, replay_site
+from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
+
+MOST_REPLICAS, LEAST_REPLICAS = 8, 4
+MANY_JOBS = 20_000
+"""More jobs have the fewer replicas."""
+BYTES_PER_JOB = 2_000
+GROUP_OF = {"group": "account", "user": "user"}
+"""What waits are split by -> what the site calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteTerms:
+    """What the replays of all numbers of nodes share.
+
+    Attributes:
+        site: today.
+        config: the rules.
+        work: the jobs.
+        nodes: which ones are counted.
+        targets: to judge.
+        confidence: of the intervals; None for none.
+        by: what waits are split by, of `GROUP_OF`; empty for nothing.
+        held: jobs that wait as recorded; shape (n,).
+        chance: what differs between the replicas.
+        today_wait: waits with today's nodes by replica, in seconds, -1 where a job did not start;
+            shape (replicas, n).
+    """
+
+    site: SiteCluster
+    config: SchedulerConfig
+    work: SiteWorkload
+    nodes: NodesOfType
+    targets: tuple[Target, ...]
+    confidence: Resampling | None
+    by: str
+    held: BoolArray
+    chance: Chance
+    today_wait: IntArray
+
+
+def replica_count(work: SiteWorkload) -> int:
+    """Return how often each number of nodes is replayed."""
+    return LEAST_REPLICAS if work.jobs.id.size > MANY_JOBS else MOST_REPLICAS
+
+
+def today_waits(
+    site: SiteCluster, config: SchedulerConfig, work: SiteWorkload, chance: Chance, engine: Engine
+) -> IntArray:
+    """Return the waits of the replicas with today's nodes; see `SiteTerms`."""
+    numbers = range(replica_count(work))
+    shared = (site, config, work, chance)
+    size = BYTES_PER_JOB * work.jobs.id.size
+    return np.array(run_all(_today_wait, numbers, shared=shared, engine=engine, bytes_each=size))
+
+
+def _today_wait(
+    number: int, site: SiteCluster, config: SchedulerConfig, work: SiteWorkload, chance: Chance
+) -> IntArray:
+    return site_run(site, chance.applied(work.jobs, number), shuffled(config, number + 1)).wait
+
+
+def group_mask(work: SiteWorkload, group: tuple[str, str]) -> BoolArray:
+    """Return the jobs of a group of a target, such as ``("account", "vision")``."""
+    by, name = group
+    mask: BoolArray = work.names(GROUP_OF.get(by, by)) == name
+    return mask
+
+
+def replay_nodes(gpus: int, terms: SiteTerms) -> SizedReplay:
+    """Replay a site with so many GPUs of a type, each replica of the jobs, beside today's.
+
+    Raises:
+        UsageError: the site cannot be replayed.
+    """
+    site = terms.nodes.on(terms.site, gpus // terms.nodes.gpus_per_node)
+    work = terms.work
+    masks = [
+        None if target.group is None else group_mask(work, target.group) for target in terms.targets
+    ]
+    by_replica = []
+    for number, today_wait in enumerate(terms.today_wait):
+        config = shuffled(terms.config, number + 1)
+        run = site_run(site, terms.chance.applied(work.jobs, number), config)
+        by_replica.append(_NodesReplica(run, today_wait, site, terms, masks))
+    figures = [
+        _target_figure(target, [replica.figures[at] for replica in by_replica])
+        for at, target in enumerate(terms.targets)
+    ]
+    offsets = [figure.offset for figure in figures]
+    waits, wait_offsets = _joined_waits([replica.waits for replica in by_replica])
+    judged = [replica.judged(offsets) for replica in by_replica]
+    limits = list(zip(terms.targets, figures, strict=True))
+    return SizedReplay(
+        gpus=gpus,
+        waits=waits,
+        mean_slowdown=float(np.mean([replica.mean_slowdown for replica in by_replica])),
+        utilization=float(np.mean([replica.utilization for replica in by_replica])),
+        target_values=tuple(figure.value for figure in figures),
+        meets=all(target.is_met(figure.value) for target, figure in limits),
+        target_errors=tuple(figure.error for figure in figures),
+        could_meet=all(target.is_met(figure.value - figure.error) for target, figure in limits),
+        could_miss=any(not target.is_met(figure.value + figure.error) for target, figure in limits),
+        groups=by_replica[0].groups(),
+        **_joined([each for each in judged if each is not None], wait_offsets),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _PairFigure:
+    """A statistic of a target in one pair of replays.
+
+    Attributes:
+        recorded, before, after: in the log, replayed with today's nodes and with others.
+        moved: how far the effect moves without each block of days; shape (blocks,).
+    """
+
+    recorded: float
+    before: float
+    after: float
+    moved: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class _TargetFigure:
+    """A statistic of a target with some nodes.
+
+    Attributes:
+        value: the log's plus the effect of the nodes.
+        offset: the log's less that of a replay of today.
+        error: see `gpuplan.planner.site.effects.error_of`.
+    """
+
+    value: float
+    offset: float
+    error: float
+
+
+def _target_figure(target: Target, pairs: Sequence[_PairFigure]) -> _TargetFigure:
+    names = ("recorded", "before", "after")
+    recorded, before, after = (np.array([getattr(pair, name) for pair in pairs]) for name in names)
+    offset = float(recorded.mean() - before.mean())
+    without = float(np.abs(np.mean([pair.moved for pair in pairs], axis=0)).max(initial=0.0))
+    differs = bool((after != before).any())
+    model = SMALL_SHARE * float(max(before.mean(), after.mean())) if differs else 0.0
+    error = error_of(float((after - before).std(ddof=1)), len(pairs), without, model=model)
+    least = 0.0 if target.statistic == OVER else target.least
+    return _TargetFigure(max(float(after.mean()) + offset, least), offset, error)
+
+
+def _joined_waits(
+    replicas: Sequence[tuple[dict[str, float], ...]],
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the log's waits plus the effect by name, and how far a replay of today is off.
+
+    Args:
+        replicas: waits by name of each pair: recorded, with today's nodes, with others.
+    """
+    recorded, before, after = (
+        {
+            name: float(np.mean([replica[at][name] for replica in replicas]))
+            for name in replicas[0][at]
+        }
+        for at in range(3)
+    )
+    offsets = {name: recorded[name] - before[name] for name in recorded}
+    return {name: max(after[name] + offsets[name], 0.0) for name in after}, offsets
+
+
+class _NodesReplica:
+    """What one pair of replays shows of the jobs that count."""
+
+    def __init__(
+        self,
+        run: SiteRun,
+        today_wait: IntArray,
+        site: SiteCluster,
+        terms: SiteTerms,
+        masks: Sequence[BoolArray | None],
+    ) -> None:
+        self.run, self.site, self.terms = run, site, terms
+        work, held = terms.work, terms.held
+        self.mask = mask = (scored_mask(work, run) & (today_wait >= 0)) | held
+        recorded = work.recorded_wait[mask].astype(np.float64)
+        self.wait_s, before = (
+            np.where(held, work.recorded_wait, waits)[mask].astype(np.float64)
+            for waits in (run.wait, today_wait)
+        )
+        self.run_s = np.maximum(run.jobs.runtime[mask], 1)
+        self.slowdown = self._slowdown(self.wait_s)
+        self.chosen = [None if group is None else group[mask] for group in masks]
+        blocks = blocks_of(work.jobs.submit[mask])
+        self.figures = [
+            self._pair(target, group, (recorded, before, self.wait_s), blocks)
+            for target, group in zip(terms.targets, self.chosen, strict=True)
+        ]
+        self.waits = tuple(
+            distribution(waits, "wait", "s", PERCENTILES)
+            for waits in (recorded, before, self.wait_s)
+        )
+        self.mean_slowdown = float(self.slowdown.mean())
+
+    def _slowdown(self, wait_s: FloatArray) -> FloatArray:
+        slowdown: FloatArray = (wait_s + self.run_s) / self.run_s
+        return slowdown
+
+    def _pair(
+        self, target: Target, group: BoolArray | None, waits: Sequence[FloatArray], blocks: IntArray
+    ) -> _PairFigure:
+        if target.quantity == SLOWDOWN:
+            waits = [self._slowdown(each) for each in waits]
+        if group is not None:
+            waits, blocks = [each[group] for each in waits], blocks[group]
+        recorded, before, after = (target.value(each) for each in waits)
+        count = int(blocks.max(initial=0)) + 1
+        moved = np.zeros(count)
+        for block in range(count if count > 1 else 0):
+            rest = blocks != block
+            effect = target.value(waits[2][rest]) - target.value(waits[1][rest])
+            moved[block] = effect - (after - before)
+        return _PairFigure(recorded, before, after, moved)
+
+    @property
+    def utilization(self) -> float:
+        """GPU time of jobs over that of the nodes, first to last submission."""
+        jobs, started = self.run.jobs, self.run.start >= 0
+        begin, end = int(jobs.submit.min()), int(jobs.submit.max())
+        ran = np.minimum(self.run.end, end) - np.maximum(self.run.start, begin)
+        used = float((np.clip(ran, 0, None) * jobs.total_gpus)[started].sum())
+        return used / max(1.0, (end - begin) * sum(node.gpus for node in self.site.nodes))
+
+    def judged(self, offsets: Sequence[float]) -> Judgment | None:
+        """Return what resamples of the jobs give; None without confidence.
+
+        Args:
+            offsets: of each target, the log's value less that of a replay of today.
+        """
+        if self.terms.confidence is None or self.wait_s.size < FEWEST_JOBS:
+            return None
+        excess = []
+        for target, group, offset in zip(self.terms.targets, self.chosen, offsets, strict=True):
+            shifted = replace(target, limit=target.limit - offset)
+            each = shifted.excess(self.slowdown if target.quantity == SLOWDOWN else self.wait_s)
+            excess.append(each if group is None else np.where(group, each, 0.0))
+        return judgment_of(self.wait_s, excess, self.terms.confidence)
+
+    def groups(self) -> tuple[GroupWaits, ...]:
+        """Return the waits by group, most GPU-hours first."""
+        by, jobs = self.terms.by, self.run.jobs
+        if not by:
+            return ()
+        names = self.terms.work.names(GROUP_OF.get(by, by))[self.mask]
+        gpu_h = (jobs.total_gpus * jobs.runtime)[self.mask] / 3600
+        rows = []
+        for name in np.unique(names.astype(str)):
+            of_group = names == name
+            waits = self.wait_s[of_group]
+            p50, p95 = np.percentile(waits, [50, 95]).tolist()
+            hours = float(gpu_h[of_group].sum())
+            rows.append(
+                GroupWaits(str(name), int(waits.size), hours, float(waits.mean()), p50, p95)
+            )
+        return tuple(sorted(rows, key=lambda row: (-round(row.gpu_h, 9), row.name)))
+
+
+def _joined(judged: Sequence[Judgment], offsets: Mapping[str, float]) -> dict[str, Any]:
+    """Return what the resamples of all replicas give together, moved by the offsets of waits."""
+    if not judged:
+        return {}
+
+    def ends(pairs: Sequence[tuple[float, float] | None], name: str) -> tuple[float, float] | None:
+        known = [pair for pair in pairs if pair is not None]
+        if not known:
+            return None
+        low, high = min(low for low, _ in known), max(high for _, high in known)
+        return max(low + offsets[name], 0.0), max(high + offsets[name], 0.0)
+
+    return {
+        "met_share": float(np.mean([each.met_share for each in judged])),
+        "tail": judged[0].tail,
+        "mean_wait_interval": ends([each.mean_wait_interval for each in judged], "mean_wait_s"),
+        "p95_wait_interval": ends([each.p95_wait_interval for each in judged], "p95_wait_s"),
+    }
+
+
+def site_run(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> SiteRun:
+    """Return a replay. Raises `UsageError` where the site cannot be replayed."""
+    try:
+        return replay_site(site, jobs, config)
+    except ValueError as error:
+        raise UsageError(f"the site cannot be replayed: {error}") from error

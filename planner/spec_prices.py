@@ -1,0 +1,231 @@
+"""What the policies of a replay pay: the price book, or the offers of a price table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.prices.price_table import PriceTable
+from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, NoServerlessPrice
+from gpuplan.planner.money.price_selection import option_of
+from gpuplan.planner.money.price_settings import with_prices
+from gpuplan.planner.money.renting_settings import LADDER, OF_PRICES
+from gpuplan.planner.registry import find_policy
+
+CLOUD, SERVERLESS_USD = "conventional_usd_per_gpu_h", "serverless_usd_per_gpu_h"
+
+
+def price(
+    specs: Sequence[PolicySpec],
+    price_table: PriceTable | None,
+    first_submit_us: int | None,
+    *,
+    beside: tuple[str, str] | None = None,
+    log_types: Sequence[str | None] = (),
+) -> tuple[list[PolicySpec], tuple[str, ...]]:
+    """Return specs with the prices of one price table, each as it pays, and where those come from.
+
+    Arguments are those of `gpuplan.planner.money.price_settings.with_prices`; ``beside`` is the
+    GPU of what else they are compared with, and its label; ``log_types`` the GPU types of the jobs,
+    which are priced as their own type unless a GPU is set.
+
+    Raises:
+        UsageError: as there, or the prices would be of several GPUs.
+    """
+    priced_specs: list[PolicySpec] = []
+    gpus = {} if beside is None else dict([beside])
+    labels_of: dict[str, list[str]] = {}
+    for spec in specs:
+        settings = find_policy(spec.policy).settings
+        with spec.blamed(is_alone=len(specs) == 1):
+            chosen = with_gpu(spec, price_table, log_types)
+            priced = with_prices(chosen, price_table, first_submit_us, settings)
+        priced_specs.append(replace(spec, settings=priced.settings))
+        if priced.gpu:
+            gpus.setdefault(priced.gpu, spec.label)
+        for note in priced.notes:
+            labels_of.setdefault(note, []).append(spec.label)
+    if len(gpus) > 1:
+        each = " and ".join(f"{gpu} ({label})" for gpu, label in gpus.items())
+        raise UsageError(
+            f"{option_of(price_table)}: the policies would pay for different GPUs, {each}\n"
+            "  next: --set gpu=NAME alone, one for all"
+        )
+    notes = (
+        note if len(labels) == len(priced_specs) else f"{', '.join(labels)}: {note}"
+        for note, labels in labels_of.items()
+    )
+    return priced_specs, tuple(notes)
+
+
+def with_gpu(
+    spec: PolicySpec, price_table: PriceTable | None, log_types: Sequence[str | None]
+) -> Mapping[str, Any]:
+    """Return settings with the GPU whose prices are looked up: as set, or that of the jobs.
+
+    Args:
+        spec: the policy.
+        price_table: the prices; None for the built-in list.
+        log_types: GPU types of the jobs; None for jobs that name none.
+
+    Raises:
+        UsageError: the jobs ran on several types.
+    """
+    settings, usual = spec.settings, find_policy(spec.policy).settings
+    is_paid = settings.get("usd_per_gpu_h") is not None
+    if settings.get("gpu") or "gpu" not in usual or is_paid:
+        return settings
+    if spec.gpu_type is not None:
+        return {**settings, "gpu": spec.gpu_type}
+    named = [name for name in log_types if name is not None]
+    if len(named) > 1:
+        raise UsageError(
+            f"{option_of(price_table)}: the jobs ran on {listed(named, 4)}, and {spec.label} "
+            f"rents GPUs of one type\n  next: --set gpu={named[0]} rents that one for all jobs, or "
+            f"--where \"gpu_type = '{named[0]}'\" takes its jobs alone"
+        )
+    return {**settings, "gpu": named[0]} if named else settings
+
+
+def rents(spec: PolicySpec) -> bool:
+    """Return whether a policy pays a market for its GPUs, and has no price of its own GPUs."""
+    settings = find_policy(spec.policy).settings
+    return "usd_per_gpu_h" not in settings and bool({CLOUD, SERVERLESS_USD} & settings.keys())
+
+
+def book_price(
+    specs: Sequence[PolicySpec],
+    prices: Prices,
+    gpu_h: Mapping[str | None, float],
+    *,
+    looked_up: bool,
+) -> tuple[list[PolicySpec], tuple[str, ...]]:
+    """Return specs that rent as a price book prices them, and what to say of it.
+
+    The conventional cloud has the pay-per-use price, the mean over the log's types by GPU-hours.
+    Serverless GPUs have the price of that kind in the book, and offers that of a marketplace;
+    without one there are no offers. No default stands beside a price that is given.
+
+    Args:
+        specs: the policies; those with GPUs of their own stay.
+        prices: the book.
+        gpu_h: GPU-hours of the log by type.
+        looked_up: whether serverless prices and offers are those of a price table.
+
+    Raises:
+        UsageError: the book has no such price of a type.
+    """
+    priced_specs, notes = list[PolicySpec](), dict[str, None]()
+    for spec in specs:
+        usual, settings = find_policy(spec.policy).settings, dict(spec.settings)
+        if not rents(spec):
+            priced_specs.append(spec)
+            continue
+        hours: Mapping[str | None, float] = gpu_h
+        if (gpu := spec.settings.get("gpu")) is not None:
+            hours = {str(gpu): 1.0}
+        if CLOUD in usual and CLOUD not in settings:
+            usd = settings[CLOUD] = _mean(prices, hours)
+            notes[f"conventional price: ${usd:.4g} per GPU-hour, of the price book"] = None
+        if not looked_up:
+            if SERVERLESS_USD in usual and SERVERLESS_USD not in settings:
+                settings[SERVERLESS_USD] = _mean_of_kind(prices, hours, "serverless")
+            if "marketplace_offers" in usual and LADDER.keys().isdisjoint(settings):
+                offer = mean_of_kind(prices, hours, "marketplace")
+                if offer is None:
+                    settings["marketplace_offers"] = 0
+                    notes["marketplace: none, as the price book has no such price"] = None
+                else:
+                    settings |= {name: offer for name in LADDER if name != "marketplace_offers"}
+        typed = {name: prices.option for name in settings.keys() - spec.settings.keys()}
+        priced_specs.append(replace(spec, settings=settings, given={**spec.given, **typed}))
+    return priced_specs, tuple(notes)
+
+
+def lacks_serverless(spec: PolicySpec, prices: Prices, gpu_h: Mapping[str | None, float]) -> bool:
+    """Return whether a policy needs a serverless price that neither it nor the book has."""
+    settings = find_policy(spec.policy).settings
+    needs = rents(spec) and SERVERLESS_USD in settings and SERVERLESS_USD not in spec.settings
+    return needs and mean_of_kind(prices, gpu_h, "serverless") is None
+
+
+def mean_of_kind(prices: Prices, gpu_h: Mapping[str | None, float], kind: str) -> float | None:
+    """Return the mean price of a kind over GPU-hours by type; None where a type has none."""
+    each = [(prices.usd_of_kind(name, kind), hours) for name, hours in gpu_h.items() if hours > 0]
+    if not each or any(usd is None for usd, _ in each):
+        return None
+    return sum((usd or 0.0) * hours for usd, hours in each) / sum(hours for _, hours in each)
+
+
+def _mean_of_kind(prices: Prices, gpu_h: Mapping[str | None, float], kind: str) -> float:
+    usd = mean_of_kind(prices, gpu_h, kind)
+    if usd is None:
+        lacking = [name for name in gpu_h if prices.usd_of_kind(name, kind) is None]
+        of = listed([name or "jobs that name no GPU type" for name in lacking] or ["the GPUs"], 4)
+        raise NoServerlessPrice(
+            f"{prices.book.option}: no {kind} price of {of}\n"
+            f"  next: --set {SERVERLESS_USD}=USD, a [[price]] with kind = {kind!r} in --contracts, "
+            "or --prices builtin"
+        )
+    return usd
+
+
+def _mean(prices: Prices, gpu_h: Mapping[str | None, float]) -> float:
+    """Return the mean pay-per-use price of GPU-hours by type. Raises `UsageError` as `Prices`."""
+    prices.check(gpu_h)
+    usd = prices.mean(gpu_h)
+    if usd is None:
+        raise MissingPrice(NO_PRICE)
+    return usd
+
+
+def own_price(
+    specs: Sequence[PolicySpec],
+    prices: Prices,
+    gpu_h: Mapping[str | None, float],
+    *,
+    only_mixed: bool = False,
+) -> list[PolicySpec]:
+    """Return specs whose GPUs have one price, where their settings give none.
+
+    The price is that of the GPU types of the cluster. Where it names none, it is the mean of the
+    prices of the log's types by GPU-hours.
+
+    Args:
+        specs: the policies; those that only rent keep the prices of their settings.
+        prices: of a GPU-hour.
+        gpu_h: GPU-hours of the log by type.
+        only_mixed: whether a policy whose GPUs are of one type, or that chooses among the prices
+            of a table, keeps its settings.
+
+    Raises:
+        UsageError: a type has no price.
+    """
+    priced_specs: list[PolicySpec] = []
+    for spec in specs:
+        if not has_own_price(spec):
+            priced_specs.append(spec)
+            continue
+        shape = spec.settings.get("cluster")
+        pools = {} if shape is None else {p.gpu_type: float(p.gpus or 1) for p in shape.pools}
+        hours = gpu_h if shape is None or None in pools else pools
+        chooses = any(spec.settings.get(name) is not None for name in (*OF_PRICES, *LADDER, CLOUD))
+        if only_mixed and (chooses or len(hours) < 2):
+            priced_specs.append(spec)
+            continue
+        usd = _mean(prices, hours)
+        typed = {**spec.given, "usd_per_gpu_h": "--price"}
+        settings = {**spec.settings, "usd_per_gpu_h": usd}
+        priced_specs.append(replace(spec, settings=settings, given=typed))
+    return priced_specs
+
+
+def has_own_price(spec: PolicySpec) -> bool:
+    """Return whether ``--price`` is for this policy: its GPUs may have one, and none is set."""
+    settings = find_policy(spec.policy).settings
+    return "usd_per_gpu_h" in settings and spec.settings.get("usd_per_gpu_h") is None

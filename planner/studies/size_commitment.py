@@ -1,0 +1,173 @@
+"""Commitments of ``gpuplan size``: whose prices count, and the history that they are paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+
+from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
+from gpuplan.analysis.prices.contracts import OWNED, make_contracts, zone_of
+from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.money.bill_today import at_end
+from gpuplan.planner.money.commitment import CalendarMonth, CommitmentPlan
+from gpuplan.planner.money.commitment_book import CommitmentBook
+from gpuplan.planner.money.held_runs import months_of, months_without_dates
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import Price
+from gpuplan.planner.money.renting_settings import RENTED
+from gpuplan.planner.requests.size import SizeRequest
+from gpuplan.planner.sizing.pools import JobPool
+from gpuplan.planner.studies.size_pool import ALL
+
+
+@dataclass(frozen=True)
+class SizePrices:
+    """What GPU-hours cost at the end of a log: of clusters, and of commitments.
+
+    Attributes:
+        prices: of GPUs of a cluster.
+        book: of commitments; None where none is asked for.
+        has_dates: whether the log has them.
+    """
+
+    request: SizeRequest
+    prices: Prices
+    book: CommitmentBook | None
+    has_dates: bool
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether GPUs of every type have a price of the price book."""
+        return _is_priced(self.request)
+
+    @property
+    def inputs(self) -> tuple[InputFile, ...]:
+        """The files that were read."""
+        return self.prices.inputs
+
+    def of_cluster(self, gpu_type: str | None) -> Price | None:
+        """Return what a GPU of a cluster costs: as given, else committed, else on demand.
+
+        None where nothing gives it and no size is replayed. Raises `UsageError` otherwise.
+        """
+        if self.book is None or self.is_priced:
+            return self.prices.of(gpu_type)
+        if self.book.chosen([gpu_type], must=False):
+            return self.book.committed_price(gpu_type)
+        return self.book.on_demand_price(gpu_type, must=self.request.replays)
+
+    def plans(self, pools: Sequence[JobPool]) -> list[CommitmentPlan | None]:
+        """Return the plan of each pool that commitments are looked for on.
+
+        Raises `UsageError` where no pool has a price, or one of them none on demand.
+        """
+        if self.book is None or not self.request.commits:
+            return [None] * len(pools)
+        types = [pool.gpu_type for pool in pools]
+        chosen = self.book.chosen(types)
+        self.book.check_pools(types)
+        return [
+            self._plan(self.book, pool, len(pools) == 1) if pool.gpu_type in chosen else None
+            for pool in pools
+        ]
+
+    def _plan(self, book: CommitmentBook, pool: JobPool, is_one: bool) -> CommitmentPlan:
+        assert pool.demand is not None  # a commitment was requested
+        name = pool.gpu_type or (ALL if is_one else UNNAMED)
+        return CommitmentPlan(pool.demand, book.offer(pool.gpu_type, name), self._months(pool))
+
+    def _months(self, pool: JobPool) -> tuple[CalendarMonth, ...]:
+        """Return the whole months of the history: of the calendar, unless arrivals are scaled."""
+        window = pool.begin_us, pool.begin_us + pool.window_us
+        zone = zone_of(self.request.replay.jobs.log.time_zone)
+        is_dated = self.has_dates and not self.request.grown
+        months = months_of(window, zone) if is_dated else months_without_dates(window)
+        edges = pairwise((months.edges_us - pool.begin_us).tolist())
+        parts = zip(months.names, edges, months.is_partial, strict=True)
+        return tuple(CalendarMonth(name, *edge) for name, edge, partial in parts if not partial)
+
+    def warnings(self, gpu_types: Sequence[str | None]) -> list[str]:
+        """Return which of the prices and of the owned GPUs are not used.
+
+        Raises `UsageError` where all prices are of other types.
+        """
+        if self.book is None:
+            return []
+        committed, on_demand = self.book.committed(), self.book.on_demand
+        notes = [*committed.unmatched_note(gpu_types), *on_demand.unmatched_note(gpu_types)]
+        return [*notes, *self.book.unused_owned(self.request.prices.owned, gpu_types)]
+
+    def left_out(self, gpu_types: Sequence[str | None]) -> list[str]:
+        """Return a sentence on the types that no commitment is looked for on."""
+        if self.book is None or not self.request.commits:
+            return []
+        chosen = self.book.chosen(gpu_types, must=False)
+        names = [name or UNNAMED for name in gpu_types if name not in chosen]
+        if not names:
+            return []
+        if self.book.prices:
+            why = f"--commit names no price of theirs; --commit {names[0]}=USD looks at one"
+        else:
+            why = f"{self.book.book.option} has no commitment on them at the end of the log"
+        return [f"{listed(names, 6)}: not asked what to commit to, as {why}"]
+
+
+def _is_priced(request: SizeRequest) -> bool:
+    prices = request.prices
+    return bool(prices.usd_per_gpu_h) or prices.prices is not None or prices.contracts is not None
+
+
+def read_prices(request: SizeRequest) -> Prices:
+    """Return the prices of GPUs of a cluster: those given, or the usual one."""
+    zone = request.replay.jobs.log.time_zone
+    if _is_priced(request):
+        return _with_owned(Prices.read(replace(request.prices, owned=()), zone), request)
+    usual = float(RENTED["conventional_usd_per_gpu_h"].default)
+    return _with_owned(Prices({"": usual}, option="assumed"), request)
+
+
+def _with_owned(prices: Prices, request: SizeRequest) -> Prices:
+    """Return prices with the GPUs of ``--owned`` in place of the book's of the same types.
+
+    They keep the price of the book's where they have none.
+    """
+    book, pools = prices.book, list(prices.book.pools)
+    for owned in request.prices.owned:
+        replaced = [
+            pool
+            for pool in prices.book.pools
+            if pool.market == OWNED and same_gpu(owned.gpu_type, pool.gpu_type)
+        ]
+        usd = owned.usd_per_gpu_h or max((pool.usd_per_gpu_h for pool in replaced), default=0)
+        name = replaced[0].gpu_type if replaced else owned.gpu_type
+        pools = [pool for pool in pools if pool not in replaced]
+        pools.append(replace(owned, gpu_type=name, usd_per_gpu_h=Fraction(usd)))
+    made = make_contracts(pools, list(book.prices), inputs=book.inputs, option=book.option)
+    return replace(prices, book=made)
+
+
+def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool]) -> SizePrices:
+    """Return the prices of a request; the window of the trace ends where they are looked up.
+
+    Raises:
+        InputError: a price table or the price book cannot be used.
+        UsageError: types without a price.
+    """
+    prices, has_dates = at_end(trace, read_prices(request)), not trace.provenance.relative_time
+    if _is_priced(request):
+        prices.check([pool.gpu_type for pool in pools])
+    if not request.commits:
+        return SizePrices(request, prices, None, has_dates)
+    book = CommitmentBook(
+        prices=request.commitment.commit,
+        on_demand=Prices.read(request.rented),
+        book=prices.book,
+        end_us=prices.at_us + 1,
+        gpu=request.prices.gpu,
+        zone=zone_of(request.replay.jobs.log.time_zone),
+    )
+    return SizePrices(request, prices, book, has_dates)

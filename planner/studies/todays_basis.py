@@ -1,0 +1,37 @@
+"""What a plan or a replay has in common with today's bill, so that their dollars compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.analysis.characterize.today import Today
+from gpuplan.planner.frontier.budget import NO_BASIS, TodaysBasis
+from gpuplan.planner.money.bill_today import pools_usd_per_h
+from gpuplan.planner.money.price_book import Prices
+
+
+def todays_basis(
+    now: Today | None, usd_per_gpu_h: float, prices: Prices, gpu_h: Mapping[str | None, float]
+) -> TodaysBasis:
+    """Return what dollars have in common with today's bill, where that is a ledger's.
+
+    Args:
+        now: what the log shows, billed.
+        usd_per_gpu_h: of GPUs more or fewer than today's.
+        prices: the price book.
+        gpu_h: GPU-hours of the log by type.
+    """
+    if now is None or now.usage.usd_per_month is None or prices.is_flat(gpu_h):
+        return NO_BASIS
+    usd_per_h = now.usage.usd_per_month / MONTH_H
+    beside = usd_per_h - now.usage.mean_gpus * usd_per_gpu_h
+    return TodaysBasis(beside, min(pools_usd_per_h(prices), usd_per_h))
+
+
+def pay_per_use(now: Today, prices: Prices) -> float:
+    """Return what the GPUs held today cost a month at the prices of pay-per-use alone."""
+    each = ((prices.usd(gpu_type), gpu_h) for gpu_type, gpu_h in now.gpu_h_by_type().items())
+    return (
+        sum(usd * gpu_h for usd, gpu_h in each if usd is not None) / now.window_s * 3600 * MONTH_H
+    )
