@@ -36,6 +36,7 @@ MODULES = {
     "pal": "mixed.pal",
     "sia": "mixed.sia",
     **dict.fromkeys(ABOUT, "spot.policies"),
+    "kueue": "kueue",
 }
 """Policy -> its file in `gpuplan.planner.policies`, which has a ``POLICY`` or ``POLICIES``."""
 

@@ -287,6 +287,7 @@ class PoliciesRequest(StudyRequest):
         price: what GPUs cost; empty for the settings of the policies.
         window: what all policies are charged for, one of `WINDOWS`.
         limit_factor: limit of a job over its run time; None for those recorded.
+        site: the queues that policies with quotas replay; None where there are none.
         spot_price: dollars that an hour of a spot GPU earns; None for a share of its price.
         timelines: keep what happened over time.
     """
@@ -310,6 +311,16 @@ class PoliciesRequest(StudyRequest):
             key=None,
             low=1.0,
             high=1000.0,
+        ),
+    ] = None
+    site: Annotated[
+        Path | None,
+        Opt(
+            "The queues and quotas of a site, for policies that replay them (kueue, kai): what "
+            "kubectl get clusterqueues,cohorts,localqueues,resourceflavors -A -o json prints, "
+            "YAML, or a folder of it. Other policies get as many GPUs.",
+            key=None,
+            metavar="FILE|FOLDER",
         ),
     ] = None
     spot_price: Annotated[
@@ -369,14 +380,45 @@ class PoliciesRequest(StudyRequest):
         """
         if self.spot_price is not None or self.replay.jobs.spot is not None:
             _check_lending(policies, "--spot" if self.spot_price is None else "--spot-price")
+        settings = list(settings)
         return [
             *settings,
+            *self._site_settings(policies, settings),
             *self.replay.gpu_types.settings(),
             *option_settings(
                 ("--limit-factor", "limit_factor", self.limit_factor),
                 ("--spot-price", "spot_usd_per_gpu_h", self.spot_price),
             ),
         ]
+
+    def _site_settings(
+        self, policies: Sequence[str], settings: Sequence[str]
+    ) -> list[OptionSetting]:
+        """Return the settings that ``--site`` stands for: the site, and its GPUs for others.
+
+        Raises `InputError` where the site cannot be read.
+        """
+        if self.site is None:
+            return []
+        from gpuplan.planner.policies.quota_settings import read_site
+        from gpuplan.planner.quota.model import total_gpus
+        from gpuplan.planner.registry import find_policy
+
+        made = option_settings(("--site", "site", self.site))
+        is_sized = any(text.partition("=")[0].strip() in ("gpus", "cluster") for text in settings)
+        sized = [find_policy(text.partition(":")[0].strip()) for text in policies]
+        gpus = total_gpus(read_site(self.site))
+        takes = any("gpus" in policy.settings for policy in sized)
+        if takes and gpus and not is_sized and not self._has_size():
+            size = OptionSetting(f"gpus={gpus}")
+            size.option = f"--site {self.site}"
+            made.append(size)
+        return made
+
+    def _has_size(self) -> bool:
+        """Return whether an option gives the size of the cluster."""
+        cluster = getattr(self, "cluster", None)
+        return cluster is not None and bool(cluster.cluster or cluster.gpus)
 
 
 def _moves(settings: Mapping[str, Any]) -> bool:

@@ -1,0 +1,97 @@
+"""Replays of a trace under the quotas of a site, as the comparison takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.base.words import counted, listed
+from gpuplan.planner.policies.cluster_replay import ClusterReplay, replay_settings, replayed
+from gpuplan.planner.policies.quota_settings import site_of_settings
+from gpuplan.planner.quota.model import quota_model
+from gpuplan.planner.quota.replayed_run import ReplayedQuota
+from gpuplan.planner.quota.trace_queues import queued_jobs
+from gpuplan.planner.runs.settings import Setting
+from gpuplan.planner.runs.simulation import Simulation
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.quota.simulator import LOOP_EVICTIONS, QuotaRun, replay_quota
+
+NOT_MODELED = "topology, image pulls and the latency of the controller are not modeled"
+
+
+def kueue_replay(
+    name: str, known: Mapping[str, Setting], jobs: TraceJobs, typed: Mapping[str, Any]
+) -> Simulation:
+    """Return the replay of jobs under the queues of a site of Kueue.
+
+    Raises:
+        InputError: the site cannot be used.
+        UsageError: no site is given, or a job names none of its queues.
+    """
+    settings = replay_settings(name, known, typed)
+    values = settings.values
+    document = site_of_settings(name, values)
+    model = quota_model(document)
+    queued = queued_jobs(jobs, model, any_type=values["flavor"] == "any")
+    run = replay_quota(
+        model.site,
+        queued.jobs,
+        grace_s=round(values["grace_s"]),
+        checkpoint_s=round(values["checkpoint_every_s"] or 0),
+    )
+    names = jobs.job_id
+    quota = ReplayedQuota(jobs.workload, run, model.gpus)
+    queue_names = np.array(model.queues, object)[queued.jobs.queue]
+    return replayed(
+        jobs,
+        settings,
+        ClusterReplay(
+            run=quota,
+            size={"gpus": model.gpus},
+            notes=(
+                *document.notes,
+                *queued.notes,
+                *loop_notes(run, names.to_list(), model.queues),
+                *unfinished_notes(run.unfinished, names.to_list()),
+                NOT_MODELED,
+            ),
+            columns=lambda: {"queue": queue_names.tolist()},
+        ),
+    )
+
+
+def never_admitted(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
+    """Return the jobs that no quota of their queue could hold, by their places.
+
+    Raises as `kueue_replay`.
+    """
+    model = quota_model(site_of_settings("kueue", values))
+    return np.flatnonzero(queued_jobs(jobs, model, any_type=values["flavor"] == "any").never)
+
+
+def loop_notes(run: QuotaRun, names: list[str], queues: list[str]) -> tuple[str, ...]:
+    """Return what to say of workloads that evict each other again and again."""
+    loop = run.loop()
+    if loop is None:
+        return ()
+    worst, often = names[int(loop.jobs[0])], int(loop.evictions[0])
+    of = listed([queues[int(at)] for at in loop.queues][:5])
+    return (
+        f"a loop of evictions: {counted(loop.jobs.size, 'job')} of {of} evicted more than "
+        f"{LOOP_EVICTIONS} times, {worst} {often:,} times; under these preemption policies "
+        "queues take turns in evicting each other",
+    )
+
+
+def unfinished_notes(unfinished: IntArray, names: list[str]) -> tuple[str, ...]:
+    """Return what to say of jobs that the quotas never let finish."""
+    if not unfinished.size:
+        return ()
+    some = listed([names[int(at)] for at in unfinished[:5]])
+    return (
+        f"{counted(int(unfinished.size), 'job')} never finish under these quotas ({some}); they "
+        "count with the time until they were given up",
+    )
