@@ -29,7 +29,8 @@ from gpuplan.simkit.quota.state import (
 from gpuplan.simkit.quota.tree import NO_LIMIT, release, use
 
 # Columns of the table of runs.
-ROW_JOB, ROW_START, ROW_END, ROW_REASON = range(4)
+ROW_JOB, ROW_START, ROW_END, ROW_REASON, ROW_CAUSE, ROW_SLOTS = range(6)
+SLOT_COLUMNS = 2  # from `ROW_SLOTS` on: the pair that each slot holds, -1 for none, and how much
 SAME, MOVED_ON, CHANGED = range(3)  # what a cycle did
 FINISHED = -1  # reason of a run that was not evicted
 
@@ -130,14 +131,19 @@ def _admit(jobs: Any, state: Any, runs: Any, w: int) -> None:
     join_running(jobs, state, w)
     row = state.count[ROWS]
     runs[row, ROW_JOB], runs[row, ROW_START], runs[row, ROW_END] = w, now, state.end[w]
-    runs[row, ROW_REASON] = FINISHED
+    runs[row, ROW_REASON] = runs[row, ROW_CAUSE] = FINISHED
+    shape, at = jobs.shape[w], jobs.slot_at[w]
+    for slot in range(jobs.slot_first[shape + 1] - jobs.slot_first[shape]):
+        column = ROW_SLOTS + SLOT_COLUMNS * slot
+        runs[row, column] = state.slot_fr[at + slot]
+        runs[row, column + 1] = state.slot_amount[at + slot]
     state.row[w] = row
     state.count[ROWS] += 1
 
 
 @borrowing_helper
-def _evict(jobs: Any, state: Any, runs: Any, w: int, reason: int) -> bool:
-    """Tell a workload to stop; returns whether it was not told before."""
+def _evict(jobs: Any, state: Any, runs: Any, w: int, reason: int, cause: int) -> bool:
+    """Tell a workload to stop for another; returns whether it was not told before."""
     if state.status[w] == LEAVING:
         return False
     state.status[w], state.end[w] = LEAVING, state.count[NOW]
@@ -146,6 +152,7 @@ def _evict(jobs: Any, state: Any, runs: Any, w: int, reason: int) -> bool:
     row = state.row[w]
     if row >= 0:
         runs[row, ROW_END], runs[row, ROW_REASON] = state.count[NOW], reason
+        runs[row, ROW_CAUSE] = cause
     return True
 
 
@@ -208,7 +215,7 @@ def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, lo
             state.taken[victim] = True
             state.taken_list[taken] = victim
             taken += 1
-            if _evict(jobs, state, runs, victim, state.arena_reason[i]):
+            if _evict(jobs, state, runs, victim, state.arena_reason[i], w):
                 changed = CHANGED
                 log[0] += 1
                 log[log[0]] = -1 - victim

@@ -66,7 +66,7 @@ def run(
 
     Args:
         tree, rules, jobs, state: see `gpuplan.simkit.quota.state`.
-        runs: one row per run of a workload: workload, start, end, why it was evicted.
+        runs: one row per run of a workload; see `gpuplan.simkit.quota.cycle`.
         events: heap of ends and stops, with its table.
         lists: arrivals in order, the queue of each shape, and what a cycle did.
         limits: grace in seconds, checkpoint interval (0: none), most evictions, instants.

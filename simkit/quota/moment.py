@@ -21,7 +21,14 @@ from gpuplan.simkit.quota.state import (
     join_running,
     take_quota,
 )
-from gpuplan.simkit.quota.tables import names_of, new_state, rules_of, tree_of, workload_table
+from gpuplan.simkit.quota.tables import (
+    names_of,
+    new_state,
+    rules_of,
+    run_table,
+    tree_of,
+    workload_table,
+)
 from gpuplan.simkit.quota.tree import borrows, dominant_share, share, use
 from gpuplan.simkit.quota.victims import find_victims
 
@@ -114,7 +121,7 @@ class QuotaMoment:
             state.status[w] = PENDING
             _wait(table, state, w)
         n = table.queue.size
-        runs = np.zeros((n + state.heads.size + 1, 4), np.int64)
+        runs = run_table(n + state.heads.size + 1, table)
         admitted, evicted = {}, []
         for root in np.unique(self.tree.root).tolist():
             log = np.zeros(2 * n + state.heads.size + 1, np.int64)

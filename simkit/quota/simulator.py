@@ -10,10 +10,18 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray, for_kernels
 from gpuplan.simkit.heap import sections
+from gpuplan.simkit.quota.cycle import ROW_SLOTS, SLOT_COLUMNS
 from gpuplan.simkit.quota.kernel import DONE, FULL, run
 from gpuplan.simkit.quota.site import QuotaJobs, QuotaSite
 from gpuplan.simkit.quota.state import NEXT_COMING, ROWS
-from gpuplan.simkit.quota.tables import names_of, new_state, rules_of, tree_of, workload_table
+from gpuplan.simkit.quota.tables import (
+    names_of,
+    new_state,
+    rules_of,
+    run_table,
+    tree_of,
+    workload_table,
+)
 
 REASONS = (
     "InClusterQueue", "InCohortReclamation", "InCohortReclaimWhileBorrowing", "InCohortFairSharing",
@@ -53,6 +61,9 @@ class QuotaRun:
         evictions: how often each workload was evicted; shape (n,).
         unfinished: workloads that never finished: they do not fit, or were evicted too often.
         grace_s: how long an evicted workload held its quota after its end.
+        cause: the workload for which it was evicted; -1 where it finished.
+        pair, amount: what each run holds: a number of flavor and resource (`QuotaNames`), -1 for
+            none, and how much of it; shape (runs, most slots of a workload).
     """
 
     jobs: QuotaJobs
@@ -63,6 +74,9 @@ class QuotaRun:
     evictions: IntArray
     unfinished: IntArray
     grace_s: int
+    cause: IntArray
+    pair: IntArray
+    amount: IntArray
 
     def loop(self) -> EvictionLoop | None:
         """Return the workloads that were evicted again and again; None where there are none."""
@@ -101,21 +115,24 @@ def replay_quota(
     table, shape_queue = workload_table(jobs, names, group_of)
     state = new_state(tree, table, shape_queue)
     n = jobs.queue.size
-    runs = np.zeros((2 * n + 2 * len(site.queues) + 16, 4), np.int64)
+    runs = run_table(2 * n + 2 * len(site.queues) + 16, table)
     events = (sections([n]), np.zeros((n, 1), np.int64))
     arrivals = np.lexsort((table.uid, table.arrival))
     lists = (arrivals, shape_queue, np.zeros(2 * n + len(site.queues) + 1, np.int64))
     limits = (grace_s, checkpoint_s, most_evictions, INSTANTS)
     while (how := run(tree, rules, table, state, runs, events, lists, limits)) != DONE:
         if how == FULL:
-            runs = np.concatenate((runs, np.zeros_like(runs)))
+            runs = np.concatenate((runs, np.full_like(runs, -1)))
         progress(float(state.count[NEXT_COMING]) / max(n, 1))
     runs = runs[: state.count[ROWS]]
     finished = np.zeros(n, np.bool_)
-    finished[runs[runs[:, 3] < 0, 0]] = True
-    job, start, end, reason = runs.T.copy()
-    unfinished = np.flatnonzero(~finished)
-    return QuotaRun(jobs, job, start, end, reason, state.evictions, unfinished, grace_s)
+    job, start, end, reason, cause = runs[:, :ROW_SLOTS].T.copy()
+    finished[job[reason < 0]] = True
+    slots = runs[:, ROW_SLOTS:].reshape(job.size, -1, SLOT_COLUMNS).copy()
+    return QuotaRun(
+        jobs, job, start, end, reason, state.evictions, np.flatnonzero(~finished), grace_s,
+        cause, slots[:, :, 0], slots[:, :, 1],
+    )  # fmt: skip
 
 
 def _check(site: QuotaSite, jobs: QuotaJobs) -> None:

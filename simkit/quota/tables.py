@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.heap import sections
+from gpuplan.simkit.quota.cycle import ROW_SLOTS, SLOT_COLUMNS
 from gpuplan.simkit.quota.site import (
     FINAL,
     INITIAL,
@@ -248,6 +249,12 @@ def workload_table(
 def _starts(sizes: IntArray) -> IntArray:
     """Return where each section begins, and where the last one ends."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+
+
+def run_table(rows: int, jobs: WorkloadTable) -> IntArray:
+    """Return an empty table of runs; the slots of a shape that has fewer stay -1."""
+    most_slots = int(np.diff(jobs.slot_first).max(initial=1))
+    return np.full((rows, ROW_SLOTS + SLOT_COLUMNS * most_slots), -1, np.int64)
 
 
 def new_state(tree: QuotaTree, jobs: WorkloadTable, shape_queue: IntArray) -> QuotaState:
