@@ -16,7 +16,13 @@ from typing import Any
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.job_table.gpu_names import gpu_name
-from gpuplan.analysis.quota.objects import COMMAND, KubeObject, objects_of, texts_of
+from gpuplan.analysis.quota.objects import (
+    COMMAND,
+    SiteObject,
+    site_objects,
+    table_in,
+    yaml_objects,
+)
 from gpuplan.analysis.quota.quantities import is_gpu, quantity, units
 from gpuplan.analysis.quota.schema import (
     OLD_WORDS,
@@ -112,10 +118,10 @@ def read_quota_site(path: Path) -> QuotaDocument:
     """
     if path.suffix == ".toml":
         return read_quota_twin(path)[0]
-    return site_of_objects(path, objects_of(path))
+    return site_of_objects(path, site_objects(path))
 
 
-def site_of_objects(path: Path, objects: Iterable[KubeObject]) -> QuotaDocument:
+def site_of_objects(path: Path, objects: Iterable[SiteObject]) -> QuotaDocument:
     """Return the settings of objects; others among them count for nothing.
 
     Raises `InputError` as `read_quota_site`.
@@ -129,10 +135,10 @@ def site_of_objects(path: Path, objects: Iterable[KubeObject]) -> QuotaDocument:
     return document
 
 
-def site_or_none(path: Path, objects: Iterable[KubeObject]) -> QuotaDocument | None:
+def site_or_none(path: Path, objects: Iterable[SiteObject]) -> QuotaDocument | None:
     """Return the settings of objects; None where no queue is among them. Raises `InputError`."""
     document = QuotaDocument(path)
-    seen: dict[tuple[str, str], tuple[KubeObject, Any]] = {}
+    seen: dict[tuple[str, str], tuple[SiteObject, Any]] = {}
     for thing in _with_configurations(objects):
         table = KINDS.get((thing.group, thing.kind))
         if table is None:
@@ -142,7 +148,7 @@ def site_or_none(path: Path, objects: Iterable[KubeObject]) -> QuotaDocument | N
             raise InputError(thing.file, f"a {thing.kind} has no metadata.name", expected="a name")
         spec = _spec(thing, table)
         before = seen.get((table, name))
-        if before is not None and before[1] != spec and not _is_same(before[0], thing):
+        if before is not None and before[1] != spec:
             raise InputError(
                 thing.file, f"{thing.kind} {name} is described otherwise in {before[0].file}",
                 expected="each object once", hint="give a folder with one configuration",
@@ -158,36 +164,29 @@ def site_or_none(path: Path, objects: Iterable[KubeObject]) -> QuotaDocument | N
     return document
 
 
-def _is_same(before: KubeObject, after: KubeObject) -> bool:
-    """Return whether two objects are two states of one: of one dump or stream."""
-    return before.file == after.file and bool(
-        before.metadata.get("uid") or before.metadata.get("resourceVersion")
-    )
-
-
-def _with_configurations(objects: Iterable[KubeObject]) -> Iterable[KubeObject]:
+def _with_configurations(objects: Iterable[SiteObject]) -> Iterable[SiteObject]:
     """Yield the objects, and Kueue's configuration out of ConfigMaps."""
     for thing in objects:
         if thing.kind != "ConfigMap":
             yield thing
             continue
-        data = thing.content.get("data")
-        for text in data.values() if isinstance(data, dict) else ():
+        for text in table_in(thing.load(), "data").values():
             if isinstance(text, str) and CONFIG in text:
-                for inner in texts_of(thing.file, text.encode()):
+                for inner in yaml_objects(thing.file, text.encode()):
                     if inner.group == CONFIG:
                         yield inner
 
 
-def _spec(thing: KubeObject, table: str) -> Any:
+def _spec(thing: SiteObject, table: str) -> Any:
     """Return what the model uses of an object. Raises `InputError`."""
-    spec = dict(thing.content) if table == "controller" else dict(thing.spec)
+    content = thing.load()
+    spec = dict(content) if table == "controller" else dict(table_in(content, "spec"))
     if table == "clusterqueue":
         spec = _of_v1beta1(spec)
     elif table == "cohort" and "parent" in spec and "parentName" not in spec:
         spec["parentName"] = spec["parent"]
     elif table == "node":
-        spec = _node(thing)
+        spec = _node(thing, content)
     try:
         return kept(table, spec)
     except UsageError as error:
@@ -211,11 +210,12 @@ def _of_v1beta1(spec: dict[str, Any]) -> dict[str, Any]:
     return spec
 
 
-def _node(thing: KubeObject) -> dict[str, Any]:
+def _node(thing: SiteObject, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return GPUs and GPU type of a node."""
-    allocatable = thing.status.get("allocatable") or thing.status.get("capacity") or {}
+    status = table_in(content, "status")
+    amounts = table_in(status, "allocatable") or table_in(status, "capacity")
     gpus = 0
-    for resource, amount in allocatable.items() if isinstance(allocatable, dict) else ():
+    for resource, amount in amounts.items():
         if is_gpu(resource) and "mig-" not in resource:
             try:
                 gpus += units(quantity(amount), resource, rounds_up=False)
@@ -224,8 +224,7 @@ def _node(thing: KubeObject) -> dict[str, Any]:
                     thing.file, f"Node {thing.name}: status.allocatable.{resource}: found "
                     f"{amount!r}", expected=str(error),
                 ) from None  # fmt: skip
-    labels = thing.metadata.get("labels")
-    labels = labels if isinstance(labels, dict) else {}
+    labels = table_in(table_in(content, "metadata"), "labels")
     product = next((labels[key] for key in PRODUCT_LABELS if key in labels), "")
     return {"gpus": gpus, **({"type": type_of(str(product))} if product else {})}
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.reading.source import read_unpacked
-from gpuplan.analysis.storage.files import existing_file
+from gpuplan.analysis.kubernetes.objects import KubeObject, objects_of
+from gpuplan.analysis.kubernetes.refusals import TABLE, not_kubernetes_json
+from gpuplan.analysis.reading.source import Source, SourceStream, read_unpacked
+from gpuplan.analysis.storage.files import existing_file, not_a_device
 
 SUFFIXES = (".yaml", ".yml", ".json")
-MOST_BYTES = 4 << 30
 MOST_VALUES = 2_000_000
 """Values of a YAML document with its aliases expanded."""
 MOST_DEEP = 100
@@ -24,56 +24,41 @@ COMMAND = (
     "kubectl get workloads.kueue.x-k8s.io,clusterqueues,cohorts,localqueues,resourceflavors -A "
     "-o json > kueue.json"
 )
-WATCHED = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 
 
 @dataclass(frozen=True, slots=True)
-class KubeObject:
-    """One object.
+class SiteObject:
+    """One object, of JSON or of YAML.
 
     Attributes:
         file: where it was read.
-        content: the object.
+        group: the group of its API, such as ``kueue.x-k8s.io``; empty for the core.
+        kind, namespace, name: what it is; empty where it has none.
+        load: returns it as a dict; decoded only then.
     """
 
     file: Path
-    content: dict[str, Any]
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    load: Callable[[], dict[str, Any]]
 
-    @property
-    def kind(self) -> str:
-        """Its kind; empty where it has none."""
-        return _text(self.content.get("kind"))
+    @classmethod
+    def of(cls, file: Path, content: dict[str, Any]) -> SiteObject:
+        """Return an object that is decoded already."""
+        metadata = table_in(content, "metadata")
+        words = (content.get("kind"), metadata.get("namespace"), metadata.get("name"))
+        kind, namespace, name = (word if isinstance(word, str) else "" for word in words)
+        version = content.get("apiVersion")
+        group = version.rpartition("/")[0] if isinstance(version, str) else ""
+        return cls(file, group, kind, namespace, name, lambda: content)
 
-    @property
-    def group(self) -> str:
-        """The group of its API, such as ``kueue.x-k8s.io``; empty for the core or where unknown."""
-        version = _text(self.content.get("apiVersion"))
-        return version.rpartition("/")[0]
 
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """Its metadata."""
-        return _table(self.content.get("metadata"))
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return _text(self.metadata.get("name"))
-
-    @property
-    def namespace(self) -> str:
-        """Its namespace; empty for objects of the cluster."""
-        return _text(self.metadata.get("namespace"))
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """Its specification."""
-        return _table(self.content.get("spec"))
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """Its status."""
-        return _table(self.content.get("status"))
+def table_in(content: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return a table in an object; empty where there is none."""
+    value = content.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def files_of(path: Path) -> list[Path]:
@@ -97,88 +82,49 @@ def files_of(path: Path) -> list[Path]:
     return files
 
 
-def objects_of(path: Path) -> Iterator[KubeObject]:
+def site_objects(path: Path) -> Iterator[SiteObject]:
     """Yield the objects of a file, or of the files of a folder, in order.
-
-    A list is opened, a watch event is the object in it, an array or several JSON texts one after
-    the other are their objects.
 
     Raises:
         InputError: a file cannot be read, or is neither JSON nor YAML of objects.
     """
     for file in files_of(path):
-        yield from texts_of(file, read_unpacked(file, MOST_BYTES))
+        if _is_yaml(file):
+            yield from yaml_objects(file, read_unpacked(file))
+            continue
+        for item in objects_of(file):
+            yield SiteObject(
+                file, item.api_group, item.kind, item.namespace, item.name, partial(_plain, item)
+            )
 
 
-def texts_of(file: Path, text: bytes) -> Iterator[KubeObject]:
-    """Yield the objects of the text of a file. Raises `InputError` as `objects_of`."""
-    start = text.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    documents = _json(file, text) if start in (b"{", b"[") else _yaml(file, text)
-    for document in documents:
-        for content in _opened(file, document, ""):
-            yield KubeObject(file, content)
+def _plain(item: KubeObject) -> dict[str, Any]:
+    return item.plain()
 
 
-def _opened(file: Path, document: Any, kind: str, depth: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the objects in a document; items of a typed list may lack their kind."""
-    if document is None:
-        return
-    if depth > 8:
-        raise InputError(file, "has lists in lists", expected=EXPECTED)
-    if isinstance(document, list):
-        for item in document:
-            yield from _opened(file, item, kind, depth + 1)
-        return
-    if not isinstance(document, dict):
-        raise InputError(file, f"found {str(document)[:60]!r}", expected=EXPECTED, hint=COMMAND)
-    if isinstance(document.get("object"), dict) and document.get("type") in WATCHED:
-        if document["type"] not in ("BOOKMARK", "ERROR"):
-            yield from _opened(file, document["object"], kind, depth + 1)
-        return
-    named = _text(document.get("kind"))
-    items = document.get("items")
-    if isinstance(items, list) and (named.endswith("List") or not named):
-        of = named.removesuffix("List")
-        version = document.get("apiVersion") if of else None
+def _is_yaml(file: Path) -> bool:
+    """Return whether a file is not JSON by its first letter. Raises `InputError`."""
+    source = Source(file, file, not_a_device(file).stat().st_size)
+    with closing(SourceStream(source)) as stream:
+        start = stream.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+        if start and start not in b"{[" and TABLE.match(stream.head):
+            problem = not_kubernetes_json(file, stream.head)
+            assert problem is not None
+            raise problem
+    return bool(start) and start not in b"{["
+
+
+def yaml_objects(file: Path, text: bytes) -> Iterator[SiteObject]:
+    """Yield the objects of YAML. Raises `InputError` as `site_objects`."""
+    for document in _yaml(file, text):
+        items = document if isinstance(document, list) else [document]
+        if isinstance(document, dict) and isinstance(document.get("items"), list):
+            items = document["items"]
         for item in items:
-            for content in _opened(file, item, of, depth + 1):
-                if version is not None and not content.get("apiVersion"):
-                    content["apiVersion"] = version
-                yield content
-        return
-    if not named and kind:
-        document["kind"] = kind
-    yield document
-
-
-def _json(file: Path, text: bytes) -> Iterator[Any]:
-    """Yield the JSON texts of a file: one, or several one after the other."""
-    try:
-        yield msgspec.json.decode(text)
-        return
-    except msgspec.DecodeError as error:
-        whole = str(error)
-    except RecursionError:
-        raise InputError(file, "is nested too deeply", expected=EXPECTED) from None
-    try:
-        rest = text.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(file, "is not UTF-8", expected=EXPECTED) from None
-    decoder, at = json.JSONDecoder(), 0
-    seen = 0
-    while at < len(rest):
-        while at < len(rest) and rest[at] in " \t\r\n,":
-            at += 1
-        if at == len(rest):
-            break
-        try:
-            document, at = decoder.raw_decode(rest, at)
-        except (ValueError, RecursionError):
-            row = rest.count("\n", 0, at) + 1
-            problem = f"is not JSON ({whole})" if not seen else "a JSON text is cut or damaged"
-            raise InputError(file, problem, row=row, expected=EXPECTED, hint=COMMAND) from None
-        seen += 1
-        yield document
+            if isinstance(item, dict):
+                yield SiteObject.of(file, item)
+            elif item is not None:
+                raise InputError(file, f"found {str(item)[:60]!r}", expected=EXPECTED)
 
 
 def _yaml(file: Path, text: bytes) -> Iterator[Any]:
@@ -217,11 +163,3 @@ def _check_size(file: Path, document: Any) -> None:
             waiting += [(inner, depth + 1) for inner in value.values()]
         elif isinstance(value, list):
             waiting += [(inner, depth + 1) for inner in value]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _table(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -37,7 +37,8 @@ def quantity(written: Any) -> Fraction:
         exponent = int(match[3]) if len(match[3]) < 6 else MOST_EXPONENT + 1
         if abs(exponent) > MOST_EXPONENT:
             raise ValueError(AN_AMOUNT)
-        return number * Fraction(10) ** exponent
+        power = Fraction(10 ** abs(exponent))
+        return number * power if exponent > 0 else number / power
     if match[4] in PARTS:
         return number / PARTS[match[4]]
     return number * POWERS.get(match[4] or "", 1)

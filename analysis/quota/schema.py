@@ -47,14 +47,14 @@ class Amount:
         return cls(amount)
 
 
-class Limit(Amount):
+class Limit:
     """An amount, or None for no limit: ``none``, ``unlimited`` or, of KAI, -1."""
 
+    __slots__ = ("value",)
     expected = f"{AN_AMOUNT}, or none for no limit"
-    value: Fraction | None  # type: ignore[assignment]
 
     def __init__(self, value: Fraction | None = None) -> None:
-        self.value = value  # type: ignore[assignment]
+        self.value = value
 
     @classmethod
     def read(cls, written: Any) -> Limit:

@@ -81,7 +81,7 @@ def loop_notes(run: QuotaRun, names: list[str], queues: list[str]) -> tuple[str,
     of = listed([queues[int(at)] for at in loop.queues][:5])
     return (
         f"a loop of evictions: {counted(loop.jobs.size, 'job')} of {of} evicted more than "
-        f"{LOOP_EVICTIONS} times, {worst} {often:,} times; under these preemption policies "
+        f"{LOOP_EVICTIONS} times, job {worst} {often:,} times; under these preemption policies "
         "queues take turns in evicting each other",
     )
 

@@ -10,7 +10,13 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.quantities import gpus_of, is_gpu, units
-from gpuplan.analysis.quota.schema import Amount, ClusterQueue, ResourceGroup, ResourceQuota
+from gpuplan.analysis.quota.schema import (
+    Amount,
+    ClusterQueue,
+    Limit,
+    ResourceGroup,
+    ResourceQuota,
+)
 from gpuplan.simkit.quota.site import (
     FINAL,
     INITIAL,
@@ -164,9 +170,8 @@ def total_gpus(document: QuotaDocument) -> int:
     """Return the GPUs of all nominal quotas of ClusterQueues and Cohorts, or of the nodes."""
     settings = document.settings
     groups = [
-        group
-        for owner in (*settings.clusterqueue.values(), *settings.cohort.values())
-        for group in owner.resourceGroups
+        *(group for queue in settings.clusterqueue.values() for group in queue.resourceGroups),
+        *(group for cohort in settings.cohort.values() for group in cohort.resourceGroups),
     ]
     quotas = sum(
         (
@@ -183,7 +188,8 @@ def total_gpus(document: QuotaDocument) -> int:
             return nodes
         leaves = settings.kaiqueue.keys() - {q.parentQueue for q in settings.kaiqueue.values()}
         quotas = sum(
-            (settings.kaiqueue[name].resources.gpu.quota.value or 0 for name in leaves), Fraction(0)
+            (settings.kaiqueue[name].resources.gpu.quota.value or Fraction(0) for name in leaves),
+            Fraction(0),
         )
     return int(quotas)
 
@@ -230,7 +236,7 @@ def _groups(groups: Iterable[ResourceGroup]) -> tuple[tuple[QuotaFlavor, ...], .
 
 
 def _quota(resource: ResourceQuota) -> Quota:
-    def whole(amount: Amount | None) -> int | None:
+    def whole(amount: Amount | Limit | None) -> int | None:
         if amount is None or amount.value is None:
             return None
         return units(amount.value, resource.name, rounds_up=False)

@@ -132,8 +132,8 @@ def _queues(
         row = names.row(at, named=True)
         told = [f"{name} {row[name]!r}" for name in QUEUE_COLUMNS if row[name] is not None]
         raise UsageError(
-            f"--site: {counted(int(lost.size), 'job')} of the trace, the first is {job_id[at]} "
-            f"({', '.join(told) or 'no group, user or partition'}), are of no queue of the site; "
+            f"--site: {counted(int(lost.size), 'job')} of no queue of the site, such as job "
+            f"{job_id[at]} ({', '.join(told) or 'without group, user and partition'}); "
             f"expected one of {listed(model.queues[:12])}, a LocalQueue or its namespace\n"
             "  next: --map group=COLUMN names the column that has the queue"
         )
@@ -157,7 +157,8 @@ def queue_of(row: Mapping[str, str | None], model: QuotaModel) -> tuple[str, str
             leads = {
                 queue for key, queue in model.of_local.items() if key.partition("/")[2] == name
             }
-            leads = leads if len(leads) == 1 else model.of_namespace.get(name, frozenset())
+            if len(leads) != 1:
+                leads = set(model.of_namespace.get(name, ()))
             local = next(iter(leads)) if len(leads) == 1 else None
         if local is not None:
             return column, local

@@ -212,9 +212,9 @@ def read_replay(
         *(BY[name] for name in request.by),
         *(NAMES if labels else ()),
     }
-    optional = (REASON,) if window == LOG_WINDOW else ()
+    optional = [REASON] if window == LOG_WINDOW else []
     if by_queue:
-        optional += tuple(name for name in OF_QUEUES if name in SCHEDULER_COLUMNS)
+        optional += (name for name in OF_QUEUES if name in SCHEDULER_COLUMNS)
     trace = read_trace(request.trace, request.jobs, columns=sorted(columns), optional=optional)
     deadlines, draws = np.random.default_rng(request.jobs.seed).spawn(2)
     jobs = jobs_of(
