@@ -38,7 +38,8 @@ def quantity(written: Any) -> Fraction:
         if abs(exponent) > MOST_EXPONENT:
             raise ValueError(AN_AMOUNT)
         power = Fraction(10 ** abs(exponent))
-        return number * power if exponent > 0 else number / power
+        scaled: Fraction = number * power if exponent > 0 else number / power
+        return scaled
     if match[4] in PARTS:
         return number / PARTS[match[4]]
     return number * POWERS.get(match[4] or "", 1)

@@ -210,7 +210,7 @@ def twin_text(document: SiteDocument, calibration: Mapping[str, Any]) -> str:
         lines += _table({name: document.tables.get(name, {})}, (), sources)
     for event in document.tables.get("event", []):
         lines += ["", "[[event]]"]
-        lines += [f"{_key(k)} = {_value(v)}" for k, v in event.items() if v is not None]
+        lines += [f"{toml_key(k)} = {_value(v)}" for k, v in event.items() if v is not None]
     facts = {**calibration, "sources": {key: sources[key] for key in sorted(sources)}}
     lines += _table({CALIBRATION: facts}, (), {})
     return "\n".join(lines) + "\n"
@@ -222,19 +222,20 @@ def _table(
     plain = {k: v for k, v in table.items() if not isinstance(v, Mapping) and v is not None}
     lines = []
     if plain and above:
-        lines += ["", f"[{'.'.join(map(_key, above))}]"]
+        lines += ["", f"[{'.'.join(map(toml_key, above))}]"]
         for key, value in plain.items():
             source = sources.get(dotted(*above, key))
             remark = f"  # {source}" if source else ""
-            lines.append(f"{_key(key)} = {_value(value)}{remark}")
+            lines.append(f"{toml_key(key)} = {_value(value)}{remark}")
     for key, value in table.items():
         if isinstance(value, Mapping):
             lines += _table(value, (*above, key), sources)
     return lines
 
 
-def _key(name: str) -> str:
-    return name if BARE.fullmatch(name) else _text(name)
+def toml_key(name: str) -> str:
+    """Return a key of TOML, in quotes where it needs them."""
+    return name if BARE.fullmatch(name) else toml_text(name)
 
 
 def _value(value: Any) -> str:
@@ -244,10 +245,11 @@ def _value(value: Any) -> str:
         return repr(value)
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
-    return _text(str(value))
+    return toml_text(str(value))
 
 
-def _text(text: str) -> str:
+def toml_text(text: str) -> str:
+    """Return a text of TOML."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return (
         '"' + "".join(c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped) + '"'

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.base.words import counted, listed
 from gpuplan.planner.policies.cluster_replay import ClusterReplay, replay_settings, replayed
 from gpuplan.planner.policies.quota_settings import site_of_settings
+from gpuplan.planner.quota.loops import loop_notes, unfinished_notes
 from gpuplan.planner.quota.model import quota_model
 from gpuplan.planner.quota.replayed_run import ReplayedQuota
 from gpuplan.planner.quota.trace_queues import queued_jobs
@@ -17,7 +17,7 @@ from gpuplan.planner.runs.settings import Setting
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.arrays import IntArray
-from gpuplan.simkit.quota.simulator import LOOP_EVICTIONS, QuotaRun, replay_quota
+from gpuplan.simkit.quota.simulator import replay_quota
 
 NOT_MODELED = "topology, image pulls and the latency of the controller are not modeled"
 
@@ -70,28 +70,3 @@ def never_admitted(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
     """
     model = quota_model(site_of_settings("kueue", values))
     return np.flatnonzero(queued_jobs(jobs, model, any_type=values["flavor"] == "any").never)
-
-
-def loop_notes(run: QuotaRun, names: list[str], queues: list[str]) -> tuple[str, ...]:
-    """Return what to say of workloads that evict each other again and again."""
-    loop = run.loop()
-    if loop is None:
-        return ()
-    worst, often = names[int(loop.jobs[0])], int(loop.evictions[0])
-    of = listed([queues[int(at)] for at in loop.queues][:5])
-    return (
-        f"a loop of evictions: {counted(loop.jobs.size, 'job')} of {of} evicted more than "
-        f"{LOOP_EVICTIONS} times, job {worst} {often:,} times; under these preemption policies "
-        "queues take turns in evicting each other",
-    )
-
-
-def unfinished_notes(unfinished: IntArray, names: list[str]) -> tuple[str, ...]:
-    """Return what to say of jobs that the quotas never let finish."""
-    if not unfinished.size:
-        return ()
-    some = listed([names[int(at)] for at in unfinished[:5]])
-    return (
-        f"{counted(int(unfinished.size), 'job')} never finish under these quotas ({some}); they "
-        "count with the time until they were given up",
-    )
