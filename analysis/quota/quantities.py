@@ -37,9 +37,10 @@ def quantity(written: Any) -> Fraction:
         exponent = int(match[3]) if len(match[3]) < 6 else MOST_EXPONENT + 1
         if abs(exponent) > MOST_EXPONENT:
             raise ValueError(AN_AMOUNT)
-        power = Fraction(10 ** abs(exponent))
-        scaled: Fraction = number * power if exponent > 0 else number / power
-        return scaled
+        scale = Fraction(10 ** abs(exponent))
+        if exponent < 0:
+            scale = 1 / scale
+        return number * scale
     if match[4] in PARTS:
         return number / PARTS[match[4]]
     return number * POWERS.get(match[4] or "", 1)

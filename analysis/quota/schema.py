@@ -304,6 +304,30 @@ def kept(name: str, spec: Mapping[str, Any]) -> Any:
     return _of_kind(spec, kind)
 
 
+def check_key(keys: Sequence[str]) -> None:
+    """Refuse a path of keys that no object has, without the names of objects in tables.
+
+    Raises:
+        UsageError: with the nearest key.
+    """
+    kind: Any = QuotaSettings
+    for at, key in enumerate(keys):
+        kind = _kind_of(kind, opens=False)
+        if get_origin(kind) is dict:
+            kind = get_args(kind)[1]
+            continue
+        if not (isinstance(kind, type) and issubclass(kind, Struct)):
+            raise UsageError(f"{'.'.join(keys[:at])}: is a value and has no {key}")
+        names = kind.__struct_fields__
+        if key not in names:
+            where = ".".join(keys[:at])
+            raise UsageError(
+                f"{where}: has no {key}{perhaps(key, names, 0.4)}; expected one of "
+                f"{', '.join(names)}"
+            )
+        kind = get_type_hints(kind)[key]
+
+
 def _of_kind(value: Any, kind: Any) -> Any:
     """Return a value without the keys that a structure does not have."""
     kind = _kind_of(kind, opens=False)

@@ -12,7 +12,7 @@ from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.planner.quota.cases import QuotaReplay, replay_level
 from gpuplan.planner.quota.levels import ADDED, LEVELS, skipped_levels
-from gpuplan.planner.quota.log_workload import QuotaWorkload, quota_workload
+from gpuplan.planner.quota.log_workload import QuotaWorkload, at_submits, quota_workload
 from gpuplan.planner.quota.loops import loop_notes
 from gpuplan.planner.quota.model import QuotaModel, quota_model
 from gpuplan.planner.twin.calibrate import (
@@ -129,7 +129,7 @@ class _Steps:
             self.progress((self.done + share) / self.total)
 
         jobs = self.work.jobs if seed is None else jittered(self.work.jobs, seed)
-        quota = self.work.with_submits(jobs, seed)
+        quota = at_submits(self.work.quota, jobs, seed)
         replay = replay_level(model.site, quota, level, seen)
         self.done += 1
         return replay

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.quota.levels import level_jobs, level_site
-from gpuplan.planner.quota.log_workload import QuotaWorkload
+from gpuplan.planner.quota.log_workload import at_submits
 from gpuplan.planner.site.replicas import Chance, Replica
 from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.quota.simulator import QuotaRun, replay_quota
@@ -78,14 +78,14 @@ class QuotaCase:
     Attributes:
         name: what it is called.
         site, level: the quotas, and the rules of them that count.
-        work: the workloads.
+        quota: the workloads in its queues.
         jobs: when they come.
     """
 
     name: str
     site: QuotaSite
     level: str
-    work: QuotaWorkload
+    quota: QuotaJobs
     jobs: SiteJobs
 
     @property
@@ -95,11 +95,12 @@ class QuotaCase:
 
     def replay(self) -> QuotaReplay:
         """Return the replay without chance."""
-        return replay_level(self.site, self.work.with_submits(self.jobs), self.level)
+        return replay_level(self.site, at_submits(self.quota, self.jobs), self.level)
 
     def replica(self, number: int, chance: Chance, seen: Progress) -> Replica:
         """Return the replica of a number: workloads moved by up to a minute, ties shuffled."""
         jobs = chance.applied(self.jobs, number)
-        replay = replay_level(self.site, self.work.with_submits(jobs, number), self.level, seen)
+        quota = at_submits(self.quota, jobs, number)
+        replay = replay_level(self.site, quota, self.level, seen)
         none = np.zeros(replay.start.size, np.int64)
         return Replica(replay.wait, np.where(replay.never, UNSTARTED, 0), none, none)

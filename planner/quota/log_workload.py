@@ -17,10 +17,10 @@ from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.quantities import is_gpu
 from gpuplan.analysis.quota.schema import ResourceFlavor
 from gpuplan.analysis.quota.workloads import KueueLog, PodGroup
-from gpuplan.planner.quota.model import QuotaModel
+from gpuplan.planner.quota.model import QuotaModel, quota_model
 from gpuplan.planner.twin.workload import SiteWorkload
-from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.quota.site import PODS, PodSet, QuotaJobs
+from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.quota.site import PODS, PodSet, QuotaJobs, QuotaQueue, QuotaSite
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 
 GROUPINGS = ("queue", "namespace", "priority", "size")
@@ -38,6 +38,7 @@ class QuotaWorkload(SiteWorkload):
         gpus: GPUs of each, parts of one counted as such; shape (n,).
         queues: names of the ClusterQueues by number.
         left_out: workloads that are not replayed, by reason.
+        rows: of each in the table of the dump; shape (n,).
     """
 
     GROUPS: ClassVar[tuple[str, ...]] = GROUPINGS
@@ -46,17 +47,19 @@ class QuotaWorkload(SiteWorkload):
     gpus: FloatArray
     queues: tuple[str, ...]
     left_out: Mapping[str, int]
+    rows: IntArray
 
     def names(self, by: str) -> NDArray[np.object_]:
         """Return the group of every job: by queue, namespace, priority or size."""
         return SiteWorkload.names(self, COLUMN_OF.get(by, by))
 
-    def with_submits(self, jobs: SiteJobs, tie: int | None = None) -> QuotaJobs:
-        """Return what is replayed where jobs come as in ``jobs``, with shuffled ties."""
-        uid = self.quota.uid
-        if tie is not None:
-            uid = np.random.default_rng([tie, 2]).permutation(uid.size)
-        return replace(self.quota, submit=jobs.submit, created=jobs.submit, uid=uid)
+
+def at_submits(quota: QuotaJobs, jobs: SiteJobs, tie: int | None = None) -> QuotaJobs:
+    """Return what is replayed where jobs come as in ``jobs``, with ties shuffled by a number."""
+    uid = quota.uid
+    if tie is not None:
+        uid = np.random.default_rng([tie, 2]).permutation(uid.size)
+    return replace(quota, submit=jobs.submit, created=jobs.submit, uid=uid)
 
 
 def quota_workload(
@@ -101,7 +104,8 @@ def quota_workload(
             f"{listed([name for name, _ in strange.most_common(3)]) or 'their quotas'} are not",
             hint="give the site of the same cluster: --site FILE",
         )  # fmt: skip
-    table, queue, pods = table.filter(pl.Series(keep)), queue[keep], pods[keep]
+    rows = np.flatnonzero(keep)
+    table, queue, pods = table[rows], queue[keep], pods[keep]
     n = table.height
     submit, start, run = (
         table[name].to_numpy().astype(np.int64) for name in ("submit", "start", "run_s")
@@ -135,8 +139,43 @@ def quota_workload(
     return QuotaWorkload(
         jobs, tuple(table["job_id"].to_list()), start, scored & ~forgotten,
         np.zeros(n, np.bool_), counts, until, tuple(notes), quota, gpus, tuple(model.queues),
-        left_out,
+        left_out, rows,
     )  # fmt: skip
+
+
+def requeued(
+    log: KueueLog, work: QuotaWorkload, today: QuotaModel, document: QuotaDocument
+) -> tuple[QuotaSite, QuotaJobs]:
+    """Return another site, and the same workloads in its queues.
+
+    Workloads whose LocalQueue leads to another ClusterQueue there go to that one. Those of a queue
+    that it does not have never start.
+
+    Args:
+        log: the dump.
+        work: its workloads in the queues of today.
+        today: the site of today.
+        document: the other site.
+
+    Raises:
+        InputError: the other site has no queue.
+    """
+    model = quota_model(document)
+    table = log.jobs[work.rows]
+    names = np.array(work.queues, object)[work.quota.queue].tolist()
+    local = (table["namespace"] + "/" + table["local_queue"].fill_null("")).to_list()
+    numbers = []
+    for queue, name in zip(names, local, strict=True):
+        leads = model.of_local.get(name, queue) if today.of_local.get(name) == queue else queue
+        numbers.append(model.number.get(leads, -1))
+    number = np.array(numbers, np.int64)
+    site = model.site
+    if (number < 0).any():
+        number = np.where(number < 0, len(site.queues), number)
+        site = replace(site, queues=(*site.queues, QuotaQueue("a queue that is gone", ())))
+        model = replace(model, site=site)
+    pods, shapes, _, _ = _pods(table, number, log.shapes, document, model)
+    return site, replace(work.quota, queue=number, pods=pods, shapes=shapes)
 
 
 def _codes(names: pl.Series) -> tuple[tuple[str, ...], NDArray[np.int64]]:

@@ -118,3 +118,58 @@ def write_yaml(path, objects):
 
     path.write_text("---\n".join(yaml.safe_dump(one) for one in objects))
     return path
+
+
+def teams(fair=False):
+    """Return the queues of three teams in one cohort; two borrow without limit."""
+    strict = {"preemption": ANYONE, "queueingStrategy": "StrictFIFO"}
+    return [
+        cluster_queue("team-a-cq", 16, preemption=ANYONE),
+        cluster_queue("team-b-cq", 16, limit=8, preemption=ANYONE),
+        cluster_queue("team-c-cq", 8, **strict),
+        *(local_queue(f"team-{name}", f"team-{name}-cq") for name in "abc"),
+        *([fair_sharing()] if fair else []),
+    ]
+
+
+def replayed_dump(path, site, *, n=400, seed=0, gap=420.0, level=None, extra=()):
+    """Write a dump of workloads that Kueue's rules themselves admitted; returns the path.
+
+    ``level`` names the rules that counted; None for all. ``extra`` are more objects.
+    """
+    import numpy as np
+
+    from gpuplan.analysis.quota.kueue_site import read_quota_site
+    from gpuplan.planner.quota.cases import replay_level
+    from gpuplan.planner.quota.levels import FAIR
+    from gpuplan.planner.quota.model import quota_model
+    from gpuplan.simkit.quota.simulator import as_jobs
+    from gpuplan.simkit.quota.site import PodSet
+
+    model = quota_model(read_quota_site(write_list(path, site)))
+    rng = np.random.default_rng(seed)
+    team = rng.choice(list("abc"), n, p=[0.4, 0.4, 0.2])
+    submit = np.cumsum(rng.exponential(gap, n)).astype(int)
+    sizes = [1, 2, 4, 8]
+    gpus = rng.choice(sizes, n, p=[0.4, 0.2, 0.2, 0.2])
+    run = rng.lognormal(7.6, 1.2, n).astype(int) + 30
+    priority = rng.choice([0, 100], n, p=[0.8, 0.2])
+    queue = [model.number[f"team-{name}-cq"] for name in team]
+    columns = {"queue": queue, "priority": priority, "submit": submit, "created": submit,
+               "run": run, "pods": np.searchsorted(sizes, gpus), "uid": np.arange(n)}  # fmt: skip
+    jobs = as_jobs(columns, [(PodSet({GPU: size}),) for size in sizes])
+    told = replay_level(model.site, jobs, level or FAIR).run
+    last, evictions = {}, np.zeros(n, int)
+    rows = zip(told.job, told.start_s, told.end_s, told.reason, strict=True)
+    for job, start, end, reason in rows:
+        last[int(job)] = int(start), int(end)
+        evictions[job] += reason >= 0
+    workloads = [
+        workload(
+            f"job-{i}", f"team-{team[i]}", submit[i], *last[i], gpus=int(gpus[i]),
+            priority=int(priority[i]),
+            evictions=[("Preempted", int(evictions[i]))] if evictions[i] else (),
+        )
+        for i in sorted(last)
+    ]  # fmt: skip
+    return write_list(path, [*workloads, *site, *extra])
