@@ -138,6 +138,7 @@ def _waits(runs: HeldRuns, last: int) -> tuple[IntArray, IntArray, tuple[IntArra
     wait, again = np.full(n, -1, np.int64), np.zeros(n, np.int64)
     wait[job[is_first]] = start[is_first] - runs.submit_s[job[is_first]]
     came = np.where(is_first, runs.submit_s[job], np.append(0, until[:-1])[: job.size])
+    came = np.minimum(came, start)  # parts of a job may overlap
     np.add.at(again, job[~is_first], (start - came)[~is_first])
     never = np.flatnonzero(wait < 0)
     stuck = is_last & (runs.cause[order] >= 0)  # evicted and never started again

@@ -87,13 +87,7 @@ class QuotaRun:
 
     def loop(self) -> EvictionLoop | None:
         """Return the workloads that were evicted again and again; None where there are none."""
-        often = np.flatnonzero(self.evictions > LOOP_EVICTIONS)
-        if not often.size:
-            return None
-        often = often[np.lexsort((often, -self.evictions[often]))]
-        causes = self.cause[np.isin(self.job, often) & (self.cause >= 0)]
-        queues = np.unique(self.jobs.queue[np.concatenate((often, causes))])
-        return EvictionLoop(often, self.evictions[often], queues)
+        return eviction_loop(self.evictions, self.jobs.queue, self.job, self.cause)
 
     def accounts(self) -> QuotaAccounts:
         """Return what each queue held, borrowed, lent, waited and lost."""
@@ -103,6 +97,23 @@ class QuotaRun:
             self.cause, self.pair, self.amount,
         )  # fmt: skip
         return account(self.quotas, held)
+
+
+def eviction_loop(
+    evictions: IntArray, queue: IntArray, job: IntArray, cause: IntArray
+) -> EvictionLoop | None:
+    """Return the workloads that were evicted again and again; None where there are none.
+
+    Args:
+        evictions, queue: of each workload. ``job``, ``cause``: of each run.
+    """
+    often = np.flatnonzero(evictions > LOOP_EVICTIONS)
+    if not often.size:
+        return None
+    often = often[np.lexsort((often, -evictions[often]))]
+    causes = cause[np.isin(job, often) & (cause >= 0)]
+    queues = np.unique(queue[np.concatenate((often, causes))])
+    return EvictionLoop(often, evictions[often], queues)
 
 
 def replay_quota(
