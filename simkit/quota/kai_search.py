@@ -43,6 +43,7 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_QUEUE,
     JOB_SIZE,
     LIST_ACTIVE,
+    MOST_MOVED,
     NODE_FIRST,
     NODE_FREED,
     NODE_HIT,
@@ -68,6 +69,7 @@ from gpuplan.simkit.quota.kai_state import (
     need_of,
     place_job,
     remove_task,
+    tasks_wanted,
     touch,
     victims_left,
     within_deserved,
@@ -149,7 +151,8 @@ def _may_lose(state: Any, q: int, other: int, need: float) -> bool:
 @borrowing_helper
 def search(state: Any, j: int, action: int) -> bool:
     """Look for victims of a pending job and carry out the first valid choice."""
-    jobs, queues, tasks, tree = state.jobs, state.queues, state.tasks, state.tree
+    jobs, queues, tasks = state.jobs, state.queues, state.tasks
+    nodes, tree = state.nodes, state.tree
     need = need_of(jobs, j)
     missing = need - state.count[ALL_FUTURE]
     leaf = jobs[j, JOB_QUEUE]
@@ -163,10 +166,18 @@ def search(state: Any, j: int, action: int) -> bool:
         ):
             tree[q, IS_VICTIM] = 1
     below = jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
-    gathered = batches = 0
+    size, wanted_tasks = jobs[j, JOB_SIZE], tasks_wanted(jobs, j)
+    slots = 0  # how many tasks of the job would have room with all gathered victims gone
+    for free in range(size, state.rooms.size):
+        slots += state.rooms[free] * (free // size)
+    gathered = batches = listed = victims = 0
+    most = state.count[MOST_MOVED] if action == CONSOLIDATE else ANY_PRIORITY
     done = False
     victim = first_victim(state, j, below)
     while victim >= 0:
+        victims += jobs[victim, JOB_GATHERED] == 0
+        if victims > most:
+            break
         count = 0
         left = jobs[victim, JOB_ACTIVE] - jobs[victim, JOB_GATHERED]
         wanted = 1 if left > jobs[victim, JOB_LEAST] else left
@@ -176,6 +187,13 @@ def search(state: Any, j: int, action: int) -> bool:
             if tasks[task, TASK_STATE] == TASK_RUNNING and tasks[task, TASK_BATCH] == 0:
                 tasks[task, TASK_BATCH] = batches + 1
                 state.batches[gathered, BATCH_TASK] = task
+                node = tasks[task, TASK_NODE]
+                if nodes[node, NODE_FREED] == 0:
+                    nodes[listed, NODE_ORDER], nodes[node, NODE_FIRST] = node, gathered
+                    listed += 1
+                slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
+                slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
                 gathered += 1
                 count += 1
         state.batches[batches, BATCH_JOB], state.batches[batches, BATCH_END] = victim, gathered
@@ -187,12 +205,15 @@ def search(state: Any, j: int, action: int) -> bool:
         while q >= 0:
             queues[q, POPPED] += freed
             q = tree[q, PARENT]
-        if missing <= 0 and _try_nodes(state, j, action, batches, need):
-            done = True
-            break
+        if missing <= 0 and slots >= wanted_tasks:
+            done = _try_nodes(state, j, action, batches, listed, need)
+            if done:
+                break
         victim = next_victim(state, jobs[victim, JOB_QUEUE], j, below)
     for i in range(gathered):
         tasks[state.batches[i, BATCH_TASK], TASK_BATCH] = 0
+    for i in range(listed):
+        nodes[nodes[i, NODE_ORDER], NODE_FREED] = 0
     for b in range(batches):
         jobs[state.batches[b, BATCH_JOB], JOB_GATHERED] = 0
     if done:
@@ -224,29 +245,18 @@ def _carry_out(state: Any, j: int, action: int, batches: int) -> None:
 
 
 @borrowing_helper
-def _try_nodes(state: Any, j: int, action: int, batches: int, need: float) -> bool:
+def _try_nodes(state: Any, j: int, action: int, batches: int, count: int, need: float) -> bool:
     """Free more and more nodes of the gathered victims until a choice is valid."""
-    jobs, tasks, nodes = state.jobs, state.tasks, state.nodes
-    gathered = state.batches[batches - 1, BATCH_END]
-    for i in range(gathered):
-        nodes[tasks[state.batches[i, BATCH_TASK], TASK_NODE], NODE_FREED] = 0
-    count = 0
+    nodes = state.nodes
     room = float(state.count[ALL_FUTURE])
-    for b in range(batches):
-        first = state.batches[b - 1, BATCH_END] if b else 0
-        for i in range(first, state.batches[b, BATCH_END]):
-            node = tasks[state.batches[i, BATCH_TASK], TASK_NODE]
-            if nodes[node, NODE_FREED] == 0:
-                nodes[count, NODE_ORDER], nodes[node, NODE_FIRST] = node, i
-                room -= nodes[node, FUTURE]
-                count += 1
-            nodes[node, NODE_FREED] += jobs[state.batches[b, BATCH_JOB], JOB_SIZE]
-    for i in range(1, count):  # most room first
+    for i in range(count):  # most room first, then by first victim
         node, at = nodes[i, NODE_ORDER], i
+        room -= nodes[node, FUTURE]
         free = nodes[node, FUTURE] + nodes[node, NODE_FREED]
         while at > 0:
             other = nodes[at - 1, NODE_ORDER]
-            if nodes[other, FUTURE] + nodes[other, NODE_FREED] >= free:
+            more = nodes[other, FUTURE] + nodes[other, NODE_FREED] - free
+            if more > 0 or (more == 0 and nodes[other, NODE_FIRST] < nodes[node, NODE_FIRST]):
                 break
             nodes[at, NODE_ORDER] = other
             at -= 1

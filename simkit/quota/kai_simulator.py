@@ -31,6 +31,7 @@ from gpuplan.simkit.quota.kai_state import (
     FUTURE,
     IDLE,
     JOB_EVICTIONS,
+    MOST_MOVED,
     TASK_GONE,
     TASK_JOB,
     TASK_REST,
@@ -48,6 +49,8 @@ KAI_REASONS = ("Consolidation", "Reclaim", "Preempt")
 DAY_S = 86_400
 DEFAULT_HALF_LIFE_S = 600
 DEFAULT_WINDOW_S = 7 * DAY_S
+DEFAULT_MOST_MOVED = 16
+"""That of KAI's scheduler."""
 INSTANTS = 20_000
 
 
@@ -61,6 +64,7 @@ class KaiSite:
         usage_weight: k of time-based fair share: how much past use lowers a share. 0: not at all.
         half_life_s: after this time past use counts half; 0: it does not decay.
         window_s: only use of so long ago counts; 0: all.
+        most_moved: most victims that a consolidation looks at, the first in their order; -1: all.
     """
 
     node_gpus: tuple[int, ...]
@@ -68,6 +72,7 @@ class KaiSite:
     usage_weight: float = 0.0
     half_life_s: int = DEFAULT_HALF_LIFE_S
     window_s: int = DEFAULT_WINDOW_S
+    most_moved: int = DEFAULT_MOST_MOVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +201,8 @@ def replay_kai(
     state.nodes[:, IDLE] = state.nodes[:, FUTURE] = state.nodes[:, CAPACITY]
     state.rooms[:] = np.bincount(capacity, minlength=state.rooms.size)
     state.count[ALL_FUTURE] = capacity.sum()
+    if site.most_moved >= 0:
+        state.count[MOST_MOVED] = site.most_moved
     clock = np.zeros(CLOCK, np.int64)
     clock[[NOW, USED_UNTIL, WINDOW_FROM]] = jobs.submit.min(initial=LARGEST)
     clock[ROUND_AT] = -LARGEST - 1

@@ -24,6 +24,7 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_COLUMNS,
     JOB_QUEUE,
     LISTS,
+    MOST_MOVED,
     NODE_COLUMNS,
     PARENT,
     SECTION,
@@ -37,6 +38,7 @@ from gpuplan.simkit.quota.kai_state import (
 
 UNPREEMPTIBLE_PRIORITY = 100
 """From this priority on a job is not preemptible unless it says so."""
+UNLIMITED = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def empty_state(
     nodes = np.zeros((capacity.size, NODE_COLUMNS), np.int64)
     nodes[:, CAPACITY] = capacity
     cells = np.zeros(CELLS, np.int64)
-    cells[ALL_CAPACITY] = capacity.sum()
+    cells[ALL_CAPACITY], cells[MOST_MOVED] = capacity.sum(), UNLIMITED
     return KaiState(
         queues=_queue_table(queues), tree=tree,
         child=np.array([q for row in below for q in row], np.int64), jobs=job_table,
