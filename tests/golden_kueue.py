@@ -12,14 +12,8 @@ import math
 import sys
 from pathlib import Path
 
-from gpuplan.simkit.quota.kai_round import (
-    KaiJob,
-    KaiQueue,
-    fair_shares,
-    kai_round,
-    kai_state,
-    settle,
-)
+from gpuplan.simkit.quota.kai_round import kai_round, settle
+from gpuplan.simkit.quota.kai_site import KaiJob, KaiQueue, fair_shares, kai_state
 from gpuplan.simkit.quota.kai_state import JOB_ACTIVE
 from gpuplan.simkit.quota.moment import HeldQuota, QuotaMoment
 from gpuplan.simkit.quota.simulator import REASONS, as_jobs, replay_quota

@@ -5,14 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.simkit.quota.kai_round import (
-    KaiJob,
-    KaiQueue,
-    fair_shares,
-    kai_round,
-    kai_state,
-    settle,
-)
+from gpuplan.simkit.quota.kai_round import kai_round, settle
+from gpuplan.simkit.quota.kai_site import KaiJob, KaiQueue, fair_shares, kai_state
 from gpuplan.simkit.quota.kai_state import FUTURE, IDLE, JOB_ACTIVE, TASK_NODE, TASK_STATE
 
 pytestmark = pytest.mark.kernels

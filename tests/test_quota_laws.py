@@ -4,34 +4,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support_quota import crowds
+from support_quota import crowds, gpu_queue, jobs_of
 
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import run_cluster
 from gpuplan.simkit.quota.simulator import as_jobs, replay_quota
 from gpuplan.simkit.quota.site import (
     PodSet,
-    Quota,
     QuotaCohort,
-    QuotaFlavor,
     QuotaJobs,
-    QuotaQueue,
     QuotaSite,
 )
 from gpuplan.simkit.workload import Workload
 
 pytestmark = pytest.mark.kernels
-
-
-def gpu_queue(name, nominal, cohort=None, limit=None, lent=None, **rules):
-    group = (QuotaFlavor("h100", {"gpu": Quota(nominal, limit, lent)}),)
-    return QuotaQueue(name, (group,), cohort, **rules)
-
-
-def jobs_of(rows):
-    """Return workloads from rows (queue, priority, submit, run, GPUs)."""
-    columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)]
-    return QuotaJobs.of_gpus(*columns)
 
 
 def held(run):

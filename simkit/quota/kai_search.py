@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper
-from gpuplan.simkit.quota.kai_order import EVICTING, REPLACING, SETTLED, SHIELDED, next_job
+from gpuplan.simkit.quota.kai_order import (
+    first_victim,
+    next_again,
+    next_victim,
+    relist,
+)
 from gpuplan.simkit.quota.kai_share import (
     ALLOCATED,
     BEFORE,
@@ -16,101 +21,129 @@ from gpuplan.simkit.quota.kai_share import (
     REMAINING,
 )
 from gpuplan.simkit.quota.kai_state import (
+    ACTIVE_COUNT,
+    ALL_FUTURE,
+    BATCH_END,
+    BATCH_JOB,
+    BATCH_TASK,
+    CHILD_FIRST,
+    CHILD_LAST,
+    FRESH,
     FUTURE,
+    IS_VICTIM,
     JOB_ACTIVE,
-    JOB_DONE,
     JOB_FIRST,
     JOB_FIXED,
     JOB_GATHERED,
     JOB_LAST,
     JOB_LEAST,
+    JOB_MARKS,
     JOB_PENDING,
     JOB_PRIORITY,
     JOB_QUEUE,
     JOB_SIZE,
+    LIST_ACTIVE,
+    MOST_MOVED,
+    NODE_FIRST,
+    NODE_FREED,
+    NODE_HIT,
+    NODE_ORDER,
+    PARENT,
+    SECTION,
+    SETTLED,
+    STAMP,
     TASK_BATCH,
+    TASK_CAUSE,
     TASK_LEAVING,
     TASK_NODE,
     TASK_OLD,
     TASK_PLACED,
+    TASK_REASON,
     TASK_RUNNING,
     TASK_STATE,
     TASK_WAITS,
+    add_future,
     add_to_queue,
     allocatable,
+    fits_queue,
     need_of,
     place_job,
     remove_task,
+    tasks_wanted,
+    touch,
+    victims_left,
     within_deserved,
 )
 
 CONSOLIDATE, RECLAIM, PREEMPT = range(3)
+ANY_PRIORITY = 1 << 60
 
 
 @borrowing_helper
-def _first_apart(parent: Any, q: int, other: int) -> tuple[int, int]:
+def _first_apart(tree: Any, q: int, other: int) -> tuple[int, int]:
     """Return the first ancestors of two leaf queues, from the root down, that differ."""
     a, b = q, other
     depth = other_depth = 0
     node = q
-    while parent[node] >= 0:
-        node = parent[node]
+    while tree[node, PARENT] >= 0:
+        node = tree[node, PARENT]
         depth += 1
     node = other
-    while parent[node] >= 0:
-        node = parent[node]
+    while tree[node, PARENT] >= 0:
+        node = tree[node, PARENT]
         other_depth += 1
     while depth > other_depth:
-        a = parent[a]
+        a = tree[a, PARENT]
         depth -= 1
     while other_depth > depth:
-        b = parent[b]
+        b = tree[b, PARENT]
         other_depth -= 1
-    while parent[a] != parent[b]:
-        a, b = parent[a], parent[b]
+    while tree[a, PARENT] != tree[b, PARENT]:
+        a, b = tree[a, PARENT], tree[b, PARENT]
     return a, b
 
 
 @borrowing_helper
 def may_search(state: Any, j: int, action: int) -> bool:
-    """Return whether a pending job may look for victims."""
-    jobs, queues = state.jobs, state.queues
+    """Return whether a pending job may look for victims, and might find enough."""
+    jobs, queues, tree = state.jobs, state.queues, state.tree
     need, q = need_of(jobs, j), jobs[j, JOB_QUEUE]
+    missing = need - state.count[ALL_FUTURE]
     if action == CONSOLIDATE:
-        free = 0
-        for node in range(state.nodes.shape[0]):
-            free += state.nodes[node, FUTURE]
-        return not jobs[j, JOB_FIXED] and need <= free
+        return not jobs[j, JOB_FIXED] and missing <= 0 and fits_queue(state, j, need)
     if action == RECLAIM:
         if queues[q, ALLOCATED] + need > queues[q, FAIR]:
             return False
-        return not jobs[j, JOB_FIXED] or within_deserved(queues, q, queues[q, FIXED] + need)
+        if jobs[j, JOB_FIXED] and not within_deserved(queues, q, queues[q, FIXED] + need):
+            return False
+        for other in range(tree.shape[0] - 1):
+            if tree[other, ACTIVE_COUNT] > 0 and _may_lose(state, q, other, need):
+                missing -= queues[other, ALLOCATED] - queues[other, FIXED]
+                if missing <= 0:
+                    return True
+        return False
+    last = tree[q, SECTION] + tree[q, ACTIVE_COUNT] - 1
+    if (
+        last < tree[q, SECTION]
+        or jobs[state.lists[last, LIST_ACTIVE], JOB_PRIORITY] >= jobs[j, JOB_PRIORITY]
+        or queues[q, ALLOCATED] - queues[q, FIXED] < missing
+    ):
+        return False
     while q >= 0 and jobs[j, JOB_FIXED]:
         if not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
-        q = state.parent[q]
+        q = tree[q, PARENT]
     return True
 
 
 @borrowing_helper
-def _is_candidate(state: Any, j: int, victim: int, action: int) -> bool:
-    """Return whether a running job may be a victim of a pending one."""
-    jobs, queues = state.jobs, state.queues
-    if victim == j or jobs[victim, JOB_FIXED] or jobs[victim, JOB_ACTIVE] == 0:
+def _may_lose(state: Any, q: int, other: int, need: float) -> bool:
+    """Return whether a queue may reclaim an amount from another."""
+    queues = state.queues
+    if q == other:
         return False
-    for task in range(jobs[victim, JOB_FIRST], jobs[victim, JOB_LAST]):
-        how = state.tasks[task, TASK_STATE]
-        if how == TASK_PLACED or how == TASK_WAITS:
-            return False
-    if action == CONSOLIDATE:
-        return True
-    same = jobs[victim, JOB_QUEUE] == jobs[j, JOB_QUEUE]
-    if action == PREEMPT:
-        return same and jobs[victim, JOB_PRIORITY] < jobs[j, JOB_PRIORITY]  # type: ignore[no-any-return]
-    if same:
-        return False
-    a, b = _first_apart(state.parent, jobs[j, JOB_QUEUE], jobs[victim, JOB_QUEUE])
-    if within_deserved(queues, a, queues[a, ALLOCATED] + need_of(jobs, j)):
+    a, b = _first_apart(state.tree, q, other)
+    if within_deserved(queues, a, queues[a, ALLOCATED] + need):
         return queues[b, DESERVED] >= 0 and queues[b, ALLOCATED] >= queues[b, DESERVED]  # type: ignore[no-any-return]
     return queues[b, ALLOCATED] > allocatable(queues, b)  # type: ignore[no-any-return]
 
@@ -119,35 +152,51 @@ def _is_candidate(state: Any, j: int, victim: int, action: int) -> bool:
 def search(state: Any, j: int, action: int) -> bool:
     """Look for victims of a pending job and carry out the first valid choice."""
     jobs, queues, tasks = state.jobs, state.queues, state.tasks
+    nodes, tree = state.nodes, state.tree
     need = need_of(jobs, j)
-    missing = need
-    for node in range(state.nodes.shape[0]):
-        missing -= state.nodes[node, FUTURE]
-    for q in range(queues.shape[0]):
+    missing = need - state.count[ALL_FUTURE]
+    leaf = jobs[j, JOB_QUEUE]
+    for q in range(tree.shape[0] - 1):
         queues[q, POPPED] = 0.0
-        for at in range(state.member_first[q], state.member_first[q] + state.member_count[q]):
-            other = state.member[at]
-            jobs[other, JOB_GATHERED] = 0
-            jobs[other, JOB_DONE] &= ~SHIELDED
-            if not _is_candidate(state, j, other, action):
-                jobs[other, JOB_DONE] |= SHIELDED
-    gathered = batches = 0
+        tree[q, IS_VICTIM] = 0
+        if tree[q, ACTIVE_COUNT] > 0 and (
+            action == CONSOLIDATE
+            or (action == PREEMPT and q == leaf)
+            or (action == RECLAIM and _may_lose(state, leaf, q, need))
+        ):
+            tree[q, IS_VICTIM] = 1
+    below = jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
+    size, wanted_tasks = jobs[j, JOB_SIZE], tasks_wanted(jobs, j)
+    slots = 0  # how many tasks of the job would have room with all gathered victims gone
+    for free in range(size, state.rooms.size):
+        slots += state.rooms[free] * (free // size)
+    gathered = batches = listed = victims = 0
+    most = state.count[MOST_MOVED] if action == CONSOLIDATE else ANY_PRIORITY
     done = False
-    while not done:
-        victim = next_job(state, EVICTING)
-        if victim < 0:
+    victim = first_victim(state, j, below)
+    while victim >= 0:
+        victims += jobs[victim, JOB_GATHERED] == 0
+        if victims > most:
             break
         count = 0
         left = jobs[victim, JOB_ACTIVE] - jobs[victim, JOB_GATHERED]
         wanted = 1 if left > jobs[victim, JOB_LEAST] else left
         for task in range(jobs[victim, JOB_LAST] - 1, jobs[victim, JOB_FIRST] - 1, -1):
-            if count < wanted and tasks[task, TASK_STATE] == TASK_RUNNING:
-                if tasks[task, TASK_BATCH] == 0:
-                    tasks[task, TASK_BATCH] = batches + 1
-                    state.batch_task[gathered] = task
-                    gathered += 1
-                    count += 1
-        state.batches[batches, 0], state.batches[batches, 1] = victim, gathered
+            if count == wanted:
+                break
+            if tasks[task, TASK_STATE] == TASK_RUNNING and tasks[task, TASK_BATCH] == 0:
+                tasks[task, TASK_BATCH] = batches + 1
+                state.batches[gathered, BATCH_TASK] = task
+                node = tasks[task, TASK_NODE]
+                if nodes[node, NODE_FREED] == 0:
+                    nodes[listed, NODE_ORDER], nodes[node, NODE_FIRST] = node, gathered
+                    listed += 1
+                slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
+                slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                gathered += 1
+                count += 1
+        state.batches[batches, BATCH_JOB], state.batches[batches, BATCH_END] = victim, gathered
         batches += 1
         jobs[victim, JOB_GATHERED] += count
         freed = count * jobs[victim, JOB_SIZE]
@@ -155,51 +204,67 @@ def search(state: Any, j: int, action: int) -> bool:
         q = jobs[victim, JOB_QUEUE]
         while q >= 0:
             queues[q, POPPED] += freed
-            q = state.parent[q]
-        if missing <= 0:
-            done = _try_nodes(state, j, action, batches, gathered, need)
+            q = tree[q, PARENT]
+        if missing <= 0 and slots >= wanted_tasks:
+            done = _try_nodes(state, j, action, batches, listed, need)
+            if done:
+                break
+        victim = next_victim(state, jobs[victim, JOB_QUEUE], j, below)
     for i in range(gathered):
-        tasks[state.batch_task[i], TASK_BATCH] = 0
+        tasks[state.batches[i, BATCH_TASK], TASK_BATCH] = 0
+    for i in range(listed):
+        nodes[nodes[i, NODE_ORDER], NODE_FREED] = 0
     for b in range(batches):
-        jobs[state.batches[b, 0], JOB_GATHERED] = 0
-    for q in range(queues.shape[0]):
-        for at in range(state.member_first[q], state.member_first[q] + state.member_count[q]):
-            jobs[state.member[at], JOB_DONE] &= ~SHIELDED
+        jobs[state.batches[b, BATCH_JOB], JOB_GATHERED] = 0
+    if done:
+        _carry_out(state, j, action, batches)
     return done
 
 
 @borrowing_helper
-def _try_nodes(state: Any, j: int, action: int, batches: int, gathered: int, need: float) -> bool:
-    """Free more and more nodes of the gathered victims until a choice is valid."""
-    jobs, tasks, nodes = state.jobs, state.tasks, state.nodes
-    state.node_freed[:] = 0
-    count = 0
-    elsewhere = 0
+def _carry_out(state: Any, j: int, action: int, batches: int) -> None:
+    """Note what a valid choice changed."""
+    jobs, tasks = state.jobs, state.tasks
     for b in range(batches):
-        first = state.batches[b - 1, 1] if b else 0
-        for i in range(first, state.batches[b, 1]):
-            node = tasks[state.batch_task[i], TASK_NODE]
-            if state.node_freed[node] == 0:
-                state.node_order[count], state.node_first[node] = node, i
-                count += 1
-            state.node_freed[node] += jobs[state.batches[b, 0], JOB_SIZE]
-    for node in range(nodes.shape[0]):
-        if state.node_freed[node] == 0:
-            elsewhere += nodes[node, FUTURE]
-    for i in range(1, count):  # most room first
-        node, at = state.node_order[i], i
-        room = nodes[node, FUTURE] + state.node_freed[node]
+        victim = state.batches[b, BATCH_JOB]
+        first = state.batches[b - 1, BATCH_END] if b else 0
+        hit = False
+        for i in range(first, state.batches[b, BATCH_END]):
+            task = state.batches[i, BATCH_TASK]
+            if tasks[task, TASK_OLD] >= 0:
+                hit = True
+                tasks[task, TASK_REASON], tasks[task, TASK_CAUSE] = action, j
+                if tasks[task, TASK_STATE] != TASK_LEAVING:
+                    jobs[victim, JOB_MARKS] |= FRESH
+        if hit:
+            touch(state, victim)
+            relist(state, victim)
+    touch(state, j)
+    jobs[j, JOB_MARKS] |= FRESH
+    relist(state, j)
+
+
+@borrowing_helper
+def _try_nodes(state: Any, j: int, action: int, batches: int, count: int, need: float) -> bool:
+    """Free more and more nodes of the gathered victims until a choice is valid."""
+    nodes = state.nodes
+    room = float(state.count[ALL_FUTURE])
+    for i in range(count):  # most room first, then by first victim
+        node, at = nodes[i, NODE_ORDER], i
+        room -= nodes[node, FUTURE]
+        free = nodes[node, FUTURE] + nodes[node, NODE_FREED]
         while at > 0:
-            other = state.node_order[at - 1]
-            if nodes[other, FUTURE] + state.node_freed[other] >= room:
+            other = nodes[at - 1, NODE_ORDER]
+            more = nodes[other, FUTURE] + nodes[other, NODE_FREED] - free
+            if more > 0 or (more == 0 and nodes[other, NODE_FIRST] < nodes[node, NODE_FIRST]):
                 break
-            state.node_order[at] = other
+            nodes[at, NODE_ORDER] = other
             at -= 1
-        state.node_order[at] = node
-    used, room = 0, elsewhere
+        nodes[at, NODE_ORDER] = node
+    used = 0
     while used < count and (used == 0 or room < need):
-        node = state.node_order[used]
-        room += nodes[node, FUTURE] + state.node_freed[node]
+        node = nodes[used, NODE_ORDER]
+        room += nodes[node, FUTURE] + nodes[node, NODE_FREED]
         used += 1
     step = 1
     while True:
@@ -215,13 +280,13 @@ def _try_nodes(state: Any, j: int, action: int, batches: int, gathered: int, nee
 def _evict_batch(state: Any, b: int) -> None:
     """Let the tasks of a batch leave."""
     jobs, tasks = state.jobs, state.tasks
-    victim = state.batches[b, 0]
-    first = state.batches[b - 1, 1] if b else 0
-    for i in range(first, state.batches[b, 1]):
-        task = state.batch_task[i]
+    victim = state.batches[b, BATCH_JOB]
+    first = state.batches[b - 1, BATCH_END] if b else 0
+    for i in range(first, state.batches[b, BATCH_END]):
+        task = state.batches[i, BATCH_TASK]
         tasks[task, TASK_STATE], tasks[task, TASK_OLD] = TASK_LEAVING, tasks[task, TASK_NODE]
-        state.nodes[tasks[task, TASK_NODE], FUTURE] += jobs[victim, JOB_SIZE]
-    count = state.batches[b, 1] - first
+        add_future(state, tasks[task, TASK_NODE], jobs[victim, JOB_SIZE])
+    count = state.batches[b, BATCH_END] - first
     jobs[victim, JOB_ACTIVE] -= count
     add_to_queue(state, victim, -float(count * jobs[victim, JOB_SIZE]))
 
@@ -242,17 +307,17 @@ def _undo(state: Any, j: int, batches: int, is_placed: bool) -> None:
         jobs[j, JOB_PENDING] += count
         add_to_queue(state, j, -float(count * jobs[j, JOB_SIZE]))
     for b in range(batches):
-        victim = state.batches[b, 0]
-        first = state.batches[b - 1, 1] if b else 0
-        for i in range(first, state.batches[b, 1]):
-            task = state.batch_task[i]
+        victim = state.batches[b, BATCH_JOB]
+        first = state.batches[b - 1, BATCH_END] if b else 0
+        for i in range(first, state.batches[b, BATCH_END]):
+            task = state.batches[i, BATCH_TASK]
             if tasks[task, TASK_OLD] < 0:
                 continue  # it was not evicted
             if tasks[task, TASK_STATE] != TASK_LEAVING:
                 remove_task(state, victim, task)
                 jobs[victim, JOB_ACTIVE] -= 1
                 add_to_queue(state, victim, -float(jobs[victim, JOB_SIZE]))
-            state.nodes[tasks[task, TASK_NODE], FUTURE] -= jobs[victim, JOB_SIZE]
+            add_future(state, tasks[task, TASK_NODE], -jobs[victim, JOB_SIZE])
             tasks[task, TASK_STATE], tasks[task, TASK_OLD] = TASK_RUNNING, -1
             jobs[victim, JOB_ACTIVE] += 1
             add_to_queue(state, victim, float(jobs[victim, JOB_SIZE]))
@@ -261,16 +326,18 @@ def _undo(state: Any, j: int, batches: int, is_placed: bool) -> None:
 @borrowing_helper
 def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: float) -> bool:
     """Evict the batches on some nodes, place all again, and keep that if it is valid."""
-    jobs, tasks, queues = state.jobs, state.tasks, state.queues
+    jobs, tasks, nodes, queues = state.jobs, state.tasks, state.nodes, state.queues
     for q in range(queues.shape[0]):
         queues[q, BEFORE] = queues[q, ALLOCATED]
+    state.count[STAMP] += 1
+    for i in range(used):
+        nodes[nodes[i, NODE_ORDER], NODE_HIT] = state.count[STAMP]
     for b in range(batches):
-        first = state.batches[b - 1, 1] if b else 0
+        first = state.batches[b - 1, BATCH_END] if b else 0
         hit = False
-        for i in range(first, state.batches[b, 1]):
-            node = tasks[state.batch_task[i], TASK_NODE]
-            for at in range(used):
-                hit = hit or state.node_order[at] == node
+        for i in range(first, state.batches[b, BATCH_END]):
+            node = tasks[state.batches[i, BATCH_TASK], TASK_NODE]
+            hit = hit or nodes[node, NODE_HIT] == state.count[STAMP]
         if hit:
             _evict_batch(state, b)
     is_placed = place_job(state, j, False)
@@ -290,9 +357,9 @@ def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: fl
         if tasks[task, TASK_OLD] == -2:
             tasks[task, TASK_OLD] = -1
     for b in range(batches):
-        first = state.batches[b - 1, 1] if b else 0
-        for i in range(first, state.batches[b, 1]):
-            task = state.batch_task[i]
+        first = state.batches[b - 1, BATCH_END] if b else 0
+        for i in range(first, state.batches[b, BATCH_END]):
+            task = state.batches[i, BATCH_TASK]
             if tasks[task, TASK_STATE] == TASK_RUNNING:
                 tasks[task, TASK_OLD] = -1
     return True
@@ -301,41 +368,37 @@ def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: fl
 @borrowing_helper
 def _place_victims(state: Any, batches: int) -> None:
     """Place evicted tasks again where there is room, in the order of pending jobs."""
-    jobs, tasks = state.jobs, state.tasks
+    jobs = state.jobs
     for b in range(batches):
-        victim = state.batches[b, 0]
-        jobs[victim, JOB_DONE] &= ~SETTLED
+        jobs[state.batches[b, BATCH_JOB], JOB_MARKS] &= ~SETTLED
     while True:
         for b in range(batches):  # hide those that have nothing to place
-            victim = state.batches[b, 0]
-            left = 0
-            for task in range(jobs[victim, JOB_FIRST], jobs[victim, JOB_LAST]):
-                left += tasks[task, TASK_STATE] == TASK_LEAVING and tasks[task, TASK_BATCH] > 0
-            if left == 0:
-                jobs[victim, JOB_DONE] |= SETTLED
-        best = next_job(state, REPLACING)
+            victim = state.batches[b, BATCH_JOB]
+            if victims_left(state, victim) == 0:
+                jobs[victim, JOB_MARKS] |= SETTLED
+        best = next_again(state, batches)
         if best < 0:
             break
         if not place_job(state, best, True):
-            jobs[best, JOB_DONE] |= SETTLED
+            jobs[best, JOB_MARKS] |= SETTLED
     for b in range(batches):
-        jobs[state.batches[b, 0], JOB_DONE] &= ~SETTLED
+        jobs[state.batches[b, BATCH_JOB], JOB_MARKS] &= ~SETTLED
 
 
 @borrowing_helper
 def _lost(state: Any, b: int) -> int:
     """Return how many tasks of a batch have no place any more."""
-    first = state.batches[b - 1, 1] if b else 0
+    first = state.batches[b - 1, BATCH_END] if b else 0
     count = 0
-    for i in range(first, state.batches[b, 1]):
-        count += state.tasks[state.batch_task[i], TASK_STATE] == TASK_LEAVING
+    for i in range(first, state.batches[b, BATCH_END]):
+        count += state.tasks[state.batches[i, BATCH_TASK], TASK_STATE] == TASK_LEAVING
     return count
 
 
 @borrowing_helper
 def _is_valid(state: Any, j: int, action: int, batches: int, need: float) -> bool:
     """Return whether what was lost may be lost."""
-    jobs, queues, parent = state.jobs, state.queues, state.parent
+    jobs, queues, tree = state.jobs, state.queues, state.tree
     if action == CONSOLIDATE:
         for b in range(batches):
             if _lost(state, b):
@@ -348,8 +411,8 @@ def _is_valid(state: Any, j: int, action: int, batches: int, need: float) -> boo
         count = _lost(state, b)
         if count == 0:
             continue
-        victim = state.batches[b, 0]
-        a, other = _first_apart(parent, leaf, jobs[victim, JOB_QUEUE])
+        victim = state.batches[b, BATCH_JOB]
+        a, other = _first_apart(tree, leaf, jobs[victim, JOB_QUEUE])
         is_over = queues[other, REMAINING] > allocatable(queues, other)
         if not is_over and not (
             within_deserved(queues, a, queues[a, BEFORE] + need)
@@ -359,18 +422,20 @@ def _is_valid(state: Any, j: int, action: int, batches: int, need: float) -> boo
         q = jobs[victim, JOB_QUEUE]
         while q >= 0:
             queues[q, REMAINING] -= count * jobs[victim, JOB_SIZE]
-            q = parent[q]
+            q = tree[q, PARENT]
     q = leaf
     while q >= 0:
         fair = queues[q, FAIR]
         held = queues[q, REMAINING] + need
         ratio = held / fair if fair > 0 else (1e300 if held > 0 else 0.0)
-        for other in range(queues.shape[0]):
-            if other == q or parent[other] != parent[q]:
+        above = tree[q, PARENT] if tree[q, PARENT] >= 0 else queues.shape[0]
+        for at in range(tree[above, CHILD_FIRST], tree[above, CHILD_LAST]):
+            other = state.child[at]
+            if other == q:
                 continue
             if queues[other, REMAINING] == queues[other, BEFORE] or queues[other, FAIR] <= 0:
                 continue
             if ratio > 1 and ratio >= queues[other, REMAINING] / queues[other, FAIR]:
                 return False
-        q = parent[q]
+        q = tree[q, PARENT]
     return True

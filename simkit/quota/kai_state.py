@@ -9,61 +9,73 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gpuplan.simkit.jit import borrowing_helper
-from gpuplan.simkit.quota.kai_share import (
-    ALLOCATED,
-    DESERVED,
-    FAIR,
-    FIXED,
-    LIMIT,
-)
+from gpuplan.simkit.quota.kai_share import ALLOCATED, DESERVED, FAIR, FIXED, LIMIT, REQUESTED
 
-# States of a task: waiting; running; told to stop; placed this round; waits for GPUs that stop.
+# States of a task: waiting; running; told to stop; placed this round; waits for GPUs that stop;
+# finished or not yet come.
 TASK_PENDING, TASK_RUNNING, TASK_LEAVING, TASK_PLACED, TASK_WAITS, TASK_GONE = range(6)
-IDLE, FUTURE = range(2)  # columns of nodes
-TASK_STATE, TASK_NODE, TASK_OLD, TASK_BATCH = range(4)  # columns of tasks
-# Columns of jobs; those from the active tasks on change.
+# Columns of nodes; the last four belong to a search.
+IDLE, FUTURE, CAPACITY, NODE_ORDER, NODE_FREED, NODE_FIRST, NODE_HIT, NODE_COLUMNS = range(8)
+# Columns of tasks; the last ones belong to a replay.
+(
+    TASK_STATE, TASK_NODE, TASK_OLD, TASK_BATCH, TASK_JOB, TASK_REASON, TASK_CAUSE, TASK_REST,
+    TASK_START, TASK_ROW, TASK_COLUMNS,
+) = range(11)  # fmt: skip
+# Columns of jobs; those from the active tasks on change. Alive: not finished. Tried: the last
+# action that tried the job. Full: whether it had as many active tasks as it needs when listed.
+# Logged: what it held in the log of changes.
 (
     JOB_QUEUE, JOB_PRIORITY, JOB_FIXED, JOB_SIZE, JOB_LEAST, JOB_FIRST, JOB_LAST, JOB_AGE,
-    JOB_ACTIVE, JOB_PENDING, JOB_DONE, JOB_GATHERED, JOB_COLUMNS,
-) = range(13)  # fmt: skip
+    JOB_CLASS, JOB_ACTIVE, JOB_PENDING, JOB_ALIVE, JOB_GATHERED, JOB_MARKS, JOB_TRIED, JOB_LISTED,
+    JOB_FULL, JOB_EVICTIONS, JOB_LOGGED, JOB_COLUMNS,
+) = range(20)  # fmt: skip
+# Bits of `JOB_MARKS`: evicted and settled, changed in this round, has tasks that this round placed.
+SETTLED, TOUCHED, FRESH = 1, 2, 4
+# Bits of `JOB_LISTED`: it is in the list of pending jobs of its queue, in that of victims.
+IN_PENDING, IN_ACTIVE = 1, 2
+# Columns of the tree, by queue; the last row stands for what is above all queues. Cursors are the
+# positions of the next job to place and of the next victim in the lists of a queue; the best are
+# the first jobs of each order below it.
+(
+    PARENT, CREATED, CHILD_FIRST, CHILD_LAST, UPWARDS, SECTION, PENDING_COUNT, ACTIVE_COUNT,
+    CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, IS_VICTIM, TREE_COLUMNS,
+) = range(15)  # fmt: skip
+# Columns of the lists: pending jobs and possible victims of each queue, in sections by queue; jobs
+# changed in this round; classes that have pending jobs.
+LIST_PENDING, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(5)
+# Columns of classes: jobs of one queue, priority, size and number of tasks that all start together;
+# or one job whose tasks do not. Left: those not tried in this action.
+CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_COLUMNS = range(6)
+# Columns of the batches of victims: job and number of its last task; tasks in the order gathered.
+BATCH_JOB, BATCH_END, BATCH_TASK, BATCH_COLUMNS = range(4)
+# Cells of `KaiState.count`.
+(
+    ALL_FUTURE, ALL_CAPACITY, TOUCHED_JOBS, CLASSES, VERSION, ACTION, STAMP, DIVIDED,
+    MOST_MOVED, CELLS,
+) = range(10)  # fmt: skip
 
 
 class KaiState(NamedTuple):
     """Tables of KAI; see the columns above.
 
     Attributes:
-        queues: amounts by queue. ``parent``, ``created``: of each queue; ``child_first``,
-            ``child``: children of each queue, the last list those without a parent.
-        jobs: jobs by age; whole numbers, sizes too. ``member_first``, ``member``,
-            ``member_count``: jobs of each leaf queue that are pending or run, by priority, age.
-        tasks, nodes: their tables. ``capacity``: GPUs of each node.
-        upwards: queues, those below others first.
-        best: best job below each queue in a search for the next one.
-        batches: job and number of the last task of each batch of victims; ``batch_task`` are the
-            tasks gathered.
-        node_order, node_freed, node_first: nodes of a search, what victims free on each, and the
-            first victim there.
+        queues: amounts by queue, see `gpuplan.simkit.quota.kai_share`. ``tree``, ``child``: queues
+            below each queue, older ones first.
+        jobs, tasks, nodes, lists, classes, batches, count: tables.
+        rooms: how many nodes will have 0, 1, ... free GPUs.
     """
 
     queues: Any
-    parent: Any
-    created: Any
-    child_first: Any
+    tree: Any
     child: Any
     jobs: Any
-    member_first: Any
-    member: Any
-    member_count: Any
     tasks: Any
     nodes: Any
-    capacity: Any
-    upwards: Any
-    best: Any
+    lists: Any
+    classes: Any
     batches: Any
-    batch_task: Any
-    node_order: Any
-    node_freed: Any
-    node_first: Any
+    rooms: Any
+    count: Any
 
 
 @borrowing_helper
@@ -102,7 +114,17 @@ def add_to_queue(state: Any, j: int, amount: float) -> None:
         state.queues[q, ALLOCATED] += amount
         if state.jobs[j, JOB_FIXED]:
             state.queues[q, FIXED] += amount
-        q = state.parent[q]
+        q = state.tree[q, PARENT]
+
+
+@borrowing_helper
+def request(state: Any, j: int, amount: float) -> None:
+    """Add an amount to what the jobs of a queue, and of those above it, run on or wait for."""
+    q = state.jobs[j, JOB_QUEUE]
+    while q >= 0:
+        state.queues[q, REQUESTED] += amount
+        q = state.tree[q, PARENT]
+    state.count[DIVIDED] = 0
 
 
 @borrowing_helper
@@ -115,12 +137,42 @@ def fits_queue(state: Any, j: int, need: float) -> bool:
             return False
         if state.jobs[j, JOB_FIXED] and not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
-        q = state.parent[q]
+        q = state.tree[q, PARENT]
     return True
 
 
 @borrowing_helper
-def choose_node(state: Any, size: int) -> int:
+def fits_nodes(state: Any, j: int) -> bool:
+    """Return whether nodes have, or will have, room for the next tasks of a job."""
+    size, left = state.jobs[j, JOB_SIZE], tasks_wanted(state.jobs, j)
+    for free in range(size, state.rooms.size):
+        left -= state.rooms[free] * (free // size)
+        if left <= 0:
+            return True
+    return left <= 0  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def add_future(state: Any, node: int, amount: int) -> None:
+    """Change what will be free on a node."""
+    free = state.nodes[node, FUTURE]
+    state.rooms[free] -= 1
+    state.rooms[free + amount] += 1
+    state.nodes[node, FUTURE] = free + amount
+    state.count[ALL_FUTURE] += amount
+
+
+@borrowing_helper
+def touch(state: Any, j: int) -> None:
+    """Note that a job changed in this round."""
+    if not state.jobs[j, JOB_MARKS] & TOUCHED:
+        state.jobs[j, JOB_MARKS] |= TOUCHED
+        state.lists[state.count[TOUCHED_JOBS], LIST_TOUCHED] = j
+        state.count[TOUCHED_JOBS] += 1
+
+
+@borrowing_helper
+def _choose_node(state: Any, size: int) -> int:
     """Return the fullest node with room for a task; -1: there is none.
 
     Nodes with room now come before those where GPUs are being released.
@@ -130,22 +182,25 @@ def choose_node(state: Any, size: int) -> int:
         future = state.nodes[node, FUTURE]
         if future < size:
             continue
-        now = min(state.nodes[node, IDLE], future) >= size
-        free = state.nodes[node, IDLE] if now else future
+        idle = state.nodes[node, IDLE]
+        now = min(idle, future) >= size
+        free = idle if now else future
         if best < 0 or (now and not best_now) or (now == best_now and free < best_free):
             best, best_free, best_now = node, free, now
+            if now and free == size:
+                break
     return best
 
 
 @borrowing_helper
-def place_task(state: Any, j: int, task: int) -> int:
+def _place_task(state: Any, j: int, task: int) -> int:
     """Place a task; returns its new state, or `TASK_PENDING` where there is no room."""
     size = state.jobs[j, JOB_SIZE]
     old = state.tasks[task, TASK_OLD]
-    node = choose_node(state, size)
+    node = _choose_node(state, size)
     if node < 0:
         return TASK_PENDING
-    state.nodes[node, FUTURE] -= size
+    add_future(state, node, -size)
     how = TASK_WAITS
     if node == old:
         how = TASK_RUNNING
@@ -161,12 +216,21 @@ def remove_task(state: Any, j: int, task: int) -> None:
     """Undo the placing of a task."""
     size = state.jobs[j, JOB_SIZE]
     node = state.tasks[task, TASK_NODE]
-    state.nodes[node, FUTURE] += size
+    add_future(state, node, size)
     if state.tasks[task, TASK_STATE] == TASK_PLACED:
         state.nodes[node, IDLE] += size
     old = state.tasks[task, TASK_OLD]
     state.tasks[task, TASK_NODE] = old
     state.tasks[task, TASK_STATE] = TASK_LEAVING if old >= 0 else TASK_PENDING
+
+
+@borrowing_helper
+def victims_left(state: Any, j: int) -> int:
+    """Return how many evicted tasks of a job in this search have no place."""
+    left = 0
+    for task in range(state.jobs[j, JOB_FIRST], state.jobs[j, JOB_LAST]):
+        left += state.tasks[task, TASK_STATE] == TASK_LEAVING and state.tasks[task, TASK_BATCH] > 0
+    return left
 
 
 @borrowing_helper
@@ -179,10 +243,10 @@ def place_job(state: Any, j: int, from_victims: bool) -> bool:
     wanted = tasks_wanted(jobs, j)
     source = TASK_LEAVING if from_victims else TASK_PENDING
     if from_victims:
-        left = 0
-        for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
-            left += tasks[task, TASK_STATE] == TASK_LEAVING and tasks[task, TASK_BATCH] > 0
-        wanted = min(max(1, jobs[j, JOB_LEAST] - jobs[j, JOB_ACTIVE]), left)
+        missing = jobs[j, JOB_LEAST] - jobs[j, JOB_ACTIVE]
+        wanted = min(max(1, missing), victims_left(state, j))
+    elif not fits_nodes(state, j):
+        return False
     need = float(wanted * jobs[j, JOB_SIZE])
     if wanted == 0 or not fits_queue(state, j, need):
         return False
@@ -192,7 +256,7 @@ def place_job(state: Any, j: int, from_victims: bool) -> bool:
             break
         if tasks[task, TASK_STATE] != source or (from_victims and tasks[task, TASK_BATCH] <= 0):
             continue
-        how = place_task(state, j, task)
+        how = _place_task(state, j, task)
         if how == TASK_PENDING:
             break
         waits = waits or how == TASK_WAITS

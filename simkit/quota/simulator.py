@@ -10,13 +10,16 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray, for_kernels
 from gpuplan.simkit.heap import sections
+from gpuplan.simkit.quota.accounts import HeldRuns, NodeQuotas, QuotaAccounts, account
 from gpuplan.simkit.quota.cycle import ROW_SLOTS, SLOT_COLUMNS
 from gpuplan.simkit.quota.kernel import DONE, FULL, run
 from gpuplan.simkit.quota.site import QuotaJobs, QuotaSite
 from gpuplan.simkit.quota.state import NEXT_COMING, ROWS
 from gpuplan.simkit.quota.tables import (
+    QuotaNames,
     names_of,
     new_state,
+    node_quotas,
     rules_of,
     run_table,
     tree_of,
@@ -42,7 +45,8 @@ class EvictionLoop:
     Attributes:
         jobs: workloads evicted more than `LOOP_EVICTIONS` times, the most often evicted first.
         evictions: how often each was.
-        queues: the queues of these workloads, as numbers.
+        queues: the queues involved, as numbers: those of these workloads, and of the workloads
+            for which they were evicted.
     """
 
     jobs: IntArray
@@ -64,6 +68,7 @@ class QuotaRun:
         cause: the workload for which it was evicted; -1 where it finished.
         pair, amount: what each run holds: a number of flavor and resource (`QuotaNames`), -1 for
             none, and how much of it; shape (runs, most slots of a workload).
+        names, quotas: of the nodes, flavors and resources.
     """
 
     jobs: QuotaJobs
@@ -77,14 +82,38 @@ class QuotaRun:
     cause: IntArray
     pair: IntArray
     amount: IntArray
+    names: QuotaNames
+    quotas: NodeQuotas
 
     def loop(self) -> EvictionLoop | None:
         """Return the workloads that were evicted again and again; None where there are none."""
-        often = np.flatnonzero(self.evictions > LOOP_EVICTIONS)
-        if not often.size:
-            return None
-        often = often[np.lexsort((often, -self.evictions[often]))]
-        return EvictionLoop(often, self.evictions[often], np.unique(self.jobs.queue[often]))
+        return eviction_loop(self.evictions, self.jobs.queue, self.job, self.cause)
+
+    def accounts(self) -> QuotaAccounts:
+        """Return what each queue held, borrowed, lent, waited and lost."""
+        until = np.where(self.reason < 0, self.end_s, self.end_s + self.grace_s)
+        held = HeldRuns(
+            self.jobs.queue, self.jobs.submit, self.job, self.start_s, self.end_s, until,
+            self.cause, self.pair, self.amount,
+        )  # fmt: skip
+        return account(self.quotas, held)
+
+
+def eviction_loop(
+    evictions: IntArray, queue: IntArray, job: IntArray, cause: IntArray
+) -> EvictionLoop | None:
+    """Return the workloads that were evicted again and again; None where there are none.
+
+    Args:
+        evictions, queue: of each workload. ``job``, ``cause``: of each run.
+    """
+    often = np.flatnonzero(evictions > LOOP_EVICTIONS)
+    if not often.size:
+        return None
+    often = often[np.lexsort((often, -evictions[often]))]
+    causes = cause[np.isin(job, often) & (cause >= 0)]
+    queues = np.unique(queue[np.concatenate((often, causes))])
+    return EvictionLoop(often, evictions[often], queues)
 
 
 def replay_quota(
@@ -128,10 +157,11 @@ def replay_quota(
     finished = np.zeros(n, np.bool_)
     job, start, end, reason, cause = runs[:, :ROW_SLOTS].T.copy()
     finished[job[reason < 0]] = True
-    slots = runs[:, ROW_SLOTS:].reshape(job.size, -1, SLOT_COLUMNS).copy()
+    most_slots = (runs.shape[1] - ROW_SLOTS) // SLOT_COLUMNS
+    slots = runs[:, ROW_SLOTS:].reshape(job.size, most_slots, SLOT_COLUMNS)
     return QuotaRun(
         jobs, job, start, end, reason, state.evictions, np.flatnonzero(~finished), grace_s,
-        cause, slots[:, :, 0], slots[:, :, 1],
+        cause, slots[:, :, 0].copy(), slots[:, :, 1].copy(), names, node_quotas(site, names),
     )  # fmt: skip
 
 

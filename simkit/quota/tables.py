@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.heap import sections
+from gpuplan.simkit.quota.accounts import NodeQuotas
 from gpuplan.simkit.quota.cycle import ROW_SLOTS, SLOT_COLUMNS
 from gpuplan.simkit.quota.site import (
     FINAL,
@@ -308,3 +309,27 @@ def new_state(tree: QuotaTree, jobs: WorkloadTable, shape_queue: IntArray) -> Qu
         parked_count=zeros(nodes), sticky=nones(queues),
         dirty=flags(nodes), dirty_list=zeros(nodes), count=zeros(COUNTS),
     )  # fmt: skip
+
+
+def node_quotas(site: QuotaSite, names: QuotaNames) -> NodeQuotas:
+    """Return what each node has by itself and may lend, for accounts."""
+    tree = tree_of(site, names)
+    nodes, pairs = tree.subtree.shape
+    nominal, lendable = np.zeros((nodes, pairs)), np.full((nodes, pairs), np.inf)
+    nominal[: names.queues] = tree.subtree[: names.queues]
+    cells = [
+        (names.nodes.index(queue.name), names.pair(flavor.name, resource), quota)
+        for queue in site.queues
+        for group in queue.groups
+        for flavor in group
+        for resource, quota in flavor.quotas.items()
+    ] + [
+        (names.nodes.index(cohort.name, names.queues), names.pair(*pair), quota)
+        for cohort in site.cohorts
+        for pair, quota in cohort.quotas.items()
+    ]
+    for node, pair, quota in cells:
+        nominal[node, pair] = quota.nominal
+        if quota.lending_limit is not None:
+            lendable[node, pair] = quota.lending_limit
+    return NodeQuotas(tree.parent, names.queues, nominal, lendable)

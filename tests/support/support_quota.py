@@ -1,5 +1,6 @@
 """Random sites and workloads for the rules of Kueue."""
 
+import numpy as np
 from hypothesis import strategies as st
 
 from gpuplan.simkit.quota.simulator import as_jobs
@@ -8,6 +9,7 @@ from gpuplan.simkit.quota.site import (
     Quota,
     QuotaCohort,
     QuotaFlavor,
+    QuotaJobs,
     QuotaQueue,
     QuotaSite,
 )
@@ -15,6 +17,17 @@ from gpuplan.simkit.quota.site import (
 WITHIN = ("Never", "LowerPriority", "LowerOrNewerEqualPriority")
 LIMITS = st.sampled_from([None, None, 0, 2, 4])
 QUOTAS = st.builds(Quota, st.integers(0, 6), LIMITS, LIMITS)
+
+
+def gpu_queue(name, nominal, cohort=None, limit=None, lent=None, **rules):
+    group = (QuotaFlavor("h100", {"gpu": Quota(nominal, limit, lent)}),)
+    return QuotaQueue(name, (group,), cohort, **rules)
+
+
+def jobs_of(rows):
+    """Return workloads from rows (queue, priority, submit, run, GPUs)."""
+    columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)]
+    return QuotaJobs.of_gpus(*columns)
 
 
 @st.composite
