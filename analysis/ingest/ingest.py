@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,21 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.plain import Hidden, plain
+from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.base.words import a_log
 from gpuplan.analysis.ingest.side_tables import side_tables_first
 from gpuplan.analysis.ingest.trace_reading import ROW_GROUP_ROWS, Reading, job_plan, repeated_ids
 from gpuplan.analysis.ingest.unknown_files import unknown_log
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
-from gpuplan.analysis.job_table.schema import METADATA_KEY, SOURCE, Provenance
+from gpuplan.analysis.job_table.schema import METADATA_KEY, REQUEUE, SOURCE, Provenance
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
-from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
+from gpuplan.analysis.log_formats.format import (
+    IngestOptions,
+    KubernetesOptions,
+    LogFormat,
+    SourceContext,
+)
 from gpuplan.analysis.log_formats.mapped import CSV
 from gpuplan.analysis.log_formats.registry import format_named, formats
 from gpuplan.analysis.reading.computed import columns_read, with_computed
@@ -36,6 +43,21 @@ from gpuplan.analysis.trace.input_files import InputFile
 
 
 @dataclass(frozen=True, slots=True)
+class LogSpan:
+    """From when to when a log has jobs; times in UTC as RFC 3339.
+
+    Attributes:
+        first_submit, last_submit: submissions.
+        first_end, last_end: ends of the jobs that ended; null where none did.
+    """
+
+    first_submit: str
+    last_submit: str
+    first_end: str | None
+    last_end: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class IngestResult:
     """What became of the rows of logs; read = kept + rejected.
 
@@ -46,6 +68,9 @@ class IngestResult:
         rows_kept: rows in the trace.
         rows_rejected: rows that cannot be used.
         rejected_by_reason: these by reason.
+        left_out: what is no job, by kind, such as steps, or pods without GPUs; neither kept nor
+            rejected.
+        span: first and last submission and end of the jobs.
         output: the trace.
         rejects_file: the rejected rows; null where there are none.
         time_zone: zone in which the source wrote its times; null where it is relative.
@@ -63,6 +88,8 @@ class IngestResult:
     rows_kept: int
     rows_rejected: int
     rejected_by_reason: dict[str, int]
+    left_out: dict[str, int]
+    span: LogSpan | None
     output: Path
     rejects_file: Path | None
     time_zone: str | None
@@ -156,7 +183,9 @@ class LogReader:
         """Yield the files of the sources; see `opened_inputs`."""
 
         def planned(log_format: LogFormat, stream: SourceStream) -> None:
-            if log_format.jobs_table is None:  # the columns of several tables are known together
+            if (
+                log_format.jobs_table is None and log_format.together is None
+            ):  # the columns of several tables are known together
                 head = Head(stream.path, stream.head)
                 rows = with_computed(stream.path, log_format.open(stream), self.choices.columns)
                 job_plan(
@@ -188,6 +217,7 @@ class LogReader:
                 readings.append(self._read(logs, part, rejects, inputs.spool, advance, notes))
                 notes = []
             provenance = readings[0].provenance() if len(readings) == 1 else merge(readings, trace)
+            span = _span(trace)
             write_rejects([done.log for done in readings], rejects)
         evidence = [logs[0].evidence or "--map" for logs in by_format.values()]
         by_reason = provenance.rows_rejected or {}
@@ -198,6 +228,8 @@ class LogReader:
             rows_kept=provenance.rows_kept,
             rows_rejected=sum(by_reason.values()),
             rejected_by_reason=by_reason,
+            left_out=dict(sum((Counter(done.left_out()) for done in readings), Counter())),
+            span=None if provenance.relative_time else span,
             output=output,
             rejects_file=rejects if any(len(done.log) for done in readings) else None,
             time_zone=provenance.time_zone,
@@ -268,6 +300,34 @@ class LogReader:
         return by_format, left_out
 
 
+def _span(trace: Path) -> LogSpan | None:
+    """Return from when to when a trace has jobs; None for one without."""
+    wait_s = pl.col("queue_s").fill_null(0.0)
+    requeue_s = pl.col(REQUEUE).fill_null(0.0)
+    scan = pl.scan_parquet(trace, glob=False)
+    if REQUEUE not in scan.collect_schema():
+        requeue_s = pl.lit(0.0)
+    total_us = ((wait_s + pl.col("duration_s") + requeue_s) * MICROS).round().cast(pl.Int64)
+    ended = pl.when(pl.col("state") != "running").then(
+        pl.col("submit_time") + pl.duration(microseconds=total_us)
+    )
+    submit = pl.col("submit_time")
+    first, last, first_end, last_end = (
+        scan.select(a=submit.min(), b=submit.max(), c=ended.min(), d=ended.max()).collect().row(0)
+    )
+    if first is None:
+        return None
+    return LogSpan(_written(first), _written(last), _or_none(first_end), _or_none(last_end))
+
+
+def _or_none(moment: datetime | None) -> str | None:
+    return None if moment is None else _written(moment)
+
+
+def _written(moment: datetime) -> str:
+    return moment.replace(tzinfo=None).isoformat() + "Z"
+
+
 def _refuse_traces_among_logs(by_format: Mapping[str, Sequence[Guess[LogFormat]]]) -> None:
     """Refuse a trace that only lies in the folder of the logs, which may be made of them.
 
@@ -299,6 +359,13 @@ def _check_choices(used: Sequence[LogFormat], choices: IngestOptions) -> None:
     if choices.scheduler and not all(log_format.has_scheduler for log_format in used):
         raise UsageError(
             f"--twin: the format {names} does not record the fields of a scheduler; leave it out"
+        )
+    if choices.kubernetes != KubernetesOptions() and not any(
+        log_format.together is not None for log_format in used
+    ):
+        raise UsageError(
+            "--gpu-resource, --user-label, --node-types, --include-cpu, --gang and --metric are "
+            f"for logs of Kubernetes, not {names}; leave them out"
         )
     if choices.throughputs is not None and not any(
         log_format.takes_throughputs for log_format in used

@@ -103,13 +103,31 @@ RUN_COLUMNS: dict[str, pl.DataType] = {
 """Columns of a trace whose log has several runs of a job: the runs, null where a job had one, in
 order; and the seconds between them, null where there are none."""
 
+QUEUE_COLUMNS: dict[str, pl.DataType] = {
+    "queue": pl.String(),
+    "cluster_queue": pl.String(),
+    "reserved_time": SUBMIT_TYPE,
+    "preemptions": pl.Int32(),
+    "wait_includes_attempts": pl.Boolean(),
+}
+"""What the traces of Kubernetes logs keep of queues: the queue of the user and that of the
+cluster, when quota was reserved, how often a job was preempted, and whether its wait has attempts
+in it that the log forgot. All may be null."""
+
 STEPS = "steps"
 """Column of the traces of logs that record training steps: what a job has to do."""
 
 OWN_COLUMNS: dict[str, pl.DataType] = {STEPS: pl.Float64()}
 """Columns that only the traces of some log formats have, by name; after the canonical ones."""
 
-TRACE_COLUMNS = (*CANONICAL, *OWN_COLUMNS, *SCHEDULER_COLUMNS, *RUN_COLUMNS, *RUN_FIELDS)
+TRACE_COLUMNS = (
+    *CANONICAL,
+    *OWN_COLUMNS,
+    *SCHEDULER_COLUMNS,
+    *QUEUE_COLUMNS,
+    *RUN_COLUMNS,
+    *RUN_FIELDS,
+)
 """What a trace may hold: one that was kept when it held less is made anew."""
 
 REQUIRED = ("submit_time", "duration_s", "num_gpus")

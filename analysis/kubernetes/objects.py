@@ -184,7 +184,7 @@ def read_objects(stream: SourceStream) -> ObjectFile:
     data = stream.to_file().read_bytes()
     start = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
     file = ObjectFile(stream.path)
-    for row, text, problem in _texts(data, start):
+    for row, text, problem in json_texts(data, start):
         if problem is None:
             _add_text(file, text)
             continue
@@ -206,7 +206,7 @@ def _no_json(path: Path, data: bytes, problem: str) -> InputError:
     )
 
 
-def _texts(data: bytes, start: int) -> Iterator[tuple[int, Raw | memoryview, str | None]]:
+def json_texts(data: bytes, start: int) -> Iterator[tuple[int, Raw | memoryview, str | None]]:
     """Yield each JSON text with its number, or a number with what is wrong there."""
     view, at, number = memoryview(data), start, 0
     while (at := SPACES.match(data, at).end()) < len(data):  # type: ignore[union-attr]
@@ -225,7 +225,7 @@ def _texts(data: bytes, start: int) -> Iterator[tuple[int, Raw | memoryview, str
 
 def _end_of_text(view: memoryview) -> tuple[int, str | None]:
     """Return where the first JSON text of some bytes ends, or what is wrong with it."""
-    if view[:1] not in (b"{", b"["):
+    if view[:1].tobytes() not in (b"{", b"["):
         return 0, "is not JSON"
     try:
         msgspec.json.decode(view, type=Raw)
@@ -243,7 +243,7 @@ def _end_of_text(view: memoryview) -> tuple[int, str | None]:
 
 
 def _add_text(file: ObjectFile, text: Raw | memoryview) -> None:
-    if bytes(text[:1]) == b"[":  # type: ignore[index]
+    if bytes(text[:1]) == b"[":
         for item in _AS_LIST.decode(text):
             _add_member(file, item)
     else:

@@ -15,6 +15,9 @@ MESSAGE = re.compile(
     rb"|The connection to the server[^\n]*|Unable to connect to the server[^\n]*)"
 )
 LOOK_BYTES = 1 << 12
+ANSWER = re.compile(rb'\s*(?:\{\s*"status"\s*:\s*"(?:success|error)"|\[\s*\{\s*"metric"\s*:)')
+"""How an answer of Prometheus starts, and the bare array of promtool."""
+METRIC_NAME = re.compile(rb'"__name__"\s*:\s*"([a-zA-Z0-9_:]{1,80})"')
 COMMANDS = (
     "kubectl get pods,jobs,nodes -A -o json > kube.json (with Kueue: kubectl get "
     "workloads.kueue.x-k8s.io,clusterqueues,cohorts,localqueues,resourceflavors -A -o json)"
@@ -42,3 +45,18 @@ def not_kubernetes_json(path: Path, data: bytes) -> InputError | None:
             path, f"is a message of kubectl: {said!r}", expected=expected, hint=COMMANDS
         )
     return None
+
+
+def other_answer(path: Path, data: bytes) -> InputError | None:
+    """Return the error for an answer of Prometheus on other metrics; None for anything else."""
+    if not ANSWER.match(data):
+        return None
+    name = METRIC_NAME.search(data)
+    of = f"on {name[1].decode()}" if name is not None else "whose series have no metric name"
+    return InputError(
+        path,
+        f"is an answer of Prometheus {of}; it has no series of kube-state-metrics",
+        expected="kube_pod_created and others of the query in docs/formats/kubernetes.md",
+        hint="name the metric where it is one of them: --source-format kube-metrics "
+        "--metric NAME=FILE",
+    )

@@ -141,7 +141,8 @@ def _plan(context: SourceContext) -> ReadingPlan:
                  ~never & ran.is_null() & ~word.is_in(["running", "unknown"])),
         ),
         left_out=(
-            Tally("steps of jobs left out (the row of the job counts)", is_step(source["job_id"])),
+            Tally("steps of jobs left out (the row of the job counts)", is_step(source["job_id"]),
+                  "steps"),
         ),
         tallies=(
             Tally("jobs whose Elapsed is not End - Start by more than 1 s (Elapsed counts, without "

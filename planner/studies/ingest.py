@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gpuplan.analysis.ingest.ingest import IngestResult
 from gpuplan.analysis.ingest.ingest import ingest as ingest_logs
-from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.log_formats.format import IngestOptions, KubernetesOptions
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.planner.requests.ingest import IngestRequest
 from gpuplan.planner.studies.answer import Answer
@@ -35,6 +35,14 @@ def ingest(
             values=request.log.values,
             keep=request.log.keep,
             scheduler=request.twin,
+            kubernetes=KubernetesOptions(
+                request.gpu_resource,
+                request.user_label,
+                request.node_types,
+                request.include_cpu,
+                request.gang,
+                request.metric,
+            ),
         ),
         limit=request.log.max_rejects,
         on_progress=progress,
