@@ -1,6 +1,5 @@
 """Runs of dstack and applications of YuniKorn, worked out by hand."""
 
-
 import pytest
 from support_kubernetes import DAY, at, jobs_of, span
 

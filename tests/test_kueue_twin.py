@@ -240,7 +240,8 @@ def test_twin_toml_is_the_same_site(tmp_path):
 def test_who_borrows_from_whom_by_hand(tmp_path):
     # 8 + 4 GPUs. b holds 12 from 0 to 100: 4 within, 8 above, all of a's. a comes at 100, and b is
     # evicted: it holds on to 130, then a runs 100 s within its 8, while 4 GPUs of b are idle and
-    # its job waits: for its own queue, so that is no idle quota while others wait.
+    # its job waits: for its own queue, so that is no idle quota while others wait. At 230 b runs
+    # its 1000 s, 4 GPUs within and 8 above.
     site = quota_model(
         read_quota_site(
             write_list(
@@ -252,12 +253,12 @@ def test_who_borrows_from_whom_by_hand(tmp_path):
     columns = {"queue": [1, 0], "priority": [0, 0], "submit": [0, 100], "created": [0, 100],
                "run": [1000, 100], "pods": [0, 1], "uid": [0, 1]}  # fmt: skip
     jobs = as_jobs(columns, [(PodSet({"nvidia.com/gpu": 12}),), (PodSet({"nvidia.com/gpu": 8}),)])
-    use = site_use("today", site, replay_quota(site, jobs), 230)
+    use = site_use("today", replay_quota(site, jobs))
     a, b = use.queues
     hours = 1 / 3600
     assert (a.within_gpu_h, a.above_gpu_h) == pytest.approx((800 * hours, 0))
-    assert (b.within_gpu_h, b.above_gpu_h) == pytest.approx((520 * hours, 1040 * hours))
-    assert a.lent_gpu_h == pytest.approx(1040 * hours) and b.lent_gpu_h == 0
+    assert (b.within_gpu_h, b.above_gpu_h) == pytest.approx((4520 * hours, 9040 * hours))
+    assert a.lent_gpu_h == pytest.approx(9040 * hours) and b.lent_gpu_h == 0
     assert (a.preemptions_caused, a.preemptions_suffered) == (1, 0)
     assert (b.preemptions_caused, b.preemptions_suffered) == (0, 1)
     assert b.lost_gpu_h == pytest.approx(1200 * hours) and a.lost_gpu_h == 0
@@ -273,8 +274,8 @@ def test_gpu_hours_are_those_of_the_runs(dump):
     for level in LEVELS[1:]:
         site = level_site(model.site, level)
         run = replay_quota(site, work.quota)
-        until = int(run.end_s.max()) + 60
-        use = site_use("today", site, run, until)
+        until = run.accounts().span_s[1]
+        use = site_use("today", run)
         held = run.end_s - run.start_s + np.where(run.reason >= 0, run.grace_s, 0)
         whole = float((held * work.gpus[run.job]).sum()) / 3600
         assert sum(q.within_gpu_h + q.above_gpu_h for q in use.queues) == pytest.approx(whole)

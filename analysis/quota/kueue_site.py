@@ -16,6 +16,7 @@ from typing import Any
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.job_table.gpu_names import gpu_name
+from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.quota.objects import (
     COMMAND,
     SiteObject,
@@ -23,7 +24,7 @@ from gpuplan.analysis.quota.objects import (
     table_in,
     yaml_objects,
 )
-from gpuplan.analysis.quota.quantities import is_gpu, quantity, units
+from gpuplan.analysis.quota.quantities import quantity, units
 from gpuplan.analysis.quota.schema import (
     OLD_WORDS,
     QuotaSettings,

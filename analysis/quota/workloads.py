@@ -21,10 +21,11 @@ from msgspec import Struct
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, KubeObject, read_objects, versions
 from gpuplan.analysis.quota.kueue_site import KUEUE, QuotaDocument, site_or_none
 from gpuplan.analysis.quota.objects import COMMAND, SiteObject
-from gpuplan.analysis.quota.quantities import gpus_of, is_gpu, quantity, units
+from gpuplan.analysis.quota.quantities import gpus_of, quantity, units
 from gpuplan.analysis.quota.schema import Toleration
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.storage.files import existing_file, not_a_device

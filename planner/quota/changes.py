@@ -12,8 +12,9 @@ from typing import Any
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import counted, listed
+from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.quota.kueue_site import QuotaDocument, read_quota_site
-from gpuplan.analysis.quota.quantities import gpus_of, is_gpu, quantity
+from gpuplan.analysis.quota.quantities import gpus_of, quantity
 from gpuplan.analysis.quota.schema import check_key
 
 QUOTA_KEYS = ("nominalQuota", "borrowingLimit", "lendingLimit")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
-from gpuplan.analysis.quota.quantities import is_gpu
 from gpuplan.analysis.quota.schema import ResourceFlavor
 from gpuplan.analysis.quota.workloads import KueueLog, PodGroup
 from gpuplan.planner.quota.model import QuotaModel, quota_model

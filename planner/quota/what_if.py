@@ -96,7 +96,7 @@ def quota_what_if(
         waits_today=lambda: _waits(cases[0], work, log.end),
     )
     results = effects_of_pairs(pairs, calibration, by=by, strict=strict)
-    uses, more = _uses(cases, work, log.end)
+    uses, more = _uses(cases, work)
     return replace(
         results,
         queues=uses.queues,
@@ -147,17 +147,14 @@ def _waits(case: QuotaCase, work: QuotaWorkload, end: int) -> WaitPairs:
     )
 
 
-def _uses(
-    cases: Sequence[QuotaCase], work: QuotaWorkload, end: int
-) -> tuple[SiteUse, tuple[str, ...]]:
+def _uses(cases: Sequence[QuotaCase], work: QuotaWorkload) -> tuple[SiteUse, tuple[str, ...]]:
     """Return what queues do with their quotas in each case, and its loops of evictions."""
     uses, notes = [], []
     for case in cases:
         if case.level == FIFO:
             continue
         run = case.replay().run
-        site = level_site(case.site, case.level)
-        uses.append(site_use(case.name, site, run, end))
-        names = [queue.name for queue in site.queues]
+        uses.append(site_use(case.name, run))
+        names = run.names.nodes
         notes += [f"{case.name}: {note}" for note in loop_notes(run, work.job_ids, names)]
     return all_uses(uses), tuple(notes)
