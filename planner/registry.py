@@ -37,6 +37,7 @@ MODULES = {
     "sia": "mixed.sia",
     **dict.fromkeys(ABOUT, "spot.policies"),
     "kueue": "kueue",
+    "kai": "kai",
 }
 """Policy -> its file in `gpuplan.planner.policies`, which has a ``POLICY`` or ``POLICIES``."""
 

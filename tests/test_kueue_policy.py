@@ -206,3 +206,77 @@ def test_without_a_site_the_next_step_is_told(gpuplan, tmp_path):
     assert code == 2 and "does not apply to fifo" in err
     code, _, err = gpuplan("simulate", trace, "--policy", "kueue", "--site", tmp_path / "none.json")
     assert code == 3 and "none.json" in err
+
+
+def kai_queue(name, parent=None, **gpu):
+    spec = {"resources": {"gpu": gpu}, **({"parentQueue": parent} if parent else {})}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name},
+            "spec": spec}  # fmt: skip
+
+
+def node(name, gpus):
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+            "status": {"allocatable": {"nvidia.com/gpu": str(gpus)}}}  # fmt: skip
+
+
+KAI = [
+    kai_queue("top", quota=-1),
+    kai_queue("team-a", "top", quota=8, limit=16),
+    kai_queue("team-b", "top", quota=4),
+    node("n1", 8), node("n2", 4),
+]  # fmt: skip
+
+
+def test_kai_lends_what_is_idle_and_reclaims_it(tmp_path):
+    # 12 GPUs on nodes of 8 and 4. b may hold more than its 4 while nobody wants them: 8. At 100 a
+    # wants 8: b is evicted, and holds on for 30 s.
+    site = write_list(tmp_path / "kai.json", KAI)
+    jobs = jobs_in(tmp_path, [(0, 1000, 8, "team-b"), (100, 100, 8, "team-a")])
+    result = run("kai", jobs, site=str(site))
+    rows = rows_of(result)
+    assert result.gpus == 12 and rows[0][2] == 1 and rows[1] == (130, 230, 0)
+    assert rows[0] == (0, 1230, 1)
+    assert result.run.held_us.tolist() == [1130e6, 100e6]
+    assert result.run.usage.waiting.tolist()[-1] == 0 and result.run.usage.used.max() == 8
+    fixed = jobs_in(tmp_path, [(0, 1000, 4, "team-b"), (100, 100, 8, "team-a")],
+                    recorded_priority=[100, 50])  # fmt: skip
+    assert rows_of(run("kai", fixed, site=str(site)))[0] == (0, 1000, 0)  # never evicted
+
+
+def test_queues_of_one_scheduler_serve_the_other(tmp_path):
+    of_kai, of_kueue = (
+        str(write_list(tmp_path / f"{i}.json", objects)) for i, objects in enumerate((KAI, TWO))
+    )
+    rows = [(0, 1000, 12, "team-b"), (100, 100, 8, "team-a")]
+    jobs = jobs_in(tmp_path, rows)
+    kueue = run("kueue", jobs, site=of_kai)
+    assert rows_of(kueue) == [(0, 1230, 1), (130, 230, 0)]
+    assert any("queues of Kueue are made of those of KAI" in text for text in kueue.warnings)
+    kai = run("kai", jobs_in(tmp_path, [(0, 1000, 8, "team-b"), (100, 100, 8, "team-a")]),
+              site=of_kueue)  # fmt: skip
+    assert kai.gpus == 12 and rows_of(kai)[0][2] == 1
+    assert any("assumed to stand in nodes of 8" in text for text in kai.warnings)
+
+
+@settings(max_examples=20, deadline=None)
+@given(traces(), st.data())
+def test_kai_keeps_gpus_and_work(tmp_path_factory, rows, data):
+    groups = [data.draw(st.sampled_from(["team-a", "team-b"])) for _ in rows]
+    rows = [(*row[:3], group) for row, group in zip(rows, groups, strict=True)]
+    folder = tmp_path_factory.mktemp("kai")
+    result = run("kai", jobs_in(folder, rows), site=str(write_list(folder / "s.json", KAI)))
+    run_ = result.run
+    assert run_.usage.used.max() <= 12 and run_.usage.used[-1] == 0
+    assert run_.usage.waiting.min() >= 0 and run_.usage.waiting[-1] == 0
+    assert (run_.held_us >= result.jobs.workload.service_us).all()
+    assert (run_.waited_us >= 0).all() and (run_.start_us >= run_.submit_us).all()
+
+
+def test_kai_leaves_out_what_never_fits(gpuplan, tmp_path):
+    site = write_list(tmp_path / "kai.json", [*KAI, kai_queue("team-c", "top", quota=2, limit=2)])
+    trace = write_trace(tmp_path / "t.parquet", [0, 1, 2], [5.0] * 3, [2.0, 3.0, 8.0],
+                        group=["team-c", "team-c", "team-a"])  # fmt: skip
+    code, out, err = gpuplan("simulate", trace, "--policy", "kai", "--site", site,
+                             "--output-format", "json")  # fmt: skip
+    assert code == 0 and json.loads(out)["results"]["jobs"] == 2, err
+    assert "1 job left out that can never fit: 1 (3 GPUs)" in err

@@ -72,6 +72,7 @@ LOOKS: dict[str, Look] = {
     "pal": Look(COLOURS["forest"], MIXED),
     "sia": Look(COLOURS["indigo"], MIXED),
     "kueue": Look(COLOURS["wine"], MIXED),
+    "kai": Look(COLOURS["olive"], MIXED),
     "gfs": Look(COLOURS["indigo"], LENT),
     "gfs-e": Look(COLOURS["crimson"], LENT),
     "gfs-d": Look(COLOURS["yellow"], LENT),

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.quota.kai_simulator import KaiRun
 from gpuplan.simkit.quota.simulator import LOOP_EVICTIONS, QuotaRun
 
 MOST_NAMED = 5
 
 
-def loop_notes(run: QuotaRun, names: Sequence[str], queues: Sequence[str]) -> tuple[str, ...]:
+def loop_notes(
+    run: QuotaRun | KaiRun, names: Sequence[str], queues: Sequence[str]
+) -> tuple[str, ...]:
     """Return what to say of a loop of evictions; nothing without one."""
     loop = run.loop()
     if loop is None:

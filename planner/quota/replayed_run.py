@@ -7,7 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.quota.kai_simulator import KaiRun
 from gpuplan.simkit.quota.simulator import QuotaRun
 from gpuplan.simkit.run import Leases, Usage, one_lease
 from gpuplan.simkit.time import MICROS
@@ -22,11 +23,13 @@ class ReplayedQuota:
         workload: the jobs.
         quota: the runs, in whole seconds.
         gpus: GPUs of the site.
+        run_gpus: GPUs of each run; shape (runs,).
     """
 
     workload: Workload
-    quota: QuotaRun
+    quota: QuotaRun | KaiRun
     gpus: int
+    run_gpus: IntArray
 
     @cached_property
     def runs(self) -> tuple[IntArray, IntArray, IntArray]:
@@ -64,10 +67,8 @@ class ReplayedQuota:
 
     @cached_property
     def held_us(self) -> IntArray:
-        """How long each job held GPUs, the grace after evictions included."""
-        job, start, end = self.runs
-        held = np.zeros(self.workload.size, np.int64)
-        np.add.at(held, job, end - start)
+        """How long each job held its GPUs, the grace after evictions included."""
+        held: IntArray = (self.held_gpu_us / self.workload.gpus).round().astype(np.int64)
         return held
 
     @property
@@ -76,10 +77,12 @@ class ReplayedQuota:
         waited: IntArray = self.finish_us - self.submit_us - self.held_us
         return waited
 
-    @property
+    @cached_property
     def held_gpu_us(self) -> FloatArray:
         """GPU time that each job held."""
-        held: FloatArray = self.held_us.astype(np.float64) * self.workload.gpus
+        job, start, end = self.runs
+        held = np.zeros(self.workload.size)
+        np.add.at(held, job, (end - start).astype(np.float64) * self.run_gpus)
         return held
 
     @property
@@ -91,12 +94,13 @@ class ReplayedQuota:
     def usage(self) -> Usage:
         """GPUs in use and jobs waiting over time."""
         job, start, end = self.runs
-        gpus = self.workload.gpus[job]
-        again = self.quota.reason >= 0
+        gpus = self.run_gpus
+        first, last = _stretches(job, start, end)
         events = (
             (self.submit_us, 0 * self.submit_us, np.ones_like(self.submit_us)),
-            (start, gpus, -np.ones_like(start)),
-            (end, -gpus, np.where(again, 1, 0)),
+            (start, gpus, -first.astype(np.int64)),
+            (end, -gpus, last.astype(np.int64)),
+            (self.finish_us, 0 * self.submit_us, -np.ones_like(self.submit_us)),
         )
         time, used, waiting = (np.concatenate(column) for column in zip(*events, strict=True))
         order = np.argsort(time, kind="stable")
@@ -112,3 +116,25 @@ class ReplayedQuota:
     def rented(self) -> Leases:
         """All GPUs of the site, from the first submission to the last end."""
         return one_lease(int(self.submit_us[0]), int(self.finish_us.max()), self.gpus)
+
+
+def _stretches(job: IntArray, start: IntArray, end: IntArray) -> tuple[BoolArray, BoolArray]:
+    """Return which runs begin and which end a stretch in which their job holds GPUs.
+
+    Runs of one job overlap where parts of it are evicted apart.
+    """
+    order = np.lexsort((end, start, job))
+    of, begin, until = job[order], start[order], end[order]
+    first, last = np.zeros(job.size, np.bool_), np.zeros(job.size, np.bool_)
+    at = 0
+    while at < order.size:
+        following, latest = at + 1, at
+        while (
+            following < order.size and of[following] == of[at]
+            and begin[following] <= until[latest]
+        ):  # fmt: skip
+            latest = following if until[following] > until[latest] else latest
+            following += 1
+        first[order[at]] = last[order[latest]] = True
+        at = following
+    return first, last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -11,6 +11,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.quota.quantities import gpus_of
+from gpuplan.planner.quota.kai_model import KaiModel
 from gpuplan.planner.quota.model import QuotaModel
 from gpuplan.planner.runs.trace_jobs import (
     OF_QUEUES,
@@ -19,10 +20,13 @@ from gpuplan.planner.runs.trace_jobs import (
     TraceJobs,
 )
 from gpuplan.simkit.arrays import BoolArray, IntArray
+from gpuplan.simkit.quota.kai_simulator import KaiJobs
 from gpuplan.simkit.quota.site import PodSet, QuotaJobs
 from gpuplan.simkit.time import MICROS
 
 SPOT = "spot"
+TRAIN_PRIORITY = 50
+"""Of KAI's class for training jobs, which may be evicted."""
 MOST_NAMED = 5
 
 
@@ -97,6 +101,50 @@ def queued_jobs(jobs: TraceJobs, model: QuotaModel, *, any_type: bool = False) -
     return QueuedJobs(quota_jobs, work.gpus, never, (*notes, *about_priority))
 
 
+@dataclass(frozen=True, slots=True)
+class KaiQueuedJobs:
+    """The jobs of a trace in the queues of a site of KAI; attributes as of `QueuedJobs`."""
+
+    jobs: KaiJobs
+    never: BoolArray
+    notes: tuple[str, ...]
+
+
+def kai_jobs(jobs: TraceJobs, model: KaiModel, fixed_priority: int) -> KaiQueuedJobs:
+    """Return the jobs of a trace as gangs for KAI.
+
+    Args:
+        jobs: with the columns of `OF_QUEUES`.
+        model: the site.
+        fixed_priority: jobs of this priority or a higher one cannot be evicted.
+
+    Raises:
+        UsageError: a job names no queue of the site.
+    """
+    work, table = jobs.workload, _table(jobs)
+    queue, notes = _queues(table, model, jobs.job_id)
+    priority, about_priority = _priorities(table)
+    if table[RECORDED_PRIORITY].null_count() == table.height:
+        priority = priority + TRAIN_PRIORITY
+    fixed = priority >= fixed_priority
+    sizes = np.array(model.site.node_gpus)
+    made = KaiJobs.of_gpus(
+        queue, priority, fixed.astype(np.int64), -(-work.submit_us // MICROS),
+        -(-work.service_us // MICROS), work.gpus, int(sizes.max()),
+    )  # fmt: skip
+    workers = table["num_workers"].fill_null(1).to_numpy().astype(np.int64)
+    told = (workers > made.tasks) & (work.gpus % np.maximum(workers, 1) == 0)
+    tasks = np.where(told, workers, made.tasks)
+    made = replace(made, size=work.gpus // tasks, tasks=tasks, least=tasks)
+    most = np.array([model.most.get(at, 0.0) for at in range(len(model.site.queues))])
+    deserved = np.array([model.deserved.get(at, 0.0) for at in range(len(model.site.queues))])
+    shapes, of = np.unique(np.stack((made.size, made.tasks), axis=1), axis=0, return_inverse=True)
+    room = np.array([int((sizes // size).sum()) >= tasks for size, tasks in shapes.tolist()])
+    never = ~room[of.reshape(-1)] | (work.gpus > most[queue])
+    never |= fixed & (work.gpus > deserved[queue])
+    return KaiQueuedJobs(made, never, (*notes, *about_priority))
+
+
 def _table(jobs: TraceJobs) -> pl.DataFrame:
     """Return the columns of queues; those that were not read are null."""
     table = pl.DataFrame({"at": np.arange(jobs.workload.size)})
@@ -111,7 +159,7 @@ def _table(jobs: TraceJobs) -> pl.DataFrame:
 
 
 def _queues(
-    table: pl.DataFrame, model: QuotaModel, job_id: pl.Series
+    table: pl.DataFrame, model: QuotaModel | KaiModel, job_id: pl.Series
 ) -> tuple[IntArray, list[str]]:
     """Return the number of the queue of each job, and how it was found."""
     names = table.select(QUEUE_COLUMNS)
@@ -138,12 +186,13 @@ def _queues(
             "  next: --map group=COLUMN names the column that has the queue"
         )
     if lost.size:
-        return np.zeros(number.size, np.int64), ["all jobs wait in the only queue of the site"]
+        only = next(iter(model.number.values()))
+        return np.full(number.size, only), ["all jobs wait in the only queue of the site"]
     column = max(by, key=lambda name: by[name])
     return number.astype(np.int64).copy(), [f"queues are those that the column {column} names"]
 
 
-def queue_of(row: Mapping[str, str | None], model: QuotaModel) -> tuple[str, str | None]:
+def queue_of(row: Mapping[str, str | None], model: QuotaModel | KaiModel) -> tuple[str, str | None]:
     """Return the column that names the ClusterQueue of a job, and the queue; None for none."""
     namespace = row.get("group") or ""
     for column in QUEUE_COLUMNS:

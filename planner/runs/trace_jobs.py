@@ -30,7 +30,16 @@ LABELS = tuple(BY.values())
 OF_TENANTS = ("priority", "group", "gpu_type", "num_workers")
 """Columns for policies that tell high-priority and spot jobs apart."""
 
-QUEUE_COLUMNS = ("queue", "partition", "qos", "account", "group", "user", "job_class")
+QUEUE_COLUMNS = (
+    "cluster_queue",
+    "queue",
+    "partition",
+    "qos",
+    "account",
+    "group",
+    "user",
+    "job_class",
+)
 """Columns that may say in which queue of a site a job waits; the first that names one counts."""
 RECORDED_PRIORITY = "recorded_priority"
 OF_QUEUES = (*QUEUE_COLUMNS, RECORDED_PRIORITY, "priority", "gpu_type", "num_workers")

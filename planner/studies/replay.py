@@ -15,7 +15,7 @@ from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
 from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.job_table.schema import CANONICAL, LIMIT_COLUMN, SCHEDULER_COLUMNS
+from gpuplan.analysis.job_table.schema import CANONICAL, LIMIT_COLUMN
 from gpuplan.analysis.prices.contracts import FOREVER_US
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
@@ -214,7 +214,7 @@ def read_replay(
     }
     optional = [REASON] if window == LOG_WINDOW else []
     if by_queue:
-        optional += (name for name in OF_QUEUES if name in SCHEDULER_COLUMNS)
+        optional += (name for name in OF_QUEUES if name not in CANONICAL)
     trace = read_trace(request.trace, request.jobs, columns=sorted(columns), optional=optional)
     deadlines, draws = np.random.default_rng(request.jobs.seed).spawn(2)
     jobs = jobs_of(
