@@ -297,8 +297,14 @@ class WhatIfRequest(SiteRequest):
         """Whether the log is of Kueue. Raises `InputError` where a file cannot be read."""
         from gpuplan.analysis.quota.kueue_site import is_quota_twin
         from gpuplan.analysis.quota.workloads import is_kueue_dump
+        from gpuplan.analysis.reading.inputs import STANDARD_INPUT
+        from gpuplan.analysis.storage.files import existing_file
 
-        return is_quota_twin(self.twin) if self.twin is not None else is_kueue_dump(self.trace)
+        if self.twin is not None:
+            return is_quota_twin(self.twin)
+        if self.trace != STANDARD_INPUT:
+            existing_file(self.trace)
+        return is_kueue_dump(self.trace)
 
     @property
     def grouping(self) -> str:
