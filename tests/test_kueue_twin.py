@@ -22,10 +22,10 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.quota.kueue_site import read_quota_site, read_quota_twin
 from gpuplan.analysis.quota.twin_text import quota_twin_text
 from gpuplan.analysis.quota.workloads import read_kueue_log
-from gpuplan.planner.quota.calibrate import calibrate_quotas
-from gpuplan.planner.quota.changes import read_quota_change
-from gpuplan.planner.quota.levels import ADDED, LEVELS, level_site
-from gpuplan.planner.quota.log_workload import quota_workload
+from gpuplan.planner.quota_twin.calibrate import calibrate_quotas
+from gpuplan.planner.quota_twin.changes import read_quota_change
+from gpuplan.planner.quota_twin.levels import ADDED, LEVELS, level_site
+from gpuplan.planner.quota_twin.log_workload import quota_workload
 from gpuplan.planner.quota.model import quota_model
 from gpuplan.planner.quota.use import site_use
 from gpuplan.simkit.quota.simulator import as_jobs, replay_quota

@@ -6,7 +6,6 @@ few pods they take. Nothing else of a pod is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +15,6 @@ from typing import Any
 
 import msgspec
 import polars as pl
-from msgspec import Struct
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import MICROS
@@ -26,12 +24,20 @@ from gpuplan.analysis.kubernetes.objects import UNREADABLE, KubeObject, read_obj
 from gpuplan.analysis.quota.kueue_site import KUEUE, QuotaDocument, site_or_none
 from gpuplan.analysis.quota.objects import COMMAND, SiteObject
 from gpuplan.analysis.quota.quantities import gpus_of, quantity, units
-from gpuplan.analysis.quota.schema import Toleration
+from gpuplan.analysis.quota.workload_texts import (
+    PodSetText,
+    WorkloadAdmission,
+    WorkloadCondition,
+    WorkloadStatus,
+    WorkloadText,
+    requests_of,
+)
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.storage.files import existing_file, not_a_device
 
 WORKLOAD = "Workload"
 TRUE = "True"
+UNKNOWN = WorkloadCondition()
 COLUMNS: dict[str, pl.DataType] = {
     "job_id": pl.String(), "namespace": pl.String(), "local_queue": pl.String(),
     "cluster_queue": pl.String(), "priority": pl.Int64(), "priority_class": pl.String(),
@@ -42,158 +48,6 @@ COLUMNS: dict[str, pl.DataType] = {
 }  # fmt: skip
 """Times are seconds after 1970. ``start`` is when quota was first reserved, as far as the dump
 tells (``is_first``: it was the first time); ``end`` is null while it runs."""
-
-
-class Condition(Struct):
-    """A condition of a Workload."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-    at: str | None = msgspec.field(name="lastTransitionTime", default=None)
-
-
-class Requirement(Struct):
-    """A requirement on a label of nodes."""
-
-    key: str = ""
-    operator: str = "In"
-    values: list[str] = []
-
-
-class Term(Struct):
-    """Requirements that hold together."""
-
-    expressions: list[Requirement] = msgspec.field(name="matchExpressions", default=[])
-
-
-class Terms(Struct):
-    """Terms of which one must hold."""
-
-    terms: list[Term] = msgspec.field(name="nodeSelectorTerms", default=[])
-
-
-class NodeAffinity(Struct):
-    """The affinity of a pod to nodes."""
-
-    required: Terms | None = msgspec.field(
-        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
-    )
-
-
-class Affinity(Struct):
-    """The affinity of a pod."""
-
-    node: NodeAffinity | None = msgspec.field(name="nodeAffinity", default=None)
-
-
-class Resources(Struct):
-    """What a container requests."""
-
-    requests: dict[str, Any] = {}
-    limits: dict[str, Any] = {}
-
-
-class Container(Struct):
-    """A container of a pod."""
-
-    resources: Resources | None = None
-    restart: str | None = msgspec.field(name="restartPolicy", default=None)
-
-
-class PodSpec(Struct):
-    """What the model reads of a pod."""
-
-    containers: list[Container] = []
-    init: list[Container] | None = msgspec.field(name="initContainers", default=None)
-    overhead: dict[str, Any] | None = None
-    selector: dict[str, str] | None = msgspec.field(name="nodeSelector", default=None)
-    tolerations: list[Toleration] | None = None
-    affinity: Affinity | None = None
-
-
-class Template(Struct):
-    """The template of a pod set."""
-
-    spec: PodSpec = msgspec.field(default_factory=PodSpec)
-
-
-class PodSetText(Struct):
-    """A pod set of a Workload."""
-
-    name: str = "main"
-    count: int = 1
-    least: int | None = msgspec.field(name="minCount", default=None)
-    template: Template = msgspec.field(default_factory=Template)
-
-
-class PriorityClass(Struct):
-    """The class of a Workload's priority."""
-
-    name: str = ""
-
-
-class Spec(Struct):
-    """The specification of a Workload."""
-
-    queue: str = msgspec.field(name="queueName", default="")
-    active: bool = True
-    priority: int | None = None
-    priority_class: str | None = msgspec.field(name="priorityClassName", default=None)
-    priority_ref: PriorityClass | None = msgspec.field(name="priorityClassRef", default=None)
-    pod_sets: list[PodSetText] = msgspec.field(name="podSets", default=[])
-
-
-class Assignment(Struct):
-    """What a pod set was given."""
-
-    name: str = "main"
-    count: int | None = None
-    flavors: dict[str, str] = {}
-    usage: dict[str, Any] = msgspec.field(name="resourceUsage", default={})
-
-
-class Admission(Struct):
-    """What a Workload was given."""
-
-    cluster_queue: str = msgspec.field(name="clusterQueue", default="")
-    assignments: list[Assignment] = msgspec.field(name="podSetAssignments", default=[])
-
-
-class Eviction(Struct):
-    """How often a Workload was evicted for a reason."""
-
-    reason: str = ""
-    count: int = 0
-
-
-class Statistics(Struct):
-    """What a Workload keeps of its past."""
-
-    evictions: list[Eviction] = []
-
-
-class Status(Struct):
-    """The status of a Workload."""
-
-    admission: Admission | None = None
-    conditions: list[Condition] = []
-    statistics: Statistics | None = msgspec.field(name="schedulingStats", default=None)
-
-
-class Meta(Struct):
-    """Metadata of a Workload."""
-
-    created: str = msgspec.field(name="creationTimestamp", default="")
-
-
-class WorkloadText(Struct):
-    """A Workload as kubectl prints it."""
-
-    metadata: Meta = msgspec.field(default_factory=Meta)
-    spec: Spec = msgspec.field(default_factory=Spec)
-    status: Status | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +185,7 @@ class _Workloads:
 
     def _add(self, item: KubeObject, read: list[WorkloadText]) -> None:
         work, spec = read[-1], read[-1].spec
-        status = work.status or Status()
+        status = work.status or WorkloadStatus()
         conditions = {condition.type: condition for condition in status.conditions}
         submit = seconds(work.metadata.created)
         if submit is None:
@@ -339,7 +193,7 @@ class _Workloads:
         at = {name: seconds(condition.at) for name, condition in conditions.items()}
         self.end = max(self.end, submit, *(time for time in at.values() if time is not None))
         groups = tuple(_pod_group(pods) for pods in spec.pod_sets)
-        gpus, flavor = _given(status.admission, groups)
+        gpus, flavor = _assigned(status.admission, groups)
         if not gpus:
             self.leave_out("without GPUs")
             return
@@ -350,7 +204,7 @@ class _Workloads:
         attempts = 1 + sum(eviction.count for eviction in counts)
         known = len(starts)
         if status.statistics is None and (
-            evicted or conditions.get("Evicted", Condition()).message.startswith("Previously:")
+            evicted or conditions.get("Evicted", UNKNOWN).message.startswith("Previously:")
         ):
             attempts = max(2, known)
         attempts = max(attempts, known)
@@ -366,7 +220,7 @@ class _Workloads:
             "flavor": flavor,
             "attempts": attempts,
             "preemptions": sum(e.count for e in counts if e.reason == "Preempted"),
-            "reason": conditions.get("QuotaReserved", Condition()).reason or None,
+            "reason": conditions.get("QuotaReserved", UNKNOWN).reason or None,
             "is_first": attempts <= max(known, 1),
             "shape": self.shapes.setdefault(groups, len(self.shapes)),
         }
@@ -380,7 +234,7 @@ class _Workloads:
             self.held += 1
             self.leave_out("evicted, and neither admitted again nor finished")
             return
-        finish = conditions.get("Finished", Condition()).reason
+        finish = conditions.get("Finished", UNKNOWN).reason
         self.rows.append(
             row
             | {
@@ -436,7 +290,7 @@ class _Workloads:
         )  # fmt: skip
 
 
-def _is_true(conditions: dict[str, Condition], name: str) -> bool:
+def _is_true(conditions: dict[str, WorkloadCondition], name: str) -> bool:
     return name in conditions and conditions[name].status == TRUE
 
 
@@ -466,7 +320,9 @@ def _state(reason: str) -> str:
     return "failed" if reason == "Failed" else "cancelled"
 
 
-def _given(admission: Admission | None, groups: tuple[PodGroup, ...]) -> tuple[Fraction, str]:
+def _assigned(
+    admission: WorkloadAdmission | None, groups: tuple[PodGroup, ...]
+) -> tuple[Fraction, str]:
     """Return the GPUs of a workload, as given or else as requested, and the flavor of most."""
     by_flavor: dict[str, Fraction] = {}
     for assignment in admission.assignments if admission else ():
@@ -505,36 +361,3 @@ def _pod_group(pods: PodSetText) -> PodGroup:
         ),
         tuple((t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ()),
     )
-
-
-def requests_of(spec: PodSpec) -> dict[str, Fraction]:
-    """Return what a pod requests: its containers, or an init container that needs more."""
-    always: dict[str, Fraction] = {}
-    most: dict[str, Fraction] = {}
-    for container in spec.init or ():
-        wanted = _of_container(container)
-        if container.restart == "Always":
-            always = _sum((always, wanted))
-            continue
-        for name, amount in _sum((always, wanted)).items():
-            most[name] = max(most.get(name, Fraction(0)), amount)
-    total = _sum((always, *(_of_container(container) for container in spec.containers)))
-    for name, amount in most.items():
-        total[name] = max(total.get(name, Fraction(0)), amount)
-    overhead = {name: quantity(amount) for name, amount in (spec.overhead or {}).items()}
-    return _sum((total, overhead))
-
-
-def _of_container(container: Container) -> dict[str, Fraction]:
-    resources = container.resources or Resources()
-    return {
-        name: quantity(amount) for name, amount in (resources.limits | resources.requests).items()
-    }
-
-
-def _sum(parts: Iterable[dict[str, Fraction]]) -> dict[str, Fraction]:
-    total: dict[str, Fraction] = {}
-    for part in parts:
-        for name, amount in part.items():
-            total[name] = total.get(name, Fraction(0)) + amount
-    return total

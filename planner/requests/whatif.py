@@ -25,7 +25,7 @@ from gpuplan.planner.requests.site_request import (
 if TYPE_CHECKING:
     from gpuplan.analysis.quota.kueue_site import QuotaDocument
     from gpuplan.analysis.site.schema import CalibrationTable
-    from gpuplan.planner.quota.changes import QuotaChange
+    from gpuplan.planner.quota_twin.changes import QuotaChange
     from gpuplan.planner.twin.site_changes import SiteChange
 
 OUTPUT, HAPPENED = "Output", "A change that happened"
@@ -315,7 +315,7 @@ class WhatIfRequest(SiteRequest):
 
     def _check_for_quotas(self) -> None:
         """Check what can be checked of a site of Kueue. Raises `InputError` or `UsageError`."""
-        from gpuplan.planner.quota.what_if import check_quota_groups
+        from gpuplan.planner.quota_twin.what_if import check_quota_groups
 
         if self.validate is not None or self.after is not None:
             raise UsageError("--validate: replays changes of a Slurm site, and the log is of Kueue")
@@ -346,7 +346,7 @@ class WhatIfRequest(SiteRequest):
 
         Raises `InputError` or `UsageError`.
         """
-        from gpuplan.planner.quota.changes import read_quota_change
+        from gpuplan.planner.quota_twin.changes import read_quota_change
 
         return tuple(read_quota_change(name, value) for name, value in self._in_order())
 

@@ -13,7 +13,7 @@ from gpuplan.analysis.quota.workloads import is_kueue_dump, read_kueue_log
 from gpuplan.analysis.site.document import twin_text
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.planner.quota.calibrate import calibrate_quotas
+from gpuplan.planner.quota_twin.calibrate import calibrate_quotas
 from gpuplan.planner.requests.calibrate import CalibrateRequest
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.quota_site import site_of_log

@@ -9,10 +9,10 @@ from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog, read_kueue_log
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.planner.quota.calibrate import calibrate_quotas, work_warnings
-from gpuplan.planner.quota.changes import combined_changes, to_site
-from gpuplan.planner.quota.log_workload import QuotaWorkload
-from gpuplan.planner.quota.what_if import quota_what_if
+from gpuplan.planner.quota_twin.calibrate import calibrate_quotas, work_warnings
+from gpuplan.planner.quota_twin.changes import combined_changes, to_site
+from gpuplan.planner.quota_twin.log_workload import QuotaWorkload
+from gpuplan.planner.quota_twin.what_if import quota_what_if
 from gpuplan.planner.requests.whatif import WhatIfRequest
 from gpuplan.planner.site.change_effects import WhatIfResults
 from gpuplan.planner.studies.answer import Answer

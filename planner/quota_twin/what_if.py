@@ -11,19 +11,19 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.site.schema import CalibrationTable
-from gpuplan.planner.quota.calibrate import NOT_MODELED
-from gpuplan.planner.quota.cases import QuotaCase
-from gpuplan.planner.quota.changes import QuotaChange
-from gpuplan.planner.quota.levels import FIFO, LEVELS, level_site
-from gpuplan.planner.quota.log_workload import (
+from gpuplan.planner.quota.loops import loop_notes
+from gpuplan.planner.quota.model import QuotaModel, quota_model
+from gpuplan.planner.quota.use import SiteUse, all_uses, site_use
+from gpuplan.planner.quota_twin.calibrate import NOT_MODELED
+from gpuplan.planner.quota_twin.cases import QuotaCase
+from gpuplan.planner.quota_twin.changes import QuotaChange
+from gpuplan.planner.quota_twin.levels import FIFO, LEVELS, level_site
+from gpuplan.planner.quota_twin.log_workload import (
     GROUPINGS,
     QuotaWorkload,
     quota_workload,
     requeued,
 )
-from gpuplan.planner.quota.loops import loop_notes
-from gpuplan.planner.quota.model import QuotaModel, quota_model
-from gpuplan.planner.quota.use import SiteUse, all_uses, site_use
 from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.change_effects import WhatIfResults
 from gpuplan.planner.site.pairs import Pairs, effects_of_pairs

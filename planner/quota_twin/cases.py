@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.planner.quota.levels import level_jobs, level_site
-from gpuplan.planner.quota.log_workload import at_submits
+from gpuplan.planner.quota_twin.levels import level_jobs, level_site
+from gpuplan.planner.quota_twin.log_workload import at_submits
 from gpuplan.planner.site.replicas import Chance, Replica
 from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.quota.simulator import QuotaRun, replay_quota

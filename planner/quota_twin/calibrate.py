@@ -10,11 +10,11 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog
-from gpuplan.planner.quota.cases import QuotaReplay, replay_level
-from gpuplan.planner.quota.levels import ADDED, LEVELS, skipped_levels
-from gpuplan.planner.quota.log_workload import QuotaWorkload, at_submits, quota_workload
 from gpuplan.planner.quota.loops import loop_notes
 from gpuplan.planner.quota.model import QuotaModel, quota_model
+from gpuplan.planner.quota_twin.cases import QuotaReplay, replay_level
+from gpuplan.planner.quota_twin.levels import ADDED, LEVELS, skipped_levels
+from gpuplan.planner.quota_twin.log_workload import QuotaWorkload, at_submits, quota_workload
 from gpuplan.planner.twin.calibrate import (
     MOST_EXCLUDED,
     SEEDS,
