@@ -29,7 +29,7 @@ class Amount:
         return cls(amount)
 
 
-class Limit:
+class AmountLimit:
     """An amount, or None for no limit: ``none``, ``unlimited`` or, of KAI, -1."""
 
     __slots__ = ("value",)
@@ -39,7 +39,7 @@ class Limit:
         self.value = value
 
     @classmethod
-    def read(cls, written: Any) -> Limit:
+    def read(cls, written: Any) -> AmountLimit:
         """Return a limit as written. Raises `ValueError` with what is expected."""
         if str(written).strip().lower() in ("none", "unlimited", "-1", "-1.0"):
             return cls(None)

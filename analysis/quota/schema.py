@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
-from gpuplan.analysis.quota.amounts import Amount, Limit, Seconds
+from gpuplan.analysis.quota.amounts import Amount, AmountLimit, Seconds
 from gpuplan.analysis.site.schema import CalibrationTable
 
 MESSAGE = re.compile(r"(?P<text>.*?)(?: - at `(?P<keys>key in )?\$(?P<path>.*)`)?", re.DOTALL)
@@ -37,8 +37,8 @@ class ResourceQuota(QuotaTable, frozen=True):
 
     name: str
     nominalQuota: Amount = Amount(Fraction(0))
-    borrowingLimit: Limit | None = None
-    lendingLimit: Limit | None = None
+    borrowingLimit: AmountLimit | None = None
+    lendingLimit: AmountLimit | None = None
 
 
 class FlavorQuotas(QuotaTable, frozen=True):
@@ -174,8 +174,8 @@ class Controller(QuotaTable, frozen=True):
 class KaiResource(QuotaTable, frozen=True):
     """What a queue of KAI has of a resource; -1 is unlimited."""
 
-    quota: Limit = Limit(Fraction(0))
-    limit: Limit = Limit(None)
+    quota: AmountLimit = AmountLimit(Fraction(0))
+    limit: AmountLimit = AmountLimit(None)
     overQuotaWeight: Amount = Amount(Fraction(1))
 
 
@@ -187,7 +187,7 @@ class KaiResources(QuotaTable, frozen=True):
     memory: KaiResource | None = None
 
 
-class KaiQueue(QuotaTable, frozen=True):
+class KaiQueueSpec(QuotaTable, frozen=True):
     """A queue of KAI."""
 
     parentQueue: str = ""
@@ -212,7 +212,7 @@ class QuotaSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     localqueue: dict[str, LocalQueue] = {}
     flavor: dict[str, ResourceFlavor] = {}
     controller: Controller = Controller()
-    kaiqueue: dict[str, KaiQueue] = {}
+    kaiqueue: dict[str, KaiQueueSpec] = {}
     node: dict[str, KubeNode] = {}
     calibration: CalibrationTable = CalibrationTable()
 

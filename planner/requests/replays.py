@@ -15,6 +15,7 @@ from gpuplan.planner.money.pool_texts import stated_prices
 from gpuplan.planner.money.price_request import BOOK_PARAMETERS, PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest
 from gpuplan.planner.requests.settings import OptionSetting, option_settings
+from gpuplan.planner.requests.site_queues import SITE, site_settings
 from gpuplan.planner.requests.trace import TRACE
 
 if TYPE_CHECKING:
@@ -313,16 +314,7 @@ class PoliciesRequest(StudyRequest):
             high=1000.0,
         ),
     ] = None
-    site: Annotated[
-        Path | None,
-        Opt(
-            "The queues and quotas of a site, for policies that replay them (kueue, kai): what "
-            "kubectl get clusterqueues,cohorts,localqueues,resourceflavors -A -o json prints, "
-            "YAML, or a folder of it. Other policies get as many GPUs.",
-            key=None,
-            metavar="FILE|FOLDER",
-        ),
-    ] = None
+    site: Annotated[Path | None, SITE] = None
     spot_price: Annotated[
         float | None,
         Opt(
@@ -383,42 +375,13 @@ class PoliciesRequest(StudyRequest):
         settings = list(settings)
         return [
             *settings,
-            *self._site_settings(policies, settings),
+            *site_settings(self.site, policies, settings, getattr(self, "cluster", None)),
             *self.replay.gpu_types.settings(),
             *option_settings(
                 ("--limit-factor", "limit_factor", self.limit_factor),
                 ("--spot-price", "spot_usd_per_gpu_h", self.spot_price),
             ),
         ]
-
-    def _site_settings(
-        self, policies: Sequence[str], settings: Sequence[str]
-    ) -> list[OptionSetting]:
-        """Return the settings that ``--site`` stands for: the site, and its GPUs for others.
-
-        Raises `InputError` where the site cannot be read.
-        """
-        if self.site is None:
-            return []
-        from gpuplan.planner.policies.quota_settings import read_site
-        from gpuplan.planner.quota.model import total_gpus
-        from gpuplan.planner.registry import find_policy
-
-        made = option_settings(("--site", "site", self.site))
-        is_sized = any(text.partition("=")[0].strip() in ("gpus", "cluster") for text in settings)
-        sized = [find_policy(text.partition(":")[0].strip()) for text in policies]
-        gpus = total_gpus(read_site(self.site))
-        takes = any("gpus" in policy.settings for policy in sized)
-        if takes and gpus and not is_sized and not self._has_size():
-            size = OptionSetting(f"gpus={gpus}")
-            size.option = f"--site {self.site}"
-            made.append(size)
-        return made
-
-    def _has_size(self) -> bool:
-        """Return whether an option gives the size of the cluster."""
-        cluster = getattr(self, "cluster", None)
-        return cluster is not None and bool(cluster.cluster or cluster.gpus)
 
 
 def _moves(settings: Mapping[str, Any]) -> bool:

@@ -194,7 +194,6 @@ class WhatIfRequest(SiteRequest):
             key="site",
             metavar="FILE|FOLDER",
             many=True,
-            common=True,
         ),
     ] = ()
     scale_load: Annotated[
