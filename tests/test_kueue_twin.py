@@ -22,12 +22,12 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.quota.kueue_site import read_quota_site, read_quota_twin
 from gpuplan.analysis.quota.twin_text import quota_twin_text
 from gpuplan.analysis.quota.workloads import read_kueue_log
+from gpuplan.planner.quota.model import quota_model
+from gpuplan.planner.quota.use import site_use
 from gpuplan.planner.quota_twin.calibrate import calibrate_quotas
 from gpuplan.planner.quota_twin.changes import read_quota_change
 from gpuplan.planner.quota_twin.levels import ADDED, LEVELS, level_site
 from gpuplan.planner.quota_twin.log_workload import quota_workload
-from gpuplan.planner.quota.model import quota_model
-from gpuplan.planner.quota.use import site_use
 from gpuplan.simkit.quota.simulator import as_jobs, replay_quota
 from gpuplan.simkit.quota.site import PodSet
 
@@ -382,3 +382,22 @@ def test_options_of_the_other_scheduler_are_refused(gpuplan, dump, tmp_path):
     other = write_list(tmp_path / "o.json", [cluster_queue("x", 8)])
     code, _, err = gpuplan("calibrate", dump, "--site", other)
     assert code == 3 and "no Workload is of a queue of the site" in err
+
+
+def test_the_wait_after_the_reservation_is_told_apart(tmp_path):
+    jobs = [workload(f"j{i}", "team-a", i * 60, i * 60, i * 60 + 50) for i in range(10)]
+    for job in jobs:
+        job["status"]["conditions"][1]["lastTransitionTime"] = job["status"]["conditions"][2][
+            "lastTransitionTime"
+        ]  # admitted 50 s after the reservation
+    log = read_kueue_log(write_list(tmp_path / "k.json", [*teams(), *jobs]))
+    work = quota_workload(log, log.site, quota_model(log.site))
+    assert any("waited 50 s more on average for their admission" in note for note in work.notes)
+    assert (work.recorded_wait == 0).all()
+
+
+def test_a_twin_of_kueue_is_not_one_of_slurm(gpuplan, dump, tmp_path):
+    twin = tmp_path / "twin.toml"
+    assert gpuplan("calibrate", dump, "-o", twin)[0] == 0
+    code, _, err = gpuplan("options", dump, "--twin", twin, "--option", "add-nodes a100=4")
+    assert code == 3 and "is of a site of Kueue" in err and "next: gpuplan whatif" in err

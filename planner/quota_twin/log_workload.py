@@ -26,6 +26,7 @@ from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 GROUPINGS = ("queue", "namespace", "priority", "size")
 """What waits may be split by; a queue is a ClusterQueue."""
 COLUMN_OF = {"queue": "partition", "namespace": "account", "priority": "qos"}
+LEAST_ADMISSION_S = 1.0
 TAINTED = ("NoSchedule", "NoExecute")
 
 
@@ -131,6 +132,7 @@ def quota_workload(
         namespaces, namespaces, tuple(model.queues), classes, flavors,
     )  # fmt: skip
     quota = QuotaJobs(queue, priorities, submit, submit, run, pods, np.arange(n), shapes)
+    notes += _admission_note(table)
     scored = submit >= until
     counts: dict[str, int] = {}
     forgotten = ~table["is_first"].to_numpy()
@@ -176,6 +178,21 @@ def requeued(
         model = replace(model, site=site)
     pods, shapes, _, _ = _pods(table, number, log.shapes, document, model)
     return site, replace(work.quota, queue=number, pods=pods, shapes=shapes)
+
+
+def _admission_note(table: pl.DataFrame) -> list[str]:
+    """Return how long workloads waited after their quota was reserved; nothing where they did not.
+
+    Only a first admission is known together with the reservation before it.
+    """
+    later = table.filter("is_first").select(pl.col("admitted") - pl.col("start"))["admitted"]
+    seconds = later.drop_nulls().to_numpy()
+    if not seconds.size or seconds.mean() < LEAST_ADMISSION_S:
+        return []
+    return [
+        f"after the reservation of quota workloads waited {seconds.mean():.0f} s more on average "
+        "for their admission (checks of the queue): that part is not replayed"
+    ]
 
 
 def _codes(names: pl.Series) -> tuple[tuple[str, ...], NDArray[np.int64]]:
