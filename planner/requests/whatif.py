@@ -268,7 +268,8 @@ class WhatIfRequest(SiteRequest):
         if self.is_of_kueue:
             before = self.before if self.before is not None and self.before.exists() else None
             return (self.trace, self.twin, *self.kueue_site, before)
-        confs = [path for path in (*self.slurm_conf, self.before, self.after) if path is not None]
+        happened = () if self.validate is None else (self.before, self.after)
+        confs = [path for path in (*self.slurm_conf, *happened) if path is not None]
         included = (file for path in confs for file in included_files(path))
         return (self.trace, self.twin, self.prices.prices, self.prices.contracts, *included)
 
@@ -296,13 +297,9 @@ class WhatIfRequest(SiteRequest):
         """Whether the log is of Kueue. Raises `InputError` where a file cannot be read."""
         from gpuplan.analysis.quota.kueue_site import is_quota_twin
         from gpuplan.analysis.quota.workloads import is_kueue_dump
-        from gpuplan.analysis.reading.inputs import STANDARD_INPUT
-        from gpuplan.analysis.storage.files import existing_file
 
         if self.twin is not None:
             return is_quota_twin(self.twin)
-        if self.trace != STANDARD_INPUT:
-            existing_file(self.trace)
         return is_kueue_dump(self.trace)
 
     @property
