@@ -44,6 +44,10 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_SIZE,
     LIST_ACTIVE,
     MOST_MOVED,
+    MOVED,
+    MOVED_AT,
+    MOVED_NODE,
+    MOVED_SIZE,
     NODE_FIRST,
     NODE_FREED,
     NODE_HIT,
@@ -51,6 +55,7 @@ from gpuplan.simkit.quota.kai_state import (
     PARENT,
     SECTION,
     SETTLED,
+    SEVERAL,
     STAMP,
     TASK_BATCH,
     TASK_CAUSE,
@@ -62,6 +67,7 @@ from gpuplan.simkit.quota.kai_state import (
     TASK_RUNNING,
     TASK_STATE,
     TASK_WAITS,
+    VERSION,
     add_future,
     add_to_queue,
     allocatable,
@@ -110,7 +116,12 @@ def may_search(state: Any, j: int, action: int) -> bool:
     need, q = need_of(jobs, j), jobs[j, JOB_QUEUE]
     missing = need - state.count[ALL_FUTURE]
     if action == CONSOLIDATE:
-        return not jobs[j, JOB_FIXED] and missing <= 0 and fits_queue(state, j, need)
+        return (
+            not jobs[j, JOB_FIXED]
+            and missing <= 0
+            and fits_queue(state, j, need)
+            and _might_move(state, j)
+        )
     if action == RECLAIM:
         if queues[q, ALLOCATED] + need > queues[q, FAIR]:
             return False
@@ -134,6 +145,60 @@ def may_search(state: Any, j: int, action: int) -> bool:
             return False
         q = tree[q, PARENT]
     return True
+
+
+@borrowing_helper
+def _list_moved(state: Any) -> None:
+    """List the tasks of all victims that a consolidation looks at, whichever job it is for."""
+    jobs, tasks, tree, batches = state.jobs, state.tasks, state.tree, state.batches
+    for q in range(tree.shape[0] - 1):
+        state.queues[q, POPPED] = 0.0
+        tree[q, IS_VICTIM] = 1
+    victims = count = 0
+    victim = first_victim(state, -1, ANY_PRIORITY)
+    while victim >= 0 and victims < state.count[MOST_MOVED]:
+        victims += 1
+        for task in range(jobs[victim, JOB_FIRST], jobs[victim, JOB_LAST]):
+            if tasks[task, TASK_STATE] == TASK_RUNNING:
+                batches[count, MOVED_NODE] = tasks[task, TASK_NODE]
+                batches[count, MOVED_SIZE] = jobs[victim, JOB_SIZE]
+                count += 1
+        q = jobs[victim, JOB_QUEUE]
+        jobs[victim, JOB_GATHERED] = jobs[victim, JOB_ACTIVE]
+        while q >= 0:
+            state.queues[q, POPPED] += jobs[victim, JOB_ACTIVE] * jobs[victim, JOB_SIZE]
+            q = tree[q, PARENT]
+        victim = next_victim(state, jobs[victim, JOB_QUEUE], -1, ANY_PRIORITY)
+    for q in range(tree.shape[0] - 1):
+        for at in range(tree[q, SECTION], tree[q, SECTION] + tree[q, ACTIVE_COUNT]):
+            jobs[state.lists[at, LIST_ACTIVE], JOB_GATHERED] = 0
+    state.count[MOVED], state.count[MOVED_AT] = count, state.count[VERSION]
+
+
+@borrowing_helper
+def _might_move(state: Any, j: int) -> bool:
+    """Return whether a consolidation might make room for a job, as far as node sizes tell.
+
+    A moved task takes at least as much room for tasks of the job as what it holds would give. Jobs
+    of which a part is evicted at a time may have another order of victims.
+    """
+    if state.count[SEVERAL] > 0:
+        return True
+    if state.count[MOVED_AT] != state.count[VERSION]:
+        _list_moved(state)
+    nodes, batches = state.nodes, state.batches
+    size, slots = state.jobs[j, JOB_SIZE], -tasks_wanted(state.jobs, j)
+    for free in range(size, state.rooms.size):
+        slots += state.rooms[free] * (free // size)
+    for i in range(state.count[MOVED]):
+        node = batches[i, MOVED_NODE]
+        slots -= batches[i, MOVED_SIZE] // size
+        slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+        nodes[node, NODE_FREED] += batches[i, MOVED_SIZE]
+        slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+    for i in range(state.count[MOVED]):
+        nodes[batches[i, MOVED_NODE], NODE_FREED] = 0
+    return slots >= 0  # type: ignore[no-any-return]
 
 
 @borrowing_helper
@@ -167,7 +232,9 @@ def search(state: Any, j: int, action: int) -> bool:
             tree[q, IS_VICTIM] = 1
     below = jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
     size, wanted_tasks = jobs[j, JOB_SIZE], tasks_wanted(jobs, j)
-    slots = 0  # how many tasks of the job would have room with all gathered victims gone
+    # How many tasks of the job would have room with all gathered victims gone; those that must be
+    # placed again take at least as much of it as tasks of the job would.
+    slots = 0
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
     gathered = batches = listed = victims = 0
@@ -194,6 +261,8 @@ def search(state: Any, j: int, action: int) -> bool:
                 slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
                 nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
                 slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                if action == CONSOLIDATE:
+                    slots -= jobs[victim, JOB_SIZE] // size
                 gathered += 1
                 count += 1
         state.batches[batches, BATCH_JOB], state.batches[batches, BATCH_END] = victim, gathered

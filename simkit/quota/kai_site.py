@@ -28,6 +28,7 @@ from gpuplan.simkit.quota.kai_state import (
     NODE_COLUMNS,
     PARENT,
     SECTION,
+    SEVERAL,
     TASK_COLUMNS,
     TASK_PENDING,
     TASK_RUNNING,
@@ -148,6 +149,7 @@ def empty_state(
     nodes[:, CAPACITY] = capacity
     cells = np.zeros(CELLS, np.int64)
     cells[ALL_CAPACITY], cells[MOST_MOVED] = capacity.sum(), UNLIMITED
+    cells[SEVERAL] = (apart >= 0).sum()
     return KaiState(
         queues=_queue_table(queues), tree=tree,
         child=np.array([q for row in below for q in row], np.int64), jobs=job_table,
