@@ -240,7 +240,9 @@ def _account_pair(
         from_each = moved / np.maximum(given_sum, TINY)
         for_each = moved / np.maximum(wanted_sum, TINY)
         loan = (give * (hours * from_each / np.maximum(wanted_sum, TINY))[:, None]).T @ want
-        accounts.lent[np.ix_(members[lenders], queues[borrowers], [fr])] += loan[:, :, None]
+        accounts.lent[np.ix_(members[lenders], queues[borrowers], np.array([fr]))] += loan[
+            :, :, None
+        ]
         idle[:, lenders] -= give * from_each[:, None]
         left = give * (1 - from_each)[:, None]
         most = quotas.lendable[node, fr] / np.maximum(left.sum(axis=1), TINY)

@@ -150,7 +150,7 @@ def fits_nodes(state: Any, j: int) -> bool:
         left -= state.rooms[free] * (free // size)
         if left <= 0:
             return True
-    return left <= 0  # type: ignore[no-any-return]
+    return left <= 0
 
 
 @borrowing_helper

@@ -85,7 +85,7 @@ class QuotaMoment:
             self.state.works[w, col.STATUS] = LEAVING if holding.is_evicted else RUNNING
             _place(self.tree, self.table, self.state, w)
             if holding.is_evicted:
-                self.state.queues[jobs.works[w, col.W_QUEUE], col.LEAVING_COUNT] += 1
+                self.state.queues[jobs.queue[w], col.LEAVING_COUNT] += 1
 
     def _set_slots(self, w: int, usage: Any) -> None:
         """Set what each slot of a workload holds."""

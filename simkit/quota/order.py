@@ -111,8 +111,8 @@ def _is_fairer(rules: Any, jobs: Any, state: Any, queue: int, other: int, depth:
     ):
         return state.levels[other, depth, col.LEVEL_INFINITE] > 0  # type: ignore[no-any-return]
     if state.levels[queue, depth, col.LEVEL_SHARE] != state.levels[other, depth, col.LEVEL_SHARE]:
-        return (
+        return (  # type: ignore[no-any-return]
             state.levels[queue, depth, col.LEVEL_SHARE]
             < state.levels[other, depth, col.LEVEL_SHARE]
-        )  # type: ignore[no-any-return]
+        )
     return _is_earlier(rules, jobs, state.queues[queue, col.HEAD], state.queues[other, col.HEAD])

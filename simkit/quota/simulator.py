@@ -162,7 +162,8 @@ def replay_quota(
     slots = runs[:, ROW_SLOTS:].reshape(job.size, most_slots, SLOT_COLUMNS)
     return QuotaRun(
         jobs, job, start, end, reason, state.works[:, col.EVICTIONS].copy(),
-        np.flatnonzero(~finished), grace_s, cause, slots[:, :, 0].copy(), slots[:, :, 1].copy(), names, node_quotas(site, names),
+        np.flatnonzero(~finished), grace_s, cause, slots[:, :, 0].copy(), slots[:, :, 1].copy(),
+        names, node_quotas(site, names),
     )  # fmt: skip
 
 
