@@ -277,6 +277,10 @@ def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: fl
             hit = hit or nodes[node, NODE_HIT] == state.count[STAMP]
         if hit:
             _evict_batch(state, b)
+    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
+        how = tasks[task, TASK_STATE]
+        if how == TASK_PLACED or how == TASK_WAITS:
+            tasks[task, TASK_OLD] = -3  # placed earlier in this round
     is_placed = place_job(state, j, False)
     if is_placed:
         for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
@@ -289,10 +293,11 @@ def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: fl
         is_valid = _is_valid(state, j, action, batches, need)
     if not is_valid:
         _undo(state, j, batches, is_placed)
-        return False
     for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
-        if tasks[task, TASK_OLD] == -2:
+        if tasks[task, TASK_OLD] < 0:
             tasks[task, TASK_OLD] = -1
+    if not is_valid:
+        return False
     for b in range(batches):
         first = state.batches[b - 1, BATCH_END] if b else 0
         for i in range(first, state.batches[b, BATCH_END]):
