@@ -204,4 +204,4 @@ def might_make_room(state: Any, j: int, most_priority: int) -> bool:
                     slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
     for node in range(nodes.shape[0]):
         nodes[node, NODE_FREED] = 0
-    return slots >= 0  # type: ignore[no-any-return]
+    return slots >= 0

@@ -213,13 +213,12 @@ def replay_kai(
     decay = np.log(2) / site.half_life_s if site.half_life_s else 0.0
     limits = (grace_s, checkpoint_s, most_evictions, INSTANTS)
     sharing = (float(site.usage_weight), float(decay), site.window_s)
-    lists = (jobs.submit, arrivals)
-    while (
-        how := run_kai(state, clock, past, runs, changes, events, lists, limits, sharing)
-    ) != DONE:
+    lists = (jobs.submit, arrivals, changes)
+    while (how := run_kai(state, clock, past, runs, events, lists, limits, sharing)) != DONE:
         if how == FULL:
             runs = np.concatenate((runs, np.zeros_like(runs)))
             changes = np.concatenate((changes, np.zeros_like(changes)))
+            lists = (jobs.submit, arrivals, changes)
         progress(float(clock[NEXT_COMING]) / max(n, 1))
     return _run_of(site, jobs, runs[: clock[ROWS]], state.jobs[:, JOB_EVICTIONS].copy(), grace_s)
 
