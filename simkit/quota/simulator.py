@@ -11,7 +11,7 @@ import numpy as np
 from gpuplan.simkit.arrays import IntArray, for_kernels
 from gpuplan.simkit.heap import sections
 from gpuplan.simkit.quota import columns as col
-from gpuplan.simkit.quota.accounts import HeldRuns, NodeQuotas, QuotaAccounts, account
+from gpuplan.simkit.quota.accounts import NodeQuotas, QuotaAccounts, QuotaHolds, account
 from gpuplan.simkit.quota.cycle import ROW_SLOTS, SLOT_COLUMNS
 from gpuplan.simkit.quota.kernel import DONE, FULL, run
 from gpuplan.simkit.quota.site import QuotaJobs, QuotaSite
@@ -93,7 +93,7 @@ class QuotaRun:
     def accounts(self) -> QuotaAccounts:
         """Return what each queue held, borrowed, lent, waited and lost."""
         until = np.where(self.reason < 0, self.end_s, self.end_s + self.grace_s)
-        held = HeldRuns(
+        held = QuotaHolds(
             self.jobs.queue, self.jobs.submit, self.job, self.start_s, self.end_s, until,
             self.cause, self.pair, self.amount,
         )  # fmt: skip
