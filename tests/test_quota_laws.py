@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support_quota import crowds, gpu_queue, jobs_of
+from support_quota import crowds, gpu_queue, jobs_of, lines
 
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import run_cluster
@@ -25,15 +25,6 @@ def held(run):
     sizes = np.array([sum(p.count * p.requests["gpu"] for p in pods) for pods in run.jobs.shapes])
     until = np.where(run.reason < 0, run.end_s, run.end_s + run.grace_s)
     return run.jobs.queue[run.job], sizes[run.jobs.pods[run.job]], run.start_s, until
-
-
-@st.composite
-def lines(draw):
-    """Jobs for one queue of 8 GPUs, at different times so that ties play no part."""
-    rows = draw(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30), st.integers(1, 8)),
-                         min_size=1, max_size=15))  # fmt: skip
-    gaps, run, gpus = (np.array(column) for column in zip(*rows, strict=True))
-    return np.cumsum(gaps), run, gpus
 
 
 @given(lines(), st.booleans())

@@ -37,7 +37,7 @@ class NodeQuotas:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldRuns:
+class QuotaHolds:
     """Runs of jobs: one entry per run, and what each holds.
 
     Attributes:
@@ -86,7 +86,7 @@ class QuotaAccounts:
     span_s: tuple[int, int]
 
 
-def account(quotas: NodeQuotas, runs: HeldRuns) -> QuotaAccounts:
+def account(quotas: NodeQuotas, runs: QuotaHolds) -> QuotaAccounts:
     """Return what each queue held, borrowed, lent, waited and lost."""
     n, queues = runs.queue.size, quotas.queues
     nodes, pairs = quotas.nominal.shape
@@ -119,7 +119,7 @@ def account(quotas: NodeQuotas, runs: HeldRuns) -> QuotaAccounts:
     return accounts
 
 
-def _span(runs: HeldRuns) -> tuple[int, int]:
+def _span(runs: QuotaHolds) -> tuple[int, int]:
     if not runs.queue.size:
         return 0, 0
     first, last = int(runs.submit_s.min()), int(runs.submit_s.max())
@@ -128,7 +128,7 @@ def _span(runs: HeldRuns) -> tuple[int, int]:
     return first, last
 
 
-def _waits(runs: HeldRuns, last: int) -> tuple[IntArray, IntArray, tuple[IntArray, ...]]:
+def _waits(runs: QuotaHolds, last: int) -> tuple[IntArray, IntArray, tuple[IntArray, ...]]:
     """Return the first wait and the later ones of each job, and (queue, from, until) of all."""
     n = runs.queue.size
     order = np.lexsort((runs.start_s, runs.job))
@@ -232,15 +232,17 @@ def _account_pair(
         below = [child for child in members.tolist() if quotas.parent[child] == node]
         borrowers = [i for child in below for i in wants[child][0]]
         lenders = [i for child in below for i in gives[child][0]] + [position[node]]
-        own = np.full((hours.size, 1), quotas.nominal[node, fr])
-        want = np.concatenate([own[:, :0], *(wants.pop(child)[1] for child in below)], axis=1)
-        give = np.concatenate([*(gives.pop(child)[1] for child in below), own], axis=1)
+        pool = np.full((hours.size, 1), quotas.nominal[node, fr])
+        want = np.concatenate([pool[:, :0], *(wants.pop(child)[1] for child in below)], axis=1)
+        give = np.concatenate([*(gives.pop(child)[1] for child in below), pool], axis=1)
         wanted_sum, given_sum = want.sum(axis=1), give.sum(axis=1)
         moved = np.minimum(wanted_sum, given_sum)
         from_each = moved / np.maximum(given_sum, TINY)
         for_each = moved / np.maximum(wanted_sum, TINY)
         loan = (give * (hours * from_each / np.maximum(wanted_sum, TINY))[:, None]).T @ want
-        accounts.lent[np.ix_(members[lenders], queues[borrowers], [fr])] += loan[:, :, None]
+        accounts.lent[np.ix_(members[lenders], queues[borrowers], np.array([fr]))] += loan[
+            :, :, None
+        ]
         idle[:, lenders] -= give * from_each[:, None]
         left = give * (1 - from_each)[:, None]
         most = quotas.lendable[node, fr] / np.maximum(left.sum(axis=1), TINY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota import columns as col
 from gpuplan.simkit.quota.state import (
     CHOSEN,
     FIT,
@@ -30,21 +31,25 @@ ALMOST_WORST = -(1 << 30)
 @borrowing_helper
 def needs_of(tree: Any, rules: Any, jobs: Any, state: Any, w: int, fr: int, amount: int) -> int:
     """Return what a workload needs for an amount of one thing, as height x 8 + mode."""
-    queue = jobs.queue[w]
-    if amount > tree.potential[queue, fr]:
+    queue = jobs.works[w, col.W_QUEUE]
+    if amount > tree.quotas[queue, fr, col.POTENTIAL]:
         return NO_FIT
     height, is_below = borrowing_height(tree, queue, fr, amount)
     if amount <= max(0, available(tree, queue, fr)):
         return height * 8 + FIT
     if not (
-        amount <= tree.subtree[queue, fr]
+        amount <= tree.quotas[queue, fr, col.SUBTREE]
         or is_below
-        or rules.borrow_evicts[queue]
-        or (rules.fair and rules.reclaim[queue] != NEVER)
+        or rules.queues[queue, col.BORROW_EVICTS]
+        or (rules.fair and rules.queues[queue, col.RECLAIM] != NEVER)
     ):
         return NO_FIT
     state.count[REQUESTED] = 1
-    state.req_fr[0], state.req_amount[0], state.req_needed[0] = fr, amount, True
+    (
+        state.request[0, col.REQ_FR],
+        state.request[0, col.REQ_AMOUNT],
+        state.request[0, col.REQ_NEEDED],
+    ) = fr, amount, True
     victims = find_victims(tree, rules, jobs, state, w)
     state.count[SEARCHED] = w
     state.count[SEARCHED_FR], state.count[SEARCHED_AMOUNT] = fr, amount
@@ -52,12 +57,12 @@ def needs_of(tree: Any, rules: Any, jobs: Any, state: Any, w: int, fr: int, amou
         return height * 8 + NO_CANDIDATES
     mode = RECLAIM
     for i in range(victims):
-        if jobs.queue[state.chosen[i]] == queue:
+        if jobs.works[state.lists[i, col.CHOSEN], col.W_QUEUE] == queue:
             mode = PREEMPT
-        give_quota(tree, jobs, state, state.chosen[i])
+        give_quota(tree, jobs, state, state.lists[i, col.CHOSEN])
     height, is_below = borrowing_height(tree, queue, fr, amount)
     for i in range(victims):
-        take_quota(tree, jobs, state, state.chosen[i])
+        take_quota(tree, jobs, state, state.lists[i, col.CHOSEN])
     return height * 8 + mode
 
 
@@ -69,7 +74,7 @@ def _rank(rules: Any, queue: int, needs: int) -> int:
         return WORST
     if mode == NO_CANDIDATES:
         return ALMOST_WORST - height
-    if rules.preempt_last[queue]:
+    if rules.queues[queue, col.PREEMPT_LAST]:
         return mode - 8 * height
     return (mode << 20) - height
 
@@ -80,9 +85,9 @@ def _goes_on(rules: Any, queue: int, needs: int) -> bool:
     mode, height = needs & 7, needs >> 3
     if mode <= NO_CANDIDATES:
         return True
-    if mode != FIT and rules.preempt_next[queue]:
+    if mode != FIT and rules.queues[queue, col.PREEMPT_NEXT]:
         return True
-    return height > 0 and rules.borrow_next[queue]
+    return height > 0 and rules.queues[queue, col.BORROW_NEXT]
 
 
 @borrowing_helper
@@ -90,8 +95,8 @@ def _assumed(tree: Any, state: Any, first: int, last: int, fr: int) -> int:
     """Return what earlier slots of a workload take of something."""
     total = 0
     for slot in range(first, last):
-        if state.slot_fr[slot] == fr:
-            total += state.slot_amount[slot]
+        if state.slots[slot, col.SLOT_FR] == fr:
+            total += state.slots[slot, col.SLOT_AMOUNT]
     return total
 
 
@@ -102,76 +107,83 @@ def assign(tree: Any, rules: Any, jobs: Any, state: Any, w: int, pinned: bool) -
     The choice is in ``state.slot_*``; where ``pinned``, it is the one that is there already.
     Returns `NO_FIT`, `FIT`, or `PREEMPT` for all that needs victims, as height x 8 + mode.
     """
-    shape, queue = jobs.shape[w], jobs.queue[w]
-    base, flavors = jobs.slot_first[shape], jobs.eligible.shape[1]
-    at = jobs.slot_at[w]
-    slots = jobs.slot_first[shape + 1] - base
+    shape, queue = jobs.works[w, col.W_SHAPE], jobs.works[w, col.W_QUEUE]
+    base, flavors = jobs.starts[shape, col.SLOT_FIRST], jobs.eligible.shape[1]
+    at = jobs.works[w, col.W_SLOT_AT]
+    slots = jobs.starts[shape + 1, col.SLOT_FIRST] - base
     resources = tree.lendable.shape[1]
-    continues = state.tried_epoch[w] == state.epoch[tree.root[queue]]
+    continues = (
+        state.works[w, col.TRIED_EPOCH] == state.nodes[tree.nodes[queue, col.ROOT], col.EPOCH]
+    )
     mode, height = FIT, 0
     state.count[SEARCHED] = -1
     for slot in range(slots):
-        state.tried_new[at + slot] = -1
+        state.slots[at + slot, col.TRIED_NEW] = -1
         if not pinned:
-            state.slot_fr[at + slot] = -1
-            state.slot_amount[at + slot] = 0
+            state.slots[at + slot, col.SLOT_FR] = -1
+            state.slots[at + slot, col.SLOT_AMOUNT] = 0
     slot = 0
     while slot < slots:
-        group, pod = jobs.slot_group[base + slot], jobs.slot_pod[base + slot]
+        group, pod = jobs.slots[base + slot, col.SLOT_GROUP], jobs.slots[base + slot, col.SLOT_POD]
         end = slot
         while (
             end < slots
-            and jobs.slot_pod[base + end] == pod
-            and jobs.slot_group[base + end] == group
+            and jobs.slots[base + end, col.SLOT_POD] == pod
+            and jobs.slots[base + end, col.SLOT_GROUP] == group
         ):
             end += 1
-        count = state.pods[jobs.pod_at[w] + pod]
+        count = state.pods[jobs.works[w, col.W_POD_AT] + pod]
         if group < 0:
             for s in range(slot, end):
-                if jobs.slot_request[base + s] * count > 0:
+                if jobs.slots[base + s, col.SLOT_REQUEST] * count > 0:
                     return NO_FIT
             slot = end
             continue
         first, last = rules.group_first[group], rules.group_first[group + 1]
-        start = state.tried[at + slot] + 1 if continues and not pinned else 0
+        start = state.slots[at + slot, col.TRIED] + 1 if continues and not pinned else 0
         best, tried = WORST, -1
-        fixed = state.slot_fr[at + slot] // resources
+        fixed = state.slots[at + slot, col.SLOT_FR] // resources
         for i in range(first + start, last):
             flavor = rules.group_flavor[i]
             if pinned and flavor != fixed:
                 continue
             tried = i - first
-            if not jobs.eligible[jobs.pod_first[shape] + pod, flavor % flavors]:
+            if not jobs.eligible[jobs.starts[shape, col.POD_FIRST] + pod, flavor % flavors]:
                 continue
             worst, worst_needs = -WORST, 0
             for s in range(slot, end):
-                fr = flavor * resources + jobs.slot_resource[base + s]
-                amount = jobs.slot_request[base + s] * count
+                fr = flavor * resources + jobs.slots[base + s, col.SLOT_RESOURCE]
+                amount = jobs.slots[base + s, col.SLOT_REQUEST] * count
                 amount += _assumed(tree, state, at, at + slot, fr)
                 needs = needs_of(tree, rules, jobs, state, w, fr, amount)
-                state.try_mode[s], state.try_height[s] = needs & 7, needs >> 3
+                state.request[s, col.TRY_MODE], state.request[s, col.TRY_HEIGHT] = (
+                    needs & 7,
+                    needs >> 3,
+                )
                 if _rank(rules, queue, needs) < worst:
                     worst, worst_needs = _rank(rules, queue, needs), needs
             if worst > best:
                 best = worst
                 for s in range(slot, end):
-                    fr = flavor * resources + jobs.slot_resource[base + s]
-                    state.slot_fr[at + s] = fr
-                    state.slot_amount[at + s] = jobs.slot_request[base + s] * count
-                    state.slot_mode[at + s] = state.try_mode[s]
-                    state.slot_height[at + s] = state.try_height[s]
+                    fr = flavor * resources + jobs.slots[base + s, col.SLOT_RESOURCE]
+                    state.slots[at + s, col.SLOT_FR] = fr
+                    state.slots[at + s, col.SLOT_AMOUNT] = (
+                        jobs.slots[base + s, col.SLOT_REQUEST] * count
+                    )
+                    state.slots[at + s, col.SLOT_MODE] = state.request[s, col.TRY_MODE]
+                    state.slots[at + s, col.SLOT_HEIGHT] = state.request[s, col.TRY_HEIGHT]
             if not _goes_on(rules, queue, worst_needs):
                 break
         if tried == last - first - 1:
             tried = -1
         for s in range(slot, end):
-            state.tried_new[at + s] = tried
+            state.slots[at + s, col.TRIED_NEW] = tried
         if best == WORST:
             return NO_FIT
         for s in range(slot, end):
-            if state.slot_mode[at + s] != FIT:
+            if state.slots[at + s, col.SLOT_MODE] != FIT:
                 mode = PREEMPT
-            height = max(height, state.slot_height[at + s])
+            height = max(height, state.slots[at + s, col.SLOT_HEIGHT])
         slot = end
     return height * 8 + mode
 
@@ -179,22 +191,28 @@ def assign(tree: Any, rules: Any, jobs: Any, state: Any, w: int, pinned: bool) -
 @borrowing_helper
 def set_request(jobs: Any, state: Any, w: int) -> None:
     """Make the request of a workload from its slots."""
-    shape = jobs.shape[w]
-    at = jobs.slot_at[w]
+    shape = jobs.works[w, col.W_SHAPE]
+    at = jobs.works[w, col.W_SLOT_AT]
     requested = 0
-    for slot in range(at, at + jobs.slot_first[shape + 1] - jobs.slot_first[shape]):
-        fr = state.slot_fr[slot]
+    for slot in range(
+        at, at + jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]
+    ):
+        fr = state.slots[slot, col.SLOT_FR]
         if fr < 0:
             continue
         i = 0
-        while i < requested and state.req_fr[i] != fr:
+        while i < requested and state.request[i, col.REQ_FR] != fr:
             i += 1
         if i == requested:
-            state.req_fr[i], state.req_amount[i], state.req_needed[i] = fr, 0, False
+            (
+                state.request[i, col.REQ_FR],
+                state.request[i, col.REQ_AMOUNT],
+                state.request[i, col.REQ_NEEDED],
+            ) = fr, 0, False
             requested += 1
-        state.req_amount[i] += state.slot_amount[slot]
-        if state.slot_mode[slot] != FIT:
-            state.req_needed[i] = True
+        state.request[i, col.REQ_AMOUNT] += state.slots[slot, col.SLOT_AMOUNT]
+        if state.slots[slot, col.SLOT_MODE] != FIT:
+            state.request[i, col.REQ_NEEDED] = True
     state.count[REQUESTED] = requested
 
 
@@ -205,8 +223,8 @@ def _victims_of(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
     if (
         state.count[REQUESTED] == 1
         and state.count[SEARCHED] == w
-        and state.count[SEARCHED_FR] == state.req_fr[0]
-        and state.count[SEARCHED_AMOUNT] == state.req_amount[0]
+        and state.count[SEARCHED_FR] == state.request[0, col.REQ_FR]
+        and state.count[SEARCHED_AMOUNT] == state.request[0, col.REQ_AMOUNT]
     ):
         return state.count[CHOSEN]  # type: ignore[no-any-return]
     return find_victims(tree, rules, jobs, state, w)
@@ -215,12 +233,14 @@ def _victims_of(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
 @borrowing_helper
 def _set_pods(jobs: Any, state: Any, w: int, cut: int, whole: int) -> None:
     """Set the pods of a workload between all that it wants and the fewest that it takes."""
-    shape = jobs.shape[w]
-    for i in range(jobs.pod_first[shape], jobs.pod_first[shape + 1]):
+    shape = jobs.works[w, col.W_SHAPE]
+    for i in range(jobs.starts[shape, col.POD_FIRST], jobs.starts[shape + 1, col.POD_FIRST]):
         less = 0
         if whole > 0:
-            less = (jobs.pod_count[i] - jobs.pod_least[i]) * cut // whole
-        state.pods[jobs.pod_at[w] + i - jobs.pod_first[shape]] = jobs.pod_count[i] - less
+            less = (jobs.pods[i, col.POD_COUNT] - jobs.pods[i, col.POD_LEAST]) * cut // whole
+        state.pods[jobs.works[w, col.W_POD_AT] + i - jobs.starts[shape, col.POD_FIRST]] = (
+            jobs.pods[i, col.POD_COUNT] - less
+        )
 
 
 @borrowing_helper
@@ -229,10 +249,10 @@ def nominate(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
 
     Returns height x 8 + `NO_FIT`, `NO_CANDIDATES`, `PREEMPT` (victims in ``state.chosen``), `FIT`.
     """
-    shape = jobs.shape[w]
+    shape = jobs.works[w, col.W_SHAPE]
     whole = 0
-    for i in range(jobs.pod_first[shape], jobs.pod_first[shape + 1]):
-        whole += jobs.pod_count[i] - jobs.pod_least[i]
+    for i in range(jobs.starts[shape, col.POD_FIRST], jobs.starts[shape + 1, col.POD_FIRST]):
+        whole += jobs.pods[i, col.POD_COUNT] - jobs.pods[i, col.POD_LEAST]
     needs = _nominate_cut(tree, rules, jobs, state, w, 0, whole)
     if whole == 0 or (needs & 7) >= PREEMPT:
         return needs

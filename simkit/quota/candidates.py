@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota import columns as col
 from gpuplan.simkit.quota.state import (
     ANY,
     CHOSEN,
@@ -27,24 +28,28 @@ def may_evict(jobs: Any, policy: int, w: int, victim: int) -> bool:
     """Return whether a policy lets a workload evict another."""
     if policy == NEVER:
         return False
-    if policy == ANY or jobs.priority[victim] < jobs.priority[w]:
+    if policy == ANY or jobs.works[victim, col.W_PRIORITY] < jobs.works[w, col.W_PRIORITY]:
         return True
     if policy == LOWER_PRIORITY:
         return False
     return (  # type: ignore[no-any-return]
-        jobs.priority[victim] == jobs.priority[w] and jobs.created[w] < jobs.created[victim]
+        jobs.works[victim, col.W_PRIORITY] == jobs.works[w, col.W_PRIORITY]
+        and jobs.works[w, col.W_CREATED] < jobs.works[victim, col.W_CREATED]
     )
 
 
 @borrowing_helper
 def uses_needed(jobs: Any, state: Any, w: int) -> bool:
     """Return whether a workload uses something that the request needs evictions for."""
-    shape = jobs.shape[w]
-    at = jobs.slot_at[w]
-    for slot in range(jobs.slot_first[shape + 1] - jobs.slot_first[shape]):
-        if state.slot_amount[at + slot] > 0:
+    shape = jobs.works[w, col.W_SHAPE]
+    at = jobs.works[w, col.W_SLOT_AT]
+    for slot in range(jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]):
+        if state.slots[at + slot, col.SLOT_AMOUNT] > 0:
             for i in range(state.count[REQUESTED]):
-                if state.req_needed[i] and state.req_fr[i] == state.slot_fr[at + slot]:
+                if (
+                    state.request[i, col.REQ_NEEDED]
+                    and state.request[i, col.REQ_FR] == state.slots[at + slot, col.SLOT_FR]
+                ):
                     return True
     return False
 
@@ -53,7 +58,9 @@ def uses_needed(jobs: Any, state: Any, w: int) -> bool:
 def is_over_needed(tree: Any, state: Any, node: int) -> bool:
     """Return whether a node is over its quota in anything that the request needs."""
     for i in range(state.count[REQUESTED]):
-        if state.req_needed[i] and is_over(tree, node, state.req_fr[i], 0):
+        if state.request[i, col.REQ_NEEDED] and is_over(
+            tree, node, state.request[i, col.REQ_FR], 0
+        ):
             return True
     return False
 
@@ -62,7 +69,7 @@ def is_over_needed(tree: Any, state: Any, node: int) -> bool:
 def request_fits(tree: Any, state: Any, queue: int, may_borrow: bool) -> bool:
     """Return whether the request fits the queue now."""
     for i in range(state.count[REQUESTED]):
-        fr, amount = state.req_fr[i], state.req_amount[i]
+        fr, amount = state.request[i, col.REQ_FR], state.request[i, col.REQ_AMOUNT]
         if not may_borrow and is_over(tree, queue, fr, amount):
             return False
         if amount > max(0, available(tree, queue, fr)):
@@ -73,16 +80,16 @@ def request_fits(tree: Any, state: Any, queue: int, may_borrow: bool) -> bool:
 @borrowing_helper
 def collect(jobs: Any, state: Any, queue: int, policy: int, w: int) -> None:
     """Make the candidates of a queue: those that already leave, then the others."""
-    first = state.section[queue]
+    first = state.queues[queue, col.SECTION]
     last = first
     if policy != NEVER:
-        if state.leaving_count[queue] > 0:
+        if state.queues[queue, col.LEAVING_COUNT] > 0:
             last = _collect_in(jobs, state, queue, policy, w, LEAVING, last)
-        state.cand_early[queue] = last
+        state.queues[queue, col.CAND_EARLY] = last
         last = _collect_in(jobs, state, queue, policy, w, RUNNING, last)
     else:
-        state.cand_early[queue] = last
-    state.cand_at[queue], state.cand_end[queue] = first, last
+        state.queues[queue, col.CAND_EARLY] = last
+    state.queues[queue, col.CAND_AT], state.queues[queue, col.CAND_END] = first, last
 
 
 @borrowing_helper
@@ -90,18 +97,18 @@ def _collect_in(
     jobs: Any, state: Any, queue: int, policy: int, w: int, status: int, last: int
 ) -> int:
     """Append the candidates of one status; they are in order already."""
-    first = state.section[queue]
-    for i in range(first, first + state.running_count[queue]):
-        victim = state.running[i]
-        if policy != ANY and jobs.priority[victim] > jobs.priority[w]:
+    first = state.queues[queue, col.SECTION]
+    for i in range(first, first + state.queues[queue, col.RUNNING_COUNT]):
+        victim = state.lists[i, col.RUNNING]
+        if policy != ANY and jobs.works[victim, col.W_PRIORITY] > jobs.works[w, col.W_PRIORITY]:
             break
         if (
-            state.status[victim] == status
-            and not state.hidden[victim]
+            state.works[victim, col.STATUS] == status
+            and not state.works[victim, col.HIDDEN]
             and may_evict(jobs, policy, w, victim)
             and uses_needed(jobs, state, victim)
         ):
-            state.cand[last] = victim
+            state.lists[last, col.CAND] = victim
             last += 1
     return last
 
@@ -110,13 +117,15 @@ def _collect_in(
 def freed_at_most(jobs: Any, state: Any, queue: int, fr: int) -> int:
     """Return how much of something all candidates of a queue hold."""
     total = 0
-    for i in range(state.section[queue], state.cand_end[queue]):
-        w = state.cand[i]
-        shape = jobs.shape[w]
-        at = jobs.slot_at[w]
-        for slot in range(jobs.slot_first[shape + 1] - jobs.slot_first[shape]):
-            if state.slot_fr[at + slot] == fr:
-                total += state.slot_amount[at + slot]
+    for i in range(state.queues[queue, col.SECTION], state.queues[queue, col.CAND_END]):
+        w = state.lists[i, col.CAND]
+        shape = jobs.works[w, col.W_SHAPE]
+        at = jobs.works[w, col.W_SLOT_AT]
+        for slot in range(
+            jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]
+        ):
+            if state.slots[at + slot, col.SLOT_FR] == fr:
+                total += state.slots[at + slot, col.SLOT_AMOUNT]
     return total
 
 
@@ -126,15 +135,15 @@ def could_suffice(tree: Any, jobs: Any, state: Any, queue: int) -> bool:
 
     Removing an amount makes at most that amount available.
     """
-    root = tree.root[queue]
+    root = tree.nodes[queue, col.ROOT]
     for i in range(state.count[REQUESTED]):
-        fr = state.req_fr[i]
-        missing = state.req_amount[i] - available(tree, queue, fr)
+        fr = state.request[i, col.REQ_FR]
+        missing = state.request[i, col.REQ_AMOUNT] - available(tree, queue, fr)
         if missing <= 0:
             continue
-        for at in range(tree.queue_first[root], tree.queue_first[root + 1]):
-            other = tree.queue[at]
-            if state.kind[other] != UNREACHED:
+        for at in range(tree.nodes[root, col.QUEUE_FIRST], tree.nodes[root + 1, col.QUEUE_FIRST]):
+            other = tree.members[at, col.M_QUEUE]
+            if state.queues[other, col.KIND] != UNREACHED:
                 missing -= freed_at_most(jobs, state, other, fr)
                 if missing <= 0:
                     break
@@ -146,18 +155,18 @@ def could_suffice(tree: Any, jobs: Any, state: Any, queue: int) -> bool:
 @borrowing_helper
 def comes_before(jobs: Any, state: Any, w: int, other: int, queue: int) -> bool:
     """Return whether a candidate comes before another one for a request of a queue."""
-    if state.status[w] != state.status[other]:
-        return state.status[w] == LEAVING  # type: ignore[no-any-return]
-    if (jobs.queue[w] == queue) != (jobs.queue[other] == queue):
-        return jobs.queue[other] == queue  # type: ignore[no-any-return]
+    if state.works[w, col.STATUS] != state.works[other, col.STATUS]:
+        return state.works[w, col.STATUS] == LEAVING  # type: ignore[no-any-return]
+    if (jobs.works[w, col.W_QUEUE] == queue) != (jobs.works[other, col.W_QUEUE] == queue):
+        return jobs.works[other, col.W_QUEUE] == queue  # type: ignore[no-any-return]
     return is_victim_before(jobs, state, w, other)
 
 
 @borrowing_helper
 def choose_victim(tree: Any, jobs: Any, state: Any, w: int, reason: int) -> None:
     """Add a victim to the chosen ones and take its usage from the tree."""
-    state.chosen[state.count[CHOSEN]] = w
-    state.chosen_reason[state.count[CHOSEN]] = reason
+    state.lists[state.count[CHOSEN], col.CHOSEN] = w
+    state.lists[state.count[CHOSEN], col.CHOSEN_REASON] = reason
     state.count[CHOSEN] += 1
     give_quota(tree, jobs, state, w)
 
@@ -166,7 +175,7 @@ def choose_victim(tree: Any, jobs: Any, state: Any, w: int, reason: int) -> None
 def restore(tree: Any, jobs: Any, state: Any) -> None:
     """Put the usage of all chosen victims back."""
     for i in range(state.count[CHOSEN]):
-        take_quota(tree, jobs, state, state.chosen[i])
+        take_quota(tree, jobs, state, state.lists[i, col.CHOSEN])
 
 
 @borrowing_helper
@@ -174,11 +183,14 @@ def fill_back(tree: Any, jobs: Any, state: Any, queue: int, may_borrow: bool) ->
     """Spare victims without which the request fits too, from the last but one to the first."""
     i = state.count[CHOSEN] - 2
     while i >= 0:
-        w = state.chosen[i]
+        w = state.lists[i, col.CHOSEN]
         take_quota(tree, jobs, state, w)
         if request_fits(tree, state, queue, may_borrow):
             last = state.count[CHOSEN] - 1
-            state.chosen[i], state.chosen_reason[i] = state.chosen[last], state.chosen_reason[last]
+            state.lists[i, col.CHOSEN], state.lists[i, col.CHOSEN_REASON] = (
+                state.lists[last, col.CHOSEN],
+                state.lists[last, col.CHOSEN_REASON],
+            )
             state.count[CHOSEN] = last
         else:
             give_quota(tree, jobs, state, w)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota import columns as col
 from gpuplan.simkit.quota.candidates import (
     PRIORITY,
     SAME,
@@ -35,31 +36,31 @@ from gpuplan.simkit.quota.tree import borrows, release, share, use
 @borrowing_helper
 def fair_victims(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> None:
     """Choose victims for the request in ``state.req_*``; none where they do not suffice."""
-    queue = jobs.queue[w]
-    root = tree.root[queue]
-    for at in range(tree.queue_first[root], tree.queue_first[root + 1]):
-        other = tree.queue[at]
-        state.kind[other] = UNREACHED
-        state.kept_end[other] = state.section[other]
+    queue = jobs.works[w, col.W_QUEUE]
+    root = tree.nodes[queue, col.ROOT]
+    for at in range(tree.nodes[root, col.QUEUE_FIRST], tree.nodes[root + 1, col.QUEUE_FIRST]):
+        other = tree.members[at, col.M_QUEUE]
+        state.queues[other, col.KIND] = UNREACHED
+        state.queues[other, col.KEPT_END] = state.queues[other, col.SECTION]
         if other == queue:
-            state.kind[other] = SAME
-            collect(jobs, state, other, rules.within[queue], w)
-        elif rules.reclaim[queue] != NEVER and is_over_needed(tree, state, other):
-            state.kind[other] = PRIORITY
-            collect(jobs, state, other, rules.reclaim[queue], w)
+            state.queues[other, col.KIND] = SAME
+            collect(jobs, state, other, rules.queues[queue, col.WITHIN], w)
+        elif rules.queues[queue, col.RECLAIM] != NEVER and is_over_needed(tree, state, other):
+            state.queues[other, col.KIND] = PRIORITY
+            collect(jobs, state, other, rules.queues[queue, col.RECLAIM], w)
     if not could_suffice(tree, jobs, state, queue):
         return
     _mark_path(tree, state, queue)
     _request(tree, state, queue, True)
     fits = _first_rule(tree, rules, jobs, state, w)
     if not fits and rules.initial_second:
-        for at in range(tree.queue_first[root], tree.queue_first[root + 1]):
-            other = tree.queue[at]
-            if state.kind[other] != UNREACHED:
-                for i in range(state.section[other], state.kept_end[other]):
-                    state.cand[i] = state.kept[i]
-                state.cand_at[other] = state.section[other]
-                state.cand_end[other] = state.kept_end[other]
+        for at in range(tree.nodes[root, col.QUEUE_FIRST], tree.nodes[root + 1, col.QUEUE_FIRST]):
+            other = tree.members[at, col.M_QUEUE]
+            if state.queues[other, col.KIND] != UNREACHED:
+                for i in range(state.queues[other, col.SECTION], state.queues[other, col.KEPT_END]):
+                    state.lists[i, col.CAND] = state.lists[i, col.KEPT]
+                state.queues[other, col.CAND_AT] = state.queues[other, col.SECTION]
+                state.queues[other, col.CAND_END] = state.queues[other, col.KEPT_END]
         _mark_path(tree, state, queue)
         fits = _second_rule(tree, jobs, state, queue)
     _request(tree, state, queue, False)
@@ -76,8 +77,8 @@ def _mark_path(tree: Any, state: Any, queue: int) -> None:
     state.count[STAMP] += 1
     node = queue
     while node >= 0:
-        state.mark[node] = state.count[STAMP]
-        node = tree.parent[node]
+        state.nodes[node, col.MARK] = state.count[STAMP]
+        node = tree.nodes[node, col.PARENT]
 
 
 @borrowing_helper
@@ -85,9 +86,9 @@ def _request(tree: Any, state: Any, queue: int, adds: bool) -> None:
     """Add the request to the usage of its queue, or take it out again."""
     for i in range(state.count[REQUESTED]):
         if adds:
-            use(tree, queue, state.req_fr[i], state.req_amount[i])
+            use(tree, queue, state.request[i, col.REQ_FR], state.request[i, col.REQ_AMOUNT])
         else:
-            release(tree, queue, state.req_fr[i], state.req_amount[i])
+            release(tree, queue, state.request[i, col.REQ_FR], state.request[i, col.REQ_AMOUNT])
 
 
 @borrowing_helper
@@ -102,15 +103,15 @@ def _fits_now(tree: Any, state: Any, queue: int) -> bool:
 @borrowing_helper
 def _first_rule(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> bool:
     """Take victims by the first rule and keep those that it passes over; whether they suffice."""
-    queue = jobs.queue[w]
+    queue = jobs.works[w, col.W_QUEUE]
     is_within = not is_over_needed(tree, state, queue)  # before any victim is gone
     while True:
         other = _largest(tree, jobs, state, queue)
         if other < 0:
             return False
         if other == queue or is_within:
-            victim = state.cand[state.cand_at[other]]
-            state.cand_at[other] += 1
+            victim = state.lists[state.queues[other, col.CAND_AT], col.CAND]
+            state.queues[other, col.CAND_AT] += 1
             reason = IN_QUEUE if other == queue else RECLAMATION
             choose_victim(tree, jobs, state, victim, reason)
             if _fits_now(tree, state, queue):
@@ -118,9 +119,9 @@ def _first_rule(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> bool:
             continue
         ours, theirs = _below_common(tree, state, queue, other)
         my_share, his_share = share(tree, ours), share(tree, theirs)
-        while state.cand_at[other] < state.cand_end[other]:
-            victim = state.cand[state.cand_at[other]]
-            state.cand_at[other] += 1
+        while state.queues[other, col.CAND_AT] < state.queues[other, col.CAND_END]:
+            victim = state.lists[state.queues[other, col.CAND_AT], col.CAND]
+            state.queues[other, col.CAND_AT] += 1
             passes = my_share < his_share
             if rules.final_first:
                 give_quota(tree, jobs, state, victim)
@@ -133,8 +134,8 @@ def _first_rule(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> bool:
                 if _fits_now(tree, state, queue):
                     return True
                 break
-            state.kept[state.kept_end[other]] = victim
-            state.kept_end[other] += 1
+            state.lists[state.queues[other, col.KEPT_END], col.KEPT] = victim
+            state.queues[other, col.KEPT_END] += 1
 
 
 @borrowing_helper
@@ -146,10 +147,10 @@ def _second_rule(tree: Any, jobs: Any, state: Any, queue: int) -> bool:
             return False
         ours, theirs = _below_common(tree, state, queue, other)
         if not share(tree, ours) < share(tree, theirs):
-            state.cand_at[other] = state.cand_end[other]
+            state.queues[other, col.CAND_AT] = state.queues[other, col.CAND_END]
             continue
-        victim = state.cand[state.cand_at[other]]
-        state.cand_at[other] += 1
+        victim = state.lists[state.queues[other, col.CAND_AT], col.CAND]
+        state.queues[other, col.CAND_AT] += 1
         choose_victim(tree, jobs, state, victim, FAIR_SHARING)
         if _fits_now(tree, state, queue):
             return True
@@ -160,11 +161,11 @@ def _below_common(tree: Any, state: Any, queue: int, other: int) -> tuple[int, i
     """Return the nodes above two queues that are children of their lowest common ancestor."""
     stamp = state.count[STAMP]
     theirs = other
-    while state.mark[tree.parent[theirs]] != stamp:
-        theirs = tree.parent[theirs]
+    while state.nodes[tree.nodes[theirs, col.PARENT], col.MARK] != stamp:
+        theirs = tree.nodes[theirs, col.PARENT]
     ours = queue
-    while tree.parent[ours] != tree.parent[theirs]:
-        ours = tree.parent[ours]
+    while tree.nodes[ours, col.PARENT] != tree.nodes[theirs, col.PARENT]:
+        ours = tree.nodes[ours, col.PARENT]
     return ours, theirs
 
 
@@ -172,24 +173,27 @@ def _below_common(tree: Any, state: Any, queue: int, other: int) -> tuple[int, i
 def _largest(tree: Any, jobs: Any, state: Any, queue: int) -> int:
     """Return the queue with candidates and the largest share, from the root down; -1: none."""
     stamp = state.count[STAMP]
-    root = tree.root[queue]
+    root = tree.nodes[queue, col.ROOT]
     if root == queue:
-        return queue if state.cand_at[queue] < state.cand_end[queue] else -1
+        return queue if state.queues[queue, col.CAND_AT] < state.queues[queue, col.CAND_END] else -1
     node = root
     while True:
         best_cohort = best_queue = -1
         cohort_share = queue_share = (False, -1.0)
-        for i in range(tree.child_first[node], tree.child_first[node + 1]):
-            child = tree.child[i]
-            if child >= state.section.size:  # a cohort
-                if state.pruned[child] == stamp:
+        for i in range(tree.nodes[node, col.CHILD_FIRST], tree.nodes[node + 1, col.CHILD_FIRST]):
+            child = tree.members[i, col.M_CHILD]
+            if child >= state.queues.shape[0]:  # a cohort
+                if state.nodes[child, col.PRUNED] == stamp:
                     continue
-                if state.mark[child] != stamp and not borrows(tree, child):
+                if state.nodes[child, col.MARK] != stamp and not borrows(tree, child):
                     continue
                 here = share(tree, child)
                 if best_cohort < 0 or here >= cohort_share:
                     best_cohort, cohort_share = child, here
-            elif state.kind[child] != UNREACHED and state.cand_at[child] < state.cand_end[child]:
+            elif (
+                state.queues[child, col.KIND] != UNREACHED
+                and state.queues[child, col.CAND_AT] < state.queues[child, col.CAND_END]
+            ):
                 if child != queue and not borrows(tree, child):
                     continue
                 here = share(tree, child)
@@ -201,8 +205,8 @@ def _largest(tree: Any, jobs: Any, state: Any, queue: int) -> int:
                         and comes_before(
                             jobs,
                             state,
-                            state.cand[state.cand_at[child]],
-                            state.cand[state.cand_at[best_queue]],
+                            state.lists[state.queues[child, col.CAND_AT], col.CAND],
+                            state.lists[state.queues[best_queue, col.CAND_AT], col.CAND],
                             queue,
                         )
                     )
@@ -211,7 +215,7 @@ def _largest(tree: Any, jobs: Any, state: Any, queue: int) -> int:
         if best_cohort < 0 and best_queue < 0:
             if node == root:
                 return -1
-            state.pruned[node] = stamp
+            state.nodes[node, col.PRUNED] = stamp
             node = root
         elif best_cohort >= 0 and (best_queue < 0 or cohort_share >= queue_share):
             node = best_cohort

@@ -229,7 +229,7 @@ def _set_usage(state: Any, clock: Any, past: Any, changes: Any, decay: float, wi
 
 @borrowing_kernel
 def run_kai(
-    state: Any, clock: Any, past: Any, runs: Any, changes: Any, events: Any, lists: Any,
+    state: Any, clock: Any, past: Any, runs: Any, events: Any, lists: Any,
     limits: Any, sharing: Any,
 ) -> int:  # fmt: skip
     """Take so many instants; returns `DONE`, `GOING`, or `FULL` where ``runs`` has no room.
@@ -239,15 +239,14 @@ def run_kai(
         clock: see the cells above.
         past: past use by queue, the last row that of all GPUs; see the columns above.
         runs: one row per run of a task.
-        changes: time, job and GPUs of each change of what jobs hold, from row 1 on; the first cell
-            is their number.
         events: heap of ends and stops of tasks, with its table.
-        lists: when jobs come, and the jobs in that order.
+        lists: when jobs come; the jobs in that order; time, job and GPUs of each change of what
+            jobs hold, from row 1 on, the first cell being their number.
         limits: grace in seconds, checkpoint interval (0: none), most evictions, instants.
         sharing: weight of past use (0: none), decay per second, window in seconds (0: all).
     """
     heap, place = events
-    arrival, arrivals = lists
+    arrival, arrivals, changes = lists
     most_evictions, instants = limits[2], limits[3]
     k, decay, window = sharing
     n = arrival.size

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
+from gpuplan.simkit.quota.kai_candidates import CONSOLIDATE, PREEMPT, RECLAIM, may_search
 from gpuplan.simkit.quota.kai_order import enlist, first_pending, next_pending, relist
-from gpuplan.simkit.quota.kai_search import CONSOLIDATE, PREEMPT, RECLAIM, may_search, search
+from gpuplan.simkit.quota.kai_search import search
 from gpuplan.simkit.quota.kai_share import ALLOCATED, FAIR, FIXED, REQUESTED, divide
 from gpuplan.simkit.quota.kai_state import (
     ACTION,

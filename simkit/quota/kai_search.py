@@ -5,6 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota.kai_candidates import (
+    ANY_PRIORITY,
+    CONSOLIDATE,
+    PREEMPT,
+    RECLAIM,
+    first_apart,
+    may_lose,
+    might_make_room,
+)
 from gpuplan.simkit.quota.kai_order import (
     first_victim,
     next_again,
@@ -14,9 +23,7 @@ from gpuplan.simkit.quota.kai_order import (
 from gpuplan.simkit.quota.kai_share import (
     ALLOCATED,
     BEFORE,
-    DESERVED,
     FAIR,
-    FIXED,
     POPPED,
     REMAINING,
 )
@@ -33,7 +40,6 @@ from gpuplan.simkit.quota.kai_state import (
     IS_VICTIM,
     JOB_ACTIVE,
     JOB_FIRST,
-    JOB_FIXED,
     JOB_GATHERED,
     JOB_LAST,
     JOB_LEAST,
@@ -42,14 +48,12 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_PRIORITY,
     JOB_QUEUE,
     JOB_SIZE,
-    LIST_ACTIVE,
     MOST_MOVED,
     NODE_FIRST,
     NODE_FREED,
     NODE_HIT,
     NODE_ORDER,
     PARENT,
-    SECTION,
     SETTLED,
     STAMP,
     TASK_BATCH,
@@ -65,7 +69,6 @@ from gpuplan.simkit.quota.kai_state import (
     add_future,
     add_to_queue,
     allocatable,
-    fits_queue,
     need_of,
     place_job,
     remove_task,
@@ -74,78 +77,6 @@ from gpuplan.simkit.quota.kai_state import (
     victims_left,
     within_deserved,
 )
-
-CONSOLIDATE, RECLAIM, PREEMPT = range(3)
-ANY_PRIORITY = 1 << 60
-
-
-@borrowing_helper
-def _first_apart(tree: Any, q: int, other: int) -> tuple[int, int]:
-    """Return the first ancestors of two leaf queues, from the root down, that differ."""
-    a, b = q, other
-    depth = other_depth = 0
-    node = q
-    while tree[node, PARENT] >= 0:
-        node = tree[node, PARENT]
-        depth += 1
-    node = other
-    while tree[node, PARENT] >= 0:
-        node = tree[node, PARENT]
-        other_depth += 1
-    while depth > other_depth:
-        a = tree[a, PARENT]
-        depth -= 1
-    while other_depth > depth:
-        b = tree[b, PARENT]
-        other_depth -= 1
-    while tree[a, PARENT] != tree[b, PARENT]:
-        a, b = tree[a, PARENT], tree[b, PARENT]
-    return a, b
-
-
-@borrowing_helper
-def may_search(state: Any, j: int, action: int) -> bool:
-    """Return whether a pending job may look for victims, and might find enough."""
-    jobs, queues, tree = state.jobs, state.queues, state.tree
-    need, q = need_of(jobs, j), jobs[j, JOB_QUEUE]
-    missing = need - state.count[ALL_FUTURE]
-    if action == CONSOLIDATE:
-        return not jobs[j, JOB_FIXED] and missing <= 0 and fits_queue(state, j, need)
-    if action == RECLAIM:
-        if queues[q, ALLOCATED] + need > queues[q, FAIR]:
-            return False
-        if jobs[j, JOB_FIXED] and not within_deserved(queues, q, queues[q, FIXED] + need):
-            return False
-        for other in range(tree.shape[0] - 1):
-            if tree[other, ACTIVE_COUNT] > 0 and _may_lose(state, q, other, need):
-                missing -= queues[other, ALLOCATED] - queues[other, FIXED]
-                if missing <= 0:
-                    return True
-        return False
-    last = tree[q, SECTION] + tree[q, ACTIVE_COUNT] - 1
-    if (
-        last < tree[q, SECTION]
-        or jobs[state.lists[last, LIST_ACTIVE], JOB_PRIORITY] >= jobs[j, JOB_PRIORITY]
-        or queues[q, ALLOCATED] - queues[q, FIXED] < missing
-    ):
-        return False
-    while q >= 0 and jobs[j, JOB_FIXED]:
-        if not within_deserved(queues, q, queues[q, FIXED] + need):
-            return False
-        q = tree[q, PARENT]
-    return True
-
-
-@borrowing_helper
-def _may_lose(state: Any, q: int, other: int, need: float) -> bool:
-    """Return whether a queue may reclaim an amount from another."""
-    queues = state.queues
-    if q == other:
-        return False
-    a, b = _first_apart(state.tree, q, other)
-    if within_deserved(queues, a, queues[a, ALLOCATED] + need):
-        return queues[b, DESERVED] >= 0 and queues[b, ALLOCATED] >= queues[b, DESERVED]  # type: ignore[no-any-return]
-    return queues[b, ALLOCATED] > allocatable(queues, b)  # type: ignore[no-any-return]
 
 
 @borrowing_helper
@@ -162,12 +93,16 @@ def search(state: Any, j: int, action: int) -> bool:
         if tree[q, ACTIVE_COUNT] > 0 and (
             action == CONSOLIDATE
             or (action == PREEMPT and q == leaf)
-            or (action == RECLAIM and _may_lose(state, leaf, q, need))
+            or (action == RECLAIM and may_lose(state, leaf, q, need))
         ):
             tree[q, IS_VICTIM] = 1
     below = jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
+    if action != CONSOLIDATE and not might_make_room(state, j, below):
+        return False
     size, wanted_tasks = jobs[j, JOB_SIZE], tasks_wanted(jobs, j)
-    slots = 0  # how many tasks of the job would have room with all gathered victims gone
+    # How many tasks of the job would have room with all gathered victims gone; those that must be
+    # placed again take at least as much of it as tasks of the job would.
+    slots = 0
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
     gathered = batches = listed = victims = 0
@@ -194,6 +129,8 @@ def search(state: Any, j: int, action: int) -> bool:
                 slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
                 nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
                 slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                if action == CONSOLIDATE:
+                    slots -= jobs[victim, JOB_SIZE] // size
                 gathered += 1
                 count += 1
         state.batches[batches, BATCH_JOB], state.batches[batches, BATCH_END] = victim, gathered
@@ -340,6 +277,10 @@ def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: fl
             hit = hit or nodes[node, NODE_HIT] == state.count[STAMP]
         if hit:
             _evict_batch(state, b)
+    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
+        how = tasks[task, TASK_STATE]
+        if how == TASK_PLACED or how == TASK_WAITS:
+            tasks[task, TASK_OLD] = -3  # placed earlier in this round
     is_placed = place_job(state, j, False)
     if is_placed:
         for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
@@ -352,10 +293,11 @@ def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: fl
         is_valid = _is_valid(state, j, action, batches, need)
     if not is_valid:
         _undo(state, j, batches, is_placed)
-        return False
     for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
-        if tasks[task, TASK_OLD] == -2:
+        if tasks[task, TASK_OLD] < 0:
             tasks[task, TASK_OLD] = -1
+    if not is_valid:
+        return False
     for b in range(batches):
         first = state.batches[b - 1, BATCH_END] if b else 0
         for i in range(first, state.batches[b, BATCH_END]):
@@ -412,7 +354,7 @@ def _is_valid(state: Any, j: int, action: int, batches: int, need: float) -> boo
         if count == 0:
             continue
         victim = state.batches[b, BATCH_JOB]
-        a, other = _first_apart(tree, leaf, jobs[victim, JOB_QUEUE])
+        a, other = first_apart(tree, leaf, jobs[victim, JOB_QUEUE])
         is_over = queues[other, REMAINING] > allocatable(queues, other)
         if not is_over and not (
             within_deserved(queues, a, queues[a, BEFORE] + need)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.heap import sections
-from gpuplan.simkit.quota.accounts import HeldRuns, NodeQuotas, QuotaAccounts, account
+from gpuplan.simkit.quota.accounts import NodeQuotas, QuotaAccounts, QuotaHolds, account
 from gpuplan.simkit.quota.kai_kernel import (
     CLOCK,
     DONE,
@@ -150,7 +150,7 @@ class KaiRun:
         A queue that deserves all has no quota that could be idle: NaN.
         """
         until = np.where(self.reason < 0, self.end_s, self.end_s + self.grace_s)
-        held = HeldRuns(
+        held = QuotaHolds(
             self.queue, self.jobs.submit, self.job, self.start_s, self.end_s, until,
             self.cause, np.zeros((self.job.size, 1), np.int64), self.gpus[:, None],
         )  # fmt: skip
@@ -213,13 +213,12 @@ def replay_kai(
     decay = np.log(2) / site.half_life_s if site.half_life_s else 0.0
     limits = (grace_s, checkpoint_s, most_evictions, INSTANTS)
     sharing = (float(site.usage_weight), float(decay), site.window_s)
-    lists = (jobs.submit, arrivals)
-    while (
-        how := run_kai(state, clock, past, runs, changes, events, lists, limits, sharing)
-    ) != DONE:
+    lists = (jobs.submit, arrivals, changes)
+    while (how := run_kai(state, clock, past, runs, events, lists, limits, sharing)) != DONE:
         if how == FULL:
             runs = np.concatenate((runs, np.zeros_like(runs)))
             changes = np.concatenate((changes, np.zeros_like(changes)))
+            lists = (jobs.submit, arrivals, changes)
         progress(float(clock[NEXT_COMING]) / max(n, 1))
     return _run_of(site, jobs, runs[: clock[ROWS]], state.jobs[:, JOB_EVICTIONS].copy(), grace_s)
 
@@ -259,12 +258,14 @@ def _quotas(site: KaiSite) -> tuple[NodeQuotas, tuple[str, ...]]:
     deserved = np.array([q.deserved for q in queues] + [total])
     is_leaf = np.arange(root + 1) < leaves
     nominal = np.where(deserved < 0, np.where(is_leaf, total, 0.0), deserved)
-    own = nominal.copy()
+    unshared = nominal.copy()
     for node, node_above in enumerate(parent[:-1]):
         if deserved[node] >= 0:
-            own[node_above] -= nominal[node]
+            unshared[node_above] -= nominal[node]
     lendable = np.where(deserved < 0, 0.0, np.inf)
-    quotas = NodeQuotas(np.array(parent), leaves, np.maximum(own, 0.0)[:, None], lendable[:, None])
+    quotas = NodeQuotas(
+        np.array(parent), leaves, np.maximum(unshared, 0.0)[:, None], lendable[:, None]
+    )
     return quotas, (*(queue.name for queue in queues), "")
 
 

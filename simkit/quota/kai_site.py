@@ -28,6 +28,7 @@ from gpuplan.simkit.quota.kai_state import (
     NODE_COLUMNS,
     PARENT,
     SECTION,
+    SEVERAL,
     TASK_COLUMNS,
     TASK_PENDING,
     TASK_RUNNING,
@@ -102,8 +103,9 @@ def _queue_table(queues: Sequence[KaiQueue]) -> Any:
 
 
 def empty_state(
-    capacity: IntArray, queues: Sequence[KaiQueue], jobs: IntArray, tasks: IntArray
-) -> KaiState:
+    capacity: IntArray, queues: Sequence[KaiQueue], jobs: IntArray, tasks: IntArray,
+    *, alike: bool = True,
+) -> KaiState:  # fmt: skip
     """Return the tables of a site; its nodes are free and its queues empty.
 
     Args:
@@ -111,6 +113,7 @@ def empty_state(
         queues: queues of all levels.
         jobs: the first eight columns of jobs, see `gpuplan.simkit.quota.kai_state`.
         tasks: the first four columns of tasks.
+        alike: whether gangs of one shape and queue fail alike: none of them runs in part.
     """
     position = {queue.name: i for i, queue in enumerate(queues)}
     count, n = len(queues), len(jobs)
@@ -138,7 +141,9 @@ def empty_state(
     job_table = np.zeros((n, JOB_COLUMNS), np.int64)
     job_table[:, :8] = jobs
     sizes = jobs[:, 6] - jobs[:, 5]
-    apart = np.where(sizes == jobs[:, 4], -1, np.arange(n))  # tasks of others start one by one
+    apart = np.where(
+        (sizes == jobs[:, 4]) & alike, -1, np.arange(n)
+    )  # tasks of others start one by one
     keys = np.column_stack((jobs[:, :4], sizes, apart))
     kinds, kind = np.unique(keys, axis=0, return_inverse=True)
     job_table[:, JOB_CLASS] = kind.reshape(-1)
@@ -148,6 +153,7 @@ def empty_state(
     nodes[:, CAPACITY] = capacity
     cells = np.zeros(CELLS, np.int64)
     cells[ALL_CAPACITY], cells[MOST_MOVED] = capacity.sum(), UNLIMITED
+    cells[SEVERAL] = (apart >= 0).sum()
     return KaiState(
         queues=_queue_table(queues), tree=tree,
         child=np.array([q for row in below for q in row], np.int64), jobs=job_table,
@@ -185,6 +191,9 @@ def kai_state(
             len(tasks), age,
         )  # fmt: skip
     capacity = np.array([nodes[name] for name in names], np.int64)
-    state = empty_state(capacity, queues, table, np.array(tasks, np.int64).reshape(-1, 4))
+    running = [len(job.nodes) - job.nodes.count(None) for job in jobs]
+    alike = all(count in (0, len(job.nodes)) for count, job in zip(running, jobs, strict=True))
+    rows = np.array(tasks, np.int64).reshape(-1, 4)
+    state = empty_state(capacity, queues, table, rows, alike=alike)
     settle(state)
     return state

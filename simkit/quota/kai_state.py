@@ -46,13 +46,14 @@ LIST_PENDING, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(5)
 # Columns of classes: jobs of one queue, priority, size and number of tasks that all start together;
 # or one job whose tasks do not. Left: those not tried in this action.
 CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_COLUMNS = range(6)
-# Columns of the batches of victims: job and number of its last task; tasks in the order gathered.
-BATCH_JOB, BATCH_END, BATCH_TASK, BATCH_COLUMNS = range(4)
-# Cells of `KaiState.count`.
+# Columns of the batches of victims: job and number of its last task; tasks in the order gathered;
+# node and size of the tasks that any consolidation might move.
+BATCH_JOB, BATCH_END, BATCH_TASK, MOVED_NODE, MOVED_SIZE, BATCH_COLUMNS = range(6)
+# Cells of `KaiState.count`. Several: jobs whose tasks do not all start together.
 (
     ALL_FUTURE, ALL_CAPACITY, TOUCHED_JOBS, CLASSES, VERSION, ACTION, STAMP, DIVIDED,
-    MOST_MOVED, CELLS,
-) = range(10)  # fmt: skip
+    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, CELLS,
+) = range(13)  # fmt: skip
 
 
 class KaiState(NamedTuple):
@@ -149,7 +150,7 @@ def fits_nodes(state: Any, j: int) -> bool:
         left -= state.rooms[free] * (free // size)
         if left <= 0:
             return True
-    return left <= 0  # type: ignore[no-any-return]
+    return left <= 0
 
 
 @borrowing_helper

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuplan.simkit.heap import front, join, leave
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
+from gpuplan.simkit.quota import columns as col
 from gpuplan.simkit.quota.cycle import CHANGED, MOVED_ON, cycle
 from gpuplan.simkit.quota.pending import enqueue, head_of, unpark
 from gpuplan.simkit.quota.state import (
@@ -33,29 +34,29 @@ DONE, GOING, FULL = range(3)  # how a slice ends
 @borrowing_helper
 def _touch(state: Any, root: int) -> None:
     """Note that a tree needs a cycle."""
-    if not state.dirty[root]:
-        state.dirty[root] = True
-        state.dirty_list[state.count[DIRTY]] = root
+    if not state.nodes[root, col.DIRTY]:
+        state.nodes[root, col.DIRTY] = True
+        state.nodes[state.count[DIRTY], col.DIRTY_LIST] = root
         state.count[DIRTY] += 1
 
 
 @borrowing_helper
 def _stop(tree: Any, jobs: Any, state: Any, w: int, most_evictions: int, shape_queue: Any) -> None:
     """Release the quota of a workload that ended, or of one that was evicted and waits again."""
-    queue = jobs.queue[w]
+    queue = jobs.works[w, col.W_QUEUE]
     give_quota(tree, jobs, state, w)
     leave_running(jobs, state, w)
-    if state.status[w] == LEAVING:
-        state.leaving_count[queue] -= 1
-        if state.evictions[w] < most_evictions:
-            state.status[w] = PENDING
+    if state.works[w, col.STATUS] == LEAVING:
+        state.queues[queue, col.LEAVING_COUNT] -= 1
+        if state.works[w, col.EVICTIONS] < most_evictions:
+            state.works[w, col.STATUS] = PENDING
             enqueue(jobs, state, w)
         else:
-            state.status[w] = GONE
+            state.works[w, col.STATUS] = GONE
     else:
-        state.status[w] = GONE
-    unpark(jobs, state, tree.root[queue], shape_queue)
-    _touch(state, tree.root[queue])
+        state.works[w, col.STATUS] = GONE
+    unpark(jobs, state, tree.nodes[queue, col.ROOT], shape_queue)
+    _touch(state, tree.nodes[queue, col.ROOT])
 
 
 @borrowing_kernel
@@ -74,11 +75,11 @@ def run(
     heap, place = events
     arrivals, shape_queue, log = lists
     grace, checkpoint, most_evictions, instants = limits
-    n = jobs.queue.size
+    n = jobs.works.shape[0]
     while True:
         while state.count[DIRTY]:
-            root = state.dirty_list[state.count[DIRTY] - 1]
-            queues = tree.queue_first[root + 1] - tree.queue_first[root]
+            root = state.nodes[state.count[DIRTY] - 1, col.DIRTY_LIST]
+            queues = tree.nodes[root + 1, col.QUEUE_FIRST] - tree.nodes[root, col.QUEUE_FIRST]
             if state.count[ROWS] + queues > runs.shape[0]:
                 return FULL
             log[0] = 0
@@ -87,18 +88,18 @@ def run(
             for i in range(1, log[0] + 1):
                 w = log[i]
                 if w >= 0:
-                    join(heap, place, 0, state.end[w], w)
+                    join(heap, place, 0, state.works[w, col.END], w)
                     continue
                 w = -1 - w
                 leave(heap, place, 0, w)
                 join(heap, place, 0, now + grace, w)
                 if checkpoint > 0:
-                    ran = now - state.reserved[w]
-                    state.rest[w] -= ran // checkpoint * checkpoint
+                    ran = now - state.works[w, col.RESERVED]
+                    state.works[w, col.REST] -= ran // checkpoint * checkpoint
             state.count[QUIET] = 0 if changed == CHANGED else state.count[QUIET] + 1
             if changed < MOVED_ON or state.count[QUIET] > rules.most_flavors:
                 state.count[QUIET] = 0
-                state.dirty[root] = False
+                state.nodes[root, col.DIRTY] = False
                 state.count[DIRTY] -= 1
         if instants == 0:
             return GOING
@@ -108,7 +109,7 @@ def run(
         if heap.size[0]:
             now, w = front(heap, 0)
         if coming < n:
-            now = min(now, jobs.arrival[arrivals[coming]])
+            now = min(now, jobs.works[arrivals[coming], col.W_ARRIVAL])
         if now == FAR:
             return DONE
         state.count[NOW] = now
@@ -118,11 +119,11 @@ def run(
                 break
             leave(heap, place, 0, w)
             _stop(tree, jobs, state, w, most_evictions, shape_queue)
-        while coming < n and jobs.arrival[arrivals[coming]] == now:
+        while coming < n and jobs.works[arrivals[coming], col.W_ARRIVAL] == now:
             w = arrivals[coming]
-            state.status[w] = PENDING
+            state.works[w, col.STATUS] = PENDING
             enqueue(jobs, state, w)
-            if head_of(jobs, state, jobs.queue[w]) == w:
-                _touch(state, tree.root[jobs.queue[w]])
+            if head_of(jobs, state, jobs.works[w, col.W_QUEUE]) == w:
+                _touch(state, tree.nodes[jobs.works[w, col.W_QUEUE], col.ROOT])
             coming += 1
         state.count[NEXT_COMING] = coming

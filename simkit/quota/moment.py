@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.quota import columns as col
 from gpuplan.simkit.quota.cycle import cycle
 from gpuplan.simkit.quota.pending import enqueue
 from gpuplan.simkit.quota.site import QuotaJobs, QuotaSite
@@ -80,24 +81,24 @@ class QuotaMoment:
         self.state.count[NOW] = now
         for w, holding in held.items():
             self._set_slots(w, holding.usage)
-            self.state.reserved[w] = holding.reserved
-            self.state.status[w] = LEAVING if holding.is_evicted else RUNNING
+            self.state.works[w, col.RESERVED] = holding.reserved
+            self.state.works[w, col.STATUS] = LEAVING if holding.is_evicted else RUNNING
             _place(self.tree, self.table, self.state, w)
             if holding.is_evicted:
-                self.state.leaving_count[jobs.queue[w]] += 1
+                self.state.queues[jobs.queue[w], col.LEAVING_COUNT] += 1
 
     def _set_slots(self, w: int, usage: Any) -> None:
         """Set what each slot of a workload holds."""
         table, state = self.table, self.state
-        shape = table.shape[w]
-        base = table.slot_first[shape]
-        for slot in range(table.slot_first[shape + 1] - base):
-            resource = self.names.resources[table.slot_resource[base + slot]]
-            at = table.slot_at[w] + slot
-            for (flavor, name), amount in usage[table.slot_pod[base + slot]].items():
+        shape = table.works[w, col.W_SHAPE]
+        base = table.starts[shape, col.SLOT_FIRST]
+        for slot in range(table.starts[shape + 1, col.SLOT_FIRST] - base):
+            resource = self.names.resources[table.slots[base + slot, col.SLOT_RESOURCE]]
+            at = table.works[w, col.W_SLOT_AT] + slot
+            for (flavor, name), amount in usage[table.slots[base + slot, col.SLOT_POD]].items():
                 if name == resource:
-                    state.slot_fr[at] = self.names.pair(flavor, name)
-                    state.slot_amount[at] = amount
+                    state.slots[at, col.SLOT_FR] = self.names.pair(flavor, name)
+                    state.slots[at, col.SLOT_AMOUNT] = amount
 
     def victims(self, w: int, usage: Any, needed: set[tuple[str, str]]) -> list[tuple[int, int]]:
         """Return the victims of a workload on chosen flavors, as (workload, reason)."""
@@ -109,48 +110,64 @@ class QuotaMoment:
                 total[pair] = total.get(pair, 0) + amount
         needs = {self.names.pair(*pair) for pair in needed}
         for i, (pair, amount) in enumerate(total.items()):
-            state.req_fr[i], state.req_amount[i], state.req_needed[i] = pair, amount, pair in needs
+            (
+                state.request[i, col.REQ_FR],
+                state.request[i, col.REQ_AMOUNT],
+                state.request[i, col.REQ_NEEDED],
+            ) = pair, amount, pair in needs
         state.count[REQUESTED] = len(total)
         victims = _victims(self.tree, self.rules, self.table, state, w)
-        return [(int(state.chosen[i]), int(state.chosen_reason[i])) for i in range(victims)]
+        return [
+            (int(state.lists[i, col.CHOSEN]), int(state.lists[i, col.CHOSEN_REASON]))
+            for i in range(victims)
+        ]
 
     def cycle(self, pending: list[int]) -> CycleResult:
         """Run one cycle in every tree with these workloads waiting."""
         state, table = self.state, self.table
         for w in pending:
-            state.status[w] = PENDING
+            state.works[w, col.STATUS] = PENDING
             _wait(table, state, w)
-        n = table.queue.size
-        runs = run_table(n + state.heads.size + 1, table)
+        n = len(table.works)
+        runs = run_table(n + len(state.queues) + 1, table)
         admitted, evicted = {}, []
-        for root in np.unique(self.tree.root).tolist():
-            log = np.zeros(2 * n + state.heads.size + 1, np.int64)
+        for root in np.unique(self.tree.nodes[:-1, col.ROOT]).tolist():
+            log = np.zeros(2 * n + len(state.queues) + 1, np.int64)
             _cycle(self.tree, self.rules, table, state, runs, root, log)
             places = range(state.count[ARENA])
-            reasons = {int(state.arena[i]): int(state.arena_reason[i]) for i in places}
+            reasons = {
+                int(state.arenas[i, col.ARENA]): int(state.arenas[i, col.ARENA_REASON])
+                for i in places
+            }
             for w in log[1 : 1 + log[0]].tolist():
                 if w >= 0:
                     admitted[w] = self._admission(w)
                 else:
                     evicted.append((-1 - w, reasons[-1 - w]))
-        parked = [w for w in pending if w not in admitted and state.parked[table.shape[w]]]
+        parked = [
+            w
+            for w in pending
+            if w not in admitted and state.parking[table.works[w, col.W_SHAPE], col.PARKED]
+        ]
         active = [w for w in pending if w not in admitted and w not in parked]
         return CycleResult(admitted, evicted, active, parked)
 
     def _admission(self, w: int) -> list[tuple[int, dict[str, str]]]:
         """Return pods and flavors of each pod set of an admitted workload."""
         table, state = self.table, self.state
-        shape = table.shape[w]
-        base = table.slot_first[shape]
+        shape = table.works[w, col.W_SHAPE]
+        base = table.starts[shape, col.SLOT_FIRST]
         pods = []
-        for pod in range(table.pod_first[shape + 1] - table.pod_first[shape]):
+        for pod in range(
+            table.starts[shape + 1, col.POD_FIRST] - table.starts[shape, col.POD_FIRST]
+        ):
             flavors = {}
-            for slot in range(table.slot_first[shape + 1] - base):
-                pair = state.slot_fr[table.slot_at[w] + slot]
-                if table.slot_pod[base + slot] == pod and pair >= 0:
-                    resource = self.names.resources[table.slot_resource[base + slot]]
+            for slot in range(table.starts[shape + 1, col.SLOT_FIRST] - base):
+                pair = state.slots[table.works[w, col.W_SLOT_AT] + slot, col.SLOT_FR]
+                if table.slots[base + slot, col.SLOT_POD] == pod and pair >= 0:
+                    resource = self.names.resources[table.slots[base + slot, col.SLOT_RESOURCE]]
                     flavors[resource] = self.names.flavor_of(pair)
-            pods.append((int(state.pods[table.pod_at[w] + pod]), flavors))
+            pods.append((int(state.pods[table.works[w, col.W_POD_AT] + pod]), flavors))
         return pods
 
     def add_usage(self, queue: int, flavor: str, resource: str, amount: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota import columns as col
 from gpuplan.simkit.quota.assignment import set_request
 from gpuplan.simkit.quota.state import NO_FIT, REQUESTED, give_quota, take_quota
 from gpuplan.simkit.quota.tree import is_over, share
@@ -13,9 +14,9 @@ from gpuplan.simkit.quota.tree import is_over, share
 @borrowing_helper
 def _is_earlier(rules: Any, jobs: Any, w: int, other: int) -> bool:
     """Return whether a workload goes before another of the same rank."""
-    if rules.by_priority and jobs.priority[w] != jobs.priority[other]:
-        return jobs.priority[w] > jobs.priority[other]  # type: ignore[no-any-return]
-    return jobs.age[w] < jobs.age[other]  # type: ignore[no-any-return]
+    if rules.by_priority and jobs.works[w, col.W_PRIORITY] != jobs.works[other, col.W_PRIORITY]:
+        return jobs.works[w, col.W_PRIORITY] > jobs.works[other, col.W_PRIORITY]  # type: ignore[no-any-return]
+    return jobs.works[w, col.W_AGE] < jobs.works[other, col.W_AGE]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
@@ -24,19 +25,19 @@ def start_order(tree: Any, rules: Any, jobs: Any, state: Any, heads: int) -> Non
     if rules.fair:
         return
     for i in range(1, heads):
-        queue = state.heads[i]
-        w, height = state.head[queue], state.head_height[queue]
+        queue = state.queues[i, col.HEADS]
+        w, height = state.queues[queue, col.HEAD], state.queues[queue, col.HEAD_HEIGHT]
         at = i
         while at > 0:
-            other = state.heads[at - 1]
-            if state.head_height[other] < height or (
-                state.head_height[other] == height
-                and not _is_earlier(rules, jobs, w, state.head[other])
+            other = state.queues[at - 1, col.HEADS]
+            if state.queues[other, col.HEAD_HEIGHT] < height or (
+                state.queues[other, col.HEAD_HEIGHT] == height
+                and not _is_earlier(rules, jobs, w, state.queues[other, col.HEAD])
             ):
                 break
-            state.heads[at] = other
+            state.queues[at, col.HEADS] = other
             at -= 1
-        state.heads[at] = queue
+        state.queues[at, col.HEADS] = queue
 
 
 @borrowing_helper
@@ -47,10 +48,13 @@ def next_head(
     if rules.fair and heads - turn > 1:
         best = _tournament(tree, rules, jobs, state, root, heads, turn)
         for i in range(turn, heads):
-            if state.heads[i] == best:
-                state.heads[i], state.heads[turn] = state.heads[turn], best
+            if state.queues[i, col.HEADS] == best:
+                state.queues[i, col.HEADS], state.queues[turn, col.HEADS] = (
+                    state.queues[turn, col.HEADS],
+                    best,
+                )
                 break
-    return state.heads[turn]  # type: ignore[no-any-return]
+    return state.queues[turn, col.HEADS]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
@@ -58,48 +62,57 @@ def _tournament(
     tree: Any, rules: Any, jobs: Any, state: Any, root: int, heads: int, turn: int
 ) -> int:
     """Return the queue whose head wins at every cohort up to the root."""
-    for at in range(tree.queue_first[root], tree.queue_first[root + 1]):
-        state.winner[tree.queue[at]] = -1
+    for at in range(tree.nodes[root, col.QUEUE_FIRST], tree.nodes[root + 1, col.QUEUE_FIRST]):
+        state.nodes[tree.members[at, col.M_QUEUE], col.WINNER] = -1
     for i in range(turn, heads):
-        queue = state.heads[i]
-        w = state.head[queue]
-        if state.head_mode[queue] == NO_FIT:
+        queue = state.queues[i, col.HEADS]
+        w = state.queues[queue, col.HEAD]
+        if state.queues[queue, col.HEAD_MODE] == NO_FIT:
             return queue  # type: ignore[no-any-return]  # it changes nothing
-        state.winner[queue] = queue
+        state.nodes[queue, col.WINNER] = queue
         set_request(jobs, state, w)
         take_quota(tree, jobs, state, w)
         node = queue
-        while tree.parent[node] >= 0:
-            depth = tree.depth[node]
+        while tree.nodes[node, col.PARENT] >= 0:
+            depth = tree.nodes[node, col.DEPTH]
             infinite, number = share(tree, node)
-            state.level_infinite[queue, depth] = infinite
-            state.level_share[queue, depth] = number
+            state.levels[queue, depth, col.LEVEL_INFINITE] = infinite
+            state.levels[queue, depth, col.LEVEL_SHARE] = number
             over = False
             for at in range(state.count[REQUESTED]):
-                over = over or is_over(tree, node, state.req_fr[at], 0)
-            state.level_over[queue, depth] = over
-            node = tree.parent[node]
+                over = over or is_over(tree, node, state.request[at, col.REQ_FR], 0)
+            state.levels[queue, depth, col.LEVEL_OVER] = over
+            node = tree.nodes[node, col.PARENT]
         give_quota(tree, jobs, state, w)
-    for at in range(tree.cohort_first[root], tree.cohort_first[root + 1]):
-        cohort = tree.cohort[at]
+    for at in range(tree.nodes[root, col.COHORT_FIRST], tree.nodes[root + 1, col.COHORT_FIRST]):
+        cohort = tree.members[at, col.M_COHORT]
         best = -1
-        for i in range(tree.child_first[cohort], tree.child_first[cohort + 1]):
-            other = state.winner[tree.child[i]]
+        for i in range(
+            tree.nodes[cohort, col.CHILD_FIRST], tree.nodes[cohort + 1, col.CHILD_FIRST]
+        ):
+            other = state.nodes[tree.members[i, col.M_CHILD], col.WINNER]
             if other >= 0 and (
-                best < 0 or _is_fairer(rules, jobs, state, other, best, tree.depth[cohort] + 1)
+                best < 0
+                or _is_fairer(rules, jobs, state, other, best, tree.nodes[cohort, col.DEPTH] + 1)
             ):
                 best = other
-        state.winner[cohort] = best
-    return state.winner[root]  # type: ignore[no-any-return]
+        state.nodes[cohort, col.WINNER] = best
+    return state.nodes[root, col.WINNER]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
 def _is_fairer(rules: Any, jobs: Any, state: Any, queue: int, other: int, depth: int) -> bool:
     """Return whether the head of a queue wins against another at a cohort's children."""
-    if state.level_over[queue, depth] != state.level_over[other, depth]:
-        return state.level_over[other, depth]  # type: ignore[no-any-return]
-    if state.level_infinite[queue, depth] != state.level_infinite[other, depth]:
-        return state.level_infinite[other, depth]  # type: ignore[no-any-return]
-    if state.level_share[queue, depth] != state.level_share[other, depth]:
-        return state.level_share[queue, depth] < state.level_share[other, depth]  # type: ignore[no-any-return]
-    return _is_earlier(rules, jobs, state.head[queue], state.head[other])
+    if state.levels[queue, depth, col.LEVEL_OVER] != state.levels[other, depth, col.LEVEL_OVER]:
+        return state.levels[other, depth, col.LEVEL_OVER] > 0  # type: ignore[no-any-return]
+    if (
+        state.levels[queue, depth, col.LEVEL_INFINITE]
+        != state.levels[other, depth, col.LEVEL_INFINITE]
+    ):
+        return state.levels[other, depth, col.LEVEL_INFINITE] > 0  # type: ignore[no-any-return]
+    if state.levels[queue, depth, col.LEVEL_SHARE] != state.levels[other, depth, col.LEVEL_SHARE]:
+        return (  # type: ignore[no-any-return]
+            state.levels[queue, depth, col.LEVEL_SHARE]
+            < state.levels[other, depth, col.LEVEL_SHARE]
+        )
+    return _is_earlier(rules, jobs, state.queues[queue, col.HEAD], state.queues[other, col.HEAD])

@@ -10,7 +10,8 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray, for_kernels
 from gpuplan.simkit.heap import sections
-from gpuplan.simkit.quota.accounts import HeldRuns, NodeQuotas, QuotaAccounts, account
+from gpuplan.simkit.quota import columns as col
+from gpuplan.simkit.quota.accounts import NodeQuotas, QuotaAccounts, QuotaHolds, account
 from gpuplan.simkit.quota.cycle import ROW_SLOTS, SLOT_COLUMNS
 from gpuplan.simkit.quota.kernel import DONE, FULL, run
 from gpuplan.simkit.quota.site import QuotaJobs, QuotaSite
@@ -92,7 +93,7 @@ class QuotaRun:
     def accounts(self) -> QuotaAccounts:
         """Return what each queue held, borrowed, lent, waited and lost."""
         until = np.where(self.reason < 0, self.end_s, self.end_s + self.grace_s)
-        held = HeldRuns(
+        held = QuotaHolds(
             self.jobs.queue, self.jobs.submit, self.job, self.start_s, self.end_s, until,
             self.cause, self.pair, self.amount,
         )  # fmt: skip
@@ -146,7 +147,7 @@ def replay_quota(
     n = jobs.queue.size
     runs = run_table(2 * n + 2 * len(site.queues) + 16, table)
     events = (sections([n]), np.zeros((n, 1), np.int64))
-    arrivals = np.lexsort((table.uid, table.arrival))
+    arrivals = np.lexsort((table.works[:, col.W_UID], table.works[:, col.W_ARRIVAL]))
     lists = (arrivals, shape_queue, np.zeros(2 * n + len(site.queues) + 1, np.int64))
     limits = (grace_s, checkpoint_s, most_evictions, INSTANTS)
     while (how := run(tree, rules, table, state, runs, events, lists, limits)) != DONE:
@@ -160,8 +161,9 @@ def replay_quota(
     most_slots = (runs.shape[1] - ROW_SLOTS) // SLOT_COLUMNS
     slots = runs[:, ROW_SLOTS:].reshape(job.size, most_slots, SLOT_COLUMNS)
     return QuotaRun(
-        jobs, job, start, end, reason, state.evictions, np.flatnonzero(~finished), grace_s,
-        cause, slots[:, :, 0].copy(), slots[:, :, 1].copy(), names, node_quotas(site, names),
+        jobs, job, start, end, reason, state.works[:, col.EVICTIONS].copy(),
+        np.flatnonzero(~finished), grace_s, cause, slots[:, :, 0].copy(), slots[:, :, 1].copy(),
+        names, node_quotas(site, names),
     )  # fmt: skip
 
 

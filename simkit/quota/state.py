@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from gpuplan.simkit.heap import Queues
 from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota import columns as col
 from gpuplan.simkit.quota.tree import release, use
 
 COMING, PENDING, RUNNING, LEAVING, GONE = range(5)  # states; leaving: evicted, holds its quota
@@ -21,15 +22,14 @@ IN_QUEUE, RECLAMATION, WHILE_BORROWING, FAIR_SHARING = range(4)  # why a victim 
 
 
 class QueueRules(NamedTuple):
-    """The rules of each queue and of all; what is by queue has its number.
+    """The rules of each queue and of all; columns in `gpuplan.simkit.quota.columns`.
 
     Attributes:
-        strict: whether the queue is StrictFIFO.
-        within, reclaim: whom it may evict: in the queue, in the cohort.
-        borrow_evicts: whether it may evict while it borrows; ``threshold`` is the highest priority
-            of such victims.
-        borrow_next, preempt_next: whether the next flavor is tried where this one would need to
-            borrow, to evict. ``preempt_last``: whether borrowing is worse than evicting.
+        queues: by queue. Strict: whether it is StrictFIFO. Within, reclaim: whom it may evict: in
+            the queue, in the cohort. Borrow evicts: whether it may evict while it borrows; the
+            threshold is the highest priority of such victims. Borrow next, preempt next: whether
+            the next flavor is tried where this one would need to borrow, to evict. Preempt last:
+            whether borrowing is worse than evicting.
         group_first, group_flavor: ``group_flavor[group_first[g]:group_first[g + 1]]`` are the
             flavors of resource group ``g``, in order.
         fair: whether fair sharing is on. ``final_first``: whether its first rule compares shares
@@ -39,14 +39,7 @@ class QueueRules(NamedTuple):
         most_flavors: of a group.
     """
 
-    strict: Any
-    within: Any
-    reclaim: Any
-    borrow_evicts: Any
-    threshold: Any
-    borrow_next: Any
-    preempt_next: Any
-    preempt_last: Any
+    queues: Any
     group_first: Any
     group_flavor: Any
     fair: bool
@@ -58,214 +51,150 @@ class QueueRules(NamedTuple):
 
 
 class WorkloadTable(NamedTuple):
-    """Workloads and their shapes. A shape has pod sets, and a slot per pod set and resource.
+    """Workloads and their shapes; columns in `gpuplan.simkit.quota.columns`.
+
+    A shape has pod sets, and a slot per pod set and resource.
 
     Attributes:
-        queue, priority, arrival, runtime: of each workload.
-        created: when it was created, for policies that evict newer ones.
-        order: its rank in a queue: by priority, creation, uid. ``age``: by creation, uid.
-        uid: its rank by uid.
-        shape: its shape. ``pod_at``, ``slot_at``: where its pod sets and slots begin in the state.
-        pod_first: the pod sets of each shape; ``pod_count``, ``pod_least`` are pods wanted, and
-            the fewest that it takes.
-        slot_first: the slots of each shape, by pod set, then group; ``slot_pod`` is the pod set
-            within the shape, ``slot_group`` the group, -1 for none, ``slot_resource`` and
-            ``slot_request`` what each pod requests.
+        works: by workload. Created: when, for policies that evict newer ones. Order: its rank in a
+            queue: by priority, creation, uid. Age: by creation, uid. Uid: its rank by uid. Pod at,
+            slot at: where its pod sets and slots begin in the state.
+        starts: where the pod sets and slots of each shape begin, with a last row for ends.
+        pods: by pod set: pods wanted, and the fewest that it takes.
+        slots: by slot, by pod set, then group: the pod set within the shape, the group, -1 for
+            none, the resource, and what each pod requests.
         eligible: whether a pod set may run on a flavor; (pod set, flavor).
     """
 
-    queue: Any
-    priority: Any
-    arrival: Any
-    runtime: Any
-    created: Any
-    order: Any
-    age: Any
-    uid: Any
-    shape: Any
-    pod_at: Any
-    slot_at: Any
-    pod_first: Any
-    pod_count: Any
-    pod_least: Any
-    slot_first: Any
-    slot_pod: Any
-    slot_group: Any
-    slot_resource: Any
-    slot_request: Any
+    works: Any
+    starts: Any
+    pods: Any
+    slots: Any
     eligible: Any
 
 
 class QuotaState(NamedTuple):
-    """What changes during a replay.
+    """What changes during a replay; columns in `gpuplan.simkit.quota.columns`.
 
     Attributes:
-        status, reserved, end, rest: of each workload; the time of its quota reservation, its end,
-            and how long it still has to run.
-        evictions: how often each was evicted. ``row``: its last row in the table of runs.
+        works: by workload. Reserved, end, rest: time of its quota reservation, its end, and how
+            long it still has to run. Evictions: how often. Row: its last in the table of runs.
+            Tried epoch: the epoch of its tree for which its flavors tried hold. Hidden: whether it
+            is left out of a search. Taken: whether it is a victim in this cycle.
         pods: pods admitted, by pod set of a workload.
-        slot_fr, slot_amount, slot_mode, slot_height: what each slot of a workload takes, and the
-            mode and height of that.
-        tried, tried_new: the last flavor tried, by slot. ``tried_epoch`` is the epoch of the
-            workload's tree for which that holds; ``epoch`` counts by root.
-        try_mode, try_height: those of the flavor that is looked at, by slot of a shape.
-        running, running_count, leaving_count: running workloads of each queue, in sections that
-            begin at ``section``, in the order in which they would be evicted; how many, and how
-            many of them are leaving.
-        hidden: whether a workload is left out of a search.
-        taken: whether it is a victim in this cycle; ``taken_list`` are those.
-        cand, cand_at, cand_end, cand_early: candidates of each queue, in sections; where the next
-            and the last are, and where those begin that are not leaving. ``kept``, ``kept_end``:
-            those that a rule passed over.
-        kind: of each queue in a search: how it was reached. ``mark``, ``kind_at``, ``pruned``:
-            of nodes in a search.
-        chosen, chosen_reason: victims found.
-        req_fr, req_amount, req_needed, req_rest: the request of a search.
-        head, head_mode, head_height, head_first, head_count: of each queue in a
-            cycle: its workload, what it needs, and its victims in ``arena``, ``arena_reason``.
-        heads, level_infinite, level_share, level_over, winner: of the order of a cycle.
-        held_fr, held_amount, held_queue: usage that only this cycle knows.
+        slots: by slot of a workload: what it takes, and the mode and height of that; the last
+            flavor tried.
+        lists: by place. Running: workloads of each queue, in sections, in the order in which they
+            would be evicted. Cand: candidates of each queue, in the same sections; kept: those that
+            a rule passed over. Taken list: victims of this cycle. Chosen: victims found, and why.
+        queues: by queue. Section: where its lists begin. Counts of running workloads, and of those
+            that are leaving. Candidates: where the next and the last are, and where those begin
+            that are not leaving. Kind: how a search reached it. Head: its workload in a cycle, what
+            that needs, and its victims in ``arenas``; heads: queues in the order of a cycle.
+            Sticky: the workload that waits for its victims; -1 for none.
+        nodes: by node. Epoch: of each root. Mark, kind at, pruned: of a search. Winner: of the
+            order of a cycle. Parked: shapes of each root. Dirty: roots in which something changed.
+        request: what a search is for, and the mode and height of the flavor that is looked at.
+        arenas, holds: victims of heads, and usage that only this cycle knows.
+        levels: of the order of a cycle, by (queue, depth).
         pending, shapes: heaps of the workloads of a shape, and of the shapes of a queue;
             ``place`` and ``shape_place`` are their tables.
-        parked, parked_list, parked_first, parked_count: whether a shape is parked; by root.
-        sticky: the workload that waits for its victims, by queue; -1 for none.
-        dirty, dirty_list: roots in which something changed.
+        parking: by shape, whether it is parked, and lists of those by root.
         count: see the numbers above.
     """
 
-    status: Any
-    reserved: Any
-    end: Any
-    rest: Any
-    evictions: Any
-    row: Any
+    works: Any
     pods: Any
-    slot_fr: Any
-    slot_amount: Any
-    slot_mode: Any
-    slot_height: Any
-    tried: Any
-    tried_new: Any
-    tried_epoch: Any
-    epoch: Any
-    try_mode: Any
-    try_height: Any
-    section: Any
-    running: Any
-    running_count: Any
-    leaving_count: Any
-    hidden: Any
-    taken: Any
-    taken_list: Any
-    cand: Any
-    cand_at: Any
-    cand_end: Any
-    cand_early: Any
-    kept: Any
-    kept_end: Any
-    kind: Any
-    mark: Any
-    kind_at: Any
-    pruned: Any
-    chosen: Any
-    chosen_reason: Any
-    req_fr: Any
-    req_amount: Any
-    req_needed: Any
-    req_rest: Any
-    head: Any
-    head_mode: Any
-    head_height: Any
-    head_first: Any
-    head_count: Any
-    heads: Any
-    arena: Any
-    arena_reason: Any
-    level_infinite: Any
-    level_share: Any
-    level_over: Any
-    winner: Any
-    held_fr: Any
-    held_amount: Any
-    held_queue: Any
+    slots: Any
+    lists: Any
+    queues: Any
+    nodes: Any
+    request: Any
+    arenas: Any
+    holds: Any
+    levels: Any
     pending: Queues
     shapes: Queues
     place: Any
     shape_place: Any
-    parked: Any
-    parked_list: Any
-    parked_first: Any
-    parked_count: Any
-    sticky: Any
-    dirty: Any
-    dirty_list: Any
+    parking: Any
     count: Any
 
 
 @borrowing_helper
 def take_quota(tree: Any, jobs: Any, state: Any, w: int) -> None:
     """Add the usage of a workload to the tree."""
-    shape = jobs.shape[w]
-    at = jobs.slot_at[w]
-    for slot in range(jobs.slot_first[shape + 1] - jobs.slot_first[shape]):
-        if state.slot_fr[at + slot] >= 0:
-            use(tree, jobs.queue[w], state.slot_fr[at + slot], state.slot_amount[at + slot])
+    shape = jobs.works[w, col.W_SHAPE]
+    at = jobs.works[w, col.W_SLOT_AT]
+    for slot in range(jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]):
+        if state.slots[at + slot, col.SLOT_FR] >= 0:
+            use(
+                tree,
+                jobs.works[w, col.W_QUEUE],
+                state.slots[at + slot, col.SLOT_FR],
+                state.slots[at + slot, col.SLOT_AMOUNT],
+            )
 
 
 @borrowing_helper
 def give_quota(tree: Any, jobs: Any, state: Any, w: int) -> None:
     """Take the usage of a workload from the tree."""
-    shape = jobs.shape[w]
-    at = jobs.slot_at[w]
-    for slot in range(jobs.slot_first[shape + 1] - jobs.slot_first[shape]):
-        if state.slot_fr[at + slot] >= 0:
-            release(tree, jobs.queue[w], state.slot_fr[at + slot], state.slot_amount[at + slot])
+    shape = jobs.works[w, col.W_SHAPE]
+    at = jobs.works[w, col.W_SLOT_AT]
+    for slot in range(jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]):
+        if state.slots[at + slot, col.SLOT_FR] >= 0:
+            release(
+                tree,
+                jobs.works[w, col.W_QUEUE],
+                state.slots[at + slot, col.SLOT_FR],
+                state.slots[at + slot, col.SLOT_AMOUNT],
+            )
 
 
 @borrowing_helper
 def is_victim_before(jobs: Any, state: Any, w: int, other: int) -> bool:
     """Return whether a running workload would be evicted before another of no other rank."""
-    if jobs.priority[w] != jobs.priority[other]:
-        return jobs.priority[w] < jobs.priority[other]  # type: ignore[no-any-return]
-    if state.reserved[w] != state.reserved[other]:
-        return state.reserved[w] > state.reserved[other]  # type: ignore[no-any-return]
-    return jobs.uid[w] < jobs.uid[other]  # type: ignore[no-any-return]
+    if jobs.works[w, col.W_PRIORITY] != jobs.works[other, col.W_PRIORITY]:
+        return jobs.works[w, col.W_PRIORITY] < jobs.works[other, col.W_PRIORITY]  # type: ignore[no-any-return]
+    if state.works[w, col.RESERVED] != state.works[other, col.RESERVED]:
+        return state.works[w, col.RESERVED] > state.works[other, col.RESERVED]  # type: ignore[no-any-return]
+    return jobs.works[w, col.W_UID] < jobs.works[other, col.W_UID]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
 def join_running(jobs: Any, state: Any, w: int) -> None:
     """Add a workload to the running ones of its queue."""
-    queue = jobs.queue[w]
-    first = state.section[queue]
-    low, high = first, first + state.running_count[queue]
+    queue = jobs.works[w, col.W_QUEUE]
+    first = state.queues[queue, col.SECTION]
+    low, high = first, first + state.queues[queue, col.RUNNING_COUNT]
     at = high
     while low < high:
         middle = (low + high) >> 1
-        if is_victim_before(jobs, state, w, state.running[middle]):
+        if is_victim_before(jobs, state, w, state.lists[middle, col.RUNNING]):
             high = middle
         else:
             low = middle + 1
     while at > low:
-        state.running[at] = state.running[at - 1]
+        state.lists[at, col.RUNNING] = state.lists[at - 1, col.RUNNING]
         at -= 1
-    state.running[low] = w
-    state.running_count[queue] += 1
+    state.lists[low, col.RUNNING] = w
+    state.queues[queue, col.RUNNING_COUNT] += 1
 
 
 @borrowing_helper
 def leave_running(jobs: Any, state: Any, w: int) -> None:
     """Take a workload out of the running ones of its queue."""
-    queue = jobs.queue[w]
-    first = state.section[queue]
-    low, high = first, first + state.running_count[queue] - 1
+    queue = jobs.works[w, col.W_QUEUE]
+    first = state.queues[queue, col.SECTION]
+    low, high = first, first + state.queues[queue, col.RUNNING_COUNT] - 1
     while low < high:
         middle = (low + high) >> 1
-        if is_victim_before(jobs, state, state.running[middle], w):
+        if is_victim_before(jobs, state, state.lists[middle, col.RUNNING], w):
             low = middle + 1
         else:
             high = middle
-    last = first + state.running_count[queue] - 1
+    last = first + state.queues[queue, col.RUNNING_COUNT] - 1
     while low < last:
-        state.running[low] = state.running[low + 1]
+        state.lists[low, col.RUNNING] = state.lists[low + 1, col.RUNNING]
         low += 1
-    state.running_count[queue] -= 1
+    state.queues[queue, col.RUNNING_COUNT] -= 1

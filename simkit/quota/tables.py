@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.heap import sections
+from gpuplan.simkit.quota import columns as col
 from gpuplan.simkit.quota.accounts import NodeQuotas
 from gpuplan.simkit.quota.cycle import ROW_SLOTS, SLOT_COLUMNS
 from gpuplan.simkit.quota.site import (
@@ -153,10 +153,17 @@ def tree_of(site: QuotaSite, names: QuotaNames) -> QuotaTree:
         *_children(parent, cohorts + list(range(queues))),
         *_by_root(root, sorted(cohorts, key=lambda node: -depth[node])),
     )
-    return QuotaTree(
-        parent, root, depth, height, weight, subtree, local, limit, potential,
-        np.ascontiguousarray(lendable), np.zeros_like(nominal), *lists,
-    )  # fmt: skip
+    firsts, members = lists[::2], lists[1::2]
+    ends = np.zeros(1, np.int64)
+    table = np.column_stack(
+        [np.concatenate((values, ends)) for values in (parent, root, depth, height)]
+        + [np.concatenate((first, first[-1:]))[: nodes + 1] for first in firsts]
+    )
+    places = np.zeros((nodes + 1, len(members)), np.int64)
+    for column, values in enumerate(members):
+        places[: values.size, column] = values
+    quotas = np.stack((subtree, local, limit, potential, np.zeros_like(nominal)), axis=2)
+    return QuotaTree(table, places, weight, quotas, np.ascontiguousarray(lendable))
 
 
 def rules_of(site: QuotaSite, names: QuotaNames) -> tuple[QueueRules, dict[tuple[int, str], int]]:
@@ -169,25 +176,24 @@ def rules_of(site: QuotaSite, names: QuotaNames) -> tuple[QueueRules, dict[tuple
                 group_of[number, resource] = len(members)
             members.append([names.flavors.index(flavor.name) for flavor in group])
     first = np.concatenate(([0], np.cumsum([len(group) for group in members]))).astype(np.int64)
-    queues = site.queues
-    threshold = [
-        ANY_PRIORITY if queue.borrow_threshold is None else queue.borrow_threshold
-        for queue in queues
-    ]
-
-    def bools(values: list[bool]) -> Any:
-        return np.array(values, np.bool_)
-
     return (
         QueueRules(
-            bools([queue.strategy == STRICT_FIFO for queue in queues]),
-            np.array([POLICIES.index(queue.within_queue) for queue in queues], np.int64),
-            np.array([POLICIES.index(queue.reclaim_within_cohort) for queue in queues], np.int64),
-            bools([queue.borrow_policy != POLICIES[0] for queue in queues]),
-            np.array(threshold, np.int64),
-            bools([queue.when_can_borrow == TRY_NEXT for queue in queues]),
-            bools([queue.when_can_preempt == TRY_NEXT for queue in queues]),
-            bools([queue.preference == PREEMPTION_FIRST for queue in queues]),
+            np.array(
+                [
+                    (
+                        queue.strategy == STRICT_FIFO,
+                        POLICIES.index(queue.within_queue),
+                        POLICIES.index(queue.reclaim_within_cohort),
+                        queue.borrow_policy != POLICIES[0],
+                        ANY_PRIORITY if queue.borrow_threshold is None else queue.borrow_threshold,
+                        queue.when_can_borrow == TRY_NEXT,
+                        queue.when_can_preempt == TRY_NEXT,
+                        queue.preference == PREEMPTION_FIRST,
+                    )
+                    for queue in site.queues
+                ],
+                np.int64,
+            ).reshape(-1, 8),
             first,
             np.array([flavor for group in members for flavor in group], np.int64),
             site.fair_sharing,
@@ -236,14 +242,13 @@ def workload_table(
     rank[np.argsort(jobs.uid, kind="stable")] = np.arange(rank.size)
     age[np.lexsort((rank, jobs.created))] = np.arange(rank.size)
     order[np.lexsort((age, -jobs.priority))] = np.arange(rank.size)
-    table = WorkloadTable(
+    works = np.column_stack((
         jobs.queue, jobs.priority, jobs.submit, jobs.run, jobs.created, order, age, rank, shape,
-        _starts(np.diff(pod_starts)[shape]), _starts(np.diff(slot_starts)[shape]),
-        pod_starts, pod_table[:, 0].copy(), pod_table[:, 1].copy(), slot_starts,
-        slot_table[:, 0].copy(), slot_table[:, 1].copy(), slot_table[:, 2].copy(),
-        slot_table[:, 3].copy(),
-        np.array(allowed, np.bool_).reshape(-1, len(names.flavors)),
-    )  # fmt: skip
+        _starts(np.diff(pod_starts)[shape])[:-1], _starts(np.diff(slot_starts)[shape])[:-1],
+    )).astype(np.int64)  # fmt: skip
+    eligible = np.array(allowed, np.bool_).reshape(-1, len(names.flavors))
+    starts = np.column_stack((pod_starts, slot_starts))
+    table = WorkloadTable(works, starts, pod_table, slot_table, eligible)
     return table, kinds[:, 0].copy()
 
 
@@ -254,69 +259,52 @@ def _starts(sizes: IntArray) -> IntArray:
 
 def run_table(rows: int, jobs: WorkloadTable) -> IntArray:
     """Return an empty table of runs; the slots of a shape that has fewer stay -1."""
-    most_slots = int(np.diff(jobs.slot_first).max(initial=1))
+    most_slots = int(np.diff(jobs.starts[:, col.SLOT_FIRST]).max(initial=1))
     return np.full((rows, ROW_SLOTS + SLOT_COLUMNS * most_slots), -1, np.int64)
 
 
 def new_state(tree: QuotaTree, jobs: WorkloadTable, shape_queue: IntArray) -> QuotaState:
     """Return the state before anything has come."""
-    n, nodes, queues = jobs.queue.size, tree.parent.size, int(tree.queue_first[-1])
-    slots, pods = int(jobs.slot_at[-1]), int(jobs.pod_at[-1])
+    n, nodes, queues = len(jobs.works), tree.weight.size, int(tree.nodes[-1, col.QUEUE_FIRST])
+    of_shape = np.diff(jobs.starts, axis=0)[jobs.works[:, col.W_SHAPE]]
+    pods, slots = of_shape.sum(axis=0).tolist()
     shapes = shape_queue.size
-    most_slots = int(np.diff(jobs.slot_first).max(initial=1))
-    in_tree = int(np.diff(tree.queue_first).max(initial=1))
-    by_queue = np.bincount(jobs.queue, minlength=queues)
-    section = _starts(by_queue)[:-1]
-    shape_root = tree.root[shape_queue]
-    by_root = np.bincount(shape_root, minlength=nodes)
-
-    def zeros(size: int) -> IntArray:
-        return np.zeros(size, np.int64)
-
-    def nones(size: int) -> IntArray:
-        return np.full(size, -1, np.int64)
-
-    def flags(size: int) -> Any:
-        return np.zeros(size, np.bool_)
-
+    most_slots = int(np.diff(jobs.starts[:, col.SLOT_FIRST]).max(initial=1))
+    in_tree = int(np.diff(tree.nodes[:, col.QUEUE_FIRST]).max(initial=1))
+    works = np.zeros((n, 9), np.int64)
+    works[:, [col.ROW, col.TRIED_EPOCH]] = -1
+    works[:, col.REST] = jobs.works[:, col.W_RUNTIME]
+    slot_table = np.zeros((slots, 6), np.int64)
+    slot_table[:, [col.SLOT_FR, col.TRIED, col.TRIED_NEW]] = -1
+    queue_table = np.zeros((queues, 15), np.int64)
+    queue_table[:, [col.HEAD, col.STICKY]] = -1
+    by_queue = np.bincount(jobs.works[:, col.W_QUEUE], minlength=queues)
+    queue_table[:, col.SECTION] = _starts(by_queue)[:-1]
+    node_table = np.zeros((nodes, 9), np.int64)
+    node_table[:, col.WINNER] = -1
+    by_root = np.bincount(tree.nodes[shape_queue, col.ROOT], minlength=nodes)
+    node_table[:, col.PARKED_FIRST] = _starts(by_root)[:-1]
     room = in_tree * (n + 1)  # not touched beyond what is used
-    held = in_tree * most_slots + 1
-    levels = (queues, int(tree.depth.max(initial=0)) + 1)
+    levels = int(tree.nodes[:, col.DEPTH].max(initial=0)) + 1
     return QuotaState(
-        status=zeros(n), reserved=zeros(n), end=zeros(n), rest=jobs.runtime.copy(),
-        evictions=zeros(n), row=nones(n), pods=zeros(pods),
-        slot_fr=nones(slots), slot_amount=zeros(slots), slot_mode=zeros(slots),
-        slot_height=zeros(slots), tried=nones(slots), tried_new=nones(slots),
-        tried_epoch=nones(n), epoch=zeros(nodes),
-        try_mode=zeros(most_slots), try_height=zeros(most_slots),
-        section=section, running=zeros(n), running_count=zeros(queues),
-        leaving_count=zeros(queues), hidden=flags(n), taken=flags(n), taken_list=zeros(n),
-        cand=zeros(n), cand_at=zeros(queues), cand_end=zeros(queues), cand_early=zeros(queues),
-        kept=zeros(n), kept_end=zeros(queues), kind=zeros(queues), mark=zeros(nodes),
-        kind_at=zeros(nodes), pruned=zeros(nodes), chosen=zeros(n), chosen_reason=zeros(n),
-        req_fr=zeros(most_slots), req_amount=zeros(most_slots), req_needed=flags(most_slots),
-        req_rest=zeros(most_slots),
-        head=nones(queues), head_mode=zeros(queues), head_height=zeros(queues),
-        head_first=zeros(queues), head_count=zeros(queues), heads=zeros(queues),
-        arena=np.empty(room, np.int64), arena_reason=np.empty(room, np.int64),
-        level_infinite=np.zeros(levels, np.bool_), level_share=np.zeros(levels),
-        level_over=np.zeros(levels, np.bool_), winner=nones(nodes),
-        held_fr=zeros(held), held_amount=zeros(held), held_queue=zeros(held),
-        pending=sections(np.bincount(jobs.shape, minlength=max(shapes, 1))),
+        works=works, pods=np.zeros(pods, np.int64), slots=slot_table,
+        lists=np.zeros((n, 6), np.int64), queues=queue_table, nodes=node_table,
+        request=np.zeros((most_slots, 6), np.int64), arenas=np.empty((room, 2), np.int64),
+        holds=np.zeros((in_tree * most_slots + 1, 3), np.int64),
+        levels=np.zeros((queues, levels, 3)),
+        pending=sections(np.bincount(jobs.works[:, col.W_SHAPE], minlength=max(shapes, 1))),
         shapes=sections(np.bincount(shape_queue, minlength=queues)),
         place=np.zeros((n, 1), np.int64), shape_place=np.zeros((shapes, 1), np.int64),
-        parked=flags(shapes), parked_list=zeros(shapes), parked_first=_starts(by_root)[:-1],
-        parked_count=zeros(nodes), sticky=nones(queues),
-        dirty=flags(nodes), dirty_list=zeros(nodes), count=zeros(COUNTS),
+        parking=np.zeros((shapes, 2), np.int64), count=np.zeros(COUNTS, np.int64),
     )  # fmt: skip
 
 
 def node_quotas(site: QuotaSite, names: QuotaNames) -> NodeQuotas:
     """Return what each node has by itself and may lend, for accounts."""
     tree = tree_of(site, names)
-    nodes, pairs = tree.subtree.shape
+    nodes, pairs = tree.quotas.shape[:2]
     nominal, lendable = np.zeros((nodes, pairs)), np.full((nodes, pairs), np.inf)
-    nominal[: names.queues] = tree.subtree[: names.queues]
+    nominal[: names.queues] = tree.quotas[: names.queues, :, col.SUBTREE]
     cells = [
         (names.nodes.index(queue.name), names.pair(flavor.name, resource), quota)
         for queue in site.queues
@@ -332,4 +320,4 @@ def node_quotas(site: QuotaSite, names: QuotaNames) -> NodeQuotas:
         nominal[node, pair] = quota.nominal
         if quota.lending_limit is not None:
             lendable[node, pair] = quota.lending_limit
-    return NodeQuotas(tree.parent, names.queues, nominal, lendable)
+    return NodeQuotas(tree.nodes[:-1, col.PARENT], names.queues, nominal, lendable)

@@ -10,50 +10,38 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota import columns as col
 
 NO_LIMIT = 1 << 60
 
 
 class QuotaTree(NamedTuple):
-    """Quotas and usage by (node, fr), and the shape of the tree.
+    """Quotas and usage by (node, fr), and the shape of the tree; columns in `columns`.
 
     Attributes:
-        parent: node above; -1 for a root. ``root`` is the root of each node, ``depth`` its depth.
-        height: 1 for a cohort with children, and 1 more than its highest child cohort; 0 a queue.
+        nodes: by node, with a last row for ends. Parent: the node above; -1 for a root. Root, depth
+            of each node; height: 1 for a cohort with children, and 1 more than its highest child
+            cohort; 0 a queue. First: where its members begin.
+        members: by place: queues of each root; children of each node, cohorts first; cohorts of
+            each root, the deepest first.
         weight: of fair sharing.
-        subtree: quota of a node and what lies below it; of a queue, its nominal quota.
-        local: part of it that is not lent. ``limit``: most that it may borrow.
-        potential: most that could ever be used there.
+        quotas: by (node, fr). Subtree: quota of a node and what lies below it; of a queue, its
+            nominal quota. Local: part of it that is not lent. Limit: most that it may borrow.
+            Potential: most that could ever be used there. Usage: what is used now; changes.
         lendable: what all flavors of a resource could give below a node; (node, resource).
-        usage: what is used now; changes.
-        queue_first, queue: ``queue[queue_first[r]:queue_first[r + 1]]`` are the queues of root
-            ``r``. ``child_first``, ``child`` are the children of each node, cohorts first;
-            ``cohort_first``, ``cohort`` are the cohorts of each root, the deepest first.
     """
 
-    parent: Any
-    root: Any
-    depth: Any
-    height: Any
+    nodes: Any
+    members: Any
     weight: Any
-    subtree: Any
-    local: Any
-    limit: Any
-    potential: Any
+    quotas: Any
     lendable: Any
-    usage: Any
-    queue_first: Any
-    queue: Any
-    child_first: Any
-    child: Any
-    cohort_first: Any
-    cohort: Any
 
 
 @borrowing_helper
 def local_free(tree: Any, node: int, fr: int) -> int:
     """Return what is left of the part that a node does not lend."""
-    return max(0, tree.local[node, fr] - tree.usage[node, fr])  # type: ignore[no-any-return]
+    return max(0, tree.quotas[node, fr, col.LOCAL] - tree.quotas[node, fr, col.USAGE])  # type: ignore[no-any-return]
 
 
 @borrowing_helper
@@ -61,14 +49,14 @@ def available(tree: Any, node: int, fr: int) -> int:
     """Return how much more a node may use, below 0 where too much is used already."""
     kept = 0
     least = NO_LIMIT
-    while tree.parent[node] >= 0:
-        local, usage = tree.local[node, fr], tree.usage[node, fr]
+    while tree.nodes[node, col.PARENT] >= 0:
+        local, usage = tree.quotas[node, fr, col.LOCAL], tree.quotas[node, fr, col.USAGE]
         kept += max(0, local - usage)
-        if tree.limit[node, fr] < NO_LIMIT:
-            lent = tree.subtree[node, fr] - local - max(0, usage - local)
-            least = min(least, kept + lent + tree.limit[node, fr])
-        node = tree.parent[node]
-    return min(least, kept + tree.subtree[node, fr] - tree.usage[node, fr])  # type: ignore[no-any-return]
+        if tree.quotas[node, fr, col.LIMIT] < NO_LIMIT:
+            lent = tree.quotas[node, fr, col.SUBTREE] - local - max(0, usage - local)
+            least = min(least, kept + lent + tree.quotas[node, fr, col.LIMIT])
+        node = tree.nodes[node, col.PARENT]
+    return min(least, kept + tree.quotas[node, fr, col.SUBTREE] - tree.quotas[node, fr, col.USAGE])  # type: ignore[no-any-return]
 
 
 @borrowing_helper
@@ -76,9 +64,9 @@ def use(tree: Any, node: int, fr: int, amount: int) -> None:
     """Add usage to a node, and what goes beyond its own part to those above."""
     while amount > 0:
         free = local_free(tree, node, fr)
-        tree.usage[node, fr] += amount
+        tree.quotas[node, fr, col.USAGE] += amount
         amount -= free
-        node = tree.parent[node]
+        node = tree.nodes[node, col.PARENT]
         if node < 0:
             break
 
@@ -87,10 +75,10 @@ def use(tree: Any, node: int, fr: int, amount: int) -> None:
 def release(tree: Any, node: int, fr: int, amount: int) -> None:
     """Take usage from a node and from those above."""
     while amount > 0:
-        above = tree.usage[node, fr] - tree.local[node, fr]
-        tree.usage[node, fr] -= amount
+        above = tree.quotas[node, fr, col.USAGE] - tree.quotas[node, fr, col.LOCAL]
+        tree.quotas[node, fr, col.USAGE] -= amount
         amount = min(amount, above)
-        node = tree.parent[node]
+        node = tree.nodes[node, col.PARENT]
         if node < 0:
             break
 
@@ -98,30 +86,30 @@ def release(tree: Any, node: int, fr: int, amount: int) -> None:
 @borrowing_helper
 def is_over(tree: Any, node: int, fr: int, more: int) -> bool:
     """Return whether a node would borrow with this much more."""
-    return tree.usage[node, fr] + more > tree.subtree[node, fr]  # type: ignore[no-any-return]
+    return tree.quotas[node, fr, col.USAGE] + more > tree.quotas[node, fr, col.SUBTREE]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
 def borrowing_height(tree: Any, queue: int, fr: int, amount: int) -> tuple[int, bool]:
     """Return the height from which a queue would borrow, and whether that lies below the root."""
-    if tree.parent[queue] < 0 or not is_over(tree, queue, fr, amount):
-        return 0, tree.parent[queue] >= 0
+    if tree.nodes[queue, col.PARENT] < 0 or not is_over(tree, queue, fr, amount):
+        return 0, tree.nodes[queue, col.PARENT] >= 0
     rest = amount - local_free(tree, queue, fr)
-    node = tree.parent[queue]
+    node = tree.nodes[queue, col.PARENT]
     while True:
         if not is_over(tree, node, fr, rest):
-            return tree.height[node], tree.parent[node] >= 0
-        if tree.parent[node] < 0:
-            return tree.height[node], False
+            return tree.nodes[node, col.HEIGHT], tree.nodes[node, col.PARENT] >= 0
+        if tree.nodes[node, col.PARENT] < 0:
+            return tree.nodes[node, col.HEIGHT], False
         rest -= local_free(tree, node, fr)
-        node = tree.parent[node]
+        node = tree.nodes[node, col.PARENT]
 
 
 @borrowing_helper
 def borrows(tree: Any, node: int) -> bool:
     """Return whether a node uses more than its quota of anything."""
-    for fr in range(tree.usage.shape[1]):
-        if tree.usage[node, fr] > tree.subtree[node, fr]:
+    for fr in range(tree.quotas.shape[1]):
+        if tree.quotas[node, fr, col.USAGE] > tree.quotas[node, fr, col.SUBTREE]:
             return True
     return False
 
@@ -132,16 +120,16 @@ def dominant_share(tree: Any, node: int) -> tuple[float, int]:
 
     The resource is -1 where nothing is borrowed.
     """
-    parent = tree.parent[node]
+    parent = tree.nodes[node, col.PARENT]
     ratio, dominant = 0.0, -1
     if parent < 0:
         return ratio, dominant
-    resources, pairs = tree.lendable.shape[1], tree.usage.shape[1]
+    resources, pairs = tree.lendable.shape[1], tree.quotas.shape[1]
     for resource in range(resources):
         lendable = tree.lendable[parent, resource]
         over = 0
         for fr in range(resource, pairs, resources):
-            over += max(0, tree.usage[node, fr] - tree.subtree[node, fr])
+            over += max(0, tree.quotas[node, fr, col.USAGE] - tree.quotas[node, fr, col.SUBTREE])
         if over > 0 and lendable > 0 and 1000.0 * over / lendable > ratio:
             ratio, dominant = 1000.0 * over / lendable, resource
     return ratio, dominant

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota import columns as col
 from gpuplan.simkit.quota.candidates import (
     HIERARCHY,
     PRIORITY,
@@ -48,23 +49,29 @@ def find_victims(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
 
 @borrowing_helper
 def _classical(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> None:
-    queue = jobs.queue[w]
+    queue = jobs.works[w, col.W_QUEUE]
     _reach(tree, rules, jobs, state, w)
     has_hierarchy = has_priority = False
-    root = tree.root[queue]
-    for at in range(tree.queue_first[root], tree.queue_first[root + 1]):
-        other = tree.queue[at]
-        if state.kind[other] != UNREACHED and state.cand_end[other] > state.cand_at[other]:
-            has_hierarchy = has_hierarchy or state.kind[other] == HIERARCHY
-            has_priority = has_priority or state.kind[other] == PRIORITY
+    root = tree.nodes[queue, col.ROOT]
+    for at in range(tree.nodes[root, col.QUEUE_FIRST], tree.nodes[root + 1, col.QUEUE_FIRST]):
+        other = tree.members[at, col.M_QUEUE]
+        if (
+            state.queues[other, col.KIND] != UNREACHED
+            and state.queues[other, col.CAND_END] > state.queues[other, col.CAND_AT]
+        ):
+            has_hierarchy = has_hierarchy or state.queues[other, col.KIND] == HIERARCHY
+            has_priority = has_priority or state.queues[other, col.KIND] == PRIORITY
     if not could_suffice(tree, jobs, state, queue):
         return
     under = True
     for i in range(state.count[REQUESTED]):
-        fr = state.req_fr[i]
-        if state.req_needed[i] and tree.usage[queue, fr] >= tree.subtree[queue, fr]:
+        fr = state.request[i, col.REQ_FR]
+        if (
+            state.request[i, col.REQ_NEEDED]
+            and tree.quotas[queue, fr, col.USAGE] >= tree.quotas[queue, fr, col.SUBTREE]
+        ):
             under = False
-    spares = not rules.borrow_evicts[queue]
+    spares = not rules.queues[queue, col.BORROW_EVICTS]
     if not (has_hierarchy or has_priority) or (spares and not under):
         _attempt(tree, rules, jobs, state, w, True)
     elif spares and not has_hierarchy:
@@ -77,56 +84,62 @@ def _classical(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> None:
 @borrowing_helper
 def _reach(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> None:
     """Tell how each queue of the tree is reached, and collect its candidates."""
-    queue = jobs.queue[w]
-    root = tree.root[queue]
+    queue = jobs.works[w, col.W_QUEUE]
+    root = tree.nodes[queue, col.ROOT]
     state.count[STAMP] += 1
     stamp = state.count[STAMP]
     favored = True
     for i in range(state.count[REQUESTED]):
-        fr, amount = state.req_fr[i], state.req_amount[i]
+        fr, amount = state.request[i, col.REQ_FR], state.request[i, col.REQ_AMOUNT]
         favored = favored and not is_over(tree, queue, fr, amount)
-        state.req_rest[i] = amount - local_free(tree, queue, fr)
-    node = tree.parent[queue]
+        state.request[i, col.REQ_REST] = amount - local_free(tree, queue, fr)
+    node = tree.nodes[queue, col.PARENT]
     while node >= 0:  # each ancestor with what holds for queues first reached there
-        state.mark[node] = stamp
-        state.kind_at[node] = HIERARCHY if favored else PRIORITY
+        state.nodes[node, col.MARK] = stamp
+        state.nodes[node, col.KIND_AT] = HIERARCHY if favored else PRIORITY
         fits = True
         for i in range(state.count[REQUESTED]):
-            fits = fits and not is_over(tree, node, state.req_fr[i], state.req_rest[i])
-            state.req_rest[i] -= local_free(tree, node, state.req_fr[i])
+            fits = fits and not is_over(
+                tree, node, state.request[i, col.REQ_FR], state.request[i, col.REQ_REST]
+            )
+            state.request[i, col.REQ_REST] -= local_free(tree, node, state.request[i, col.REQ_FR])
         favored = favored or fits
-        node = tree.parent[node]
-    for at in range(tree.queue_first[root], tree.queue_first[root + 1]):
-        other = tree.queue[at]
+        node = tree.nodes[node, col.PARENT]
+    for at in range(tree.nodes[root, col.QUEUE_FIRST], tree.nodes[root + 1, col.QUEUE_FIRST]):
+        other = tree.members[at, col.M_QUEUE]
         if other == queue:
-            state.kind[other] = SAME
-            collect(jobs, state, other, rules.within[queue], w)
+            state.queues[other, col.KIND] = SAME
+            collect(jobs, state, other, rules.queues[queue, col.WITHIN], w)
             continue
-        state.kind[other] = UNREACHED
-        if rules.reclaim[queue] == NEVER or state.running_count[other] == 0:
+        state.queues[other, col.KIND] = UNREACHED
+        if rules.queues[queue, col.RECLAIM] == NEVER or state.queues[other, col.RUNNING_COUNT] == 0:
             continue
         node = other
-        while state.mark[node] != stamp and is_over_needed(tree, state, node):
-            node = tree.parent[node]
-        if state.mark[node] == stamp:
-            state.kind[other] = state.kind_at[node]
-            collect(jobs, state, other, rules.reclaim[queue], w)
+        while state.nodes[node, col.MARK] != stamp and is_over_needed(tree, state, node):
+            node = tree.nodes[node, col.PARENT]
+        if state.nodes[node, col.MARK] == stamp:
+            state.queues[other, col.KIND] = state.nodes[node, col.KIND_AT]
+            collect(jobs, state, other, rules.queues[queue, col.RECLAIM], w)
 
 
 @borrowing_helper
 def _next(tree: Any, jobs: Any, state: Any, root: int, kind: int, leaving: bool) -> int:
     """Take the next candidate of a kind of queue from its section; -1: there is none."""
     best = best_queue = -1
-    for at in range(tree.queue_first[root], tree.queue_first[root + 1]):
-        queue = tree.queue[at]
-        if state.kind[queue] == kind:
-            end = state.cand_early[queue] if leaving else state.cand_end[queue]
-            if state.cand_at[queue] < end:
-                w = state.cand[state.cand_at[queue]]
+    for at in range(tree.nodes[root, col.QUEUE_FIRST], tree.nodes[root + 1, col.QUEUE_FIRST]):
+        queue = tree.members[at, col.M_QUEUE]
+        if state.queues[queue, col.KIND] == kind:
+            end = (
+                state.queues[queue, col.CAND_EARLY]
+                if leaving
+                else state.queues[queue, col.CAND_END]
+            )
+            if state.queues[queue, col.CAND_AT] < end:
+                w = state.lists[state.queues[queue, col.CAND_AT], col.CAND]
                 if best < 0 or is_victim_before(jobs, state, w, best):
                     best, best_queue = w, queue
     if best >= 0:
-        state.cand_at[best_queue] += 1
+        state.queues[best_queue, col.CAND_AT] += 1
     return best
 
 
@@ -135,21 +148,23 @@ def _still_lends(tree: Any, state: Any, queue: int) -> bool:
     """Return whether a queue, and the cohorts up to where it was reached, are over quota still."""
     stamp = state.count[STAMP]
     node = queue
-    while state.mark[node] != stamp:
+    while state.nodes[node, col.MARK] != stamp:
         if not is_over_needed(tree, state, node):
             return False
-        node = tree.parent[node]
+        node = tree.nodes[node, col.PARENT]
     return True
 
 
 @borrowing_helper
 def _attempt(tree: Any, rules: Any, jobs: Any, state: Any, w: int, may_borrow: bool) -> bool:
     """Choose victims in order until the request fits; returns whether it does."""
-    queue = jobs.queue[w]
-    root = tree.root[queue]
+    queue = jobs.works[w, col.W_QUEUE]
+    root = tree.nodes[queue, col.ROOT]
     state.count[CHOSEN] = 0
-    for at in range(tree.queue_first[root], tree.queue_first[root + 1]):
-        state.cand_at[tree.queue[at]] = state.section[tree.queue[at]]
+    for at in range(tree.nodes[root, col.QUEUE_FIRST], tree.nodes[root + 1, col.QUEUE_FIRST]):
+        state.queues[tree.members[at, col.M_QUEUE], col.CAND_AT] = state.queues[
+            tree.members[at, col.M_QUEUE], col.SECTION
+        ]
     for step in range(6):
         leaving = step < 3
         kind = HIERARCHY - step % 3
@@ -160,11 +175,13 @@ def _attempt(tree: Any, rules: Any, jobs: Any, state: Any, w: int, may_borrow: b
             reason = IN_QUEUE
             if kind != SAME:
                 spared = kind == PRIORITY and (
-                    not rules.borrow_evicts[queue]
-                    or jobs.priority[victim] >= jobs.priority[w]
-                    or jobs.priority[victim] > rules.threshold[queue]
+                    not rules.queues[queue, col.BORROW_EVICTS]
+                    or jobs.works[victim, col.W_PRIORITY] >= jobs.works[w, col.W_PRIORITY]
+                    or jobs.works[victim, col.W_PRIORITY] > rules.queues[queue, col.THRESHOLD]
                 )
-                if (spared and may_borrow) or not _still_lends(tree, state, jobs.queue[victim]):
+                if (spared and may_borrow) or not _still_lends(
+                    tree, state, jobs.works[victim, col.W_QUEUE]
+                ):
                     continue
                 reason = RECLAMATION if kind == HIERARCHY or spared else WHILE_BORROWING
             choose_victim(tree, jobs, state, victim, reason)

@@ -31,6 +31,15 @@ def jobs_of(rows):
 
 
 @st.composite
+def lines(draw):
+    """Jobs for one queue of 8 GPUs, at different times so that ties play no part."""
+    rows = draw(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30), st.integers(1, 8)),
+                         min_size=1, max_size=15))  # fmt: skip
+    gaps, run, gpus = (np.array(column) for column in zip(*rows, strict=True))
+    return np.cumsum(gaps), run, gpus
+
+
+@st.composite
 def queues(draw, name, cohorts, plain=False):
     """A queue with one or two flavors of one or two resources."""
     resources = ["gpu"] if plain else draw(st.sampled_from([["gpu"], ["gpu"], ["cpu", "gpu"]]))
