@@ -69,7 +69,7 @@ TEAMS = (
 
 
 @dataclass(slots=True)
-class SiteJob:
+class SampleJob:
     """A job of the site; times in seconds after 1970, None where they have not come yet."""
 
     number: int
@@ -97,12 +97,12 @@ class SiteJob:
         return end if end is not None and end <= END_S else None
 
 
-def draw_jobs(rng: np.random.Generator) -> list[SiteJob]:
+def draw_jobs(rng: np.random.Generator) -> list[SampleJob]:
     """Return the jobs of all teams, in order of submission."""
     weights = np.tile(HOUR_WEIGHTS, DAYS).astype(float)
     weights *= np.repeat([1.0, 1.1, 1.1, 1.0, 0.9, 0.35, 0.3], 24)[: weights.size]
     edges = np.concatenate([[0.0], np.cumsum(weights) / weights.sum()])
-    jobs: list[SiteJob] = []
+    jobs: list[SampleJob] = []
     for team in TEAMS:
         users = [f"u{_code(rng, 3)}" for _ in range(4)]
         widths = list(team.widths)
@@ -114,9 +114,8 @@ def draw_jobs(rng: np.random.Generator) -> list[SiteJob]:
             pods = max(1, gpus // GPUS_PER_NODE)
             run_s = max(90, round(team.median_h * 3600 * float(np.exp(team.spread * normal))))
             jobs.append(
-                SiteJob(
-                    0, team, "", f"{_code(rng, 8)}-{_code(rng, 4)}-4{_code(rng, 3)}-8{_code(rng, 3)}"
-                    f"-{_code(rng, 12)}",
+                SampleJob(
+                    0, team, "", _uid(rng),
                     users[int(rng.random() * len(users))],
                     100 if rng.random() < 0.15 else 0,
                     pods, gpus // pods, BEGIN_S + int(at), run_s, bool(rng.random() < 0.08),
@@ -129,12 +128,12 @@ def draw_jobs(rng: np.random.Generator) -> list[SiteJob]:
     return jobs
 
 
-def admit(jobs: Sequence[SiteJob]) -> None:
+def admit(jobs: Sequence[SampleJob]) -> None:
     """Set when each job starts, by quotas and borrowing, at whole seconds."""
     total = _by_flavor((team.flavor, team.quota) for team in TEAMS)
     used: dict[str, int] = defaultdict(int)
     held: dict[str, int] = defaultdict(int)
-    waiting: list[SiteJob] = []
+    waiting: list[SampleJob] = []
     ends: list[tuple[int, int]] = []
     by_number = {job.number: job for job in jobs}
     arrivals = [*jobs]
@@ -156,11 +155,11 @@ def admit(jobs: Sequence[SiteJob]) -> None:
 
 
 def _next(
-    waiting: Sequence[SiteJob],
+    waiting: Sequence[SampleJob],
     used: dict[str, int],
     held: dict[str, int],
     total: dict[str, int],
-) -> SiteJob | None:
+) -> SampleJob | None:
     """Return the job to admit next: without borrowing first, then by priority and age."""
     fitting = []
     for job in waiting:
@@ -182,6 +181,11 @@ def _code(rng: np.random.Generator, letters: int) -> str:
     return "".join("0123456789abcdef"[int(16 * draw)] for draw in rng.random(letters))
 
 
+def _uid(rng: np.random.Generator) -> str:
+    first, second, third, fourth, last = (_code(rng, letters) for letters in (8, 4, 3, 3, 12))
+    return f"{first}-{second}-4{third}-8{fourth}-{last}"
+
+
 def _at(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -192,7 +196,7 @@ def _listed(items: Iterable[Json]) -> str:
     return f'{{"apiVersion":"v1","kind":"List","items":[\n{lines}\n]}}\n'
 
 
-def workloads_json(jobs: Sequence[SiteJob]) -> str:
+def workloads_json(jobs: Sequence[SampleJob]) -> str:
     """Return the dump of Kueue: workloads, and the configuration of the queues."""
     kept = [job for job in jobs if job.submit_s <= END_S]
     return _listed([*configuration(), *map(_workload, kept)])
@@ -231,12 +235,12 @@ def configuration() -> Iterator[Json]:
                "spec": {"clusterQueue": team.name}}  # fmt: skip
 
 
-def _requests(job: SiteJob, pods: int = 1) -> dict[str, str]:
+def _requests(job: SampleJob, pods: int = 1) -> dict[str, str]:
     gpus = job.gpus_per_pod * pods
     return {CPU: str(gpus * CPUS_PER_GPU), GPU: str(gpus)}
 
 
-def _workload(job: SiteJob) -> Json:
+def _workload(job: SampleJob) -> Json:
     kind = "PyTorchJob" if job.pods > 1 else "Job"
     container = {"name": "main", "resources": {"requests": _requests(job)}}
     flavors = {CPU: job.team.flavor, GPU: job.team.flavor}
@@ -275,7 +279,7 @@ def _workload(job: SiteJob) -> Json:
     }  # fmt: skip
 
 
-def _conditions(job: SiteJob) -> Iterator[Json]:
+def _conditions(job: SampleJob) -> Iterator[Json]:
     if job.start_s is None or job.start_s > END_S:
         yield {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota",
                "lastTransitionTime": _at(job.submit_s)}  # fmt: skip
@@ -289,7 +293,7 @@ def _conditions(job: SiteJob) -> Iterator[Json]:
                "lastTransitionTime": _at(job.end_s)}  # fmt: skip
 
 
-def _recent(jobs: Sequence[SiteJob]) -> list[SiteJob]:
+def _recent(jobs: Sequence[SampleJob]) -> list[SampleJob]:
     """Return the jobs whose pods are still there when the site is looked at."""
     return [
         job for job in jobs
@@ -303,7 +307,7 @@ def _nodes() -> Iterator[tuple[str, str]]:
         yield from ((f"{flavor}-{i}", flavor) for i in range(gpus // GPUS_PER_NODE))
 
 
-def _pods(job: SiteJob) -> Iterator[tuple[str, str, str]]:
+def _pods(job: SampleJob) -> Iterator[tuple[str, str, str]]:
     """Yield name, uid and node of each pod of a job."""
     nodes = [name for name, flavor in _nodes() if flavor == job.team.flavor]
     for i in range(job.pods):
@@ -311,7 +315,7 @@ def _pods(job: SiteJob) -> Iterator[tuple[str, str, str]]:
         yield name, f"{job.uid[:-2]}{i:02}", nodes[(job.number + i) % len(nodes)]
 
 
-def kube_json(jobs: Sequence[SiteJob]) -> str:
+def kube_json(jobs: Sequence[SampleJob]) -> str:
     """Return pods and nodes as kubectl prints them, of the jobs of the last day."""
     nodes = [
         {"apiVersion": "v1", "kind": "Node",
@@ -321,7 +325,7 @@ def kube_json(jobs: Sequence[SiteJob]) -> str:
     return _listed([*nodes, *(pod for job in _recent(jobs) for pod in _pod_objects(job))])
 
 
-def _pod_objects(job: SiteJob) -> Iterator[Json]:
+def _pod_objects(job: SampleJob) -> Iterator[Json]:
     is_gang = job.pods > 1
     kind = "PyTorchJob" if is_gang else "Job"
     labels = {"user": job.user, "kueue.x-k8s.io/queue-name": "default"}
@@ -352,7 +356,7 @@ def _pod_objects(job: SiteJob) -> Iterator[Json]:
         }  # fmt: skip
 
 
-def _pod_status(job: SiteJob) -> Json:
+def _pod_status(job: SampleJob) -> Json:
     if job.start_s is None or job.start_s > END_S:
         gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
                  "lastTransitionTime": None}  # fmt: skip
@@ -371,13 +375,13 @@ def _pod_status(job: SiteJob) -> Json:
     }
 
 
-def _phase(job: SiteJob) -> str:
+def _phase(job: SampleJob) -> str:
     if job.end_s is None:
         return "Running"
     return "Failed" if job.failed else "Succeeded"
 
 
-def metrics_json(jobs: Sequence[SiteJob]) -> str:
+def metrics_json(jobs: Sequence[SampleJob]) -> str:
     """Return the range answer of Prometheus on the pods of the last day and their nodes."""
     series = [
         {"metric": {"__name__": "kube_node_labels", "node": name,
@@ -390,7 +394,7 @@ def metrics_json(jobs: Sequence[SiteJob]) -> str:
     return f'{{"status":"success","data":{{"resultType":"matrix","result":[\n{lines}\n]}}}}\n'
 
 
-def _pod_series(job: SiteJob) -> Iterator[Json]:
+def _pod_series(job: SampleJob) -> Iterator[Json]:
     gone = END_S if job.end_s is None else min(END_S, job.end_s + 2 * STEP_S)
     first = max(-(-job.submit_s // STEP_S) * STEP_S, END_S - 2 * DAY_S)
     times = range(first, gone + 1, STEP_S)
@@ -399,26 +403,28 @@ def _pod_series(job: SiteJob) -> Iterator[Json]:
     for name, uid, node in _pods(job):
         labels = {"namespace": job.team.name, "pod": name, "uid": uid}
 
-        def one(metric: str, value: int, since: int, more: Json, own: Json = labels) -> Json:
+        def series_of(
+            metric: str, value: int, since: int, more: Json, pod_labels: Json = labels
+        ) -> Json:
             values = [[at, str(value)] for at in times if at >= since]
-            return {"metric": {"__name__": metric, **own, **more}, "values": values}
+            return {"metric": {"__name__": metric, **pod_labels, **more}, "values": values}
 
-        parts = [one("kube_pod_created", job.submit_s, 0, {})]
+        parts = [series_of("kube_pod_created", job.submit_s, 0, {})]
         owner = {"owner_kind": kind, "owner_name": job.name, "owner_is_controller": "true"}
-        parts.append(one("kube_pod_owner", 1, 0, owner))
+        parts.append(series_of("kube_pod_owner", 1, 0, owner))
         request = {"container": "main", "resource": "nvidia_com_gpu", "unit": "integer"}
         if start is not None:
             request["node"] = node
-            parts.append(one("kube_pod_status_scheduled_time", start, start, {}))
+            parts.append(series_of("kube_pod_status_scheduled_time", start, start, {}))
         parts.append(
-            one("kube_pod_container_resource_requests", job.gpus_per_pod, start or 0, request)
+            series_of("kube_pod_container_resource_requests", job.gpus_per_pod, start or 0, request)
         )
         if job.end_s is not None:
-            parts.append(one("kube_pod_completion_time", job.end_s, job.end_s, {}))
-            parts.append(one("kube_pod_status_phase", 1, job.end_s, {"phase": _phase(job)}))
+            parts.append(series_of("kube_pod_completion_time", job.end_s, job.end_s, {}))
+            parts.append(series_of("kube_pod_status_phase", 1, job.end_s, {"phase": _phase(job)}))
         else:
             phase = "Pending" if start is None else "Running"
-            parts.append(one("kube_pod_status_phase", 1, start or 0, {"phase": phase}))
+            parts.append(series_of("kube_pod_status_phase", 1, start or 0, {"phase": phase}))
         yield from (part for part in parts if part["values"])
 
 

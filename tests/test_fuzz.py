@@ -107,6 +107,7 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
         "--contracts",
         "--queue",
         "--throughputs",
+        "--node-types",
         "--checkpoints",
         "--like",
         "--model",

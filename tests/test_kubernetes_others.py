@@ -1,7 +1,10 @@
 """Runs of dstack and applications of YuniKorn, worked out by hand."""
 
+import json
+
+import polars as pl
 import pytest
-from support_kubernetes import DAY, at, jobs_of, span
+from support_kubernetes import DAY, at, container, jobs_of, listed, pod, span
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.reject_limit import Limit
@@ -116,3 +119,39 @@ def test_older_states_and_applications_that_are_no_jobs(tmp_path):
     assert span(jobs["old"])[1] == pytest.approx(20)
     assert list(jobs) == ["old"]
     assert done.left_out == {"without_gpus": 1, "never_provisioned": 1}
+
+
+def test_options_of_kubernetes_are_for_its_logs(gpuplan, tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("name,time,application,num_replicas,batch_size\nj,5,bert,1,32\n")
+    out = tmp_path / "t.parquet"
+    code, _, err = gpuplan("ingest", log, "-o", out, "--include-cpu")
+    assert code == 2
+    assert "are for logs of Kubernetes, not sia" in err
+
+
+def test_options_of_kubernetes_on_the_command_line(gpuplan, tmp_path):
+    tpu = {"containers": [container(4, "google.com/tpu")], "nodeName": "n"}
+    (tmp_path / "k.json").write_text(json.dumps(listed(pod("a", labels={"who": "ada"}, spec=tpu))))
+    out = tmp_path / "t.parquet"
+    options = ("--gpu-resource", "google.com/tpu", "--user-label", "who", "--include-cpu")
+    code, shown, err = gpuplan(
+        "ingest", tmp_path / "k.json", "-o", out, *options, "--output-format", "json"
+    )
+    assert code == 0, err
+    document = json.loads(shown)
+    assert document["parameters"]["gpu_resource"] == ["google.com/tpu"]
+    assert document["results"]["span"]["first_submit"] == at(0)
+    assert document["results"]["left_out"] == {}
+    (job,) = pl.read_parquet(out).rows(named=True)
+    assert (job["num_gpus"], job["user"]) == (4, "ada")
+    code, _, err = gpuplan("ingest", tmp_path / "k.json", "-o", out, "--metric", "x")
+    assert code == 2
+    assert "must be NAME=FILE" in err
+
+
+def test_a_log_is_read_in_place_of_a_trace(gpuplan, tmp_path):
+    (tmp_path / "k.json").write_text(json.dumps(listed(*(pod(f"p{i}") for i in range(3)))))
+    code, shown, err = gpuplan("characterize", tmp_path / "k.json", "--output-format", "json")
+    assert code == 0, err
+    assert json.loads(shown)["inputs"][0]["log"]["source_format"] == "kube"

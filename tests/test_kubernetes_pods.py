@@ -169,6 +169,7 @@ def test_other_resources_are_gpus_where_the_user_says_so(tmp_path):
         ({"nvidia_com__gpu_product": "NVIDIA-A100-SXM4-80GB-SHARED"}, {}, "A100-80GB"),
         ({}, {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}, "T4"),
         ({}, {"node.kubernetes.io/instance-type": "p5.48xlarge"}, "H100-80GB"),
+        ({}, {"node.kubernetes.io/instance-type": "Standard_NC6"}, "K80"),
         ({}, {}, None),
     ],
 )
@@ -288,6 +289,31 @@ def test_queue_user_and_priority(tmp_path):
     job = only(tmp_path, made, options={"user_label": "example.com/who"})
     assert (job["queue"], job["user"], job["recorded_priority"]) == ("q", "ada", -5)
     assert job["group"] == "ns"
+
+
+@pytest.mark.parametrize("key", ["pod-group-name", "scheduling.k8s.io/group-name"])
+def test_the_queue_of_a_pod_group_is_that_of_its_pods(tmp_path, key):
+    group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
+             "metadata": {"name": "g", "namespace": "ns"}, "spec": {"queue": "q"}}  # fmt: skip
+    job = only(tmp_path, listed(pod(annotations={key: "g"}), group))
+    assert (job["job_id"], job["queue"]) == ("ns/g", "q")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("apiVersion: v1\nitems:\n- kind: Pod\n", "YAML of Kubernetes"),
+        ("NAMESPACE  NAME  READY  STATUS\nns  p  1/1  Running\n", "table that kubectl prints"),
+        ("No resources found\n", "message of kubectl"),
+        (json.dumps(listed(pod()))[:-40], "ends in the middle"),
+        ('{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no"}',
+         "error of the API server: no"),
+        (json.dumps(listed()), "no pods and no jobs"),
+    ],
+)  # fmt: skip
+def test_other_output_of_kubectl_is_refused_with_the_next_step(tmp_path, text, message):
+    with pytest.raises(InputError, match=f"(?s){message}.*next:"):
+        jobs_of(tmp_path, text)
 
 
 # --- gangs

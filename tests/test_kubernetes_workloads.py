@@ -236,6 +236,12 @@ def test_a_workload_that_cannot_be_read_is_set_aside(tmp_path):
     assert done.rejected_by_reason == {"unreadable": 1}
 
 
+def test_an_empty_list_inside_a_workload_is_no_empty_dump(tmp_path):
+    pods = {"count": 1, "template": {"spec": {"containers": [container(4)],
+                                              "volumes": [{"secret": {"items": []}}]}}}  # fmt: skip
+    assert only(tmp_path, listed(ran(spec={"podSets": [pods]})))["num_gpus"] == 4
+
+
 def test_the_history_is_said(tmp_path):
     _, done = jobs_of(tmp_path, listed(ran("a", end=50), ran("b", end=100)))
     assert done.span.first_end.endswith("T00:00:50Z")

@@ -25,7 +25,7 @@ READS = {
     "diff": {"old", "new"},
     "eta": {"queue", "trace", "twin"},
     "forecast": {"contracts", "trace"},
-    "ingest": {"sources", "throughputs"},
+    "ingest": {"node_types", "sources", "throughputs"},
     "pareto": {"contracts", "trace"},
     "options": {"contracts", "trace", "twin"},
     "prices": {"sources"},

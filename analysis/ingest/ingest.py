@@ -6,26 +6,26 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.plain import Hidden, plain
-from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.base.words import a_log
+from gpuplan.analysis.ingest.choices import check_choices
+from gpuplan.analysis.ingest.repeated import repeated_ids
 from gpuplan.analysis.ingest.side_tables import side_tables_first
-from gpuplan.analysis.ingest.trace_reading import ROW_GROUP_ROWS, Reading, job_plan, repeated_ids
+from gpuplan.analysis.ingest.span import LogSpan, span_of
+from gpuplan.analysis.ingest.trace_reading import ROW_GROUP_ROWS, Reading, job_plan
 from gpuplan.analysis.ingest.unknown_files import unknown_log
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
-from gpuplan.analysis.job_table.schema import METADATA_KEY, REQUEUE, SOURCE, Provenance
+from gpuplan.analysis.job_table.schema import METADATA_KEY, SOURCE, Provenance
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.format import (
     IngestOptions,
-    KubernetesOptions,
     LogFormat,
     SourceContext,
 )
@@ -37,24 +37,8 @@ from gpuplan.analysis.reading.inputs import Inputs, opened_inputs, share_of_byte
 from gpuplan.analysis.reading.json_tables import json_columns
 from gpuplan.analysis.reading.rejects import RejectLog, rejects_path, write_rejects
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
-from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
 from gpuplan.analysis.trace.input_files import InputFile
-
-
-@dataclass(frozen=True, slots=True)
-class LogSpan:
-    """From when to when a log has jobs; times in UTC as RFC 3339.
-
-    Attributes:
-        first_submit, last_submit: submissions.
-        first_end, last_end: ends of the jobs that ended; null where none did.
-    """
-
-    first_submit: str
-    last_submit: str
-    first_end: str | None
-    last_end: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +201,7 @@ class LogReader:
                 readings.append(self._read(logs, part, rejects, inputs.spool, advance, notes))
                 notes = []
             provenance = readings[0].provenance() if len(readings) == 1 else merge(readings, trace)
-            span = _span(trace)
+            span = span_of(trace)
             write_rejects([done.log for done in readings], rejects)
         evidence = [logs[0].evidence or "--map" for logs in by_format.values()]
         by_reason = provenance.rows_rejected or {}
@@ -296,36 +280,8 @@ class LogReader:
             by_format.setdefault(log.format.name, []).append(log)
         if len(by_format) > 1:
             _refuse_traces_among_logs(by_format)
-        _check_choices([same[0].format for same in by_format.values()], self.choices)
+        check_choices([same[0].format for same in by_format.values()], self.choices)
         return by_format, left_out
-
-
-def _span(trace: Path) -> LogSpan | None:
-    """Return from when to when a trace has jobs; None for one without."""
-    wait_s = pl.col("queue_s").fill_null(0.0)
-    requeue_s = pl.col(REQUEUE).fill_null(0.0)
-    scan = pl.scan_parquet(trace, glob=False)
-    if REQUEUE not in scan.collect_schema():
-        requeue_s = pl.lit(0.0)
-    total_us = ((wait_s + pl.col("duration_s") + requeue_s) * MICROS).round().cast(pl.Int64)
-    ended = pl.when(pl.col("state") != "running").then(
-        pl.col("submit_time") + pl.duration(microseconds=total_us)
-    )
-    submit = pl.col("submit_time")
-    first, last, first_end, last_end = (
-        scan.select(a=submit.min(), b=submit.max(), c=ended.min(), d=ended.max()).collect().row(0)
-    )
-    if first is None:
-        return None
-    return LogSpan(_written(first), _written(last), _or_none(first_end), _or_none(last_end))
-
-
-def _or_none(moment: datetime | None) -> str | None:
-    return None if moment is None else _written(moment)
-
-
-def _written(moment: datetime) -> str:
-    return moment.replace(tzinfo=None).isoformat() + "Z"
 
 
 def _refuse_traces_among_logs(by_format: Mapping[str, Sequence[Guess[LogFormat]]]) -> None:
@@ -342,37 +298,6 @@ def _refuse_traces_among_logs(by_format: Mapping[str, Sequence[Guess[LogFormat]]
                 "a trace and a log may hold the same jobs",
                 hint="name the files to read, or force the format with --source-format",
             )
-
-
-def _check_choices(used: Sequence[LogFormat], choices: IngestOptions) -> None:
-    """Refuse options that apply to none of the formats. Raises `UsageError`."""
-    names = " and ".join(log_format.name for log_format in used)
-    if choices.time_zone is not None:
-        if not any(log_format.takes_zone for log_format in used):
-            raise UsageError(f"--time-zone: the times of {names} need no zone; leave it out")
-        check_zone(choices.time_zone)
-    if choices.own_durations and not any(log_format.has_durations for log_format in used):
-        raise UsageError(
-            f"--duration source: the format {names} does not record durations beside starts and "
-            "ends; leave it out"
-        )
-    if choices.scheduler and not all(log_format.has_scheduler for log_format in used):
-        raise UsageError(
-            f"--twin: the format {names} does not record the fields of a scheduler; leave it out"
-        )
-    if choices.kubernetes != KubernetesOptions() and not any(
-        log_format.together is not None for log_format in used
-    ):
-        raise UsageError(
-            "--gpu-resource, --user-label, --node-types, --include-cpu, --gang and --metric are "
-            f"for logs of Kubernetes, not {names}; leave them out"
-        )
-    if choices.throughputs is not None and not any(
-        log_format.takes_throughputs for log_format in used
-    ):
-        raise UsageError(f"--throughputs: the format {names} records no steps; leave it out")
-    if choices.worker_type is not None and choices.throughputs is None:
-        raise UsageError("--worker-type: chooses among the worker types of --throughputs FILE")
 
 
 def merge(readings: Sequence[Reading], output: Path) -> Provenance:

@@ -20,7 +20,7 @@ from gpuplan.analysis.kubernetes.gpus import (
 from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
 from gpuplan.analysis.kubernetes.objects import KubeObject
 from gpuplan.analysis.kubernetes.pods import PodMeta, Surroundings, user_of
-from gpuplan.analysis.kubernetes.times import Condition, condition, seconds, true_at
+from gpuplan.analysis.kubernetes.times import StatusCondition, condition, seconds, true_at
 
 TRAINING = {
     "PyTorchJob": "pytorchReplicaSpecs",
@@ -83,7 +83,7 @@ class _RayCluster(Struct):
     workers: list[_WorkerGroup] | None = member(name="workerGroupSpecs", default=None)
 
 
-class _Spec(Struct):
+class _ControllerSpec(Struct):
     parallelism: int | None = None
     completions: int | None = None
     template: Template = member(default_factory=Template)
@@ -98,29 +98,29 @@ class _Spec(Struct):
     queue: str | None = None
 
 
-class _Phase(Condition):
+class _Phase(StatusCondition):
     """A condition of Volcano: the latest time of a phase, which stands in its status."""
 
 
-class _State(Struct):
+class _VolcanoState(Struct):
     phase: str = ""
     at: datetime | None = member(name="lastTransitionTime", default=None)
 
 
-class _Status(Struct):
+class _ControllerStatus(Struct):
     conditions: list[_Phase] | None = None
     started: datetime | None = member(name="startTime", default=None)
     completed: datetime | None = member(name="completionTime", default=None)
     ended: datetime | None = member(name="endTime", default=None)
     job_status: str | None = member(name="jobStatus", default=None)
-    state: _State | None = None
+    state: _VolcanoState | None = None
     retries: int | None = member(name="retryCount", default=None)
 
 
 class _Controller(Struct):
     metadata: PodMeta
-    spec: _Spec = member(default_factory=_Spec)
-    status: _Status | None = None
+    spec: _ControllerSpec = member(default_factory=_ControllerSpec)
+    status: _ControllerStatus | None = None
 
 
 AS_CONTROLLER = msgspec.json.Decoder(_Controller)
@@ -158,7 +158,7 @@ def controller_job(
     if item.kind == "Job" and item.api_group not in (BATCH, VOLCANO):
         return None
     made = item.read(AS_CONTROLLER)
-    meta, status = made.metadata, made.status or _Status()
+    meta, status = made.metadata, made.status or _ControllerStatus()
     labels, annotations = meta.labels or {}, meta.annotations or {}
     job = KubeJob(
         item.number,
@@ -184,7 +184,7 @@ def controller_job(
     return job, owners
 
 
-def _templates(item: KubeObject, spec: _Spec) -> Iterator[tuple[int, Template]]:
+def _templates(item: KubeObject, spec: _ControllerSpec) -> Iterator[tuple[int, Template]]:
     """Yield each template with the number of its pods."""
     if item.kind == "Job" and item.api_group == BATCH:
         yield _count(spec.parallelism), spec.template
@@ -229,7 +229,7 @@ def _set_gpus(job: KubeJob, templates: list[tuple[int, Template]], around: Surro
     job.gpus, job.workers = gpus, max(workers, 1)
 
 
-def _set_times(job: KubeJob, item: KubeObject, status: _Status) -> None:
+def _set_times(job: KubeJob, item: KubeObject, status: _ControllerStatus) -> None:
     """Set when it ran, or leave it out where it has not started."""
     if item.kind == "Job" and item.api_group == VOLCANO:
         start, end, state, word = _volcano_times(status)
@@ -247,7 +247,9 @@ def _set_times(job: KubeJob, item: KubeObject, status: _Status) -> None:
             job.fault = job.fault or ("missing", "end", "no time at which it ended", "its end")
 
 
-def _times(item: KubeObject, status: _Status) -> tuple[float | None, float | None, str, str]:
+def _times(
+    item: KubeObject, status: _ControllerStatus
+) -> tuple[float | None, float | None, str, str]:
     """Return start, end, state and its word."""
     conditions = status.conditions
     start = seconds(status.started)
@@ -268,10 +270,10 @@ def _times(item: KubeObject, status: _Status) -> tuple[float | None, float | Non
     return (start, end, "completed", "") if end is not None else (start, None, "running", "Running")
 
 
-def _volcano_times(status: _Status) -> tuple[float | None, float | None, str, str]:
+def _volcano_times(status: _ControllerStatus) -> tuple[float | None, float | None, str, str]:
     """Return start, end, state and its word: Volcano keeps the latest time of each phase."""
     phases = {item.status: seconds(item.at) for item in status.conditions or ()}
-    now = status.state or _State()
+    now = status.state or _VolcanoState()
     start = phases.get("Running")
     if now.phase in VOLCANO_ENDS:
         return start, seconds(now.at) or phases.get(now.phase), VOLCANO_ENDS[now.phase], now.phase

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
-from gpuplan.analysis.kubernetes.pods import PodRun, distinct, is_service
+from gpuplan.analysis.kubernetes.pods import GROUP_ANNOTATIONS, PodRun, distinct, is_service
 
 LABELS = (
     "kueue.x-k8s.io/pod-group-name",
@@ -17,7 +17,6 @@ LABELS = (
     "volcano.sh/job-name",
 )
 """Labels with the name of a gang, best first."""
-ANNOTATIONS = ("pod-group-name", "scheduling.k8s.io/group-name")
 RAY = "ray.io/cluster"
 LEADER, LEADER_GROUP = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"
 JOB_NAME = "batch.kubernetes.io/job-name"
@@ -47,7 +46,7 @@ def group_of(pod: PodRun) -> tuple[str, str] | None:
     for label in LABELS:
         if pod.labels.get(label):
             return label, pod.labels[label]
-    for annotation in ANNOTATIONS:
+    for annotation in GROUP_ANNOTATIONS:
         if pod.annotations.get(annotation):
             return "annotation", pod.annotations[annotation]
     if pod.labels.get(RAY):
@@ -172,6 +171,11 @@ def _generations(pods: Sequence[PodRun]) -> list[list[PodRun]]:
 
 def _attempt(pods: Sequence[PodRun]) -> Attempt:
     """Return a generation of pods as one interval, with the most that it held at one time."""
+    if len(pods) == 1:
+        (pod,) = pods
+        nodes = () if pod.node is None else (pod.node,)
+        start = 0.0 if pod.start is None else pod.start
+        return Attempt(start, pod.end, pod.gpus, 1, pod.state, pod.source_state, nodes)
     steps: list[tuple[float, int, Fraction]] = []
     for pod in pods:
         steps.append((pod.start or 0.0, 1, pod.gpus))

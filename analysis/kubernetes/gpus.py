@@ -85,7 +85,7 @@ class UnknownGpusError(ValueError):
 
 
 @dataclass(slots=True)
-class GpuCount:
+class PodGpus:
     """GPUs of a pod.
 
     Attributes:
@@ -157,13 +157,13 @@ def gpus_of(
     annotations: Mapping[str, str],
     node: Mapping[str, str],
     more: Collection[str] = (),
-) -> GpuCount:
+) -> PodGpus:
     """Return the GPUs that a pod holds, claims aside.
 
     Args:
         spec: of the pod.
         annotations: of the pod.
-        node: labels of its node; empty where they are not known.
+        node: labels of its node; empty where they are not is_number.
         more: resources that are GPUs at this site.
 
     Raises:
@@ -182,9 +182,9 @@ def gpus_of(
     return count
 
 
-def in_gpus(amounts: Mapping[str, Quantity], node: Mapping[str, str]) -> GpuCount:
+def in_gpus(amounts: Mapping[str, Quantity], node: Mapping[str, str]) -> PodGpus:
     """Return amounts of GPU resources in GPUs. Raises ValueError for a part of a device."""
-    count = GpuCount()
+    count = PodGpus()
     for name, amount in amounts.items():
         devices = device_count(amount)
         if (match := MIG.fullmatch(name)) is not None:
@@ -192,9 +192,9 @@ def in_gpus(amounts: Mapping[str, Quantity], node: Mapping[str, str]) -> GpuCoun
             count.notes.add("mig")
         elif name == SHARED:
             replicas = node.get(NODE_REPLICAS, "")
-            known = replicas.isascii() and replicas.isdigit() and 0 < int(replicas[:6])
-            count.gpus += Fraction(devices, int(replicas[:6]) if known else 1)
-            count.notes.add("shared" if known else "shared_unknown")
+            is_number = replicas.isascii() and replicas.isdigit() and 0 < int(replicas[:6])
+            count.gpus += Fraction(devices, int(replicas[:6]) if is_number else 1)
+            count.notes.add("shared" if is_number else "shared_unknown")
         else:
             count.gpus += devices
     return count
@@ -222,12 +222,12 @@ def type_of_labels(labels: Mapping[str, str], instances: Mapping[str, str]) -> s
 
     Args:
         labels: the labels.
-        instances: instance type -> GPU model.
+        instances: instance type in lower case -> GPU model.
     """
     for label in PRODUCT_LABELS:
         if labels.get(label):
             return clean_type(labels[label])
-    model = instances.get(labels.get(INSTANCE_LABEL, ""))
+    model = instances.get(labels.get(INSTANCE_LABEL, "").lower())
     return None if model is None else gpu_name(model)
 
 

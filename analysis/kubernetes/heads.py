@@ -40,7 +40,7 @@ def _kinds(data: bytes) -> tuple[tuple[str, str], ...]:
         elif token in (b"}", b"]"):
             if not stack:
                 break
-            seen += _told(stack)
+            seen += _kind_of(stack)
             stack.pop()
             is_value = False
         elif token == b":":
@@ -54,11 +54,11 @@ def _kinds(data: bytes) -> tuple[tuple[str, str], ...]:
         if len(seen) >= MOST_KINDS:
             break
     for depth in range(len(stack)):  # what the first bytes do not end: a long list or object
-        seen += _told(stack[: depth + 1])
+        seen += _kind_of(stack[: depth + 1])
     return tuple(seen)
 
 
-def _told(stack: Sequence[Frame]) -> list[tuple[str, str]]:
+def _kind_of(stack: Sequence[Frame]) -> list[tuple[str, str]]:
     """Return version and kind of the last frame, if it is an object of Kubernetes."""
     told = stack[-1][1]
     if tuple(name for name, _ in stack if name) not in WRAPS or "apiVersion" not in told:

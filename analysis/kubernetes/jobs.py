@@ -23,6 +23,8 @@ COLUMNS = (
     "wait_includes_attempts", "runs", "notes", "left_out", "price", "cost",
 )  # fmt: skip
 MOST_NODES = 64
+MOST_S = 2.5e11
+"""The year 9999, in seconds after 1970; what lies beyond is no time."""
 NOTES_BETWEEN = ","
 
 
@@ -154,16 +156,27 @@ def _wanted(rows: Sequence[Flat | Refused], wanted: Sequence[str]) -> Iterator[F
 
 
 def _row(job: KubeJob) -> Flat | Refused:
+    if not job.left_out and any(abs(at) > MOST_S for at in _instants(job)):
+        job.fault = job.fault or ("unreadable", "submit", "a time beyond the year 9999", "a time")
     if job.fault is not None and not job.left_out:
-        reason, column, found, expected = job.fault
-        return Refused(job.number, reason, column, plain(found), expected, plain(job.shown()) or "")
+        reason, column, cell, expected = job.fault
+        return Refused(job.number, reason, column, plain(cell), expected, plain(job.shown()) or "")
     cells = _cells(job)
     return job.number, tuple(cells.get(name) for name in COLUMNS), job.shown()
 
 
+def _instants(job: KubeJob) -> Iterator[float]:
+    for attempt in job.attempts:
+        yield attempt.start
+        if attempt.end is not None:
+            yield attempt.end
+    yield job.submit or 0.0
+    yield job.reserved or 0.0
+
+
 def _cells(job: KubeJob) -> Mapping[str, Cell]:
     ends = [_end(job, attempt) for attempt in job.attempts]
-    known = [
+    lengths = [
         end - run.start for run, end in zip(job.attempts, ends, strict=True) if end is not None
     ]
     gaps = [
@@ -171,7 +184,7 @@ def _cells(job: KubeJob) -> Mapping[str, Cell]:
         for later, end in zip(job.attempts[1:], ends, strict=False)
         if end is not None
     ]
-    is_whole = len(known) == len(job.attempts) > 0
+    is_whole = len(lengths) == len(job.attempts) > 0
     return {
         "job_id": job.name,
         "user": job.user,
@@ -181,7 +194,7 @@ def _cells(job: KubeJob) -> Mapping[str, Cell]:
         "wait_end": _number(job.attempts[0].start - job.past_s if job.attempts else None),
         "start": _number(job.attempts[-1].start if job.attempts else None),
         "end": _number(ends[-1] if ends else None),
-        "seconds": _number(sum(known) + job.past_s) if is_whole else None,
+        "seconds": _number(sum(lengths) + job.past_s) if is_whole else None,
         "requeue_seconds": _number(sum(gaps)) if gaps else None,
         "gpus": repr(float(job.gpus)),
         "workers": str(job.workers),
@@ -247,6 +260,8 @@ def _micros(seconds: float) -> int:
 
 def shown_time(seconds: float) -> str:
     """Return an instant in UTC for people."""
+    if abs(seconds) > MOST_S:
+        return f"{seconds:g} s after 1970"
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 

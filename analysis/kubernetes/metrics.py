@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuplan.analysis.kubernetes.gangs import (
-    ANNOTATIONS,
     INDEXES,
     JOB_NAME,
     KINDS_OF_REPLICAS,
@@ -33,6 +32,7 @@ from gpuplan.analysis.kubernetes.gpus import (
     type_of_labels,
 )
 from gpuplan.analysis.kubernetes.pods import (
+    GROUP_ANNOTATIONS,
     QUEUE_LABELS,
     Owner,
     PodRun,
@@ -68,7 +68,7 @@ def written(name: str) -> str:
 
 KNOWN_LABELS = {
     f"label_{written(name)}": name
-    for name in (*LABELS, *ANNOTATIONS, *INDEXES, *KINDS_OF_REPLICAS, *QUEUE_LABELS,
+    for name in (*LABELS, *GROUP_ANNOTATIONS, *INDEXES, *KINDS_OF_REPLICAS, *QUEUE_LABELS,
                  *PRODUCT_LABELS, RAY, LEADER, LEADER_GROUP, JOB_NAME, INSTANCE_LABEL,
                  NODE_REPLICAS)
 }  # fmt: skip
@@ -302,12 +302,12 @@ def _run(key: Key, pod: _Pod, series: PodSeries, has_phases: bool) -> PodRun:
 
 def _amounts(pod: _Pod, more: Iterable[str]) -> dict[str, float]:
     """Return GPU resource -> amount over all containers."""
-    known = RESOURCES | {written(name): name for name in more}
+    names = RESOURCES | {written(name): name for name in more}
     amounts: dict[str, float] = defaultdict(float)
     for (_, resource), (_, amount) in (pod.requests or pod.stand_ins).items():
         plain = written(resource)
-        if plain in known:
-            amounts[known[plain]] += amount
+        if plain in names:
+            amounts[names[plain]] += amount
         elif (match := MIG.fullmatch(plain)) is not None:
             amounts[f"nvidia.com/mig-{match[1]}g.{match[2]}gb"] += amount
     return amounts

@@ -7,6 +7,7 @@ decoded when it is asked for, and only the members of its type.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -20,6 +21,7 @@ from msgspec import Raw, Struct
 from gpuplan.analysis.base.errors import InputError, shortened
 from gpuplan.analysis.kubernetes.refusals import not_kubernetes_json
 from gpuplan.analysis.reading.batch import CUT_OFF, Refused
+from gpuplan.analysis.reading.records import LENIENT, plain
 from gpuplan.analysis.reading.source import BYTE_ORDER_MARK, Source, SourceStream
 from gpuplan.analysis.storage.files import not_a_device
 
@@ -34,6 +36,9 @@ NEXT_TEXT = re.compile(rb"\n(?=[{\[])")
 SPACES = re.compile(rb"\s*")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 NOTHING = Raw()
+NOT_JSON = "is not JSON"
+MOST_LENIENT = 1 << 26
+MOST_WHOLE = 1 << 62
 HINT = "export it again with kubectl get ... -o json"
 AN_OBJECT = "an object of Kubernetes: kind and metadata"
 
@@ -206,7 +211,24 @@ def _no_json(path: Path, data: bytes, problem: str) -> InputError:
     )
 
 
-def json_texts(data: bytes, start: int) -> Iterator[tuple[int, Raw | memoryview, str | None]]:
+def read_text(stream: SourceStream, expected: str, hint: str) -> memoryview:
+    """Return the one JSON text of a stream.
+
+    Raises:
+        InputError: it is something else; the message has ``expected`` and the hint.
+    """
+    data = stream.to_file().read_bytes()
+    start = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
+    texts = list(json_texts(data, start))
+    problem = "is empty" if not texts else texts[0][2]
+    if problem is None and len(texts) > 1:
+        problem = "has several JSON texts"
+    if problem is not None:
+        raise InputError(stream.path, problem, expected=expected, hint=hint)
+    return texts[0][1]
+
+
+def json_texts(data: bytes, start: int) -> Iterator[tuple[int, memoryview, str | None]]:
     """Yield each JSON text with its number, or a number with what is wrong there."""
     view, at, number = memoryview(data), start, 0
     while (at := SPACES.match(data, at).end()) < len(data):  # type: ignore[union-attr]
@@ -215,6 +237,10 @@ def json_texts(data: bytes, start: int) -> Iterator[tuple[int, Raw | memoryview,
         if problem is None:
             yield number, view[at : at + end], None
             at += end
+            continue
+        if problem.startswith(NOT_JSON) and (lenient := _lenient(view[at:])) is not None:
+            yield number, lenient[0], None
+            at += lenient[1]
             continue
         yield number, view[at:at], problem
         following = NEXT_TEXT.search(data, at + 1)
@@ -226,7 +252,7 @@ def json_texts(data: bytes, start: int) -> Iterator[tuple[int, Raw | memoryview,
 def _end_of_text(view: memoryview) -> tuple[int, str | None]:
     """Return where the first JSON text of some bytes ends, or what is wrong with it."""
     if view[:1].tobytes() not in (b"{", b"["):
-        return 0, "is not JSON"
+        return 0, NOT_JSON
     try:
         msgspec.json.decode(view, type=Raw)
     except msgspec.DecodeError as error:
@@ -234,7 +260,7 @@ def _end_of_text(view: memoryview) -> tuple[int, str | None]:
             return int(match[1]) - 1, None  # it names the end of the first character after it
         if "truncated" in str(error):
             return 0, "ends in the middle of this text: the file was cut"
-        return 0, f"is not JSON ({error})"
+        return 0, f"{NOT_JSON} ({error})"
     except RecursionError:
         return 0, "is nested too deeply"
     except UnicodeDecodeError:
@@ -242,8 +268,38 @@ def _end_of_text(view: memoryview) -> tuple[int, str | None]:
     return len(view), None
 
 
-def _add_text(file: ObjectFile, text: Raw | memoryview) -> None:
-    if bytes(text[:1]) == b"[":
+def _lenient(view: memoryview) -> tuple[memoryview, int] | None:
+    """Return a text with what JSON forbids but programs write, as JSON, and where it ends.
+
+    ``NaN`` and numbers beyond all bounds become text, so that only what reads them is refused.
+    """
+    if len(view) > MOST_LENIENT:
+        return None
+    try:
+        text = view.tobytes().decode("utf-8", "replace")
+        value, end = LENIENT.raw_decode(text)
+        if not isinstance(value, dict | list):
+            return None
+        written = msgspec.json.encode(_plain_value(value))
+        return memoryview(written), len(text[:end].encode())
+    except (ValueError, RecursionError):
+        return None
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {plain(key): _plain_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain_value(item) for item in value]
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return str(value) if isinstance(value, int) and abs(value) > MOST_WHOLE else value
+
+
+def _add_text(file: ObjectFile, text: memoryview) -> None:
+    if text[:1].tobytes() == b"[":
         for item in _AS_LIST.decode(text):
             _add_member(file, item)
     else:

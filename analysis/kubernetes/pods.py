@@ -20,7 +20,7 @@ from gpuplan.analysis.kubernetes.gpus import (
 )
 from gpuplan.analysis.kubernetes.objects import KubeObject
 from gpuplan.analysis.kubernetes.times import (
-    Condition,
+    StatusCondition,
     condition,
     earliest,
     latest,
@@ -33,11 +33,11 @@ PREEMPTIONS = frozenset({"PreemptionByScheduler", "Preempting"})
 TIMEOUT = "DeadlineExceeded"
 QUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue")
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
+GROUP_ANNOTATIONS = ("pod-group-name", "scheduling.k8s.io/group-name")
+"""Annotations with the PodGroup of a pod: of KAI, of Volcano."""
 SERVICES = frozenset(
     {"ReplicaSet", "StatefulSet", "InferenceService", "LeaderWorkerSet", "RayCluster"}
 )
-DRIVER = "gpu."
-"""How the names of dynamic allocation's drivers for GPUs start."""
 ENDED = ("Succeeded", "Failed")
 
 
@@ -77,14 +77,14 @@ class _Running(Struct):
     started: datetime | None = member(name="startedAt", default=None)
 
 
-class _State(Struct):
+class _ContainerState(Struct):
     terminated: _Terminated | None = None
     running: _Running | None = None
 
 
 class _ContainerStatus(Struct):
-    state: _State | None = None
-    last: _State | None = member(name="lastState", default=None)
+    state: _ContainerState | None = None
+    last: _ContainerState | None = member(name="lastState", default=None)
 
 
 class _ClaimStatus(Struct):
@@ -95,14 +95,14 @@ class _ClaimStatus(Struct):
 class _PodStatus(Struct):
     phase: str = ""
     reason: str | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[StatusCondition] | None = None
     started: datetime | None = member(name="startTime", default=None)
     containers: list[_ContainerStatus] | None = member(name="containerStatuses", default=None)
     inits: list[_ContainerStatus] | None = member(name="initContainerStatuses", default=None)
     claims: list[_ClaimStatus] | None = member(name="resourceClaimStatuses", default=None)
 
     @property
-    def states(self) -> list[_State]:
+    def states(self) -> list[_ContainerState]:
         """The states of all containers, and the last ones before a restart."""
         statuses = [*(self.containers or ()), *(self.inits or ())]
         return [s for status in statuses for s in (status.state, status.last) if s is not None]
@@ -129,39 +129,6 @@ _AS_NAMED = msgspec.json.Decoder(_Named)
 def labels_of(item: KubeObject) -> Mapping[str, str]:
     """Return the labels of an object. Raises ValueError where it cannot be read."""
     return item.read(_AS_NAMED).metadata.labels or {}
-
-
-class _Result(Struct):
-    driver: str = ""
-
-
-class _Devices(Struct):
-    results: list[_Result] | None = None
-
-
-class _Allocation(Struct):
-    devices: _Devices | None = None
-
-
-class _ClaimState(Struct):
-    allocation: _Allocation | None = None
-
-
-class ResourceClaim(Struct):
-    """A claim for devices, and what was allocated to it."""
-
-    status: _ClaimState | None = None
-
-    @property
-    def gpus(self) -> int:
-        """The GPUs allocated."""
-        allocation = self.status and self.status.allocation
-        devices = allocation and allocation.devices
-        results = (devices and devices.results) or ()
-        return sum(result.driver.startswith(DRIVER) for result in results)
-
-
-AS_CLAIM = msgspec.json.Decoder(ResourceClaim)
 
 
 @dataclass(slots=True)
@@ -218,6 +185,7 @@ class Surroundings:
     Attributes:
         nodes: name -> labels of a node.
         claims: (namespace, name) -> GPUs of a claim.
+        groups: (namespace, name) -> queue of a PodGroup, of Volcano or KAI.
         instances: instance type -> GPU model.
         gpu_resources: more resources that are GPUs at this site.
         user_label: label or annotation that names the user; None for the namespace.
@@ -226,6 +194,7 @@ class Surroundings:
 
     nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     claims: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    groups: Mapping[tuple[str, str], str] = field(default_factory=dict)
     instances: Mapping[str, str] = field(default_factory=dict)
     gpu_resources: Collection[str] = ()
     user_label: str | None = None
@@ -259,7 +228,7 @@ def pod_run(
         meta.owner,
         submit=seconds(meta.created),
         node=spec.node_name,
-        queue=_queue(labels, annotations),
+        queue=_queue(labels, annotations) or _queue_of_group(meta, around.groups),
         user=user_of(labels, annotations, around.user_label),
         priority=spec.priority or 0,
         source_state=_word(status),
@@ -292,6 +261,12 @@ def pod_run(
 def _queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str | None:
     named = (labels.get(label) for label in QUEUE_LABELS)
     return next(filter(None, named), annotations.get(QUEUE_ANNOTATION) or None)
+
+
+def _queue_of_group(meta: PodMeta, groups: Mapping[tuple[str, str], str]) -> str | None:
+    named = ((meta.annotations or {}).get(key) for key in GROUP_ANNOTATIONS)
+    queues = (groups.get((meta.namespace, name)) for name in named if name)
+    return next(filter(None, queues), None)
 
 
 def user_of(

@@ -34,6 +34,7 @@ def quantity(value: Quantity) -> Fraction:
     return _of_text(value if isinstance(value, str) else repr(value))
 
 
+@lru_cache(maxsize=4096)
 def device_count(value: Quantity) -> int:
     """Return a number of devices. Raises ValueError where it is not whole, or below 0."""
     count = quantity(value)

@@ -79,7 +79,7 @@ class Series:
 
 
 @dataclass(slots=True)
-class Answer:
+class SeriesFile:
     """What a file says besides its series, known once they have been read.
 
     Attributes:
@@ -113,7 +113,7 @@ class Answer:
         return series
 
 
-def read_series(stream: SourceStream, answer: Answer) -> Iterator[Series]:
+def read_series(stream: SourceStream, answer: SeriesFile) -> Iterator[Series]:
     """Yield the series of a stream; ``answer`` is complete after the last one.
 
     Raises:
@@ -141,19 +141,19 @@ def read_series(stream: SourceStream, answer: Answer) -> Iterator[Series]:
             try:
                 series = _series(number, _AS_SERIES.decode(part))
             except UNREADABLE as error:
-                found = shortened(str(error))
+                problem_text = shortened(str(error))
                 answer.refused.append(
-                    Refused(number, "unreadable", None, found, "metric and values", "")
+                    Refused(number, "unreadable", None, problem_text, "metric and values", "")
                 )
                 continue
             yield answer.seen(series)
 
 
-def _parts(text: Raw | memoryview, answer: Answer) -> list[Raw]:
+def _parts(text: memoryview, answer: SeriesFile) -> list[Raw]:
     """Return the series of an answer, or of the bare array. Raises `InputError`."""
     path = answer.path
     try:
-        if bytes(text[:1]) == b"[":
+        if text[:1].tobytes() == b"[":
             return _AS_LIST.decode(text)
         told = _AS_ANSWER.decode(text)
         if told.status == "error" or told.error is not None:
@@ -201,7 +201,7 @@ def _series(number: int, told: _Series) -> Series:
     return Series(number, labels.pop(NAME, ""), labels, samples)
 
 
-def _of_dump(data: bytes, answer: Answer) -> Iterator[Series]:
+def _of_dump(data: bytes, answer: SeriesFile) -> Iterator[Series]:
     """Yield the series of ``promtool tsdb dump``, whose lines are samples."""
     samples: dict[tuple[bytes, bytes], list[Sample]] = {}
     first: dict[tuple[bytes, bytes], int] = {}
@@ -229,8 +229,10 @@ def _of_dump(data: bytes, answer: Answer) -> Iterator[Series]:
                 Refused(number, "unreadable", None, "labels", 'label="text", ...', "")
             )
             continue
-        own = labels.pop(NAME, "")
-        yield Series(number, name.decode() or own, labels, sorted(samples.get((name, written), [])))
+        name_label = labels.pop(NAME, "")
+        yield Series(
+            number, name.decode() or name_label, labels, sorted(samples.get((name, written), []))
+        )
 
 
 def _labels(written: str) -> dict[str, str] | None:

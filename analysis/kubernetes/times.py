@@ -11,7 +11,7 @@ from msgspec import field as member
 TRUE, FALSE = "True", "False"
 
 
-class Condition(Struct):
+class StatusCondition(Struct):
     """A condition of an object: its latest transition."""
 
     type: str = ""
@@ -39,12 +39,14 @@ def latest(moments: Iterable[datetime | None]) -> float | None:
     return max((at for moment in moments if (at := seconds(moment)) is not None), default=None)
 
 
-def condition(conditions: Iterable[Condition] | None, kind: str) -> Condition | None:
+def condition(conditions: Iterable[StatusCondition] | None, kind: str) -> StatusCondition | None:
     """Return the condition of a type; None where the object has none."""
     return next((item for item in conditions or () if item.type == kind), None)
 
 
-def true_at(conditions: Iterable[Condition] | None, kind: str, status: str = TRUE) -> float | None:
+def true_at(
+    conditions: Iterable[StatusCondition] | None, kind: str, status: str = TRUE
+) -> float | None:
     """Return since when a condition has a status; None where it has not."""
     item = condition(conditions, kind)
     return seconds(item.at) if item is not None and item.status == status else None

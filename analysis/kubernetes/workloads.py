@@ -23,7 +23,7 @@ from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
 from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, newest
 from gpuplan.analysis.kubernetes.pods import PodMeta, Surroundings, is_service, user_of
 from gpuplan.analysis.kubernetes.quantities import Quantity
-from gpuplan.analysis.kubernetes.times import TRUE, Condition, condition, seconds, true_at
+from gpuplan.analysis.kubernetes.times import TRUE, StatusCondition, condition, seconds, true_at
 
 ADMITTED, RESERVED, EVICTED, FINISHED = "Admitted", "QuotaReserved", "Evicted", "Finished"
 PREEMPTED = "Preempted"
@@ -48,7 +48,7 @@ class _PodSet(Struct):
     template: Template = member(default_factory=Template)
 
 
-class _Spec(Struct):
+class _WorkloadSpec(Struct):
     queue: str | None = member(name="queueName", default=None)
     active: bool | None = None
     priority: int | None = None
@@ -76,9 +76,9 @@ class _Stats(Struct):
     evictions: list[_Eviction] | None = None
 
 
-class _Status(Struct):
+class _WorkloadStatus(Struct):
     admission: _Admission | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[StatusCondition] | None = None
     stats: _Stats | None = member(name="schedulingStats", default=None)
     past_s: float | None = member(name="accumulatedPastExecutionTimeSeconds", default=None)
     past_misspelled_s: float | None = member(
@@ -86,15 +86,15 @@ class _Status(Struct):
     )
 
 
-class Workload(Struct):
-    """A Workload, without what its pods run."""
+class KueueWorkload(Struct):
+    """A KueueWorkload, without what its pods run."""
 
     metadata: PodMeta
-    spec: _Spec = member(default_factory=_Spec)
-    status: _Status | None = None
+    spec: _WorkloadSpec = member(default_factory=_WorkloadSpec)
+    status: _WorkloadStatus | None = None
 
 
-AS_WORKLOAD = msgspec.json.Decoder(Workload)
+AS_WORKLOAD = msgspec.json.Decoder(KueueWorkload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> Ku
         ordered = sorted(kept, key=lambda item: item.resource_version or 0)
     versions = [item.read(AS_WORKLOAD) for item in ordered]
     latest = versions[next(i for i, item in enumerate(ordered) if item is last)]
-    meta, status = latest.metadata, latest.status or _Status()
+    meta, status = latest.metadata, latest.status or _WorkloadStatus()
     labels = meta.labels or {}
     times = _times(versions)
     queue = latest.spec.queue
@@ -173,10 +173,10 @@ def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> Ku
     return job
 
 
-def _times(versions: Sequence[Workload]) -> _Times:
+def _times(versions: Sequence[KueueWorkload]) -> _Times:
     times = _Times()
     for item in versions:
-        status = item.status or _Status()
+        status = item.status or _WorkloadStatus()
         conditions = status.conditions
         admitted = condition(conditions, ADMITTED) or condition(conditions, RESERVED)
         if admitted is not None and (at := seconds(admitted.at)) is not None:
@@ -197,7 +197,9 @@ def _times(versions: Sequence[Workload]) -> _Times:
     return times
 
 
-def _set_gpus(job: KubeJob, spec: _Spec, admission: _Admission | None, site: QueueSite) -> None:
+def _set_gpus(
+    job: KubeJob, spec: _WorkloadSpec, admission: _Admission | None, site: QueueSite
+) -> None:
     by_type: dict[str | None, Fraction] = {}
     workers, more = 0, site.around.gpu_resources
     for part in (admission.assignments if admission is not None else None) or ():
@@ -232,10 +234,10 @@ def _set_gpus(job: KubeJob, spec: _Spec, admission: _Admission | None, site: Que
 
 
 def _set_times(
-    job: KubeJob, latest: Workload, times: _Times, is_deleted: bool, deleted: float | None
+    job: KubeJob, latest: KueueWorkload, times: _Times, is_deleted: bool, deleted: float | None
 ) -> None:
     """Set the attempts and the state of a job, or leave it out where it is none yet."""
-    status = latest.status or _Status()
+    status = latest.status or _WorkloadStatus()
     finished = condition(status.conditions, FINISHED)
     is_finished = finished is not None and finished.status == TRUE
     end = seconds(finished.at) if finished is not None and is_finished else None
@@ -278,7 +280,7 @@ def _set_times(
         job.state, job.source_state = last.state, last.source_state
 
 
-def _leave_out_held(job: KubeJob, status: _Status, latest: Workload) -> None:
+def _leave_out_held(job: KubeJob, status: _WorkloadStatus, latest: KueueWorkload) -> None:
     """Leave a workload out that a snapshot shows evicted: it waits, or is stuck."""
     finished = condition(status.conditions, FINISHED)
     ended = job.attempts and job.attempts[-1].end is not None
@@ -319,11 +321,11 @@ def _held(admission: _Admission | None, job: KubeJob) -> tuple[Fraction, int]:
     return (gpus or job.gpus), (workers or job.workers)
 
 
-def _why_waiting(latest: Workload) -> str:
+def _why_waiting(latest: KueueWorkload) -> str:
     return "inactive" if latest.spec.active is False else "pending"
 
 
-def _set_attempts(job: KubeJob, status: _Status) -> None:
+def _set_attempts(job: KubeJob, status: _WorkloadStatus) -> None:
     """Set how often it was admitted and preempted, and what its wait includes."""
     evictions = (status.stats.evictions if status.stats is not None else None) or ()
     counts = [max(0, item.count) for item in evictions]

@@ -21,7 +21,7 @@ from gpuplan.analysis.kubernetes.jobs import (
     numbered,
     rows_of_sources,
 )
-from gpuplan.analysis.kubernetes.objects import UNREADABLE
+from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_text
 from gpuplan.analysis.kubernetes.times import seconds
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
@@ -108,12 +108,12 @@ class _Listing(Struct):
 _AS_LISTING, _AS_RUN = msgspec.json.Decoder(_Listing), msgspec.json.Decoder(_Run)
 
 
-def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
+def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
     jobs: list[KubeJob] = []
     refused: list[tuple[int, Refused]] = []
     for source, stream in enumerate(streams):
         try:
-            listing = _AS_LISTING.decode(stream.to_file().read_bytes())
+            listing = _AS_LISTING.decode(read_text(stream, "runs", COMMAND))
         except UNREADABLE as error:
             raise InputError(
                 stream.path, f"is no list of runs ({error})", expected="runs", hint=COMMAND
@@ -212,7 +212,7 @@ def _kept(head: Head, columns: Sequence[str], choices: IngestOptions) -> Mapping
 
 
 def _open(stream: SourceStream) -> Rows:
-    return _together([stream], IngestOptions())[0]
+    return _open_all([stream], IngestOptions())[0]
 
 
 def _recognizes(head: Head) -> str | None:
@@ -228,6 +228,6 @@ DSTACK = LogFormat(
     recognizes=_recognizes,
     plan=job_plan,
     open=_open,
-    together=_together,
+    together=_open_all,
     kept=_kept,
 )

@@ -6,9 +6,11 @@ Jobs. Objects vanish hours to days after a job, so such a log is a quick start a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.kubernetes.claims import AS_CLAIM, AS_GROUP
 from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected
 from gpuplan.analysis.kubernetes.controllers import (
     KINDS,
@@ -25,7 +27,6 @@ from gpuplan.analysis.kubernetes.objects import (
     read_objects,
 )
 from gpuplan.analysis.kubernetes.pods import (
-    AS_CLAIM,
     AS_POD,
     PodRun,
     Surroundings,
@@ -39,11 +40,13 @@ from gpuplan.analysis.reading.source import Head, SourceStream
 
 COMMAND = "kubectl get pods,jobs,nodes -A -o json > kube.json"
 HISTORY = "pods and Jobs vanish hours to days after they end, so this is no full history"
-POD, NODE, CLAIM = "Pod", "Node", "ResourceClaim"
+POD, NODE, CLAIM, POD_GROUP = "Pod", "Node", "ResourceClaim", "PodGroup"
+EMPTY = re.compile(rb'"items"\s*:\s*\[\s*\]')
+LIST = re.compile(rb'"kind"\s*:\s*"[A-Za-z]*List"')
 OF_KUEUE = "kueue.x-k8s.io"
 
 
-def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
+def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
     files = [read_objects(stream) for stream in streams]
     objects = collected(files)
     around = _surroundings(objects, choices)
@@ -75,7 +78,7 @@ def _chosen_gangs(choices: IngestOptions, gang_jobs: set[str], pods: Sequence[Po
 
 
 def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surroundings:
-    nodes, claims = {}, {}
+    nodes, claims, groups = {}, {}, {}
     for source, item in objects.of(NODE):
         try:
             nodes[item.name] = labels_of(item)
@@ -86,9 +89,18 @@ def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surrounding
             claims[item.namespace, item.name] = item.read(AS_CLAIM).gpus
         except UNREADABLE as error:
             objects.refuse(source, item, error)
+    for source, item in objects.of(POD_GROUP):
+        try:
+            spec = item.read(AS_GROUP).spec
+        except UNREADABLE as error:
+            objects.refuse(source, item, error)
+            continue
+        if spec is not None and spec.queue:
+            groups[item.namespace, item.name] = spec.queue
     return Surroundings(
         nodes,
         claims,
+        groups,
         instance_models(),
         choices.kubernetes.gpu_resources,
         choices.kubernetes.user_label,
@@ -140,11 +152,13 @@ def _controllers(
 
 
 def _open(stream: SourceStream) -> Rows:
-    return _together([stream], IngestOptions())[0]
+    return _open_all([stream], IngestOptions())[0]
 
 
 def _recognizes(head: Head) -> str | None:
     kinds = kinds_in(head)
+    if not kinds and head.is_json and EMPTY.search(head.data) and LIST.search(head.data):
+        return "a List of Kubernetes without objects"
     if not kinds or any(version.startswith(OF_KUEUE) for version, _ in kinds[:1]):
         return None
     version, kind = kinds[0]
@@ -158,6 +172,6 @@ KUBE = LogFormat(
     recognizes=_recognizes,
     plan=job_plan,
     open=_open,
-    together=_together,
+    together=_open_all,
     kept=kept_columns,
 )

@@ -25,7 +25,7 @@ from gpuplan.analysis.kubernetes.metrics import (
 )
 from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings
 from gpuplan.analysis.kubernetes.refusals import ANSWER
-from gpuplan.analysis.kubernetes.series import LINE, Answer, Series, read_series
+from gpuplan.analysis.kubernetes.series import LINE, Series, SeriesFile, read_series
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import instance_models, job_plan, kept_columns
 from gpuplan.analysis.reading.batch import Refused, Rows
@@ -38,10 +38,13 @@ OUR_METRIC = re.compile(rb'"?__name__"?\s*[:=]\s*"kube_|(?:^|\n)kube_[a-z_]+\{')
 OPTION = "--metric NAME=FILE"
 
 
-def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
+def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
     options = choices.kubernetes
     around = Surroundings(
-        {}, {}, instance_models(), options.gpu_resources, options.user_label, options.include_cpu
+        instances=instance_models(),
+        gpu_resources=options.gpu_resources,
+        user_label=options.user_label,
+        include_cpu=options.include_cpu,
     )
     series = PodSeries(around, _node_types(options.node_types))
     names = _named_files(streams, options.metrics)
@@ -49,7 +52,7 @@ def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     notes: list[str] = []
     answers = []
     for source, stream in enumerate(streams):
-        answer = Answer(stream.path)
+        answer = SeriesFile(stream.path)
         for item in read_series(stream, answer):
             name = item.name or names.get(source, "")
             if not name:
@@ -125,7 +128,7 @@ def _nameless(path: Path) -> InputError:
     )
 
 
-def _notes(series: PodSeries, answers: Sequence[Answer]) -> Iterator[str]:
+def _notes(series: PodSeries, answers: Sequence[SeriesFile]) -> Iterator[str]:
     first = min((a.first for a in answers if a.first is not None), default=None)
     last = max((a.last for a in answers if a.last is not None), default=None)
     if first is None or last is None:
@@ -146,7 +149,7 @@ def _notes(series: PodSeries, answers: Sequence[Answer]) -> Iterator[str]:
 
 
 def _open(stream: SourceStream) -> Rows:
-    return _together([stream], IngestOptions())[0]
+    return _open_all([stream], IngestOptions())[0]
 
 
 def _recognizes(head: Head) -> str | None:
@@ -172,7 +175,7 @@ KUBE_METRICS = LogFormat(
     recognizes=_recognizes,
     plan=job_plan,
     open=_open,
-    together=_together,
+    together=_open_all,
     kept=kept_columns,
     may_be_empty=True,
 )

@@ -20,7 +20,7 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.kubernetes.jobs import NOTES_BETWEEN
 from gpuplan.analysis.log_formats.format import IngestOptions, SourceContext
-from gpuplan.analysis.price_formats.aws import aws_instances
+from gpuplan.analysis.price_formats.instances import instances
 from gpuplan.analysis.reading.batch import EARLY, Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
 from gpuplan.analysis.reading.source import Head
@@ -75,8 +75,8 @@ def kept_columns(
 
 @cache
 def instance_models() -> Mapping[str, str]:
-    """Return instance type -> GPU model."""
-    return {name: model for name, (model, _) in aws_instances().items()}
+    """Return instance type in lower case -> GPU model."""
+    return {name: model for name, (model, _) in instances().items()}
 
 
 def job_plan(context: SourceContext) -> ReadingPlan:

@@ -44,7 +44,7 @@ class _Configured(Struct):
 _AS_CONFIGURED = msgspec.json.Decoder(_Configured)
 
 
-def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
+def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
     files = [read_objects(stream) for stream in streams]
     objects = collected(files)
     site = _site(objects, choices)
@@ -89,7 +89,7 @@ def _workloads(objects: ObjectsByKind, site: QueueSite) -> Iterable[KubeJob]:
 
 
 def _open(stream: SourceStream) -> Rows:
-    return _together([stream], IngestOptions())[0]
+    return _open_all([stream], IngestOptions())[0]
 
 
 def _recognizes(head: Head) -> str | None:
@@ -107,6 +107,6 @@ KUEUE = LogFormat(
     recognizes=_recognizes,
     plan=job_plan,
     open=_open,
-    together=_together,
+    together=_open_all,
     kept=kept_columns,
 )

@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from msgspec import field as member
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.kubernetes.gpus import in_gpus, is_gpu
 from gpuplan.analysis.kubernetes.jobs import (
     Attempt,
@@ -18,7 +19,7 @@ from gpuplan.analysis.kubernetes.jobs import (
     numbered,
     rows_of_sources,
 )
-from gpuplan.analysis.kubernetes.objects import UNREADABLE
+from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_text
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import instance_models, job_plan, kept_columns
 from gpuplan.analysis.reading.batch import Refused, Rows
@@ -63,13 +64,13 @@ class _Application(Struct):
 _AS_LIST, _AS_APPLICATION = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder(_Application)
 
 
-def _together(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
+def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
     jobs: list[KubeJob] = []
     refused: list[tuple[int, Refused]] = []
     seen: set[tuple[str, int | None]] = set()
     for source, stream in enumerate(streams):
         try:
-            parts = _AS_LIST.decode(stream.to_file().read_bytes())
+            parts = _AS_LIST.decode(read_text(stream, "applications", COMMAND))
         except UNREADABLE as error:
             raise InputError(
                 stream.path, f"is no array of applications ({error})", expected="applications",
@@ -137,15 +138,16 @@ def _gpu_seconds(app: _Application, more: Sequence[str]) -> tuple[Fraction, str 
     for instance, used in (app.usage or {}).items():
         for resource, amount in used.items():
             if is_gpu(resource, more) and amount > 0:
-                one = in_gpus({resource: 1}, {}).gpus
-                kind = instance_models().get(instance)
-                by_type[kind] = by_type.get(kind, Fraction(0)) + one * Fraction(amount)
+                of_one = in_gpus({resource: 1}, {}).gpus
+                model = instance_models().get(instance.lower())
+                kind = None if model is None else gpu_name(model)
+                by_type[kind] = by_type.get(kind, Fraction(0)) + of_one * Fraction(amount)
     kind = max(by_type, key=lambda name: (by_type[name], name or ""), default=None)
     return sum(by_type.values(), Fraction(0)), kind
 
 
 def _open(stream: SourceStream) -> Rows:
-    return _together([stream], IngestOptions())[0]
+    return _open_all([stream], IngestOptions())[0]
 
 
 def _recognizes(head: Head) -> str | None:
@@ -161,6 +163,6 @@ YUNIKORN = LogFormat(
     recognizes=_recognizes,
     plan=job_plan,
     open=_open,
-    together=_together,
+    together=_open_all,
     kept=kept_columns,
 )

@@ -136,7 +136,7 @@ def read_trace(
         with silent_on(*UNREADABLE):
             raw = pl.scan_parquet(path, glob=False)
             scan = _as_canonical(path, raw)
-            rows, running = _check_values(path, raw, scan)
+            rows, running = _check_values(path if named is None else named, raw, scan)
             if LIMIT_COLUMN in wanted and LIMIT_COLUMN not in scan.collect_schema():
                 wanted.remove(LIMIT_COLUMN)
             _check_has(path if named is None else named, wanted, scan)

@@ -83,3 +83,80 @@ def span(job):
     start = None if job["queue_s"] is None else submit + job["queue_s"]
     end = None if start is None or job["duration_s"] is None else start + job["duration_s"]
     return submit, start, end
+
+
+def texts():
+    """Return a small log of each format of Kubernetes: name -> (format, file, text)."""
+    gang = {"labels": {"training.kubeflow.org/job-name": "g"}}
+    pods = [
+        pod("a", submit=0, end=500),
+        pod("b", phase="Pending"),
+        pod("c", gpus=0),
+        pod("d", end=None, spec={"nodeName": "n"}),
+        *(pod(f"g-{i}", gpus=8, **gang) for i in range(2)),
+        node(nvidia_com__gpu_product="NVIDIA-A100-SXM4-80GB"),
+    ]
+    conditions = [
+        {"type": kind, "status": "True", "reason": reason, "lastTransitionTime": at(time)}
+        for kind, reason, time in (("QuotaReserved", "Pending", 5), ("Admitted", "Admitted", 9),
+                                   ("Finished", "Succeeded", 99))
+    ]  # fmt: skip
+    admission = {"clusterQueue": "cq", "podSetAssignments": [
+        {"name": "main", "count": 1, "flavors": {"nvidia.com/gpu": "h100"},
+         "resourceUsage": {"nvidia.com/gpu": "4"}}]}  # fmt: skip
+    workload = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": "w", "namespace": "ns", "uid": "u", "creationTimestamp": at(0)},
+        "spec": {"queueName": "lq", "priority": 1,
+                 "podSets": [{"count": 1, "template": {"spec": {"containers": [container(4)]}}}]},
+        "status": {"admission": admission, "conditions": conditions},
+    }  # fmt: skip
+    waiting = {**workload, "status": {}, "metadata": {**workload["metadata"], "uid": "v"}}
+    running = {**workload, "status": {"admission": admission, "conditions": conditions[:2]}}
+    events = [
+        {"type": kind, "object": item}
+        for kind, item in (
+            ("ADDED", {**workload, "status": {}}),
+            ("MODIFIED", running),
+            ("DELETED", workload),
+        )
+    ]
+    series = [
+        {"metric": {"__name__": name, "namespace": "ns", "pod": "p", "uid": "u", **more},
+         "values": [[DAY + time, str(value)] for time in (3600, 7200, 10800)]}
+        for name, value, more in (
+            ("kube_pod_created", DAY, {}),
+            ("kube_pod_status_scheduled_time", DAY + 60, {}),
+            ("kube_pod_container_resource_requests", 8,
+             {"container": "c", "resource": "nvidia_com_gpu", "node": "n"}),
+            ("kube_pod_status_phase", 1, {"phase": "Running"}))
+    ]  # fmt: skip
+    lines = [
+        "{" + ", ".join(f'{key}="{value}"' for key, value in item["metric"].items())
+        + f"}} {value} {int(time * 1000)}"
+        for item in series for time, value in item["values"]
+    ]  # fmt: skip
+    instance = {"name": "p5", "resources": {"gpus": [{"name": "H100", "memory_mib": 81559}]}}
+    submission = {"submission_num": 0, "submitted_at": at(5), "finished_at": at(90),
+                  "status": "done",
+                  "job_provisioning_data": {"price": 3.5, "instance_type": instance}}  # fmt: skip
+    runs = {"project": "p", "runs": [
+        {"id": "1", "project_name": "p", "user": "ada", "submitted_at": at(0), "status": "done",
+         "cost": 1.5, "run_spec": {"run_name": "r", "configuration": {"type": "task"}},
+         "jobs": [{"job_submissions": [submission]}]}]}  # fmt: skip
+    applications = [
+        {"applicationID": "a", "queueName": "root.t", "user": "ada",
+         "submissionTime": int(DAY * 1e9), "finishedTime": int((DAY + 110) * 1e9),
+         "applicationState": "Completed",
+         "stateLog": [{"time": int((DAY + 10) * 1e9), "applicationState": "Running"}],
+         "resourceUsage": {"p4d.24xlarge": {"nvidia.com/gpu": 800}}}]  # fmt: skip
+    return {
+        "kube": ("kube", "kube.json", json.dumps(listed(*pods), indent=1)),
+        "kueue": ("kueue", "kueue.json", json.dumps(listed(workload, waiting), indent=1)),
+        "kueue_watch": ("kueue", "watch.json", "\n".join(map(json.dumps, events))),
+        "kube_metrics": ("kube-metrics", "pods.json", json.dumps(series)),
+        "promtool": ("kube-metrics", "dump.txt", "\n".join(lines) + "\n"),
+        "dstack": ("dstack", "runs.json", json.dumps(runs)),
+        "yunikorn": ("yunikorn", "applications.json", json.dumps(applications)),
+    }
