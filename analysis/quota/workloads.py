@@ -51,7 +51,7 @@ tells (``is_first``: it was the first time); ``end`` is null while it runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class PodGroup:
+class PodSetShape:
     """A pod set of a workload.
 
     Attributes:
@@ -89,7 +89,7 @@ class KueueLog:
     """
 
     jobs: pl.DataFrame
-    shapes: tuple[tuple[PodGroup, ...], ...]
+    shapes: tuple[tuple[PodSetShape, ...], ...]
     path: Path
     sha256: str
     site: QuotaDocument | None
@@ -161,7 +161,7 @@ class _Workloads:
         self.path = path
         self.rows: list[dict[str, Any]] = []
         self.waiting: list[dict[str, Any]] = []
-        self.shapes: dict[tuple[PodGroup, ...], int] = {}
+        self.shapes: dict[tuple[PodSetShape, ...], int] = {}
         self.left_out: dict[str, int] = {}
         self.names: dict[str, int] = {}
         self.end = 0
@@ -202,12 +202,12 @@ class _Workloads:
         evicted = _is_true(conditions, "Evicted")
         counts = status.statistics.evictions if status.statistics else []
         attempts = 1 + sum(eviction.count for eviction in counts)
-        known = len(starts)
+        admissions = len(starts)
         if status.statistics is None and (
             evicted or conditions.get("Evicted", UNKNOWN).message.startswith("Previously:")
         ):
-            attempts = max(2, known)
-        attempts = max(attempts, known)
+            attempts = max(2, admissions)
+        attempts = max(attempts, admissions)
         row = {
             "job_id": self._named(f"{item.namespace}/{item.name}"),
             "namespace": item.namespace,
@@ -221,7 +221,7 @@ class _Workloads:
             "attempts": attempts,
             "preemptions": sum(e.count for e in counts if e.reason == "Preempted"),
             "reason": conditions.get("QuotaReserved", UNKNOWN).reason or None,
-            "is_first": attempts <= max(known, 1),
+            "is_first": attempts <= max(admissions, 1),
             "shape": self.shapes.setdefault(groups, len(self.shapes)),
         }
         if not starts:
@@ -321,7 +321,7 @@ def _state(reason: str) -> str:
 
 
 def _assigned(
-    admission: WorkloadAdmission | None, groups: tuple[PodGroup, ...]
+    admission: WorkloadAdmission | None, groups: tuple[PodSetShape, ...]
 ) -> tuple[Fraction, str]:
     """Return the GPUs of a workload, as given or else as requested, and the flavor of most."""
     by_flavor: dict[str, Fraction] = {}
@@ -342,14 +342,14 @@ def _assigned(
     return sum(by_flavor.values(), Fraction(0)), flavor
 
 
-def _pod_group(pods: PodSetText) -> PodGroup:
+def _pod_group(pods: PodSetText) -> PodSetShape:
     """Return a pod set. Raises `ValueError` for an amount that is none."""
     spec = pods.template.spec
     required = spec.affinity.node.required if spec.affinity and spec.affinity.node else None
     requests = {
         name: units(amount, name, rounds_up=True) for name, amount in requests_of(spec).items()
     }
-    return PodGroup(
+    return PodSetShape(
         pods.name,
         pods.count,
         pods.least,

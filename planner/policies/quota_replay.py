@@ -26,7 +26,7 @@ NOT_MODELED = "topology, image pulls and the latency of the controller are not m
 
 
 def kueue_replay(
-    name: str, known: Mapping[str, Setting], jobs: TraceJobs, typed: Mapping[str, Any]
+    name: str, settings_of: Mapping[str, Setting], jobs: TraceJobs, typed: Mapping[str, Any]
 ) -> Simulation:
     """Return the replay of jobs under the queues of a site of Kueue.
 
@@ -34,7 +34,7 @@ def kueue_replay(
         InputError: the site cannot be used.
         UsageError: no site is given, or a job names none of its queues.
     """
-    settings = replay_settings(name, known, typed)
+    settings = replay_settings(name, settings_of, typed)
     values = settings.values
     document = as_kueue(site_of_settings(name, values))
     model = quota_model(document)
@@ -80,7 +80,7 @@ def never_admitted(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
 
 
 def kai_replay(
-    name: str, known: Mapping[str, Setting], jobs: TraceJobs, typed: Mapping[str, Any]
+    name: str, settings_of: Mapping[str, Setting], jobs: TraceJobs, typed: Mapping[str, Any]
 ) -> Simulation:
     """Return the replay of jobs under the queues of a site of KAI.
 
@@ -88,7 +88,7 @@ def kai_replay(
         InputError: the site cannot be used.
         UsageError: no site is given, or a job names none of its queues.
     """
-    settings = replay_settings(name, known, typed)
+    settings = replay_settings(name, settings_of, typed)
     values = settings.values
     document = site_of_settings(name, values)
     model = kai_model(document, round(values["node_size"]))

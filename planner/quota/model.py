@@ -17,6 +17,7 @@ from gpuplan.analysis.quota.schema import (
     ResourceGroup,
     ResourceQuota,
 )
+from gpuplan.simkit.quota.columns import POTENTIAL
 from gpuplan.simkit.quota.site import (
     FINAL,
     INITIAL,
@@ -157,7 +158,9 @@ def quota_model(document: QuotaDocument) -> QuotaModel:
         },
         gpus=total_gpus(document),
         potential={
-            (at, flavor.name, resource): int(tree.potential[at, labels.pair(flavor.name, resource)])
+            (at, flavor.name, resource): int(
+                tree.quotas[at, labels.pair(flavor.name, resource), POTENTIAL]
+            )
             for at, queue in enumerate(site.queues)
             for group in queue.groups
             for flavor in group

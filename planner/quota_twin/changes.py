@@ -171,15 +171,15 @@ def _word(value: str) -> Any:
 
 def _gpu_quotas(document: QuotaDocument) -> list[tuple[str, str]]:
     """Return the flavors and GPU resources that any queue or cohort has a quota for."""
-    found: dict[tuple[str, str], None] = {}
+    pairs: dict[tuple[str, str], None] = {}
     for table in ("clusterqueue", "cohort"):
         for spec in document.tables.get(table, {}).values():
             for group in spec.get("resourceGroups", ()):
                 for flavor in group["flavors"]:
                     for resource in flavor["resources"]:
                         if is_gpu(resource["name"]):
-                            found[flavor["name"], resource["name"]] = None
-    return list(found)
+                            pairs[flavor["name"], resource["name"]] = None
+    return list(pairs)
 
 
 def _quota_of(

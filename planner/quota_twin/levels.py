@@ -87,8 +87,8 @@ def _one_queue(site: QuotaSite) -> QuotaQueue:
     for queue in site.queues:
         for group in queue.groups:
             names = {name for flavor in group for name in flavor.quotas}
-            joined = [one for one in resources if one & names]
-            resources = [one for one in resources if not one & names]
+            joined = [part for part in resources if part & names]
+            resources = [part for part in resources if not part & names]
             resources.append(names.union(*joined))
             for flavor in group:
                 for name, quota in flavor.quotas.items():

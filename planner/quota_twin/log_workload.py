@@ -16,7 +16,7 @@ from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.schema import ResourceFlavor
-from gpuplan.analysis.quota.workloads import KueueLog, PodGroup
+from gpuplan.analysis.quota.workloads import KueueLog, PodSetShape
 from gpuplan.planner.quota.model import QuotaModel, quota_model
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import FloatArray, IntArray
@@ -218,7 +218,7 @@ def _queues(table: pl.DataFrame, model: QuotaModel) -> NDArray[np.int64]:
 def _pods(
     table: pl.DataFrame,
     queue: NDArray[np.int64],
-    groups: Sequence[tuple[PodGroup, ...]],
+    groups: Sequence[tuple[PodSetShape, ...]],
     document: QuotaDocument,
     model: QuotaModel,
 ) -> tuple[
@@ -253,19 +253,19 @@ def _pods(
             if shape is None:
                 shape = made[_key(pods)] = len(sets)
                 sets.append(pods)
-            of[key] = shape, all(_could_fit(model, key[0], one) for one in pods)
+            of[key] = shape, all(_could_fit(model, key[0], pod_set) for pod_set in pods)
         number[at], fits[at] = of[key]
     return number, tuple(sets), fits, dropped
 
 
 def _key(pods: tuple[PodSet, ...]) -> tuple[PodSet, ...]:
     return tuple(
-        (tuple(sorted(one.requests.items())), one.count, one.least, one.flavors)  # type: ignore[misc]
-        for one in pods
+        (tuple(sorted(pod_set.requests.items())), pod_set.count, pod_set.least, pod_set.flavors)  # type: ignore[misc]
+        for pod_set in pods
     )
 
 
-def _pod_set(group: PodGroup, covered: set[str], flavors: frozenset[str] | None) -> PodSet:
+def _pod_set(group: PodSetShape, covered: set[str], flavors: frozenset[str] | None) -> PodSet:
     requests = {
         name: amount
         for name, amount in group.requests
@@ -282,7 +282,7 @@ def _could_fit(model: QuotaModel, queue: int, pods: PodSet) -> bool:
 
 
 def eligible_flavors(
-    pods: PodGroup, names: Sequence[str], flavors: Mapping[str, ResourceFlavor]
+    pods: PodSetShape, names: Sequence[str], flavors: Mapping[str, ResourceFlavor]
 ) -> frozenset[str] | None:
     """Return the flavors that a pod set may run on; None for all.
 
@@ -293,7 +293,7 @@ def eligible_flavors(
     return None if len(able) == len(names) else able
 
 
-def _may_run(pods: PodGroup, flavor: ResourceFlavor) -> bool:
+def _may_run(pods: PodSetShape, flavor: ResourceFlavor) -> bool:
     tolerations = [*pods.tolerations]
     tolerations += [(t.key, t.operator, t.value, t.effect) for t in flavor.tolerations]
     for taint in flavor.nodeTaints:

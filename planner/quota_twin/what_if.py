@@ -121,8 +121,8 @@ def _differs(case: QuotaCase, today: QuotaCase, change: QuotaChange) -> bool:
         return True
     if (case.quota.queue != today.quota.queue).any():
         return True
-    here, there = (level_site(one.site, one.level) for one in (case, today))
-    return here != there or case.quota.shapes != today.quota.shapes
+    changed, before = (level_site(each.site, each.level) for each in (case, today))
+    return changed != before or case.quota.shapes != today.quota.shapes
 
 
 def _check_rules(case: QuotaCase, today: QuotaModel, change: QuotaChange) -> None:

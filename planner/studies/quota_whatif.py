@@ -58,7 +58,7 @@ def quota_whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults]
 def _today(
     request: WhatIfRequest, log: KueueLog
 ) -> tuple[QuotaDocument, CalibrationTable, tuple[str, ...]]:
-    """Return the site of today, what its calibration found, and notes. Raises as above."""
+    """Return the site of today, what its calibration scores, and notes. Raises as above."""
     document: QuotaDocument | None = None
     calibration: CalibrationTable | None = None
     if request.twin is not None:
@@ -74,12 +74,12 @@ def _today(
     if document is None:
         document = site_of_log(log, None)
     if calibration is None:
-        found = calibrate_quotas(log, document)
+        scores = calibrate_quotas(log, document)
         calibration = CalibrationTable(
-            level=found.chosen, sha256=log.sha256, within=found.within, mae_s=found.mae_s
+            level=scores.chosen, sha256=log.sha256, within=scores.within, mae_s=scores.mae_s
         )
         notes += (
-            f"calibrated on this dump without --twin: the rules up to {found.chosen} explain "
-            f"{found.within:.0%} of its waits",
+            f"calibrated on this dump without --twin: the rules up to {scores.chosen} explain "
+            f"{scores.within:.0%} of its waits",
         )
     return document, calibration, notes
