@@ -372,10 +372,9 @@ class PoliciesRequest(StudyRequest):
         """
         if self.spot_price is not None or self.replay.jobs.spot is not None:
             _check_lending(policies, "--spot" if self.spot_price is None else "--spot-price")
-        settings = list(settings)
         return [
             *settings,
-            *site_settings(self.site, policies, settings, getattr(self, "cluster", None)),
+            *site_settings(self.site, policies, list(settings), getattr(self, "cluster", None)),
             *self.replay.gpu_types.settings(),
             *option_settings(
                 ("--limit-factor", "limit_factor", self.limit_factor),
