@@ -19,9 +19,9 @@ trace = "t.parquet"
 """
 READS = {
     "bill": {"contracts", "invoice", "trace", "twin"},
-    "calibrate": {"trace", "sacctmgr", "scontrol", "slurm_conf", "sshare"},
+    "calibrate": {"trace", "sacctmgr", "scontrol", "site", "slurm_conf", "sshare"},
     "characterize": {"contracts", "trace"},
-    "compare": {"contracts", "trace", "checkpoints"},
+    "compare": {"contracts", "trace", "checkpoints", "site"},
     "diff": {"old", "new"},
     "eta": {"queue", "trace", "twin"},
     "forecast": {"contracts", "trace"},
@@ -34,13 +34,13 @@ READS = {
     "report": {"baseline", "contracts", "source", "cache"},
     "run": {"source", "cache"},
     "share": {"functions", "trace"},
-    "simulate": {"contracts", "trace", "checkpoints"},
+    "simulate": {"contracts", "trace", "checkpoints", "site"},
     "size": {"contracts", "trace", "twin"},
     "sweep": {"contracts", "trace", "checkpoints"},
     "synth": {"like", "model"},
     "waits": {"trace", "twin"},
     "waste": {"contracts", "metrics", "trace", "twin"},
-    "whatif": {"contracts", "after", "before", "slurm_conf", "trace", "twin"},
+    "whatif": {"contracts", "after", "before", "kueue_site", "slurm_conf", "trace", "twin"},
 }
 WRITES = {
     "bill": {"contracts_out", "out", "plot"},

@@ -30,6 +30,21 @@ LABELS = tuple(BY.values())
 OF_TENANTS = ("priority", "group", "gpu_type", "num_workers")
 """Columns for policies that tell high-priority and spot jobs apart."""
 
+QUEUE_COLUMNS = (
+    "cluster_queue",
+    "queue",
+    "partition",
+    "qos",
+    "account",
+    "group",
+    "user",
+    "job_class",
+)
+"""Columns that may say in which queue of a site a job waits; the first that names one counts."""
+RECORDED_PRIORITY = "recorded_priority"
+OF_QUEUES = (*QUEUE_COLUMNS, RECORDED_PRIORITY, "priority", "gpu_type", "num_workers")
+"""Columns for policies that replay the queues of a site, where a trace has them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tenants:
@@ -72,6 +87,8 @@ class TraceJobs:
         tenants: priorities, groups and GPU types; None where they were not read.
         by: what waits are split by, of `analysis.history.jobs.BY`; empty where they are not.
         labels: whose each job is, in the same order: the canonical columns that were read.
+        queues: what may say in which queue of a site each waits, in the same order; None where it
+            was not read.
         recorded_wait_s: wait of each that the log recorded, seconds, NaN where it is unknown; None
             where it was not read.
     """
@@ -90,6 +107,7 @@ class TraceJobs:
     by: tuple[str, ...] = ()
     labels: pl.DataFrame | None = None
     recorded_wait_s: FloatArray | None = None
+    queues: pl.DataFrame | None = None
 
     @property
     def span_s(self) -> float:
@@ -108,6 +126,7 @@ def jobs_of(
     window_us: PeriodUs | None = None,
     rates: RateSource | None = None,
     by: tuple[str, ...] = (),
+    queues: bool = False,
 ) -> TraceJobs:
     """Return the jobs of a trace that have a duration and use GPUs; those submitted in a period.
 
@@ -128,6 +147,7 @@ def jobs_of(
         rates: where the rates on several GPU types come from; the trace then needs the columns of
             `gpuplan.planner.runs.job_rates`. None for jobs that take their recorded time.
         by: what waits are split by, of `analysis.history.jobs.BY`; the trace needs the columns.
+        queues: keep the columns of `OF_QUEUES` that the trace has.
 
     Raises:
         InputError: no job of the trace can be replayed, or a class has no checkpoint.
@@ -213,6 +233,7 @@ def jobs_of(
         tenants=_tenants(kept),
         by=by,
         labels=kept.select(name for name in LABELS if name in kept.columns),
+        queues=kept.select(name for name in OF_QUEUES if name in kept.columns) if queues else None,
         limit_us=_limits(kept),
         recorded_wait_s=_recorded_waits(kept),
         rates=None if rated is None else rated.of(kept),
@@ -272,6 +293,7 @@ def chosen_jobs(jobs: TraceJobs, places: IntArray, later_us: IntArray | None = N
         tenants=None,
         labels=None,
         recorded_wait_s=None,
+        queues=None if jobs.queues is None else jobs.queues[places],
     )
 
 
