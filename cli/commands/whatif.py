@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.twin_tables import (
+    validation_headline,
+    validation_table,
+    whatif_headline,
+    whatif_tables,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,12 +27,6 @@ BEHIND_FULL = ("Effect on the 95th", "Who ")
 
 def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> StudyView:
     """Return the effects of changes, or of one that happened, as people see them."""
-    from gpuplan.cli.tables.twin_tables import (
-        validation_headline,
-        validation_table,
-        whatif_headline,
-        whatif_tables,
-    )
     from gpuplan.planner.site.change_effects import WhatIfResults
 
     results = study.results

@@ -177,8 +177,8 @@ class CalibrateRequest(StudyRequest):
         }  # fmt: skip
         if useless := [option for option, value in slurm.items() if value]:
             raise UsageError(
-                f"{', '.join(useless)}: {self.trace} is of Kueue, whose queues are in the dump or in "
-                "--site FILE"
+                f"{', '.join(useless)}: {self.trace} is of Kueue, whose queues are in the "
+                "dump or in --site FILE"
             )
 
     def shape(self) -> ClusterShape | None:

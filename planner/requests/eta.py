@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
+from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.site.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.site_request import TIME_ZONE, read_site, site_zone
@@ -144,8 +145,6 @@ class EtaRequest(StudyRequest):
     def at_s(self, zone: str) -> int | None:
         """Return the second after 1970 of ``at``, local where it has no offset."""
         from datetime import datetime
-
-        from gpuplan.analysis.base.time_zones import zone_named
 
         if self.at is None:
             return None
