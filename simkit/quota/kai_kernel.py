@@ -3,7 +3,7 @@
 One instant: tasks end, evicted ones have stopped, jobs come; then one round. A round that changed
 something is followed by one a second later. What a round decided holds only for tasks that start or
 are told to stop: one that waits for GPUs waits on, and an evicted task that was to move waits again
-once it has stopped.
+once it has stopped; with it the tasks that start together with it.
 """
 
 from __future__ import annotations
@@ -135,6 +135,27 @@ def _evict_task(state: Any, runs: Any, now: int, task: int, checkpoint: int) -> 
 
 
 @borrowing_helper
+def _stop_whole(state: Any, j: int) -> None:
+    """Let all tasks of a job leave where those that are to move leave too few."""
+    jobs, tasks = state.jobs, state.tasks
+    moved, reason, cause = 0, 0, 0
+    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
+        how = tasks[task, TASK_STATE]
+        if tasks[task, TASK_OLD] >= 0 and (how == TASK_PLACED or how == TASK_WAITS):
+            moved += 1
+            reason, cause = tasks[task, TASK_REASON], tasks[task, TASK_CAUSE]
+    if moved == 0 or jobs[j, JOB_ACTIVE] - moved >= jobs[j, JOB_LEAST]:
+        return
+    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
+        if tasks[task, TASK_STATE] == TASK_RUNNING:
+            tasks[task, TASK_STATE], tasks[task, TASK_OLD] = TASK_LEAVING, tasks[task, TASK_NODE]
+            tasks[task, TASK_REASON], tasks[task, TASK_CAUSE] = reason, cause
+            add_future(state, tasks[task, TASK_NODE], jobs[j, JOB_SIZE])
+            jobs[j, JOB_ACTIVE] -= 1
+            add_to_queue(state, j, -float(jobs[j, JOB_SIZE]))
+
+
+@borrowing_helper
 def _end_round(state: Any, runs: Any, clock: Any, heap: Any, place: Any, limits: Any) -> bool:
     """Start and stop the tasks of the jobs that a round changed; returns whether any did."""
     jobs, tasks = state.jobs, state.tasks
@@ -143,6 +164,7 @@ def _end_round(state: Any, runs: Any, clock: Any, heap: Any, place: Any, limits:
     for i in range(state.count[TOUCHED_JOBS]):
         j = state.lists[i, LIST_TOUCHED]
         evicted = False
+        _stop_whole(state, j)
         for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
             how = tasks[task, TASK_STATE]
             moves = tasks[task, TASK_OLD] >= 0 and (how == TASK_PLACED or how == TASK_WAITS)
