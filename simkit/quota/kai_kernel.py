@@ -27,6 +27,7 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_EVICTIONS,
     JOB_FIRST,
     JOB_LAST,
+    JOB_LEAST,
     JOB_LOGGED,
     JOB_MARKS,
     JOB_PENDING,
